@@ -1,0 +1,30 @@
+/** One project per kind of test, so that each can be run alone: `npm run test:jest -- --selectProjects unit`. */
+const common = {
+  testEnvironment: 'node',
+  extensionsToTreatAsEsm: ['.ts'],
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, tsconfig: '<rootDir>/tsconfig.json' }] },
+};
+
+const project = (displayName, roots, extra = {}) => ({
+  ...common,
+  displayName,
+  roots: roots.map((root) => `<rootDir>/${root}`),
+  testRegex: '\\.spec\\.ts$',
+  ...extra,
+});
+
+export default {
+  testTimeout: 30_000,
+  globalSetup: './test/support/global-setup.mjs',
+  globalTeardown: './test/support/global-teardown.mjs',
+  collectCoverageFrom: ['lib/**/*.ts', '!lib/index.ts'],
+  projects: [
+    project('architecture', ['test/architecture']),
+    project('unit', ['test/unit']),
+    project('scripts', ['test/scripts']),
+    project('contract', ['test/contract']),
+    project('nest', ['test/nest']),
+    project('e2e', ['sample-app/test']),
+  ],
+};

@@ -1,0 +1,121 @@
+/** The mode of a lock: `write` is exclusive, `read` is shared with other readers. */
+export type LockMode = 'write' | 'read';
+
+/** The machine-readable name of each error; safe to compare across copies of the package. */
+export type LockErrorCode =
+  | 'LOCK_BUSY'
+  | 'LOCK_WAIT_TIMEOUT'
+  | 'LOCK_LOST'
+  | 'LOCK_STORE'
+  | 'LOCK_KEY'
+  | 'LOCK_REENTRY'
+  | 'LOCK_NOT_HELD'
+  | 'LOCK_SHUTDOWN'
+  | 'LOCK_CONFIGURATION';
+
+/** Why a held lock was lost. */
+export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'released-by-operator';
+
+/** What every lock error carries besides its text. */
+export interface LockErrorDetails {
+  /** The key as the caller gave it; several keys are joined by `, `. */
+  readonly key?: string;
+  readonly mode?: LockMode;
+  readonly cause?: unknown;
+}
+
+/**
+ * Gives `instanceof` across copies of the package: two copies in one process (an ESM and a CommonJS one, or a test
+ * runner's module registry) have two classes, but the marker below is shared through the symbol registry.
+ */
+const MARKER = Symbol.for('nestjs-redis-lock:error');
+
+/** The base of all errors of this package. `instanceof LockError` also holds for errors of another copy of the package. */
+export class LockError extends Error {
+  declare readonly code: LockErrorCode;
+  readonly key: string | undefined;
+  readonly mode: LockMode | undefined;
+
+  constructor(message: string, details: LockErrorDetails = {}) {
+    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    this.key = details.key;
+    this.mode = details.mode;
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    if (!Object.hasOwn(this, MARKER)) return Function.prototype[Symbol.hasInstance].call(this, value);
+    const names = (value as Marked | null | undefined)?.[MARKER];
+    return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
+  }
+}
+
+interface Marked {
+  readonly [MARKER]?: unknown;
+}
+
+/** Stamps a class with its name (which a minifier may have changed), its code, and the names `instanceof` knows it by. */
+function define(type: { readonly prototype: LockError }, name: string, code?: LockErrorCode): void {
+  const names = [...new Set(['LockError', name])];
+  const fixed = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
+  Object.defineProperties(type.prototype, { name: fixed(name), [MARKER]: fixed(names), code: fixed(code) });
+  Object.defineProperty(type, MARKER, fixed(name));
+}
+
+/** The lock is held by somebody else and the call was not to wait (`waitMs: 0`, `ifBusy: 'throw'`). */
+export class LockBusyError extends LockError {}
+
+/** The lock stayed busy for the whole of `waitMs`. */
+export class LockWaitTimeoutError extends LockError {
+  /** How long the call waited, in milliseconds. */
+  readonly waitedMs: number;
+  /** Who held the lock when the wait ended (`host:pid context`), where the store could tell. */
+  readonly holder: string | undefined;
+
+  constructor(message: string, details: LockErrorDetails & { waitedMs: number; holder?: string | undefined }) {
+    super(message, details);
+    this.waitedMs = details.waitedMs;
+    this.holder = details.holder;
+  }
+}
+
+/** A lock that was held can no longer be proven; the work may have run beside another holder. */
+export class LockLostError extends LockError {
+  readonly reason: LockLostReason;
+  /** What the work returned although the lock was lost; only set on the rejection of `withLock` or a decorated method. */
+  result: unknown;
+
+  constructor(message: string, details: LockErrorDetails & { reason: LockLostReason; result?: unknown }) {
+    super(message, details);
+    this.reason = details.reason;
+    this.result = details.result;
+  }
+}
+
+/** Redis could not be asked, or refused the command; `cause` is what the client said. */
+export class LockStoreError extends LockError {}
+
+/** A key is empty, too long or ill-formed, or its template cannot be filled from the arguments. */
+export class LockKeyError extends LockError {}
+
+/** The caller would wait for itself: a nested lock on a key that it holds, or an upgrade from read to write. */
+export class LockReentryError extends LockError {}
+
+/** A lock is needed here and none is held. */
+export class LockNotHeldError extends LockError {}
+
+/** The module is shutting down: no new locks, and waiting ends. */
+export class LockShutdownError extends LockError {}
+
+/** The module, an option or a decorator is set up wrongly. */
+export class LockConfigurationError extends LockError {}
+
+define(LockError, 'LockError');
+define(LockBusyError, 'LockBusyError', 'LOCK_BUSY');
+define(LockWaitTimeoutError, 'LockWaitTimeoutError', 'LOCK_WAIT_TIMEOUT');
+define(LockLostError, 'LockLostError', 'LOCK_LOST');
+define(LockStoreError, 'LockStoreError', 'LOCK_STORE');
+define(LockKeyError, 'LockKeyError', 'LOCK_KEY');
+define(LockReentryError, 'LockReentryError', 'LOCK_REENTRY');
+define(LockNotHeldError, 'LockNotHeldError', 'LOCK_NOT_HELD');
+define(LockShutdownError, 'LockShutdownError', 'LOCK_SHUTDOWN');
+define(LockConfigurationError, 'LockConfigurationError', 'LOCK_CONFIGURATION');

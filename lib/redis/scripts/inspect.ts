@@ -1,0 +1,13 @@
+import { type LuaScript, key, lua } from './lua.js';
+
+/**
+ * Tells all about a lock and changes nothing: what has expired is for the reader to leave out.
+ *
+ * KEYS: `lock`. Reply: the server's time in ms, then the fields and values of the hash (see state.ts), flat.
+ */
+export const inspectScript = (clock: LuaScript<never, never>) => lua`
+${clock}
+local reply = redis.call('HGETALL', ${key('lock')})
+table.insert(reply, 1, string.format('%.0f', math.floor(server_time() / 1000)))
+return reply
+`;

@@ -1,0 +1,75 @@
+import { createHash } from 'node:crypto';
+
+/** A named hole in a script: a Redis key, or an argument. */
+export interface Hole<Kind extends 'key' | 'arg' = 'key' | 'arg', Name extends string = string> {
+  readonly kind: Kind;
+  readonly name: Name;
+}
+
+/** A hole that stands for `KEYS[n]`. */
+export const key = <const Name extends string>(name: Name): Hole<'key', Name> => ({ kind: 'key', name });
+
+/** A hole that stands for `ARGV[n]`. */
+export const arg = <const Name extends string>(name: Name): Hole<'arg', Name> => ({ kind: 'arg', name });
+
+/** A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. */
+export interface LuaScript<Keys extends string = string, Args extends string = string> {
+  readonly parts: readonly (string | Hole)[];
+  readonly text: string;
+  readonly sha1: string;
+  readonly keys: readonly Keys[];
+  readonly args: readonly Args[];
+  /** The operands of `EVALSHA` after the hash: number of keys, keys, arguments, in the order in which the text names them. */
+  operands(
+    values: { readonly [Name in Keys]: string } & { readonly [Name in Args]: string | number },
+  ): (string | number)[];
+}
+
+type Part = Hole | LuaScript<any, any>;
+
+type NamesOf<P, Kind> =
+  P extends Hole<infer K, infer Name>
+    ? K extends Kind
+      ? Name
+      : never
+    : P extends LuaScript<infer Keys, infer Args>
+      ? Kind extends 'key'
+        ? Keys
+        : Args
+      : never;
+
+/**
+ * A Lua script whose `KEYS[n]` and `ARGV[n]` are written by name: lua`return redis.call('get', ${key('lock')})`.
+ * Another script may stand in a hole; its text is put there and its names are shared. Every use of a key becomes a
+ * literal `KEYS[n]`, which some clustered services insist on.
+ */
+export function lua<const Parts extends readonly Part[]>(
+  literals: TemplateStringsArray,
+  ...holes: Parts
+): LuaScript<NamesOf<Parts[number], 'key'>, NamesOf<Parts[number], 'arg'>> {
+  const parts = literals.flatMap((literal, i) => [...(i === 0 ? [] : partsOf(holes[i - 1]!)), literal]);
+  const keys: string[] = [];
+  const args: string[] = [];
+  const position = (names: string[], name: string): number =>
+    names.includes(name) ? names.indexOf(name) + 1 : names.push(name);
+  const place = (part: string | Hole): string => {
+    if (typeof part === 'string') return part;
+    return part.kind === 'key' ? `KEYS[${position(keys, part.name)}]` : `ARGV[${position(args, part.name)}]`;
+  };
+  const text = parts.map(place).join('');
+  const sha1 = createHash('sha1').update(text).digest('hex');
+  const operands = (values: Record<string, string | number>): (string | number)[] => [
+    keys.length,
+    ...keys.map((name) => valueOf(values, name)),
+    ...args.map((name) => valueOf(values, name)),
+  ];
+  return { parts, text, sha1, keys, args, operands } as never;
+}
+
+const partsOf = (part: Part): readonly (string | Hole)[] => ('parts' in part ? part.parts : [part]);
+
+function valueOf(values: Record<string, string | number>, name: string): string | number {
+  const value = values[name];
+  if (value === undefined) throw new TypeError(`Expected a value for the script operand "${name}", got undefined.`);
+  return value;
+}

@@ -1,0 +1,59 @@
+import { type LuaScript, arg, key, lua } from './lua.js';
+import { QUEUE } from './queue.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+const attempt = arg('attempt');
+
+/**
+ * Gives back whatever the attempt has, a hold or a place in the queue, and hands the lock to the next waiter. The attempt
+ * is remembered for a while, so that this command may be sent twice and a late acquire of the same attempt is refused.
+ *
+ * A hold that is to keep the lock taken until `minHoldMs` after its grant is parked: it stays as a hold with token 0,
+ * which nobody can renew, release or re-enter, and ends by its lease.
+ *
+ * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `keepMs`, `channelPrefix`, `countReceivers`.
+ *
+ * Reply `outcome attempt now holds token`, with the holds that remain and the lock's last token; `outcome` is
+ * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before) or `unknown`.
+ */
+export const releaseScript = (clock: LuaScript<never, never>) => lua`
+${clock}
+-- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+local ttl = redis.call('PTTL', ${lock})
+if ttl >= 0 then redis.call('PEXPIRE', ${lock}, string.format('%.0f', ttl)) end
+local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
+${STATE}${QUEUE}
+local outcome = 'unknown'
+local record = before and redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
+local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+
+local function park_or_drop(hold)
+  local until_ms = hold.since + tonumber(${arg('minHoldMs')})
+  drop_hold(${attempt}, hold)
+  count_hold(hold, -1)
+  if until_ms <= now then return end
+  hold = { deadline = until_ms, lease = until_ms - now, mode = hold.mode, token = '0', since = hold.since, owner = hold.owner }
+  write_hold(${attempt}, hold)
+  count_hold(hold, 1)
+  bound_by(hold)
+end
+
+if was_released(${attempt}) then
+  outcome = 'again'
+elseif record then
+  outcome = 'released'
+  park_or_drop(read_hold(record))
+elseif before then
+  outcome = 'expired'
+elseif place then
+  outcome = 'cancelled'
+  leave_queue(${attempt}, place)
+  redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
+end
+remember_release(${attempt})
+hand_over(nil)
+save()
+keep_for(0)
+return { outcome, ${attempt}, int(now), int(writes + reads), int(token) }
+`;

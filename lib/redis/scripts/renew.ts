@@ -1,0 +1,41 @@
+import { type LuaScript, arg, key, lua } from './lua.js';
+import { QUEUE } from './queue.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+const attempt = arg('attempt');
+
+/**
+ * Sets the lease of a live hold to its full length again; never shortens it, never brings back one that has ended.
+ *
+ * KEYS: `lock`. ARGV: `attempt`, `token`, `leaseMs`, `keepMs`, `channelPrefix`, `countReceivers`.
+ *
+ * Reply `renewed attempt now remainingMs`, or `lost attempt now token` with the lock's last token: greater than the
+ * caller's when somebody else was granted since.
+ */
+export const renewScript = (clock: LuaScript<never, never>) => lua`
+${clock}
+-- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+local ttl = redis.call('PTTL', ${lock})
+if ttl >= 0 then redis.call('PEXPIRE', ${lock}, string.format('%.0f', ttl)) end
+${STATE}${QUEUE}
+local lease = tonumber(${arg('leaseMs')})
+local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
+local hold = record and read_hold(record)
+if not hold or hold.token ~= ${arg('token')} then
+  if swept then
+    hand_over(nil)
+    save()
+  end
+  return { 'lost', ${attempt}, int(now), int(token) }
+end
+hold.deadline = math.max(hold.deadline, now + lease)
+hold.lease = math.max(lease, hold.deadline - now)
+write_hold(${attempt}, hold)
+if writes + reads == 1 then due, span = 0, 0 end        -- the only hold: its deadline is known to the millisecond
+bound_by(hold)
+if swept then hand_over(nil) end
+save()
+keep_for(lease)
+return { 'renewed', ${attempt}, int(now), int(hold.deadline - now) }
+`;

@@ -1,0 +1,154 @@
+import { arg, key, lua } from './lua.js';
+
+const lock = key('lock');
+
+/**
+ * One lock is one hash, so that a script declares one key (a cluster refuses two while a slot migrates). Its fields:
+ *
+ * | field | value |
+ * | --- | --- |
+ * | `token` | the last fencing token that was granted; outlives the holds |
+ * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
+ * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
+ * | `id:<attempt>` | who that is (host, pid, method), for people; opaque here |
+ * | `writes`, `reads` | how many holds of each mode there are |
+ * | `parked` | how many of the write holds are parked |
+ * | `owner`, `writer`, `fence` | owner, latest attempt and token of the write holds |
+ * | `due`, `span` | lower bound of the earliest deadline, upper bound of the longest lease of all holds |
+ * | `owned:<owner>` | `count token` of the read holds of a named owner |
+ * | `head`, `tail` | first and last sequence number of the waiter queue |
+ * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt` |
+ * | `place:<attempt>` | its sequence number |
+ *
+ * Times are milliseconds of the server's clock; tokens are its microseconds. An owner of `-` means the attempt itself.
+ * Values stay under 64 bytes, so that Redis keeps a small hash compact. All later scripts start with this text, which
+ * loads the hash, drops holds whose lease is over, and shortens those that a clock which stepped back made too long.
+ */
+export const STATE = lua`
+local micros = server_time()
+local now = math.floor(micros / 1000)
+local unpack = table.unpack or unpack
+
+local function int(value)
+  return string.format('%.0f', value)
+end
+
+local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
+  'due', 'span', 'head', 'tail')
+local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
+local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
+local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
+local due, span = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
+local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
+local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
+
+local function read_hold(record)
+  local deadline, lease, mode, hold_token, since, hold_owner =
+    string.match(record, '^(%d+) (%d+) (%a+) (%d+) (%d+) (.+)$')
+  return { deadline = tonumber(deadline), lease = tonumber(lease), mode = mode, token = hold_token,
+    since = tonumber(since), owner = hold_owner }
+end
+
+local function write_hold(attempt, hold)
+  redis.call('HSET', ${lock}, 'hold:' .. attempt, table.concat({ int(hold.deadline), int(hold.lease), hold.mode,
+    hold.token, int(hold.since), hold.owner }, ' '))
+end
+
+-- One read hold more (1) or less (-1) of a named owner, with the token that its first one got.
+local function count_owned(name, change, first_token)
+  if name == '-' then return end
+  local count, owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. name) or '0 0', '^(%d+) (%d+)$')
+  count = tonumber(count) + change
+  if count <= 0 then
+    redis.call('HDEL', ${lock}, 'owned:' .. name)
+  else
+    if owned_token == '0' then owned_token = first_token end
+    redis.call('HSET', ${lock}, 'owned:' .. name, int(count) .. ' ' .. owned_token)
+  end
+end
+
+-- Takes a hold into the counts, or (by = -1) out of them.
+local function count_hold(hold, by)
+  if hold.mode == 'write' then
+    writes = writes + by
+    if hold.token == '0' then parked = parked + by end
+    if writes == parked then owner = '' end
+  else
+    reads = reads + by
+  end
+end
+
+local function bound_by(hold)
+  if due == 0 or hold.deadline < due then due = hold.deadline end
+  if hold.lease > span then span = hold.lease end
+end
+
+local function drop_hold(attempt, hold)
+  redis.call('HDEL', ${lock}, 'hold:' .. attempt, 'id:' .. attempt)
+  if hold.mode == 'read' and hold.token ~= '0' then count_owned(hold.owner, -1) end
+end
+
+local function sweep()
+  local fields = redis.call('HGETALL', ${lock})
+  due, span = 0, 0
+  for i = 1, #fields, 2 do
+    local attempt = string.match(fields[i], '^hold:(.+)$')
+    if attempt then
+      local hold = read_hold(fields[i + 1])
+      if hold.deadline - now > hold.lease then
+        hold.deadline = now + hold.lease
+        write_hold(attempt, hold)
+      end
+      if hold.deadline <= now then
+        drop_hold(attempt, hold)
+        count_hold(hold, -1)
+      else
+        bound_by(hold)
+      end
+    end
+  end
+end
+
+local swept = writes + reads > 0 and (now >= due or due - now > span)
+if swept then
+  -- A write that is allowed on a full server comes first: then the ones after it are, too.
+  redis.call('HDEL', ${lock}, 'due')
+  sweep()
+end
+
+local function save()
+  redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
+  if writes + reads > 0 then
+    redis.call('HSET', ${lock}, 'writes', int(writes), 'reads', int(reads), 'parked', int(parked), 'owner', owner,
+      'writer', writer, 'fence', fence, 'due', int(due), 'span', int(span))
+  elseif was_held then
+    redis.call('HDEL', ${lock}, 'writes', 'reads', 'parked', 'owner', 'writer', 'fence', 'due', 'span')
+  end
+  if head <= tail then
+    redis.call('HSET', ${lock}, 'head', int(head), 'tail', int(tail))
+  elseif was_queued then
+    redis.call('HDEL', ${lock}, 'head', 'tail')
+  end
+end
+
+-- The key's own time to live is garbage collection only: never shorter than what lives in the hash.
+local function keep_for(ms)
+  redis.call('PEXPIRE', ${lock}, int(math.max(ms, redis.call('PTTL', ${lock}), tonumber(${arg('keepMs')}))))
+end
+
+local function fingerprint(attempt)
+  return string.sub(attempt, -8)
+end
+
+local function was_released(attempt)
+  return string.find(released, ';' .. fingerprint(attempt) .. ';', 1, true) ~= nil
+end
+
+local function remember_release(attempt)
+  if was_released(attempt) then return end
+  released = released .. fingerprint(attempt) .. ';'
+  while #released > 64 do
+    released = string.gsub(released, '^;[^;]*', '', 1)
+  end
+end
+`;

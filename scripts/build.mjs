@@ -1,0 +1,29 @@
+// Builds dist/esm and dist/cjs; says nothing unless it fails.
+import { execFile } from 'node:child_process';
+import { rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const nest = join(root, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
+
+/** Gives the compiler's output when it fails, else nothing. */
+function compile(tsconfig) {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [nest, 'build', '-p', tsconfig], { cwd: root }, (error, stdout, stderr) =>
+      resolve(error ? `${tsconfig}: ${stdout}${stderr || error.message}` : undefined),
+    );
+  });
+}
+
+rmSync(join(root, 'dist'), { recursive: true, force: true });
+const failures = (await Promise.all(['tsconfig.build.json', 'tsconfig.cjs.json'].map(compile))).filter(Boolean);
+if (failures.length > 0) {
+  // Both builds compile the same sources: the second would tell the same again.
+  console.error(failures[0]);
+  process.exitCode = 1;
+} else {
+  // Without it Node takes the files for ES modules, as the package's own "type" says.
+  writeFileSync(join(root, 'dist', 'cjs', 'package.json'), '{"type":"commonjs"}\n');
+}

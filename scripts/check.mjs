@@ -1,0 +1,120 @@
+// Runs every check of the project, which is what `npm test` means; the last line sums up.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { checkPackage } from './package-check.mjs';
+import { ensureRedisServer } from './redis.mjs';
+import { runTypeTests } from './type-tests.mjs';
+
+/** @typedef {{ passed: number, failed: number, skipped?: number }} Counts */
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** In their order. `needs` names the steps without which one makes no sense. */
+const steps = [
+  { name: 'redis', title: 'Redis server', run: () => counted(Boolean(ensureRedisServer())) },
+  { name: 'build', title: 'Build', run: () => npm('build') },
+  { name: 'lint', title: 'Lint', run: () => npm('lint') },
+  { name: 'types', title: 'Type check', run: () => npm('typecheck') },
+  { name: 'type-tests', title: 'Type tests', run: runTypeTests },
+  {
+    name: 'tests',
+    title: 'Tests',
+    needs: ['redis'],
+    run: () => jest(['architecture', 'unit', 'scripts', 'contract', 'nest'], '--maxWorkers=2'),
+  },
+  {
+    name: 'sample-app',
+    title: 'Build of the sample app',
+    needs: ['build'],
+    run: () => npm('build', '-w', 'sample-app'),
+  },
+  {
+    name: 'e2e',
+    title: 'Tests of the sample app',
+    needs: ['redis', 'sample-app'],
+    run: () => jest(['e2e'], '--runInBand'),
+  },
+  { name: 'package', title: 'Package', needs: ['build'], run: () => checkPackage({ built: true }) },
+];
+
+/** @returns {Counts} */
+function counted(ok) {
+  return ok ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
+}
+
+function runNpm(...args) {
+  return spawnSync('npm', ['run', '--silent', ...args], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }).status;
+}
+
+function npm(...args) {
+  return counted(runNpm(...args) === 0);
+}
+
+/** @returns {Counts} */
+function jest(projects, ...flags) {
+  const folder = mkdtempSync(join(tmpdir(), 'test-results-'));
+  const file = join(folder, 'results.json');
+  try {
+    const status = runNpm(
+      'test:jest',
+      '--',
+      '--selectProjects',
+      ...projects,
+      '--json',
+      `--outputFile=${file}`,
+      ...flags,
+    );
+    return jestCounts(status, existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function jestCounts(status, results) {
+  const passed = results?.numPassedTests ?? 0;
+  const skipped = (results?.numPendingTests ?? 0) + (results?.numTodoTests ?? 0);
+  // A file that does not load has no failed tests, and neither has a failed set-up.
+  const failed = (results?.numFailedTests ?? 0) + (results?.numRuntimeErrorTestSuites ?? 0);
+  return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
+}
+
+/** @returns {Counts} */
+function runStep({ title, run }, missing) {
+  console.log(`\n=== ${title}`);
+  if (missing.length > 0) {
+    console.log(`=== ${title}: not run, since it needs ${missing.join(' and ')}`);
+    return { passed: 0, failed: 0, skipped: 1 };
+  }
+  const start = performance.now();
+  const counts = attempt(run);
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  console.log(`=== ${title}: ${counts.failed === 0 ? 'ok' : 'FAILED'} in ${seconds} s`);
+  return counts;
+}
+
+function attempt(run) {
+  try {
+    return run();
+  } catch (error) {
+    console.error(error.message);
+    return counted(false);
+  }
+}
+
+const total = { passed: 0, failed: 0, skipped: 0 };
+const broken = new Set();
+for (const step of steps) {
+  const missing = (step.needs ?? []).filter((name) => broken.has(name));
+  const { passed, failed, skipped = 0 } = runStep(step, missing);
+  total.passed += passed;
+  total.failed += failed;
+  total.skipped += skipped;
+  if (failed > 0 || missing.length > 0) broken.add(step.name);
+}
+if (broken.size > 0) console.log(`\nFailed or not run: ${[...broken].join(', ')}`);
+console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+process.exitCode = total.failed > 0 ? 1 : 0;

@@ -1,0 +1,112 @@
+// Packs the package and uses the tarball as its users do: from ES modules, from CommonJS, and from both in one process.
+// `--built` takes dist as it is; without it, packing builds first.
+import { spawnSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const NAMES = ['RedisLockModule', 'RedisLockService', 'Locked', 'ReadLocked', 'WriteLocked', 'LockError'];
+
+const CHECK_NAMES = `
+const missing = ${JSON.stringify(NAMES)}.filter((name) => typeof lib[name] !== 'function');
+if (missing.length > 0) throw new Error('not exported: ' + missing.join(', '));
+`;
+const IMPORT = `import * as lib from '${manifest.name}';\n`;
+const CREATE_REQUIRE = `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n`;
+
+/** Scripts that must run without an error inside an app that has the package installed. */
+const APPS = {
+  esm: {
+    type: 'module',
+    scripts: {
+      'an ES module imports it': `${IMPORT}${CHECK_NAMES}`,
+      'import and require give the same classes': `${IMPORT}${CREATE_REQUIRE}
+const required = require('${manifest.name}');
+const copies = ${JSON.stringify(NAMES)}.filter((name) => lib[name] !== required[name]);
+if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
+`,
+    },
+  },
+  cjs: {
+    type: 'commonjs',
+    scripts: {
+      'a CommonJS module requires it': `const lib = require('${manifest.name}');\n${CHECK_NAMES}`,
+      // Where Node can require an ES module it takes that one; test runners and older versions take this one.
+      'its CommonJS files load': `const lib = require('./node_modules/${manifest.name}/${manifest.main}');\n${CHECK_NAMES}`,
+    },
+  },
+};
+
+/** Prints one line per check; gives `{ passed, failed }`. */
+export function checkPackage({ built = false } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'package-check-'));
+  try {
+    const packed = check('npm pack', 'npm', packArguments(folder, built), root);
+    const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
+    const results = packed && tarball ? [packed, ...checkTarball(folder, join(folder, tarball))] : [false];
+    return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function packArguments(folder, built) {
+  return ['pack', '--silent', '--pack-destination', folder, ...(built ? ['--ignore-scripts'] : [])];
+}
+
+function checkTarball(folder, tarball) {
+  const bin = (...path) => join(root, 'node_modules', ...path);
+  const results = [
+    check('publint', process.execPath, [bin('publint', 'src', 'cli.js'), 'run', tarball, '--strict'], folder),
+    check('attw', process.execPath, [bin('@arethetypeswrong', 'cli', 'dist', 'index.js'), tarball], folder),
+  ];
+  for (const [name, { type, scripts }] of Object.entries(APPS)) {
+    const app = createApp(join(folder, name), type, tarball);
+    for (const [title, source] of Object.entries(scripts)) {
+      writeFileSync(join(app, 'index.js'), source);
+      results.push(check(title, process.execPath, ['index.js'], app));
+    }
+  }
+  return results;
+}
+
+/** An app with the package from the tarball, and its peers from this repository: nothing is downloaded. */
+function createApp(app, type, tarball) {
+  const modules = join(app, 'node_modules');
+  const installed = join(modules, manifest.name);
+  mkdirSync(installed, { recursive: true });
+  const untar = spawnSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components', '1']);
+  if (untar.status !== 0) throw new Error(`tar failed: ${untar.stderr ?? untar.error}`);
+  for (const peer of Object.keys(manifest.peerDependencies)) {
+    mkdirSync(dirname(join(modules, peer)), { recursive: true });
+    symlinkSync(join(root, 'node_modules', peer), join(modules, peer), 'junction');
+  }
+  writeFileSync(join(app, 'package.json'), JSON.stringify({ name: 'app', type }));
+  return app;
+}
+
+function check(title, command, args, cwd) {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' });
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${title}`);
+  if (status !== 0) console.log(`${stdout ?? ''}${stderr ?? ''}${error?.message ?? ''}`);
+  return status === 0;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const { passed, failed } = checkPackage({ built: process.argv.includes('--built') });
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exitCode = failed > 0 ? 1 : 0;
+}

@@ -1,0 +1,100 @@
+// Finds the Redis server program of this machine, and installs one where there is none.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { platform, tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import process from 'node:process';
+
+const INSTALL_WITHIN_MS = 300_000;
+
+/** Finds a Redis server program, installing one where the system allows it; gives its path. */
+export function ensureRedisServer() {
+  return findServer() ?? alone(() => findServer() ?? install());
+}
+
+function findServer() {
+  return onPath('redis-server') ?? onPath('valkey-server');
+}
+
+function onPath(program) {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
+  return folders.map((folder) => join(folder, program)).find(isExecutable);
+}
+
+function isExecutable(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function install() {
+  for (const command of installCommands() ?? []) {
+    // The reader of stdout may want results only. A failed `update` is no end: the lists may be good enough.
+    spawnSync(command[0], command.slice(1), { stdio: ['ignore', 2, 2] });
+  }
+  const server = findServer();
+  if (server) return server;
+  throw new Error(
+    'No redis-server or valkey-server on PATH, and none could be installed. Install one (Debian, Ubuntu: ' +
+      '`apt-get install redis-server` as root; macOS: `brew install redis`), or set REDIS_URL to a server for tests.',
+  );
+}
+
+/** RUNLEVEL=1 keeps the Debian package from starting its service. */
+function installCommands() {
+  if (platform() === 'darwin' && onPath('brew')) return [['brew', 'install', 'redis']];
+  const sudo = rootPrefix();
+  if (!onPath('apt-get') || !sudo) return undefined;
+  const apt = [...sudo, 'env', 'RUNLEVEL=1', 'DEBIAN_FRONTEND=noninteractive', 'apt-get'];
+  const options = ['-o', 'DPkg::Lock::Timeout=120', '-y', '--no-install-recommends'];
+  return [
+    [...apt, 'update'],
+    [...apt, 'install', ...options, 'redis-server'],
+  ];
+}
+
+function rootPrefix() {
+  if (process.getuid?.() === 0) return [];
+  return onPath('sudo') && spawnSync('sudo', ['-n', 'true']).status === 0 ? ['sudo', '-n'] : undefined;
+}
+
+/** Runs one at a time among the processes of this machine: two `apt-get update` at once fail. */
+function alone(work) {
+  const lock = join(tmpdir(), 'nestjs-redis-lock-install.pid');
+  const deadline = Date.now() + INSTALL_WITHIN_MS;
+  while (!takeLock(lock)) {
+    if (Date.now() > deadline) throw new Error(`Another process has been installing Redis for too long, see ${lock}`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+  }
+  try {
+    return work();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+function takeLock(lock) {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error;
+    if (isAbandoned(lock)) rmSync(lock, { force: true });
+    return false;
+  }
+}
+
+function isAbandoned(lock) {
+  try {
+    const pid = Number(readFileSync(lock, 'utf8'));
+    // Its owner may be between creating and filling it.
+    if (!pid) return Date.now() - statSync(lock).mtimeMs > 5_000;
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error.code === 'ESRCH';
+  }
+}

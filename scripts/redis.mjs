@@ -1,0 +1,231 @@
+// Makes a Redis available: to tests as a module, to any command as `node scripts/redis.mjs -- command args…`.
+import { spawn } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, realpathSync, rmSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { constants as osConstants, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { ensureRedisServer } from './redis-binary.mjs';
+
+export { ensureRedisServer };
+
+const HOST = '127.0.0.1';
+const READY_WITHIN_MS = 15_000;
+const STOP_WITHIN_MS = 2_000;
+const LAUNCHES = 5;
+const KEPT_OUTPUT = 16_384;
+
+/** Ends the servers that still run when this process ends. */
+const running = new Set();
+process.on('exit', () => running.forEach((endNow) => endNow()));
+
+/** The Redis of REDIS_URL, which nobody here stops, or one of its own. */
+export async function provideRedis() {
+  const url = process.env.REDIS_URL;
+  return url ? { url, stop: async () => {} } : startRedisServer();
+}
+
+/** Starts a server without persistence on the loopback interface; resolves when it answers. */
+export async function startRedisServer({ args = [], port } = {}) {
+  const program = ensureRedisServer();
+  for (let launch = 1; ; launch++) {
+    const { server, ready } = launchServer(program, port ?? (await freePort()), args);
+    try {
+      await ready();
+      return server;
+    } catch (error) {
+      await server.stop();
+      // Between asking for a free port and binding it, anybody may take it.
+      if (launch === LAUNCHES || !/in use|another server/i.test(error.message)) throw error;
+      await sleep(100);
+    }
+  }
+}
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const probe = createServer().once('error', reject);
+    probe.listen(0, HOST, () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+function launchServer(program, port, args) {
+  const dir = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
+  const settings = ['--bind', HOST, '--port', String(port), '--dir', dir, '--loglevel', 'warning'];
+  // A group of its own keeps the terminal's Ctrl-C away: who uses the server ends before the server does.
+  const child = spawn(program, [...settings, '--save', '', '--appendonly', 'no', ...args], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const guard = guardOf(child.pid, dir);
+  const cleanUp = () => {
+    running.delete(endNow);
+    guard?.kill('SIGKILL');
+    rmSync(dir, { recursive: true, force: true });
+  };
+  const endNow = () => {
+    child.kill('SIGKILL');
+    cleanUp();
+  };
+  running.add(endNow);
+  const exit = exitOf(child, cleanUp);
+  return { server: serverOf(child, port, args, exit), ready: () => untilReady(child.pid, port, exit) };
+}
+
+function serverOf(child, port, args, exit) {
+  return {
+    url: `redis://${HOST}:${port}`,
+    port,
+    pid: child.pid,
+    args,
+    stop: () => stopServer(child, exit),
+    async kill(signal = 'SIGKILL') {
+      child.kill(signal);
+      if (signal === 'SIGKILL' || signal === 'SIGTERM') await whileReferenced(child, exit.promise);
+    },
+  };
+}
+
+/**
+ * Ends the server when this process ends without a chance to do so (SIGKILL, a test runner that hides the exit event):
+ * the guard reads from a pipe that closes then.
+ */
+function guardOf(pid, dir) {
+  if (!pid) return undefined;
+  const script = 'read -r _; kill -KILL "$0"; sleep 0.1; rm -rf "$1"';
+  const guard = spawn('sh', ['-c', script, String(pid), dir], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+  guard.on('error', () => {});
+  guard.stdin.on('error', () => {});
+  guard.stdin.unref();
+  guard.unref();
+  return guard;
+}
+
+/** Follows a child that does not keep this process alive: `{ promise, ended, output }`. */
+function exitOf(child, whenEnded) {
+  const exit = { promise: undefined, ended: false, output: '' };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (data) => (exit.output = (exit.output + data).slice(-KEPT_OUTPUT)));
+    stream.unref();
+  }
+  exit.promise = new Promise((resolve) => {
+    let late;
+    const end = () => {
+      clearTimeout(late);
+      if (exit.ended) return;
+      exit.ended = true;
+      whenEnded();
+      resolve();
+    };
+    child.once('close', end);
+    // A process that the server forked (to save, to feed a replica) may keep its output open.
+    child.once('exit', () => (late = setTimeout(end, 200)));
+    child.once('error', (error) => {
+      exit.output += error.message;
+      end();
+    });
+  });
+  child.unref();
+  return exit;
+}
+
+async function untilReady(pid, port, exit) {
+  const deadline = Date.now() + READY_WITHIN_MS;
+  while (!exit.ended) {
+    const reply = await ask(port, 'PING\r\nINFO server\r\n');
+    if (exit.ended) break;
+    // With a password set, a server tells no stranger its pid.
+    if (reply.startsWith('-NOAUTH') || reply.includes(`process_id:${pid}\r\n`)) return;
+    if (reply.includes('process_id:')) throw new Error(`Port ${port} belongs to another server.`);
+    if (Date.now() > deadline) throw new Error(`Redis did not answer within ${READY_WITHIN_MS} ms.\n${exit.output}`);
+    await sleep(10);
+  }
+  throw new Error(`Redis ended instead of starting.\n${exit.output}`);
+}
+
+/** Sends one text and gives what came back: all of the INFO section, or an error line, or nothing. */
+function ask(port, text) {
+  return new Promise((resolve) => {
+    let reply = '';
+    const socket = connect(port, HOST, () => socket.write(text));
+    socket.setTimeout(1_000, () => socket.destroy());
+    socket.on('data', (data) => {
+      reply += data;
+      if (/^-|process_id:\d+\r\n/m.test(reply)) socket.destroy();
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => resolve(reply));
+  });
+}
+
+async function stopServer(child, exit) {
+  if (exit.ended) return;
+  // A test may have stopped it with SIGSTOP.
+  child.kill('SIGCONT');
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
+  await whileReferenced(child, exit.promise);
+  clearTimeout(timer);
+}
+
+async function whileReferenced(child, promise) {
+  child.ref();
+  await promise;
+}
+
+/** Runs a command with REDIS_URL set; gives its exit code. */
+async function runWithRedis([command, ...args]) {
+  const redis = await provideRedis();
+  try {
+    return await runCommand(command, args, { ...process.env, REDIS_URL: redis.url });
+  } finally {
+    await redis.stop();
+  }
+}
+
+function runCommand(command, args, env) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { stdio: 'inherit', env });
+    process.on('SIGTERM', () => child.kill('SIGTERM'));
+    // A terminal sends Ctrl-C to the command as well: passed on, it would come twice and end a graceful shutdown.
+    const fromTerminal = hasTerminal();
+    process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
+    child.on('error', (error) => {
+      console.error(error.message);
+      resolve(127);
+    });
+    child.on('exit', (code, signal) => resolve(code ?? 128 + osConstants.signals[signal]));
+  });
+}
+
+function hasTerminal() {
+  try {
+    closeSync(openSync('/dev/tty', 'r'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function main(args) {
+  if (args[0] === '--ensure') return ensureRedisServer() ? 0 : 1;
+  const command = args[0] === '--' ? args.slice(1) : [];
+  if (command.length > 0) return runWithRedis(command);
+  console.error('Usage: node scripts/redis.mjs -- command args…\n       node scripts/redis.mjs --ensure');
+  return 2;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  main(process.argv.slice(2)).then(
+    (code) => process.exit(code),
+    (error) => {
+      console.error(error.message);
+      process.exit(1);
+    },
+  );
+}

@@ -1,0 +1,32 @@
+// Compiles test/types with every TypeScript that users may have: the types of the decorators must refuse and accept the same.
+import { spawnSync } from 'node:child_process';
+import { readFileSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const PROJECT = join('test', 'types', 'tsconfig.json');
+const COMPILERS = ['typescript-5.9', 'typescript', 'typescript-7'];
+
+/** Prints one line per compiler; gives `{ passed, failed }`. */
+export function runTypeTests() {
+  const results = COMPILERS.map(compile);
+  return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+}
+
+function compile(compiler) {
+  const folder = join(root, 'node_modules', compiler);
+  const args = [join(folder, 'bin', 'tsc'), '--noEmit', '--pretty', 'false', '-p', PROJECT];
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' });
+  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} TypeScript ${version}`);
+  if (status !== 0) console.log(stdout + stderr);
+  return status === 0;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const { passed, failed } = runTypeTests();
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exitCode = failed > 0 ? 1 : 0;
+}

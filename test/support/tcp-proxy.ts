@@ -1,0 +1,186 @@
+import { type Server, type Socket, connect, createServer } from 'node:net';
+import { type Frame, FrameReader, commandText } from './resp-frames.js';
+
+const HOST = '127.0.0.1';
+
+/** A network between a client and Redis that can be broken on purpose. */
+export interface TcpProxy {
+  readonly port: number;
+  readonly url: string;
+  /** How long a message travels, each way; it may change at any time, and messages never overtake each other. */
+  delayMs: number;
+  /** How many replies `dropNextReply` has lost. */
+  readonly droppedReplies: number;
+  /** Closes all connections; new ones are welcome. */
+  cutAll(): void;
+  /**
+   * Half-open: nothing passes, no end of a connection either, and new connections are accepted but dead. What is
+   * sent meanwhile is lost, so that when it is over each connection that lost something closes instead of going on.
+   */
+  blackhole(on: boolean): void;
+  /**
+   * Lets the next command pass that matches (its words parted by blanks), then loses its reply and closes the
+   * connection. Not for connections that subscribe in RESP2: messages look like replies there.
+   */
+  dropNextReply(matches: (commandText: string) => boolean): void;
+  /** Resets new connections at once; those that exist go on. */
+  refuse(on: boolean): void;
+  close(): Promise<void>;
+}
+
+/** Starts a proxy on a free port in front of a server on this machine. */
+export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
+  const faults: Faults = { delayMs: 0, blackhole: false, refuse: false, droppedReplies: 0, losesReplyOf: undefined };
+  const links = new Set<Link>();
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+    if (faults.refuse) client.resetAndDestroy();
+    else links.add(new Link(client, faults, targetPort, (link) => links.delete(link)));
+  });
+  const port = await listen(server);
+  const cutAll = () => links.forEach((link) => link.cut());
+  return {
+    port,
+    url: `redis://${HOST}:${port}`,
+    get delayMs() {
+      return faults.delayMs;
+    },
+    set delayMs(delayMs) {
+      faults.delayMs = delayMs;
+    },
+    get droppedReplies() {
+      return faults.droppedReplies;
+    },
+    cutAll,
+    blackhole(on) {
+      faults.blackhole = on;
+      if (!on) links.forEach((link) => link.cutIfIncomplete());
+    },
+    dropNextReply: (matches) => (faults.losesReplyOf = matches),
+    refuse: (on) => (faults.refuse = on),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        cutAll();
+      }),
+  };
+}
+
+function listen(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(0, HOST, () => {
+      const address = server.address();
+      if (address && typeof address === 'object') resolve(address.port);
+    });
+  });
+}
+
+interface Faults {
+  delayMs: number;
+  blackhole: boolean;
+  refuse: boolean;
+  droppedReplies: number;
+  losesReplyOf: ((commandText: string) => boolean) | undefined;
+}
+
+/** One connection of a client, and the one to the server behind it. */
+class Link {
+  readonly #toServer: OneWay;
+  readonly #toClient: OneWay;
+  readonly #server: Socket | undefined;
+  #incomplete = false;
+  #commands = 0;
+  #replies = 0;
+  #lostReply: number | undefined;
+
+  constructor(
+    private readonly client: Socket,
+    private readonly faults: Faults,
+    targetPort: number,
+    private readonly onGone: (link: Link) => void,
+  ) {
+    this.#toServer = new OneWay(faults);
+    this.#toClient = new OneWay(faults);
+    this.#incomplete = faults.blackhole;
+    this.#server = faults.blackhole
+      ? undefined
+      : connect({ port: targetPort, host: HOST, allowHalfOpen: true, noDelay: true });
+    this.#join(client, this.#server, this.#toServer, (frame) => this.#command(frame));
+    if (this.#server) this.#join(this.#server, client, this.#toClient, (frame) => this.#reply(frame));
+  }
+
+  cut(): void {
+    this.#toServer.clear();
+    this.#toClient.clear();
+    this.client.destroy();
+    this.#server?.destroy();
+    this.onGone(this);
+  }
+
+  cutIfIncomplete(): void {
+    if (this.#incomplete) this.cut();
+  }
+
+  /** Carries what one side sends to the other, in order: messages, then the end. */
+  #join(from: Socket, to: Socket | undefined, way: OneWay, sees: (frame: Frame) => boolean): void {
+    const reader = new FrameReader();
+    const send = (deliver: () => void) => this.#unlessLost(() => way.push(() => this.#unlessLost(deliver)));
+    from.on('data', (bytes) => {
+      for (const frame of reader.push(bytes)) {
+        if (!sees(frame)) return this.cut();
+        send(() => to?.writable && to.write(frame.bytes));
+      }
+    });
+    from.on('end', () => send(() => to?.end()));
+    from.on('error', () => this.#unlessLost(() => this.cut()));
+    from.on('close', () => {
+      if (this.client.destroyed && (this.#server?.destroyed ?? true)) this.onGone(this);
+    });
+  }
+
+  #unlessLost(pass: () => void): void {
+    if (this.faults.blackhole) this.#incomplete = true;
+    else pass();
+  }
+
+  #command(frame: Frame): boolean {
+    if (this.faults.blackhole) return true;
+    this.#commands++;
+    if (this.faults.losesReplyOf?.(commandText(frame))) {
+      this.faults.losesReplyOf = undefined;
+      this.#lostReply = this.#commands;
+    }
+    return true;
+  }
+
+  /** False when this reply is the one to lose. Push messages answer no command. */
+  #reply(frame: Frame): boolean {
+    if (frame.type === '>' || ++this.#replies !== this.#lostReply) return true;
+    this.faults.droppedReplies++;
+    return false;
+  }
+}
+
+/** One direction of a connection: what is sent first arrives first, however the delay changes. */
+class OneWay {
+  #queue: { readonly due: number; readonly deliver: () => void }[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly faults: Faults) {}
+
+  push(deliver: () => void): void {
+    this.#queue.push({ due: performance.now() + this.faults.delayMs, deliver });
+    this.#deliverDue();
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+    this.#queue = [];
+  }
+
+  #deliverDue(): void {
+    clearTimeout(this.#timer);
+    while (this.#queue[0] && this.#queue[0].due <= performance.now()) this.#queue.shift()!.deliver();
+    const next = this.#queue[0];
+    if (next) this.#timer = setTimeout(() => this.#deliverDue(), next.due - performance.now());
+  }
+}

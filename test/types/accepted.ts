@@ -1,0 +1,222 @@
+import type { KeySpec } from '../../lib/decorators/key-spec.js';
+import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
+import { Locked, type Order, type OrderId, type Region } from './support.js';
+
+declare const dynamic: string;
+declare const dynamicList: readonly string[];
+declare const field: string;
+declare const anySpec: any;
+declare const spec: KeySpec;
+
+/** Everything here must compile: keys whose placeholders are arguments of the method and have one string form. */
+export class Accepted {
+  readonly tenant = 'eu';
+  private readonly secret = 's';
+
+  @Locked('orders')
+  async withoutPlaceholder(): Promise<void> {}
+
+  @Locked('order:<0>')
+  async wholeArgument(_id: string): Promise<void> {}
+
+  @Locked('order:<0.id>:<1>', { waitMs: 0 })
+  async propertyAndArgument(_order: Order, _step: number): Promise<void> {}
+
+  @Locked('order:<0.version>:<0.paid>:<0.cents>')
+  async numberBooleanAndBigint(_order: Order): Promise<void> {}
+
+  @Locked('city:<0.customer.address.city>')
+  async deepProperty(_order: Order): Promise<void> {}
+
+  @Locked('region:<0>:<1.region>')
+  async enums(_region: Region, _order: Order): Promise<void> {}
+
+  @Locked('order:<0>')
+  async brand(_id: OrderId): Promise<void> {}
+
+  @Locked('job:<0>')
+  async union(_id: 'daily' | 'hourly' | 7): Promise<void> {}
+
+  @Locked('thing:<0.id>')
+  async unionOfObjects(_thing: Order | { readonly id: number }): Promise<void> {}
+
+  @Locked('range:<0.range.0>-<0.range.1>:<1.0>')
+  async tuples(_order: Order, _pair: [string, Date]): Promise<void> {}
+
+  @Locked('item:<0.items.0.sku>')
+  async itemOfAnArray(_order: Order): Promise<void> {}
+
+  @Locked('all:<0>:<3>')
+  async restParameter(..._ids: string[]): Promise<void> {}
+
+  @Locked('all:<0>')
+  async readonlyRestParameter(..._ids: readonly string[]): Promise<void> {}
+
+  @Locked((first?: string) => first ?? 'none')
+  async keyFunctionOfAReadonlyRest(..._ids: readonly string[]): Promise<void> {}
+
+  @Locked('stock:<0.apples>')
+  async indexSignature(_stock: Record<string, number>): Promise<void> {}
+
+  @Locked('length:<0.length>')
+  async propertyOfAString(_id: string): Promise<void> {}
+
+  @Locked('any:<0>:<0.id>:<0.customer.id>')
+  async anyArgument(_order: any): Promise<void> {}
+
+  @Locked('thing:<0.id>')
+  async generic<T extends { id: string }>(thing: T): Promise<T> {
+    return thing;
+  }
+
+  @Locked('order:<0>')
+  async optionalBehind(_id: string, _note?: string): Promise<void> {}
+
+  @Locked('order:<0>')
+  static async ofTheClass(_id: string): Promise<void> {}
+
+  @Locked('order:<0>')
+  private async hidden(_id: string): Promise<void> {}
+
+  @Locked('order:<0>')
+  protected async inherited(_id: string): Promise<void> {}
+
+  @Locked('order:<0>')
+  withoutAsync(_id: string): PromiseLike<number> {
+    return this.hidden(this.secret).then(() => 1);
+  }
+
+  @Locked('order:<0>')
+  sometimesAnother(id: string): Promise<number> | Promise<string> {
+    return id ? Promise.resolve(1) : Promise.resolve('1');
+  }
+
+  @Locked('order:<0>')
+  anyResult(_id: string): any {}
+
+  @Locked('a > b')
+  async greaterThan(): Promise<void> {}
+
+  @Locked('<<0.idd>:<0>')
+  async escapedBeforeText(_id: string): Promise<void> {}
+
+  @Locked('<<<0>')
+  async escapedBeforePlaceholder(_id: string): Promise<void> {}
+
+  @Locked('<0><<<1>:a<<')
+  async escapedBetweenPlaceholders(_id: string, _part: number): Promise<void> {}
+
+  @Locked(['acct:<0>', 'acct:<1>'])
+  async listOfTemplates(_from: string, _to: string): Promise<void> {}
+
+  @Locked(['orders', 'order:<0.id>'])
+  async listWithAndWithoutPlaceholders(_order: Order): Promise<void> {}
+
+  @Locked((order: Order) => `order:${order.id}`)
+  async keyFunction(_order: Order): Promise<void> {}
+
+  @Locked((order: Order) => [`order:${order.id}`, `customer:${order.customer.id}`])
+  async keyFunctionOfSeveral(_order: Order): Promise<void> {}
+
+  @Locked((id: string) => id)
+  async keyFunctionOfFewerArguments(_id: string, _step: number): Promise<void> {}
+
+  @Locked((id: string | number, note?: string) => `${id}:${note ?? ''}`)
+  async keyFunctionOfWiderArguments(_id: string, _note?: string): Promise<void> {}
+
+  @Locked((id: string | undefined) => id ?? 'none')
+  async keyFunctionThatExpectsUndefined(_id?: string): Promise<void> {}
+
+  @Locked((a: string, b: number | undefined, c: string) => `${a}:${b ?? 0}:${c}`)
+  async keyFunctionThatExpectsUndefinedBetween(_a: string, _b: number, _c: string): Promise<void> {}
+
+  @Locked(() => 'orders')
+  async keyFunctionOfNothing(_id?: string): Promise<void> {}
+
+  @Locked((from: string, ...amounts: number[]) => amounts.map((amount) => `${from}:${amount}`))
+  async keyFunctionWithARest(_from: string, _one: number, _two: number): Promise<void> {}
+
+  @Locked((thing: { readonly id: string }) => thing.id)
+  async keyFunctionOfAGeneric<T extends { id: string }>(_thing: T): Promise<void> {}
+
+  @Locked(<T extends { readonly id: string }>(thing: T) => thing.id)
+  async genericKeyFunction(_order: Order): Promise<void> {}
+
+  @Locked(encodeURIComponent)
+  async builtInKeyFunction(_id: string): Promise<void> {}
+
+  @Locked(Accepted.keyOf)
+  async keyFunctionOfTheClass(_order: Order): Promise<void> {}
+
+  static keyOf(order: Order): string {
+    return order.id;
+  }
+
+  @Locked(function (this: { readonly tenant: string }, id: string) {
+    return `${this.tenant}:${id}`;
+  })
+  async keyFunctionOfAPartOfTheInstance(_id: string): Promise<void> {}
+
+  @Locked((...ids: string[]) => ids)
+  async keyFunctionOfTheRest(..._ids: string[]): Promise<void> {}
+
+  @Locked((order) => `order:${order.id}`)
+  async keyFunctionWithoutTypes(_order: Order): Promise<void> {}
+
+  @Locked(function (this: Accepted, id: string) {
+    return `${this.tenant}:${this.secret}:${id}`;
+  })
+  async keyFunctionOfTheInstance(_id: string): Promise<void> {}
+
+  @Locked(dynamic)
+  async dynamicTemplate(): Promise<void> {}
+
+  @Locked(dynamicList)
+  async dynamicTemplates(): Promise<void> {}
+
+  @Locked(`${dynamic}:<0.id>:${dynamic}`)
+  async dynamicText(_order: Order): Promise<void> {}
+
+  @Locked(`order:<${field}>:<0.${field}>:<0.id>:<${field}`)
+  async dynamicPlaceholder(_order: Order): Promise<void> {}
+
+  @Locked(anySpec)
+  async anyKey(_order: Order): Promise<void> {}
+
+  @Locked(spec)
+  async keyOfAnyKind(_order: Order): Promise<void> {}
+}
+
+/** Declared elsewhere as a constant, a template keeps its literal type and is checked. */
+const ORDER_KEY = 'order:<0.id>';
+const BOTH_KEYS = ['acct:<0>', 'acct:<1>'] as const;
+
+/** A decorator of one's own passes the check on. */
+const ShortLock = <const K extends KeySpec>(key: K): LockedMethodDecorator<K> => Locked(key, { waitMs: 1 });
+
+export abstract class Base<T extends { readonly id: string }> {
+  @ShortLock('order:<0.id>')
+  async ownDecorator(_order: Order): Promise<void> {}
+
+  @ShortLock((order: Order) => order.id)
+  async ownDecoratorWithKeyFunction(_order: Order): Promise<void> {}
+
+  @Locked(ORDER_KEY)
+  async constant(_order: Order): Promise<void> {}
+
+  @Locked(BOTH_KEYS)
+  async constants(_from: string, _to: string): Promise<void> {}
+
+  @Locked((thing: { readonly id: string }) => thing.id)
+  async parameterOfTheClass(_thing: T): Promise<void> {}
+
+  @Locked((...things: readonly { readonly id: string }[]) => things.map((thing) => thing.id))
+  async parametersOfTheClass(_first: T, ..._others: T[]): Promise<void> {}
+}
+
+/** What a decorator returns inside needs no cast. */
+declare function decorate(target: object, name: string | symbol, descriptor: PropertyDescriptor): void;
+
+export function WriteLocked<const K extends KeySpec>(_key: K): LockedMethodDecorator<K> {
+  return decorate;
+}

@@ -1,0 +1,52 @@
+import type { KeyTemplateError } from '../../lib/decorators/key-template.types.js';
+import { check, type Order, type Same } from './support.js';
+
+type NotAnArgument<P extends string> = `<${P}> is not an argument of this method`;
+type MayBeElse<P extends string> = `<${P}> may be something else than a string, number, bigint or boolean`;
+
+/** What the compiler shows, as `Property 'lockKeyError' is missing ... '<0.idd> is not an argument of this method'`. */
+check<Same<KeyTemplateError<'order:<0.idd>', [Order]>, '<0.idd> is not an argument of this method'>>();
+check<
+  Same<KeyTemplateError<'order:<0>', [Order]>, '<0> may be something else than a string, number, bigint or boolean'>
+>();
+check<Same<KeyTemplateError<'order:<0', [string]>, '<0 is not closed with >'>>();
+
+/** Each wrong placeholder has its sentence, and only the wrong ones. */
+check<Same<KeyTemplateError<'<0.id>:<0.a>:<0.b>', [Order]>, NotAnArgument<'0.a'> | NotAnArgument<'0.b'>>>();
+check<Same<KeyTemplateError<'a:<0.id>' | 'b:<0>' | 'c:<1>', [Order]>, MayBeElse<'0'> | NotAnArgument<'1'>>>();
+
+/** Which sentence is said of what. */
+check<Same<KeyTemplateError<'<0>', []>, NotAnArgument<'0'>>>();
+check<Same<KeyTemplateError<'<>', [string]>, NotAnArgument<''>>>();
+check<Same<KeyTemplateError<'<id>', [string]>, NotAnArgument<'id'>>>();
+check<Same<KeyTemplateError<'< 0>', [string]>, NotAnArgument<' 0'>>>();
+check<Same<KeyTemplateError<'<0.>', [Order]>, NotAnArgument<'0.'>>>();
+check<Same<KeyTemplateError<'<-1>', string[]>, NotAnArgument<'-1'>>>();
+check<Same<KeyTemplateError<'<0.range.2>', [Order]>, NotAnArgument<'0.range.2'>>>();
+check<Same<KeyTemplateError<'<0.id>', [unknown]>, NotAnArgument<'0.id'>>>();
+check<Same<KeyTemplateError<'<0>', [unknown]>, MayBeElse<'0'>>>();
+check<Same<KeyTemplateError<'<0>', [id?: string]>, MayBeElse<'0'>>>();
+check<Same<KeyTemplateError<'<0>', [string | null]>, MayBeElse<'0'>>>();
+check<Same<KeyTemplateError<'<0.note>', [Order]>, MayBeElse<'0.note'>>>();
+check<Same<KeyTemplateError<'<0.guest.id>', [Order]>, MayBeElse<'0.guest.id'>>>();
+check<Same<KeyTemplateError<'<0.approver.id>', [Order]>, MayBeElse<'0.approver.id'>>>();
+check<Same<KeyTemplateError<'<0.createdAt>', [Order]>, MayBeElse<'0.createdAt'>>>();
+
+/** `<<` is no placeholder, but one may follow it. */
+check<Same<KeyTemplateError<'<<0.idd>', [Order]>, never>>();
+check<Same<KeyTemplateError<'<<<0.idd>', [Order]>, NotAnArgument<'0.idd'>>>();
+check<Same<KeyTemplateError<'<<<<0.idd>', [Order]>, never>>();
+check<Same<KeyTemplateError<'a<<', []>, never>>();
+check<Same<KeyTemplateError<'a<', []>, '< is not closed with >'>>();
+
+/** Nothing is said of what fits, of `any`, and of texts that are not known. */
+check<Same<KeyTemplateError<'order:<0.id>:<1>', [Order, 1 | 'a']>, never>>();
+check<Same<KeyTemplateError<'order:<0.x.y>', [any]>, never>>();
+check<Same<KeyTemplateError<string, [Order]>, never>>();
+check<Same<KeyTemplateError<`<${string}>`, []>, never>>();
+
+/** The checker itself can fail. */
+// @ts-expect-error another sentence
+check<Same<KeyTemplateError<'order:<0.idd>', [Order]>, NotAnArgument<'0.id'>>>();
+// @ts-expect-error no sentence
+check<Same<KeyTemplateError<'order:<0.idd>', [Order]>, never>>();

@@ -1,0 +1,242 @@
+import { Locked, type Order } from './support.js';
+
+declare const dynamic: string;
+
+/** Nothing here may compile; what the compiler says is checked in `messages.ts`. */
+export class Refused {
+  // @ts-expect-error the method has no argument
+  @Locked('order:<0>')
+  async noSuchArgument(): Promise<void> {}
+
+  // @ts-expect-error the method has one argument
+  @Locked('order:<1>')
+  async noSecondArgument(_id: string): Promise<void> {}
+
+  // @ts-expect-error misspelt
+  @Locked('order:<0.idd>')
+  async misspelt(_order: Order): Promise<void> {}
+
+  // @ts-expect-error misspelt below a property
+  @Locked('city:<0.customer.address.town>')
+  async misspeltBelow(_order: Order): Promise<void> {}
+
+  // @ts-expect-error the first is right, the second is not
+  @Locked('order:<0.id>:<0.idd>')
+  async secondMisspelt(_order: Order): Promise<void> {}
+
+  // @ts-expect-error an object
+  @Locked('order:<0>')
+  async object(_order: Order): Promise<void> {}
+
+  // @ts-expect-error a Date
+  @Locked('day:<0.createdAt>')
+  async date(_order: Order): Promise<void> {}
+
+  // @ts-expect-error a list
+  @Locked('orders:<0>')
+  async list(_ids: string[]): Promise<void> {}
+
+  // @ts-expect-error a symbol
+  @Locked('order:<0>')
+  async symbol(_id: symbol): Promise<void> {}
+
+  // @ts-expect-error unknown
+  @Locked('order:<0>')
+  async unknownArgument(_id: unknown): Promise<void> {}
+
+  // @ts-expect-error a property of unknown
+  @Locked('order:<0.id>')
+  async propertyOfUnknown(_order: unknown): Promise<void> {}
+
+  // @ts-expect-error an optional parameter
+  @Locked('order:<0>')
+  async optionalParameter(_id?: string): Promise<void> {}
+
+  // @ts-expect-error a default value is not seen by a wrapper
+  @Locked('order:<0>')
+  async defaultedParameter(_id = 'none'): Promise<void> {}
+
+  // @ts-expect-error an optional property
+  @Locked('note:<0.note>')
+  async optionalProperty(_order: Order): Promise<void> {}
+
+  // @ts-expect-error a property of an optional property
+  @Locked('guest:<0.guest.id>')
+  async belowOptionalProperty(_order: Order): Promise<void> {}
+
+  // @ts-expect-error a property of what may be null
+  @Locked('approver:<0.approver.id>')
+  async belowNull(_order: Order): Promise<void> {}
+
+  // @ts-expect-error may be null
+  @Locked('order:<0>')
+  async nullable(_id: string | null): Promise<void> {}
+
+  // @ts-expect-error may be a Date
+  @Locked('order:<0>')
+  async unionWithDate(_id: string | Date): Promise<void> {}
+
+  // @ts-expect-error only one member of the union has it
+  @Locked('thing:<0.version>')
+  async onlyInOneMember(_thing: Order | { readonly id: string }): Promise<void> {}
+
+  // @ts-expect-error beyond the tuple
+  @Locked('range:<0.range.2>')
+  async beyondTuple(_order: Order): Promise<void> {}
+
+  // @ts-expect-error no index
+  @Locked('all:<-1>')
+  async negativeIndex(..._ids: string[]): Promise<void> {}
+
+  // @ts-expect-error the rest has Dates
+  @Locked('all:<0>')
+  async readonlyRestParameter(..._days: readonly Date[]): Promise<void> {}
+
+  // @ts-expect-error private, so not for other classes to name
+  @Locked('vault:<0.code>')
+  async privateProperty(_vault: Vault): Promise<void> {}
+
+  // @ts-expect-error empty
+  @Locked('order:<>')
+  async emptyPlaceholder(_id: string): Promise<void> {}
+
+  // @ts-expect-error a name in place of an index
+  @Locked('order:<id>')
+  async nameOfAParameter(_id: string): Promise<void> {}
+
+  // @ts-expect-error `this` cannot be reached
+  @Locked('order:<this.tenant>')
+  async instance(_id: string): Promise<void> {}
+
+  // @ts-expect-error a space
+  @Locked('order:< 0>')
+  async space(_id: string): Promise<void> {}
+
+  // @ts-expect-error an empty step
+  @Locked('order:<0..id>')
+  async emptyStep(_order: Order): Promise<void> {}
+
+  // @ts-expect-error not closed
+  @Locked('order:<0')
+  async unclosed(_id: string): Promise<void> {}
+
+  // @ts-expect-error a placeholder behind a literal <
+  @Locked('<<<0.idd>')
+  async behindLiteral(_order: Order): Promise<void> {}
+
+  // @ts-expect-error a placeholder in a text that is only partly known
+  @Locked(`${dynamic}:<0.idd>`)
+  async inDynamicText(_order: Order): Promise<void> {}
+
+  // @ts-expect-error the constraint of a generic method has no idd
+  @Locked('thing:<0.idd>')
+  async generic<T extends { id: string }>(_thing: T): Promise<void> {}
+
+  // @ts-expect-error one template of the list
+  @Locked(['acct:<0>', 'acct:<1>'])
+  async oneOfTheList(_from: string, _to?: string): Promise<void> {}
+
+  // @ts-expect-error a list of one
+  @Locked(['order:<0.idd>'])
+  async listOfOne(_order: Order): Promise<void> {}
+
+  // @ts-expect-error another type of argument
+  @Locked((order: Order) => order.id)
+  async otherArgument(_id: string): Promise<void> {}
+
+  // @ts-expect-error more arguments than the method has
+  @Locked((id: string, step: number) => `${id}:${step}`)
+  async moreArguments(_id: string): Promise<void> {}
+
+  // @ts-expect-error the argument may be undefined
+  @Locked((id: string) => id)
+  async optionalForKeyFunction(_id?: string): Promise<void> {}
+
+  // @ts-expect-error the method may have fewer arguments
+  @Locked((a: string, b: number | undefined, c: string) => `${a}:${b}:${c}`)
+  async fewerThanTheLastNeeded(_a: string): Promise<void> {}
+
+  // @ts-expect-error there may be no first one
+  @Locked((first: string) => first)
+  async firstOfTheRest(..._ids: string[]): Promise<void> {}
+
+  // @ts-expect-error the constraint of a generic method is no Date
+  @Locked((day: Date) => day.toISOString())
+  async genericForKeyFunction<T extends { id: string }>(_thing: T): Promise<void> {}
+
+  // @ts-expect-error a key function returns its key at once
+  @Locked(async (id: string) => id)
+  async asyncKeyFunction(_id: string): Promise<void> {}
+
+  // @ts-expect-error a key is a string
+  @Locked((id: number) => id)
+  async numberAsKey(_id: number): Promise<void> {}
+
+  // @ts-expect-error a key may not be undefined
+  @Locked((order: Order) => order.note)
+  async undefinedAsKey(_order: Order): Promise<void> {}
+
+  // @ts-expect-error the key function is for another class
+  @Locked(function (this: Vault, id: string) {
+    return `${this.name}:${id}`;
+  })
+  async keyFunctionOfAnotherClass(_id: string): Promise<void> {}
+
+  // @ts-expect-error a key is needed
+  @Locked()
+  async withoutKey(): Promise<void> {}
+
+  // @ts-expect-error a key is a text
+  @Locked(7)
+  async numberAsSpec(): Promise<void> {}
+
+  // @ts-expect-error the method does not return a promise
+  @Locked('order:<0>')
+  notAsync(id: string): string {
+    return id;
+  }
+
+  // @ts-expect-error the method may not return a promise
+  @Locked('order:<0>')
+  maybeAsync(id: string): Promise<string> | string {
+    return id;
+  }
+
+  // @ts-expect-error the method returns nothing
+  @Locked('order:<0>')
+  nothing(_id: string): void {}
+
+  // @ts-expect-error an accessor
+  @Locked('orders')
+  get accessor(): Promise<number> {
+    return Promise.resolve(1);
+  }
+
+  // @ts-expect-error a property
+  @Locked('orders')
+  property = async (): Promise<void> => {};
+
+  // @ts-expect-error a parameter
+  async parameter(@Locked('orders') _id: string): Promise<void> {}
+}
+
+export class Base<T extends { readonly id: string }> {
+  // @ts-expect-error the constraint of the class's parameter is no Date
+  @Locked((day: Date) => day.toISOString())
+  async keyFunction(_thing: T): Promise<void> {}
+
+  // @ts-expect-error a known limit: a parameter of the class needs a key function
+  @Locked('thing:<0.id>')
+  async template(_thing: T): Promise<void> {}
+}
+
+// @ts-expect-error a class
+@Locked('orders')
+export class Vault {
+  readonly name = 'vault';
+  private readonly code = 'c';
+
+  open(): string {
+    return this.code;
+  }
+}

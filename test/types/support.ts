@@ -1,0 +1,35 @@
+import type { KeySpec } from '../../lib/decorators/key-spec.js';
+import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
+
+/** The signature of the decorators, so that these tests need none of the code behind them. */
+export declare function Locked<const K extends KeySpec>(
+  key: K,
+  options?: { readonly waitMs?: number },
+): LockedMethodDecorator<K>;
+
+/** Compiles only when both types are the same. */
+export type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+
+export declare function check<T extends true>(): T;
+
+export type OrderId = string & { readonly brand: 'OrderId' };
+
+export enum Region {
+  Eu = 'eu',
+  Us = 'us',
+}
+
+export interface Order {
+  readonly id: OrderId;
+  readonly version: number;
+  readonly paid: boolean;
+  readonly cents: bigint;
+  readonly region: Region;
+  readonly note?: string;
+  readonly createdAt: Date;
+  readonly customer: { readonly id: string; readonly address: { readonly city: string } };
+  readonly guest?: { readonly id: string };
+  readonly approver: { readonly id: string } | null;
+  readonly items: readonly { readonly sku: string }[];
+  readonly range: readonly [number, number];
+}

@@ -1,0 +1,121 @@
+import { LockKeyError } from '../../../lib/core/lock.errors.js';
+import { compileKeySpec, describeKeySpec, type KeySpec } from '../../../lib/decorators/key-spec.js';
+
+const WHERE = 'OrdersService.charge';
+const compile = (spec: KeySpec) => compileKeySpec(spec, WHERE);
+const returning = (result: any) => compile(() => result);
+
+describe('a key spec', () => {
+  it('that is a template gives one key', () => {
+    expect(compile('order:<0.id>')(undefined, [{ id: 'A-17' }])).toBe('order:A-17');
+  });
+
+  it('that is a list of templates gives a list of keys, in its order', () => {
+    const keyOf = compile(['acct:<1>', 'acct:<0>', 'ledger']);
+    expect(keyOf(undefined, ['a', 'b'])).toEqual(['acct:b', 'acct:a', 'ledger']);
+  });
+
+  it('that is a list of one template gives a list', () => {
+    expect(compile(['acct:<0>'])(undefined, [7])).toEqual(['acct:7']);
+  });
+
+  it('is read once, so that a list which changes later changes nothing', () => {
+    const list = ['acct:<0>'];
+    const keyOf = compile(list);
+    list.push('other');
+    expect(keyOf(undefined, [7])).toEqual(['acct:7']);
+  });
+
+  it.each([
+    ['a bad template', 'order:<0'],
+    ['a bad template in a list', ['orders', 'order:<a>']],
+    ['an empty template', ''],
+    ['an empty list', []],
+    ['a hole in a list', Array.from<string>({ length: 1 })],
+    ['no key at all', undefined],
+    ['a number', 7],
+    ['a list of numbers', [7]],
+  ])('throws when compiled with %s, and names the method', (_what, spec: any) => {
+    expect(() => compile(spec)).toThrow(LockKeyError);
+    expect(() => compile(spec)).toThrow(/^OrdersService\.charge: /u);
+  });
+
+  it('names the method when a template cannot be filled', () => {
+    expect(() => compile('order:<0>')(undefined, [])).toThrow(/^OrdersService\.charge: .*<0> is undefined/u);
+  });
+});
+
+describe('a key function', () => {
+  it('is called with the arguments of the call and the instance as this', () => {
+    const keyOf = compile(function (this: { tenant: string }, id: string, step: number) {
+      return `${this.tenant}:${id}:${step}`;
+    });
+    expect(keyOf({ tenant: 'eu' }, ['A-17', 2])).toBe('eu:A-17:2');
+  });
+
+  it('is not called before the method is', () => {
+    let calls = 0;
+    const keyOf = compile(() => `call:${++calls}`);
+    expect(calls).toBe(0);
+    expect([keyOf(undefined, []), keyOf(undefined, [])]).toEqual(['call:1', 'call:2']);
+  });
+
+  it('gives its keys as they are, without encoding', () => {
+    expect(returning('a:%b')(undefined, [])).toBe('a:%b');
+    expect(returning(['a:%b', 'c'])(undefined, [])).toEqual(['a:%b', 'c']);
+  });
+
+  it('gives a copy of its list', () => {
+    const list = ['a', 'b'];
+    const keys = returning(list)(undefined, []);
+    list.length = 0;
+    expect(keys).toEqual(['a', 'b']);
+  });
+
+  it('cannot change the arguments of the method', () => {
+    const args = ['a'];
+    compile((...given: string[]) => given.splice(0))(undefined, args);
+    expect(args).toEqual(['a']);
+  });
+
+  it.each([
+    ['', 'an empty string'],
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [7, 'a value of type number'],
+    [{ key: 'a' }, 'a value of type object'],
+    [Promise.resolve('a'), 'a promise'],
+    [[], 'an empty list'],
+    [['a', ''], 'a list whose item 1 is an empty string'],
+    [['a', undefined], 'a list whose item 1 is undefined'],
+    [Array.from({ length: 2 }), 'a list whose item 0 is undefined'],
+    [[['a']], 'a list whose item 0 is a list'],
+  ])('that returns %p is refused with a text that says so', (result, found) => {
+    const text = `${WHERE}: the key function returned ${found}, expected a non-empty string or a non-empty list of them`;
+    expect(() => returning(result)(undefined, [])).toThrow(LockKeyError);
+    expect(() => returning(result)(undefined, [])).toThrow(text);
+  });
+
+  it('that throws lets its own error pass', () => {
+    const error = new RangeError('no such order');
+    const keyOf = compile(() => {
+      throw error;
+    });
+    expect(() => keyOf(undefined, [])).toThrow(error);
+  });
+});
+
+describe('the label of a key spec', () => {
+  function keyOfOrder(): string {
+    return 'a';
+  }
+
+  it.each<[KeySpec, string]>([
+    ['order:<0.id>', 'order:<0.id>'],
+    [['acct:<0>', 'acct:<1>'], 'acct:<0>, acct:<1>'],
+    [keyOfOrder, 'keyOfOrder'],
+    [() => 'a', 'key function'],
+  ])('of %p is %s', (spec, label) => {
+    expect(describeKeySpec(spec)).toBe(label);
+  });
+});
