@@ -92,7 +92,15 @@ export class LockLostError extends LockError {
 }
 
 /** Redis could not be asked, or refused the command; `cause` is what the client said. */
-export class LockStoreError extends LockError {}
+export class LockStoreError extends LockError {
+  /** Whether asking again may help: not for wrong credentials or a key of another type. */
+  readonly retryable: boolean;
+
+  constructor(message: string, details: LockErrorDetails & { retryable?: boolean } = {}) {
+    super(message, details);
+    this.retryable = details.retryable ?? true;
+  }
+}
 
 /** A key is empty, too long or ill-formed, or its template cannot be filled from the arguments. */
 export class LockKeyError extends LockError {}

@@ -1,0 +1,115 @@
+import { LockConfigurationError, type LockMode } from './lock.errors.js';
+
+/** What one acquisition may ask for. All durations are whole milliseconds. */
+export interface LockOptions {
+  /**
+   * `write` excludes everybody, `read` shares with other readers. One key is one lock: write excludes read of the same key.
+   * @default 'write'
+   */
+  mode?: LockMode;
+  /**
+   * For how long Redis grants the lock; the watchdog renews it at a third. Longer: a dead holder blocks others longer.
+   * Shorter: more renewals, and a shorter pause of the process loses the lock.
+   * @default the module's `leaseMs`
+   */
+  leaseMs?: number;
+  /**
+   * How long to wait for a busy lock; 0 is one try, `Infinity` waits for ever.
+   * @default the module's `waitMs`
+   */
+  waitMs?: number;
+  /**
+   * After it the watchdog stops and the signal fires, so that hung work does not hold the lock for ever.
+   * @default the module's `maxHoldMs`
+   */
+  maxHoldMs?: number;
+  /**
+   * The key stays taken this long after the grant, even if the work ends sooner.
+   * @default 0
+   */
+  holdAtLeastMs?: number;
+  /**
+   * Whether the watchdog renews the lease.
+   * @default true
+   */
+  renew?: boolean;
+  /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
+  signal?: AbortSignal;
+}
+
+/** The options of an acquisition with nothing left open. */
+export interface ResolvedLockOptions {
+  readonly mode: LockMode;
+  readonly leaseMs: number;
+  readonly waitMs: number;
+  readonly maxHoldMs: number;
+  readonly holdAtLeastMs: number;
+  readonly renew: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** What the module decides for calls that do not. */
+export type LockDefaults = Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs'>;
+
+/** A lease has to outlast a round trip and a late timer; a longer one than 30 days is a mistake of units. */
+const MIN_LEASE_MS = 50;
+const MAX_LEASE_MS = 30 * 24 * 3_600_000;
+
+const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
+  mode: (value, where) => {
+    if (value !== 'write' && value !== 'read') fail(where, value, `'write' or 'read'`);
+  },
+  leaseMs: (value, where) => checkDuration(value, where, { min: MIN_LEASE_MS, max: MAX_LEASE_MS }),
+  waitMs: (value, where) => checkDuration(value, where, { min: 0, max: Infinity }),
+  maxHoldMs: (value, where) => checkDuration(value, where, { min: 1, max: Infinity }),
+  holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
+  renew: (value, where) => {
+    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+  },
+  signal: (value, where) => {
+    if (typeof value?.addEventListener !== 'function') fail(where, value, 'an AbortSignal');
+  },
+};
+
+/** The names of all options of an acquisition. */
+export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
+
+/**
+ * Checks the options of one call.
+ * @throws LockConfigurationError that names the option, the value and what was expected
+ */
+export function checkLockOptions(options: object, allowed: readonly string[] = []): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (allowed.includes(name)) continue;
+    const check = (CHECKS as Record<string, (value: unknown, where: string) => void>)[name];
+    if (!check) {
+      const known = [...LOCK_OPTION_NAMES, ...allowed].join(', ');
+      throw new LockConfigurationError(`Unknown lock option \`${name}\`; expected one of ${known}.`);
+    }
+    if (value !== undefined) check(value, name);
+  }
+}
+
+/** Fills what the call left open; the options were checked before. */
+export const resolveLockOptions = (options: LockOptions, defaults: LockDefaults): ResolvedLockOptions => ({
+  mode: options.mode ?? 'write',
+  leaseMs: options.leaseMs ?? defaults.leaseMs,
+  waitMs: options.waitMs ?? defaults.waitMs,
+  maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
+  holdAtLeastMs: options.holdAtLeastMs ?? 0,
+  renew: options.renew ?? true,
+  signal: options.signal,
+});
+
+/** Checks a duration in milliseconds. */
+export function checkDuration(value: unknown, where: string, range: { min: number; max: number }): void {
+  const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
+  if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
+  const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
+  fail(where, value, `a whole number of milliseconds from ${range.min} ${to}`);
+}
+
+function fail(where: string, value: unknown, expected: string): never {
+  const got = typeof value === 'object' ? Object.prototype.toString.call(value) : String(value);
+  throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got \`${got}\` (${typeof value}).`);
+}

@@ -1,0 +1,28 @@
+import { type LockMode } from './lock.errors.js';
+
+/** One held lock. `await using lock = await locks.acquire('a')` releases it at the end of the block. */
+export interface Lock extends AsyncDisposable {
+  readonly key: string;
+  readonly keys: readonly string[];
+  readonly mode: LockMode;
+  /** Who holds it in the store: the caller's `owner`, else a random id of this acquisition. */
+  readonly owner: string;
+  /**
+   * Strictly greater than that of every earlier grant of this key; a safe integer (microseconds of the server's clock).
+   * Let the protected resource refuse smaller ones.
+   */
+  readonly fencingToken: number;
+  /** Aborted with a `LockLostError` when the lock is lost, before another can hold it. */
+  readonly signal: AbortSignal;
+  /** Whether the lease can be proven right now. */
+  readonly held: boolean;
+  /** What is left of the proven lease, in milliseconds. */
+  readonly remainingMs: number;
+  /**
+   * Makes the lease last at least `leaseMs` from now; never shortens it.
+   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked
+   */
+  extend(leaseMs: number): Promise<void>;
+  /** Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported. */
+  release(): Promise<void>;
+}

@@ -1,0 +1,57 @@
+import { type Clock } from './clock.js';
+import { LockError } from './lock.errors.js';
+import { type LockStore, type ReleaseReply, type ReleaseRequest } from './lock-store.js';
+import { type Reporter, messageOf } from './reporter.js';
+import { type TimerQueue } from './timer-queue.js';
+
+/** What became of a release: the store's answer, and whether an earlier command of it went unanswered. */
+export interface Released {
+  readonly reply: ReleaseReply | undefined;
+  readonly asked: number;
+}
+
+/** Sends releases until they are confirmed, or until the lease is over and there is nothing to release. */
+export class Releaser {
+  readonly #pending = new Set<Promise<Released>>();
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly timers: TimerQueue,
+    private readonly store: LockStore,
+    private readonly reporter: Reporter,
+  ) {}
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  /** Never rejects. `until` is when trying ends, on the monotonic clock; it is tried at least once. */
+  release(request: ReleaseRequest, until: number, timeoutMs: number): Promise<Released> {
+    const pending = this.#run(request, until, timeoutMs).finally(() => this.#pending.delete(pending));
+    this.#pending.add(pending);
+    return pending;
+  }
+
+  /** Resolves when no release is under way. */
+  async idle(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+  }
+
+  async #run(request: ReleaseRequest, until: number, timeoutMs: number): Promise<Released> {
+    for (let asked = 1; ; asked += 1) {
+      try {
+        return { reply: await this.store.release(request, timeoutMs), asked };
+      } catch (error) {
+        const retryable = !(error instanceof LockError) || (error as { retryable?: boolean }).retryable !== false;
+        if (!retryable || this.clock.now() >= until) {
+          this.reporter.warn(
+            `The lock "${request.key}" could not be released and ends with its lease: ${messageOf(error)}`,
+          );
+          return { reply: undefined, asked };
+        }
+        const pauseMs = Math.min(25 * 2 ** asked, 1_000) * (0.5 + Math.random() / 2);
+        await new Promise<void>((resume) => this.timers.schedule(this.clock.now() + pauseMs, resume));
+      }
+    }
+  }
+}

@@ -1,0 +1,9 @@
+/** Where the core says what nobody awaits; a Nest `Logger` fits. */
+export interface Reporter {
+  debug(message: string): void;
+  warn(message: string): void;
+  error(message: string): void;
+}
+
+/** The text of whatever was thrown. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

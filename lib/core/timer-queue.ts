@@ -1,0 +1,118 @@
+import { type Clock } from './clock.js';
+
+/** One entry of the queue: what to call, and when. */
+export interface ScheduledCall {
+  readonly at: number;
+  cancel(): void;
+}
+
+interface Entry extends ScheduledCall {
+  callback: (() => void) | null;
+}
+
+/** The longest delay that a timer of Node takes; a longer one would fire at once. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/**
+ * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It is driven by the
+ * clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn.
+ */
+export class TimerQueue {
+  readonly #clock: Clock;
+  #heap: Entry[] = [];
+  #live = 0;
+  #disarm: (() => void) | null = null;
+  #armedFor = Infinity;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** How many calls are scheduled. */
+  get size(): number {
+    return this.#live;
+  }
+
+  /** Calls back at `at`, a time of the monotonic clock; `Infinity` is never. */
+  schedule(at: number, callback: () => void): ScheduledCall {
+    const entry: Entry = { at, callback, cancel: () => this.#cancel(entry) };
+    if (at === Infinity) return entry;
+    this.#live += 1;
+    this.#push(entry);
+    this.#arm();
+    return entry;
+  }
+
+  #cancel(entry: Entry): void {
+    if (entry.callback === null) return;
+    entry.callback = null;
+    if (entry.at === Infinity) return;
+    this.#live -= 1;
+    if (this.#live === 0) this.#heap = [];
+    else if (this.#heap.length > 64 && this.#heap.length > 2 * this.#live) this.#rebuild();
+    this.#arm();
+  }
+
+  /** Cancelled entries stay in the heap until they come up, or until they are the greater part of it. */
+  #rebuild(): void {
+    const kept = this.#heap.filter((entry) => entry.callback !== null);
+    this.#heap = [];
+    for (const entry of kept) this.#push(entry);
+  }
+
+  #arm(): void {
+    while (this.#heap[0] && this.#heap[0].callback === null) this.#pop();
+    const next = this.#heap[0]?.at ?? Infinity;
+    if (next === this.#armedFor) return;
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#armedFor = next;
+    if (next === Infinity) return;
+    const delayMs = Math.min(Math.max(Math.ceil(next - this.#clock.now()), 0), MAX_DELAY_MS);
+    this.#disarm = this.#clock.setTimer(() => this.#run(), delayMs);
+  }
+
+  #run(): void {
+    this.#disarm = null;
+    this.#armedFor = Infinity;
+    while (this.#heap[0] && (this.#heap[0].callback === null || this.#heap[0].at <= this.#clock.now())) {
+      const entry = this.#pop();
+      const { callback } = entry;
+      if (callback === null) continue;
+      entry.callback = null;
+      this.#live -= 1;
+      callback();
+    }
+    this.#arm();
+  }
+
+  #push(entry: Entry): void {
+    const heap = this.#heap;
+    let i = heap.push(entry) - 1;
+    while (i > 0) {
+      const parent = (i - 1) >> 1;
+      if (heap[parent]!.at <= entry.at) break;
+      heap[i] = heap[parent]!;
+      i = parent;
+    }
+    heap[i] = entry;
+  }
+
+  #pop(): Entry {
+    const heap = this.#heap;
+    const top = heap[0]!;
+    const last = heap.pop()!;
+    if (heap.length === 0) return top;
+    let i = 0;
+    for (;;) {
+      let child = 2 * i + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && heap[child + 1]!.at < heap[child]!.at) child += 1;
+      if (heap[child]!.at >= last.at) break;
+      heap[i] = heap[child]!;
+      i = child;
+    }
+    heap[i] = last;
+    return top;
+  }
+}

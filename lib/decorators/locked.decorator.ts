@@ -1,0 +1,15 @@
+import { type LockedOptions } from '../interceptor/locked-call.js';
+import { type KeySpec } from './key-spec.js';
+import { type LockedMethodDecorator } from './key-template.types.js';
+import { lockMethod } from './lock-method.js';
+
+/**
+ * Runs the method under an exclusive lock: at most one call per key at a time, on all instances of the app.
+ *
+ * `@Locked('order:<0.id>')`: `<0.id>` is filled with the `id` of the first argument.
+ * @throws (the call) LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError,
+ *   LockShutdownError, LockConfigurationError; (the class definition) LockKeyError, LockConfigurationError
+ */
+export function Locked<const K extends KeySpec>(key: K, options?: LockedOptions): LockedMethodDecorator<K> {
+  return lockMethod('write', key, options);
+}

@@ -1,0 +1,9 @@
+import { type LockedOptions } from '../interceptor/locked-call.js';
+import { type KeySpec } from './key-spec.js';
+import { type LockedMethodDecorator } from './key-template.types.js';
+import { lockMethod } from './lock-method.js';
+
+/** Runs the method under the lock for writing: no reader and no other writer of the key at the same time; the same as `@Locked`. */
+export function WriteLocked<const K extends KeySpec>(key: K, options?: LockedOptions): LockedMethodDecorator<K> {
+  return lockMethod('write', key, options);
+}

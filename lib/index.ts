@@ -1,0 +1,33 @@
+export { currentLock, assertLocked } from './core/current-lock.js';
+export {
+  LockBusyError,
+  LockConfigurationError,
+  LockError,
+  LockKeyError,
+  LockLostError,
+  LockNotHeldError,
+  LockReentryError,
+  LockShutdownError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from './core/lock.errors.js';
+export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode } from './core/lock.errors.js';
+export type { LockOptions } from './core/lock-options.js';
+export type { LockHolder, LockState } from './core/lock-store.js';
+export type { Lock } from './core/lock.js';
+export { Locked } from './decorators/locked.decorator.js';
+export { ReadLocked } from './decorators/read-locked.decorator.js';
+export { WriteLocked } from './decorators/write-locked.decorator.js';
+export type { KeyFunction, KeySpec } from './decorators/key-spec.js';
+export type { KeyPart } from './decorators/key-template.types.js';
+export { LockInterceptor } from './interceptor/lock.interceptor.js';
+export type { LockedOptions } from './interceptor/locked-call.js';
+export { RedisLockModule } from './redis-lock.module.js';
+export type { RedisLockModuleOptions } from './redis-lock.options.js';
+export { RedisLockService } from './redis-lock.service.js';
+export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
+export type { RedisConnection } from './redis/redis-client.js';
+export { createLockScripts } from './redis/scripts/lock-scripts.js';
+export type { LockScripts } from './redis/scripts/lock-scripts.js';
+export { arg, key, lua } from './redis/scripts/lua.js';
+export type { LuaScript } from './redis/scripts/lua.js';

@@ -1,0 +1,110 @@
+import { hostname } from 'node:os';
+import {
+  type DynamicModule,
+  Inject,
+  Logger,
+  Module,
+  type OnApplicationShutdown,
+  type OnModuleDestroy,
+} from '@nestjs/common';
+import { systemClock } from './core/clock.js';
+import { type LockStore } from './core/lock-store.js';
+import { Locker } from './core/locker.js';
+import { LockInterceptor } from './interceptor/lock.interceptor.js';
+import { addModule, removeModule } from './interceptor/living-modules.js';
+import { RedisLockStore } from './redis/redis-lock-store.js';
+import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
+import {
+  type ASYNC_OPTIONS_TYPE,
+  ConfigurableModuleClass,
+  MODULE_OPTIONS_TOKEN,
+  type OPTIONS_TYPE,
+} from './redis-lock.module-definition.js';
+import { type RedisLockModuleOptions, type ResolvedModuleOptions, resolveModuleOptions } from './redis-lock.options.js';
+import { RedisLockService } from './redis-lock.service.js';
+import {
+  getLockInterceptorToken,
+  getLockServiceToken,
+  LOCK_SCRIPTS,
+  LOCK_STORE,
+  LOCKER,
+  RESOLVED_OPTIONS,
+} from './redis-lock.tokens.js';
+
+const logger = new Logger('RedisLock');
+
+const createStore = (options: ResolvedModuleOptions, scripts: LockScripts): LockStore =>
+  new RedisLockStore({ ...options, scripts, clock: systemClock, reporter: logger });
+
+const createLocker = (store: LockStore): Locker =>
+  new Locker(systemClock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
+
+/** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
+@Module({
+  providers: [
+    {
+      provide: RESOLVED_OPTIONS,
+      useFactory: (options?: RedisLockModuleOptions) => resolveModuleOptions(options),
+      inject: [MODULE_OPTIONS_TOKEN],
+    },
+    { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
+    { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS] },
+    { provide: LOCKER, useFactory: createLocker, inject: [LOCK_STORE] },
+    RedisLockService,
+    LockInterceptor,
+  ],
+  exports: [RedisLockService, LockInterceptor, LOCK_SCRIPTS],
+})
+export class RedisLockModule extends ConfigurableModuleClass implements OnModuleDestroy, OnApplicationShutdown {
+  #closed: Promise<void> | null = null;
+
+  constructor(
+    @Inject(LockInterceptor) private readonly interceptor: LockInterceptor,
+    @Inject(LOCKER) private readonly locker: Locker,
+    @Inject(LOCK_STORE) private readonly store: LockStore,
+    @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
+  ) {
+    super();
+    addModule(this.interceptor);
+  }
+
+  /** Sets up the module with options that are known now. */
+  static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+    return withTokens(super.forRoot(options), options.name);
+  }
+
+  /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
+  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+    return withTokens(super.forRootAsync(options), options.name);
+  }
+
+  /** Stops admitting, lets holders finish within `drainMs`, and closes what is ours. */
+  async onModuleDestroy(): Promise<void> {
+    await this.#close();
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.#close();
+  }
+
+  #close(): Promise<void> {
+    this.#closed ??= this.locker.close(this.options.drainMs).then(() => {
+      removeModule(this.interceptor);
+      return this.store.close();
+    });
+    return this.#closed;
+  }
+}
+
+/** The service and the interceptor, by the tokens under which the decorators and `InjectLockService` ask for them. */
+function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
+  const named = [
+    { provide: getLockServiceToken(name), useExisting: RedisLockService },
+    { provide: getLockInterceptorToken(name), useExisting: LockInterceptor },
+  ];
+  return {
+    ...definition,
+    providers: [...(definition.providers ?? []), ...named],
+    exports: [...(definition.exports ?? []), ...named.map(({ provide }) => provide)],
+  };
+}

@@ -1,0 +1,30 @@
+import { Inject } from '@nestjs/common';
+
+/** Provider token: the Lua scripts of the module, a `LockScripts`; override it to replace one. */
+export const LOCK_SCRIPTS = Symbol.for('nestjs-redis-lock:scripts');
+
+/** Provider token: where the locks live, a `LockStore`; internal. */
+export const LOCK_STORE = Symbol.for('nestjs-redis-lock:store');
+
+/** Provider token: the core that acquires and keeps the locks of the module; internal. */
+export const LOCKER = Symbol.for('nestjs-redis-lock:locker');
+
+/** Provider token: the checked options of the module; internal. */
+export const RESOLVED_OPTIONS = Symbol.for('nestjs-redis-lock:resolved-options');
+
+/**
+ * Provider token of the lock service of a named connection; without a name, of the default one. The text is what Nest
+ * prints when the module is missing.
+ */
+export const getLockServiceToken = (name?: string): symbol =>
+  Symbol.for(`RedisLockService${name === undefined ? '' : ` "${name}"`} (import RedisLockModule.forRoot() to use it)`);
+
+/** Provider token of the interceptor that the decorators of a connection call. */
+export const getLockInterceptorToken = (name?: string): symbol =>
+  Symbol.for(
+    `LockInterceptor${name === undefined ? '' : ` "${name}"`} (import RedisLockModule.forRoot() to use @Locked)`,
+  );
+
+/** Injects the lock service of a named connection; without a name, of the default one. */
+export const InjectLockService = (name?: string): ParameterDecorator & PropertyDecorator =>
+  Inject(getLockServiceToken(name));

@@ -1,0 +1,38 @@
+import { type LockMode } from '../core/lock.errors.js';
+import { type LockHolder, type LockState } from '../core/lock-store.js';
+
+/** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/state.ts). */
+export function readLockState(key: string, reply: readonly string[]): LockState {
+  const now = Number(reply[0]);
+  const fields = new Map<string, string>();
+  for (let i = 1; i + 1 < reply.length; i += 2) fields.set(reply[i]!, reply[i + 1]!);
+  const holders: LockHolder[] = [];
+  let waiters = 0;
+  for (const [field, value] of fields) {
+    if (field.startsWith('queue:') && Number(value.split(' ')[0]) > now) waiters += 1;
+    if (!field.startsWith('hold:')) continue;
+    const attempt = field.slice('hold:'.length);
+    const holder = readHolder(attempt, value, fields.get(`id:${attempt}`) ?? '', now);
+    if (holder.remainingMs > 0) holders.push(holder);
+  }
+  const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
+  return { key, mode, holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
+}
+
+function readHolder(attempt: string, record: string, id: string, now: number): LockHolder {
+  const [deadline, lease, mode, token, since, owner] = record.split(' ');
+  const [where = '', ...context] = id.split(' ');
+  const colon = where.lastIndexOf(':');
+  return {
+    owner: owner === '-' ? attempt : decodeURIComponent(owner!),
+    attempt,
+    mode: mode as LockMode,
+    host: where.slice(0, Math.max(colon, 0)),
+    pid: Number(where.slice(colon + 1)),
+    context: context.join(' '),
+    since: new Date(Number(since)),
+    // More left than was granted: the server's clock stepped back, and the next script clamps it.
+    remainingMs: Math.max(0, Math.min(Number(deadline) - now, Number(lease))),
+    fencingToken: Number(token),
+  };
+}

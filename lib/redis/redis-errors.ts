@@ -1,0 +1,28 @@
+import { LockStoreError } from '../core/lock.errors.js';
+
+/**
+ * States of a server that pass: asking again within the deadline may help. Looked for anywhere in the text, because a
+ * script's error begins with `ERR Error running script` before Redis 7.
+ */
+const PASSING = [
+  'LOADING', 'READONLY', 'MASTERDOWN', 'CLUSTERDOWN', 'TRYAGAIN', 'BUSY', 'OOM', 'NOREPLICAS', 'MISCONF', 'NOSCRIPT',
+  'max number of clients', 'UNBLOCKED', 'MOVED', 'ASK',
+]; // prettier-ignore
+
+/** Whether asking again may help: any failure of the connection, and the passing states above; no other refusal. */
+export function isRetryable(error: unknown): boolean {
+  const { name, message } = error as Error;
+  if (PASSING.some((state) => message.includes(state))) return true;
+  return name !== 'ReplyError';
+}
+
+/** Wraps what ioredis threw. */
+export function storeError(key: string, error: unknown): LockStoreError {
+  if (error instanceof LockStoreError) return error;
+  const retryable = isRetryable(error);
+  const advice = retryable
+    ? 'Is Redis reachable?'
+    : 'Check the credentials, the rights of the user, and the key prefix.';
+  const text = `Redis could not serve the lock "${key}": ${(error as Error).message}. ${advice}`;
+  return new LockStoreError(text, { key, cause: error, retryable });
+}
