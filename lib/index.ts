@@ -1,4 +1,4 @@
-export { currentLock, assertLocked } from './core/current-lock.js';
+export { currentLock, assertLocked } from './core/lock-context.js';
 export {
   LockBusyError,
   LockConfigurationError,

@@ -20,7 +20,12 @@ import {
   MODULE_OPTIONS_TOKEN,
   type OPTIONS_TYPE,
 } from './redis-lock.module-definition.js';
-import { type RedisLockModuleOptions, type ResolvedModuleOptions, resolveModuleOptions } from './redis-lock.options.js';
+import {
+  type RedisLockModuleOptions,
+  type ResolvedModuleOptions,
+  checkName,
+  resolveModuleOptions,
+} from './redis-lock.options.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -42,11 +47,6 @@ const createLocker = (store: LockStore): Locker =>
 /** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
   providers: [
-    {
-      provide: RESOLVED_OPTIONS,
-      useFactory: (options?: RedisLockModuleOptions) => resolveModuleOptions(options),
-      inject: [MODULE_OPTIONS_TOKEN],
-    },
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
     { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS] },
     { provide: LOCKER, useFactory: createLocker, inject: [LOCK_STORE] },
@@ -70,11 +70,13 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
 
   /** Sets up the module with options that are known now. */
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+    checkName(options?.name);
     return withTokens(super.forRoot(options), options.name);
   }
 
   /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
   static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+    checkName(options?.name);
     return withTokens(super.forRootAsync(options), options.name);
   }
 
@@ -98,13 +100,22 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
 
 /** The service and the interceptor, by the tokens under which the decorators and `InjectLockService` ask for them. */
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
+  // The builder takes the name out of the options, as what is known at import only.
+  const resolve = (options?: RedisLockModuleOptions): ResolvedModuleOptions => ({
+    ...resolveModuleOptions(options),
+    name,
+  });
   const named = [
     { provide: getLockServiceToken(name), useExisting: RedisLockService },
     { provide: getLockInterceptorToken(name), useExisting: LockInterceptor },
   ];
   return {
     ...definition,
-    providers: [...(definition.providers ?? []), ...named],
+    providers: [
+      ...(definition.providers ?? []),
+      { provide: RESOLVED_OPTIONS, useFactory: resolve, inject: [MODULE_OPTIONS_TOKEN] },
+      ...named,
+    ],
     exports: [...(definition.exports ?? []), ...named.map(({ provide }) => provide)],
   };
 }

@@ -84,14 +84,14 @@ export function resolveModuleOptions(options: RedisLockModuleOptions = {}): Reso
   checkLockOptions({ leaseMs, waitMs, maxHoldMs });
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
   checkDuration(keepMs, 'keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
-  checkName(name);
   checkKeyPrefix(keyPrefix);
   checkConnection(connection);
   const filled = { leaseMs: leaseMs ?? 30_000, waitMs: waitMs ?? 10_000, maxHoldMs: maxHoldMs ?? Infinity };
   return { name, connection, keyPrefix, drainMs, keepMs, ...filled };
 }
 
-function checkName(name: unknown): void {
+/** Checks the name of a connection. */
+export function checkName(name: unknown): void {
   if (name === undefined || (typeof name === 'string' && name !== '')) return;
   throw new LockConfigurationError(
     `Expected \`name\` to be a non-empty string or left out, got ${JSON.stringify(name)}.`,

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockNotHeldError } from './lock.errors.js';
 import { type HeldLock } from './held-lock.js';
+import { type Lock } from './lock.js';
 
 interface Scope {
   readonly lock: HeldLock;
@@ -27,23 +28,33 @@ export function heldInContext(key?: string): HeldLock | undefined {
   return undefined;
 }
 
-/** The lock under which this code runs: the innermost one, or that of `key`; a lost one too, so that it can be asked. */
-export function lockInContext(key?: string): HeldLock {
+/**
+ * The lock under which this code runs: inside a method with `@Locked`, or inside `withLock`; with a key, the one of that
+ * key. A lock that was lost meanwhile is given too, so that it can be asked.
+ * @throws LockNotHeldError outside
+ */
+export function currentLock(key?: string): Lock {
+  return lockInContext(key);
+}
+
+/**
+ * Throws unless this code runs under a lock (of that key) that is proven at this moment.
+ * @throws LockNotHeldError, LockLostError
+ */
+export function assertLocked(key?: string): void {
+  const lock = lockInContext(key);
+  if (lock.lost) throw lock.lost;
+  if (lock.held) return;
+  throw new LockNotHeldError(`The lease of the lock "${lock.key}" cannot be proven at the moment.`, lock);
+}
+
+function lockInContext(key: string | undefined): HeldLock {
   const lock = heldInContext(key);
   if (lock) return lock;
   const which = key === undefined ? 'No lock' : `The lock "${key}"`;
   throw new LockNotHeldError(
     `${which} is not held here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +
       'outlives its lock.',
-    key === undefined ? {} : { key },
+    { key },
   );
-}
-
-/** Throws when the lock is not held, or can no longer be proven. */
-export function assertHeld(key?: string): void {
-  const lock = lockInContext(key);
-  if (lock.lost) throw lock.lost;
-  if (!lock.held) {
-    throw new LockNotHeldError(`The lease of the lock "${lock.key}" cannot be proven at the moment.`, lock);
-  }
 }

@@ -19,7 +19,7 @@ export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 
 /** What every lock error carries besides its text. */
 export interface LockErrorDetails {
   /** The key as the caller gave it; several keys are joined by `, `. */
-  readonly key?: string;
+  readonly key?: string | undefined;
   readonly mode?: LockMode;
   readonly cause?: unknown;
 }

@@ -1,0 +1,62 @@
+import { LockBusyError, LockWaitTimeoutError } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+
+describe('promise 1: exclusion', () => {
+  afterEach(closeAll);
+
+  it('lets one instance in at a time', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const held = gate();
+    const log: string[] = [];
+    const first = a.locks.withLock(key, async () => {
+      log.push('a in');
+      await held.opened;
+      log.push('a out');
+    });
+    await eventually(() => log.length === 1);
+    const second = b.locks.withLock(key, () => void log.push('b in'));
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    held.open();
+    await Promise.all([first, second]);
+    expect(log).toEqual(['a in', 'a out', 'b in']);
+  });
+
+  it('lets readers share, and keeps writers and readers apart', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const one = await a.locks.acquire(key, { mode: 'read' });
+    const two = await b.locks.acquire(key, { mode: 'read' });
+    expect(await a.locks.tryAcquire(key, { mode: 'write' })).toBeNull();
+    await one.release();
+    expect(await a.locks.tryAcquire(key)).toBeNull();
+    await two.release();
+    const writer = await a.locks.acquire(key);
+    expect(await b.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
+    expect((await b.locks.inspect(key)).mode).toBe('write');
+    await writer.release();
+    expect(await b.locks.isLocked(key)).toBe(false);
+  });
+
+  it('keeps different keys apart from each other', async () => {
+    const a = await startApp();
+    const [one, two] = [await a.locks.acquire(freshKey()), await a.locks.acquire(freshKey())];
+    expect([one.held, two.held]).toEqual([true, true]);
+    await Promise.all([one.release(), two.release()]);
+  });
+
+  it('rejects with LockWaitTimeoutError after waitMs, naming the holder, and with LockBusyError when it is 0', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    const error = await b.locks.acquire(key, { waitMs: 60 }).catch((thrown: unknown) => thrown as LockWaitTimeoutError);
+    expect(error).toBeInstanceOf(LockWaitTimeoutError);
+    expect(error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', key, mode: 'write' });
+    expect((error as LockWaitTimeoutError).waitedMs).toBeGreaterThanOrEqual(59);
+    expect((error as Error).message).toContain(`:${process.pid}`);
+    await expect(b.locks.acquire(key, { waitMs: 0 })).rejects.toBeInstanceOf(LockBusyError);
+    await held.release();
+  });
+});

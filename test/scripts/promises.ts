@@ -1,0 +1,84 @@
+import { type Ask } from './lock-model.js';
+
+/** What one client was told about its hold: the only thing that exclusion can be judged by. */
+interface Belief {
+  readonly ask: Ask;
+  readonly token: number;
+  readonly since: number;
+  /** Proven until then. Moves back with the clock: a lease is a length of time. */
+  until: number;
+  /** The latest end that was ever told, as a time of the server. */
+  atMost: number;
+  parked: boolean;
+}
+
+export interface Grant {
+  readonly ask: Ask;
+  readonly token: number;
+  readonly now: number;
+  readonly remaining: number;
+}
+
+/** Watches the replies alone, without any model, and throws when they break a promise of the lock. */
+export class PromiseWatch {
+  readonly #beliefs = new Map<string, Belief>();
+  #greatest = 0;
+
+  clockSteppedBack(ms: number): void {
+    for (const belief of this.#beliefs.values()) belief.until -= ms;
+  }
+
+  tokenOf(attempt: string): number | undefined {
+    return this.#beliefs.get(attempt)?.token;
+  }
+
+  granted({ ask, token, now, remaining }: Grant): void {
+    const known = this.#beliefs.get(ask.attempt);
+    if (known?.token === token && known.until > now) return this.#prolong(known, now, remaining);
+    const others = [...this.#beliefs.values()].filter((belief) => belief.ask.attempt !== ask.attempt);
+    const live = others.filter(({ until }) => until > now);
+    this.#checkExclusion(ask, live);
+    const kin = others.filter(({ ask: other, atMost, parked }) => other.owner === ask.owner && !parked && atMost > now);
+    const reentry = ask.owner !== '-' && kin.some((belief) => belief.token === token);
+    if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
+    this.#greatest = Math.max(this.#greatest, token);
+    const until = now + remaining;
+    this.#beliefs.set(ask.attempt, { ask, token, since: now, until, atMost: until, parked: false });
+  }
+
+  renewed(attempt: string, now: number, remaining: number): void {
+    const belief = this.#beliefs.get(attempt);
+    if (!belief || belief.parked || now >= belief.atMost) throw new Error(`${attempt} was renewed after its end`);
+    this.#prolong(belief, now, remaining);
+  }
+
+  released(attempt: string, now: number, minHoldMs: number): void {
+    const belief = this.#beliefs.get(attempt);
+    if (!belief) throw new Error(`${attempt} was released and never granted`);
+    if (belief.parked) return;
+    belief.parked = true;
+    belief.until = Math.min(belief.since, now) + minHoldMs;
+    belief.atMost = belief.until;
+  }
+
+  #prolong(belief: Belief, now: number, remaining: number): void {
+    if (now + remaining < belief.until) throw new Error(`the lease of ${belief.ask.attempt} was shortened`);
+    belief.until = now + remaining;
+    belief.atMost = Math.max(belief.atMost, belief.until);
+  }
+
+  #checkExclusion(ask: Ask, live: readonly Belief[]): void {
+    const mine = (belief: Belief) => ask.owner !== '-' && !belief.parked && belief.ask.owner === ask.owner;
+    const foreign = live.filter((belief) => !mine(belief));
+    const conflicts = foreign.filter((belief) => ask.mode === 'write' || belief.ask.mode === 'write');
+    if (conflicts.length > 0) throw new Error(`${ask.attempt} was granted beside ${conflicts[0]!.ask.attempt}`);
+    const underOwnWrite = live.some((belief) => belief.ask.mode === 'write');
+    if (ask.mode === 'write' && live.some((belief) => belief.ask.mode === 'read') && !underOwnWrite) {
+      throw new Error(`${ask.attempt} was upgraded`);
+    }
+    const readers = live.filter((belief) => belief.ask.mode === 'read').length;
+    if (ask.mode === 'read' && ask.limit > 0 && !underOwnWrite && readers >= ask.limit) {
+      throw new Error(`${ask.attempt} is reader ${readers + 1} of ${ask.limit}`);
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import { type Redis } from 'ioredis';
+import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
+import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+
+export type Operands = Readonly<Record<string, string | number>>;
+export type AnyScript = LuaScript<any, any>;
+export type AnyScripts = Readonly<Record<'acquire' | 'release' | 'renew' | 'inspect', AnyScript>>;
+
+/** A clock that the test owns: every command carries its time, so that no run sleeps and each can be repeated. */
+const OPERAND_CLOCK = lua`
+local function server_time()
+  return tonumber(${arg('nowMicros')})
+end
+`;
+
+/** The lock's scripts with one operand more: `nowMicros`. */
+export const timedScripts = (): AnyScripts => createLockScripts(OPERAND_CLOCK as never);
+
+/** Runs a script by its hash, by its text when the server does not know it. */
+export async function runScript(redis: Redis, script: AnyScript, values: Operands): Promise<string[]> {
+  const operands = script.operands(values as never) as [number, ...(string | number)[]];
+  try {
+    return (await redis.evalsha(script.sha1, ...operands)) as string[];
+  } catch (error) {
+    if (!String(error).includes('NOSCRIPT')) throw error;
+    return (await redis.eval(script.text, ...operands)) as string[];
+  }
+}
