@@ -1,6 +1,6 @@
 import { LockConfigurationError } from './core/lock.errors.js';
 import { type LockDefaults, checkLockOptions, checkDuration } from './core/lock-options.js';
-import { type RedisConnection } from './redis/redis-client.js';
+import type { RedisConnection } from './redis/redis-client.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {

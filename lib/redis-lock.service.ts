@@ -19,6 +19,11 @@ export class RedisLockService {
     @Inject(RESOLVED_OPTIONS) private readonly defaults: ResolvedModuleOptions,
   ) {}
 
+  /** The name of the connection whose locks these are; undefined for the default one. */
+  get connection(): string | undefined {
+    return this.defaults.name;
+  }
+
   /**
    * Acquires a lock, waiting for it up to `waitMs`. Release it in a `finally`, or with `await using`.
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
@@ -55,9 +60,7 @@ export class RedisLockService {
   ): Promise<T> {
     const work = typeof optionsOrWork === 'function' ? optionsOrWork : maybeWork;
     if (typeof work !== 'function') {
-      throw new LockConfigurationError(
-        `Expected the work of withLock("${String(key)}") to be a function, got ${typeof work}.`,
-      );
+      throw new LockConfigurationError(`Expected the work of withLock("${key}") to be a function, got ${typeof work}.`);
     }
     return this.runLocked(key, typeof optionsOrWork === 'function' ? {} : optionsOrWork, '', work);
   }

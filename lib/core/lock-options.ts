@@ -110,6 +110,7 @@ export function checkDuration(value: unknown, where: string, range: { min: numbe
 }
 
 function fail(where: string, value: unknown, expected: string): never {
-  const got = typeof value === 'object' ? Object.prototype.toString.call(value) : String(value);
-  throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got \`${got}\` (${typeof value}).`);
+  const plain = ['string', 'number', 'boolean', 'bigint', 'undefined'].includes(typeof value) || value === null;
+  const got = plain ? `\`${value as string}\` (${typeof value})` : `a value of type ${typeof value}`;
+  throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got ${got}.`);
 }

@@ -76,7 +76,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   onGap(): void {
-    for (const acquisition of [...this.#acquisitions.values()]) acquisition.onWakeUp({ kind: 'wake' });
+    for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {
@@ -108,13 +108,13 @@ export class Locker implements LockKeeper, WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.#closing ??= new LockShutdownError('The application is shutting down: locks are no longer acquired.');
-    for (const acquisition of [...this.#acquisitions.values()]) acquisition.giveUp(this.#closing);
+    for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(this.#closing);
     const drained = new Promise<void>((resolve) => {
       this.#onRelease = () => this.#watchdog.size === 0 && resolve();
       this.#onRelease();
     });
     await this.#within(drainMs, drained);
-    for (const lock of [...this.#watchdog.locks]) {
+    for (const lock of this.#watchdog.locks) {
       this.reporter.warn(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
       lock.lose('released-by-operator', this.#closing);
       void lock.release();

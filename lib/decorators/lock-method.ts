@@ -63,7 +63,7 @@ function checkOptions(options: LockedOptions, where: string): void {
     checkLockOptions(options, ['ifBusy', 'connection']);
     if (ifBusy !== undefined && !['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
       throw new LockConfigurationError(
-        `Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${String(ifBusy)}.`,
+        `Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`,
       );
     }
     if (ifBusy !== undefined && ifBusy !== 'wait' && options.waitMs) {

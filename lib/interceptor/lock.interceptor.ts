@@ -1,22 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LockBusyError, LockConfigurationError } from '../core/lock.errors.js';
 import { type Lock } from '../core/lock.js';
-import { type ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
-import { RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
 
 /** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
 @Injectable()
 export class LockInterceptor {
-  constructor(
-    @Inject(RedisLockService) private readonly locks: RedisLockService,
-    @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
-  ) {}
+  constructor(@Inject(RedisLockService) private readonly locks: RedisLockService) {}
 
   /** The name of the connection whose locks these are. */
   get connection(): string | undefined {
-    return this.options.name;
+    return this.locks.connection;
   }
 
   /**

@@ -138,7 +138,7 @@ export class RedisLockStore implements LockStore {
         const [next, found] = await node.scan(cursor, 'MATCH', this.#keys.pattern(prefix, before), 'COUNT', 100);
         for (const storageKey of found) {
           if (seen.size >= limit) return;
-          const key = this.#keys.keyOf(String(storageKey).slice(before.length));
+          const key = this.#keys.keyOf(storageKey.slice(before.length));
           if (seen.has(key)) continue;
           const state = await this.inspect(key);
           // A key without holders is the remembered token of a lock that is free.
@@ -146,7 +146,7 @@ export class RedisLockStore implements LockStore {
           seen.add(key);
           yield state;
         }
-        cursor = String(next);
+        cursor = next;
       } while (cursor !== '0');
     }
   }

@@ -31,7 +31,10 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
     lib: ['core', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
     packages: ['@nestjs/', 'rxjs'],
   },
-  decorators: { lib: ['core', 'interceptor', 'decorators', 'redis-lock.tokens'], packages: ['@nestjs/'] },
+  decorators: {
+    lib: ['core', 'interceptor', 'decorators', 'redis-lock.tokens'],
+    packages: ['@nestjs/', 'reflect-metadata'],
+  },
   testing: { lib: ['core', 'testing'], packages: NEST },
   observability: { lib: ['core', 'observability'], packages: NEST },
   'redis-lock.module': { lib: [...FOLDERS, ...ROOT_FILES], packages: [...NEST, 'ioredis'] },

@@ -49,7 +49,7 @@ export function openAdmin(url = redisUrl()): Redis {
 
 /** Closes what the test opened, in reverse order. */
 export async function closeAll(): Promise<void> {
-  for (const one of open.splice(0).reverse()) await one.close();
+  for (const one of open.splice(0).toReversed()) await one.close();
 }
 
 /** A key that no other test uses. */

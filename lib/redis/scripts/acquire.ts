@@ -23,6 +23,8 @@ ${clock}${STATE}${QUEUE}
 local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
 local fair, limit, my_owner = ${arg('fair')}, tonumber(${arg('limit')}), ${arg('owner')}
 
+local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+
 local function done(reply)
   save()
   keep_for(math.max(lease, waiter_lease))
@@ -30,20 +32,31 @@ local function done(reply)
 end
 
 local function granted(granted_token, remaining)
+  if freed then hand_over(nil) end
   return done({ 'granted', ${attempt}, int(now), granted_token, int(remaining), int(writes + reads) })
 end
 
+-- Even a refusal saves what the sweep found: else the counts would keep holds that are gone.
+local function refused(reason)
+  if freed then hand_over(nil) end
+  if swept or place then
+    save()
+    keep_for(0)
+  end
+  return { 'refused', ${attempt}, int(now), reason }
+end
+
 local function granted_anew(with_token)
+  if place then leave_queue(${attempt}, place) end
   grant(${attempt}, mode, lease, my_owner, with_token)
   redis.call('HSET', ${lock}, 'id:' .. ${attempt}, ${arg('holder')})
   return granted(with_token, lease)
 end
 
-if was_released(${attempt}) then return { 'refused', ${attempt}, int(now), 'released' } end
-
 local mine = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-if mine then
-  local hold = read_hold(mine)
+local hold = mine and read_hold(mine)
+if was_released(${attempt}) or hold and hold.token == '0' then return refused('released') end
+if hold then
   hold.deadline = math.max(hold.deadline, now + lease)
   hold.lease = math.max(lease, hold.deadline - now)
   write_hold(${attempt}, hold)
@@ -55,18 +68,25 @@ end
 if my_owner ~= '-' then
   if writes > 0 and owner == my_owner then return granted_anew(fence) end
   local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
-  if owned_token and mode == 'write' then return { 'refused', ${attempt}, int(now), 'upgrade' } end
+  if owned_token and mode == 'write' then
+    if place then
+      leave_queue(${attempt}, place)
+      redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
+      freed = true
+    end
+    return refused('upgrade')
+  end
   if owned_token and admits(mode, limit) then return granted_anew(owned_token) end
 end
 
-local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 if place then
-  redis.call('PEXPIRE', ${lock}, ${arg('keepMs')})      -- allowed on a full server, and so is what follows
+  keep_for(0)      -- allowed on a full server, and so is what follows
   if tonumber(place) < head or not waiter_at(place) then place = false end
 end
-if fair == '1' and waiter_lease == 0 then hand_over(nil) end
+local handed
+if fair == '1' and waiter_lease == 0 then handed = hand_over(${attempt}) end
+if handed then return granted(handed, lease) end
 if admits(mode, limit) and (fair ~= '1' or head > tail) then
-  if place then leave_queue(${attempt}, place) end
   token = next_token()
   return granted_anew(int(token))
 end
@@ -80,7 +100,7 @@ if waiter_lease > 0 then
   redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease), mode, fair,
     int(limit), int(lease), my_owner, ${attempt} }, ' '))
 end
-local handed = hand_over(${attempt})
+if waiter_lease > 0 or fair ~= '1' then handed = hand_over(${attempt}) end
 if handed then return granted(handed, lease) end
 local retry = writes + reads > 0 and due - now or 0
 local ahead = place and math.max(tonumber(place) - head, 0) or 0

@@ -82,16 +82,21 @@ local function push_grant(waiter)
   return true
 end
 
--- Unfair waiters race: two of different processes are woken, because the first may be stopped.
+-- Unfair waiters race: two of different processes are woken, because the first may be stopped. Nobody is woken who would
+-- be told to wait again: with a stopped one at the head, that would ask and be woken without end.
 local function wake_some(first)
   local woken, count, sequence = {}, 0, first
   while sequence <= tail and sequence < first + 16 and count < 2 do
     local waiter = waiter_at(int(sequence))
     local process = waiter and string.match(waiter.attempt, '^[^.]*')
-    if waiter and not woken[process] then
-      tell(waiter, 'wake ' .. waiter.attempt)
-      woken[process] = true
-      count = count + 1
+    if waiter and not waiter.fair and not woken[process] and admits(waiter.mode, waiter.limit) then
+      if tell(waiter, 'wake ' .. waiter.attempt) == 0 then
+        leave_queue(waiter.attempt, waiter.sequence)
+        redis.call('HDEL', ${lock}, 'id:' .. waiter.attempt)
+      else
+        woken[process] = true
+        count = count + 1
+      end
     end
     sequence = sequence + 1
   end
@@ -101,6 +106,7 @@ end
 -- Returns the token when the waiter \`me\` (who is calling) was granted, else nil.
 local function hand_over(me)
   local mine, grants = nil, 0
+  freed = false
   while head <= tail and grants < 64 do
     local waiter = waiter_at(int(head))
     if waiter then

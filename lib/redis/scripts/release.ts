@@ -20,16 +20,17 @@ const attempt = arg('attempt');
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
 -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local ttl = redis.call('PTTL', ${lock})
 if ttl >= 0 then redis.call('PEXPIRE', ${lock}, string.format('%.0f', ttl)) end
-local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 ${STATE}${QUEUE}
 local outcome = 'unknown'
 local record = before and redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
+local hold = record and read_hold(record)
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 
 local function park_or_drop(hold)
-  local until_ms = hold.since + tonumber(${arg('minHoldMs')})
+  local until_ms = math.min(hold.since, now) + tonumber(${arg('minHoldMs')})
   drop_hold(${attempt}, hold)
   count_hold(hold, -1)
   if until_ms <= now then return end
@@ -41,9 +42,11 @@ end
 
 if was_released(${attempt}) then
   outcome = 'again'
-elseif record then
+elseif hold and hold.token == '0' then
+  outcome = 'again'
+elseif hold then
   outcome = 'released'
-  park_or_drop(read_hold(record))
+  park_or_drop(hold)
 elseif before then
   outcome = 'expired'
 elseif place then

@@ -23,18 +23,19 @@ local lease = tonumber(${arg('leaseMs')})
 local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = record and read_hold(record)
 if not hold or hold.token ~= ${arg('token')} then
+  if freed then hand_over(nil) end
   if swept then
-    hand_over(nil)
     save()
+    keep_for(0)
   end
   return { 'lost', ${attempt}, int(now), int(token) }
 end
 hold.deadline = math.max(hold.deadline, now + lease)
 hold.lease = math.max(lease, hold.deadline - now)
 write_hold(${attempt}, hold)
-if writes + reads == 1 then due, span = 0, 0 end        -- the only hold: its deadline is known to the millisecond
+if writes + reads == 1 then due, seen = 0, 0 end        -- the only hold: its deadline is known to the millisecond
 bound_by(hold)
-if swept then hand_over(nil) end
+if freed then hand_over(nil) end
 save()
 keep_for(lease)
 return { 'renewed', ${attempt}, int(now), int(hold.deadline - now) }

@@ -14,7 +14,7 @@ const lock = key('lock');
  * | `writes`, `reads` | how many holds of each mode there are |
  * | `parked` | how many of the write holds are parked |
  * | `owner`, `writer`, `fence` | owner, latest attempt and token of the write holds |
- * | `due`, `span` | lower bound of the earliest deadline, upper bound of the longest lease of all holds |
+ * | `due`, `seen` | lower bound of the earliest deadline, upper bound of the latest start of a lease, of all holds |
  * | `owned:<owner>` | `count token` of the read holds of a named owner |
  * | `head`, `tail` | first and last sequence number of the waiter queue |
  * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt` |
@@ -27,20 +27,20 @@ const lock = key('lock');
 export const STATE = lua`
 local micros = server_time()
 local now = math.floor(micros / 1000)
-local unpack = table.unpack or unpack
 
 local function int(value)
   return string.format('%.0f', value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'span', 'head', 'tail')
+  'due', 'seen', 'head', 'tail')
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
-local due, span = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
+local due, seen = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
 local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
 local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
+local longest, freed = 0, false
 
 local function read_hold(record)
   local deadline, lease, mode, hold_token, since, hold_owner =
@@ -54,15 +54,16 @@ local function write_hold(attempt, hold)
     hold.token, int(hold.since), hold.owner }, ' '))
 end
 
--- One read hold more (1) or less (-1) of a named owner, with the token that its first one got.
-local function count_owned(name, change, first_token)
+-- One read hold more (1) or less (-1) of a named owner, with the greatest token that it got since it reads: one that
+-- waited was granted with a new token, and the next re-entry must not fall behind that.
+local function count_owned(name, change, latest)
   if name == '-' then return end
   local count, owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. name) or '0 0', '^(%d+) (%d+)$')
   count = tonumber(count) + change
   if count <= 0 then
     redis.call('HDEL', ${lock}, 'owned:' .. name)
   else
-    if owned_token == '0' then owned_token = first_token end
+    if change > 0 and tonumber(latest) > tonumber(owned_token) then owned_token = latest end
     redis.call('HSET', ${lock}, 'owned:' .. name, int(count) .. ' ' .. owned_token)
   end
 end
@@ -80,7 +81,8 @@ end
 
 local function bound_by(hold)
   if due == 0 or hold.deadline < due then due = hold.deadline end
-  if hold.lease > span then span = hold.lease end
+  seen = math.max(seen, hold.deadline - hold.lease)
+  longest = math.max(longest, hold.deadline - now)
 end
 
 local function drop_hold(attempt, hold)
@@ -90,7 +92,7 @@ end
 
 local function sweep()
   local fields = redis.call('HGETALL', ${lock})
-  due, span = 0, 0
+  due, seen = 0, 0
   for i = 1, #fields, 2 do
     local attempt = string.match(fields[i], '^hold:(.+)$')
     if attempt then
@@ -102,6 +104,7 @@ local function sweep()
       if hold.deadline <= now then
         drop_hold(attempt, hold)
         count_hold(hold, -1)
+        freed = true
       else
         bound_by(hold)
       end
@@ -109,7 +112,7 @@ local function sweep()
   end
 end
 
-local swept = writes + reads > 0 and (now >= due or due - now > span)
+local swept = writes + reads > 0 and (now >= due or now < seen)
 if swept then
   -- A write that is allowed on a full server comes first: then the ones after it are, too.
   redis.call('HDEL', ${lock}, 'due')
@@ -120,9 +123,9 @@ local function save()
   redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
   if writes + reads > 0 then
     redis.call('HSET', ${lock}, 'writes', int(writes), 'reads', int(reads), 'parked', int(parked), 'owner', owner,
-      'writer', writer, 'fence', fence, 'due', int(due), 'span', int(span))
+      'writer', writer, 'fence', fence, 'due', int(due), 'seen', int(seen))
   elseif was_held then
-    redis.call('HDEL', ${lock}, 'writes', 'reads', 'parked', 'owner', 'writer', 'fence', 'due', 'span')
+    redis.call('HDEL', ${lock}, 'writes', 'reads', 'parked', 'owner', 'writer', 'fence', 'due', 'seen')
   end
   if head <= tail then
     redis.call('HSET', ${lock}, 'head', int(head), 'tail', int(tail))
@@ -133,7 +136,7 @@ end
 
 -- The key's own time to live is garbage collection only: never shorter than what lives in the hash.
 local function keep_for(ms)
-  redis.call('PEXPIRE', ${lock}, int(math.max(ms, redis.call('PTTL', ${lock}), tonumber(${arg('keepMs')}))))
+  redis.call('PEXPIRE', ${lock}, int(math.max(ms, longest, redis.call('PTTL', ${lock}), tonumber(${arg('keepMs')}))))
 end
 
 local function fingerprint(attempt)
