@@ -51,9 +51,9 @@ export function assertLocked(key?: string): void {
 function lockInContext(key: string | undefined): HeldLock {
   const lock = heldInContext(key);
   if (lock) return lock;
-  const which = key === undefined ? 'No lock' : `The lock "${key}"`;
+  const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
   throw new LockNotHeldError(
-    `${which} is not held here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +
+    `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +
       'outlives its lock.',
     { key },
   );

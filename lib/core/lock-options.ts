@@ -81,12 +81,11 @@ export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
 export function checkLockOptions(options: object, allowed: readonly string[] = []): void {
   for (const [name, value] of Object.entries(options)) {
     if (allowed.includes(name)) continue;
-    const check = (CHECKS as Record<string, (value: unknown, where: string) => void>)[name];
-    if (!check) {
+    if (!Object.hasOwn(CHECKS, name)) {
       const known = [...LOCK_OPTION_NAMES, ...allowed].join(', ');
       throw new LockConfigurationError(`Unknown lock option \`${name}\`; expected one of ${known}.`);
     }
-    if (value !== undefined) check(value, name);
+    if (value !== undefined) CHECKS[name as keyof LockOptions](value, name);
   }
 }
 

@@ -45,7 +45,9 @@ export class Watchdog {
 
   watch(lock: HeldLock): void {
     const { sent, renew, maxHoldMs } = lock.grant;
-    const renewAt = renew ? this.clock.now() + (lock.deadline - sent.at) / 3 : Infinity;
+    // A third of what is left now: a grant that was pushed is proven from a command of long ago.
+    const now = this.clock.now();
+    const renewAt = renew ? now + (lock.deadline - now) / 3 : Infinity;
     const watch = { lock, renewAt, maxHoldAt: sent.at + maxHoldMs, unanswered: undefined } as Watch;
     this.#watched.set(lock, watch);
     this.#schedule(watch);

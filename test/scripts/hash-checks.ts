@@ -1,8 +1,10 @@
 import { type LockModel } from './lock-model.js';
 
 type Fields = Readonly<Record<string, string>>;
+type Told = string | number | boolean;
 
-const KNOWN = /^(token|released|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
+const KNOWN =
+  /^(token|released|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -34,10 +36,14 @@ function strangers(hash: Fields): string[] {
   const known = new Set([...holdsOf(hash).filter(({ token }) => token > 0), ...waitersOf(hash)].map((x) => x.attempt));
   const ids = new Set(entriesOf(hash, 'id:').map(([attempt]) => attempt));
   return [
-    ...Object.keys(hash).filter((field) => !KNOWN.test(field)).map((field) => `unknown field ${field}`),
+    ...Object.keys(hash)
+      .filter((field) => !KNOWN.test(field))
+      .map((field) => `unknown field ${field}`),
     ...[...known].filter((attempt) => !ids.has(attempt)).map((attempt) => `no id:${attempt}`),
     ...[...ids].filter((attempt) => !known.has(attempt)).map((attempt) => `id:${attempt} of nobody`),
-    ...Object.entries(hash).filter(([, value]) => value.length > 64).map(([field, value]) => `${field} is long: ${value}`),
+    ...Object.entries(hash)
+      .filter(([, value]) => value.length > 64)
+      .map(([field, value]) => `${field} is long: ${value}`),
   ];
 }
 
@@ -50,16 +56,18 @@ function wrongCounts(hash: Fields): string[] {
   const counted = (name: string) => readers.filter((hold) => hold.owner === name).length;
   const owners = new Set([...readers.map((hold) => hold.owner), ...entriesOf(hash, 'owned:').map(([name]) => name)]);
   const told = (name: string) => Number((hash[`owned:${name}`] ?? '0').split(' ')[0]);
-  const expected: [string, unknown, unknown][] = [
+  const expected: [string, Told, Told][] = [
     ['writes', Number(hash['writes'] ?? 0), writes.length],
     ['reads', Number(hash['reads'] ?? 0), holds.length - writes.length],
     ['parked', Number(hash['parked'] ?? 0), writes.length - live.length],
     ['writes is there', 'writes' in hash, holds.length > 0],
     ['owner', hash['owner'] ?? '', owner ?? ''],
-    ...[...owners].map((name): [string, unknown, unknown] => [`owned:${name}`, told(name), counted(name)]),
+    ...[...owners].map((name): [string, Told, Told] => [`owned:${name}`, told(name), counted(name)]),
   ];
   if (live[0]) expected.push(['fence', Number(hash['fence']), live[0].token]);
-  return expected.filter(([, is, should]) => is !== should).map(([name, is, should]) => `${name}: ${is}, not ${should}`);
+  return expected
+    .filter(([, is, should]) => is !== should)
+    .map(([name, is, should]) => `${name}: ${is}, not ${should}`);
 }
 
 function wrongBounds(hash: Fields): string[] {
@@ -101,5 +109,7 @@ export function differences(hash: Fields, model: LockModel): string[] {
     ['queue', queue.join(', '), modelQueue.join(', ')],
     ['token', hash['token'] ?? '0', `${model.token}`],
   ];
-  return compared.filter(([, is, should]) => is !== should).map(([name, is, should]) => `${name}: [${is}], model [${should}]`);
+  return compared
+    .filter(([, is, should]) => is !== should)
+    .map(([name, is, should]) => `${name}: [${is}], model [${should}]`);
 }

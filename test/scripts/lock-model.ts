@@ -49,8 +49,8 @@ export class LockModel {
   acquire(micros: number, ask: Ask): string[] {
     this.#begin(micros);
     const hold = this.holds.get(ask.attempt);
-    if (this.#wasReleased(ask.attempt) || hold?.token === 0) return this.#refused(ask, 'released');
-    if (hold) return this.#extended(ask, hold);
+    if (hold?.token) return this.#extended(ask, hold);
+    if (hold || this.#wasReleased(ask.attempt)) return this.#refused(ask, 'released');
     const entered = this.#reenter(ask);
     if (entered) return entered;
     const waiter = this.queue.find(({ attempt }) => attempt === ask.attempt);
@@ -68,13 +68,13 @@ export class LockModel {
     this.#begin(micros);
     const hold = this.holds.get(attempt);
     let outcome = before ? 'expired' : 'unknown';
-    if (this.#wasReleased(attempt) || hold?.token === 0) outcome = 'again';
-    else if (hold) {
+    if (hold?.token) {
       outcome = 'released';
       this.#drop(attempt, hold);
       const deadline = Math.min(hold.since, this.#now) + minHoldMs;
       if (deadline > this.#now) this.holds.set(attempt, { ...hold, deadline, lease: deadline - this.#now, token: 0 });
     } else if (this.#leave(attempt)) outcome = 'cancelled';
+    else if (hold || this.#wasReleased(attempt)) outcome = 'again';
     if (!this.#wasReleased(attempt)) this.#released.push(attempt.slice(-8));
     while (`;${this.#released.join(';')};`.length > 64) this.#released.shift();
     this.#handOver();
@@ -84,7 +84,7 @@ export class LockModel {
   renew(micros: number, renewal: { attempt: string; token: string; leaseMs: number }): string[] {
     this.#begin(micros);
     const hold = this.holds.get(renewal.attempt);
-    const alive = hold && `${hold.token}` === renewal.token;
+    const alive = hold && hold.token > 0 && `${hold.token}` === renewal.token;
     if (alive) this.#stretch(hold, renewal.leaseMs);
     if (this.#freed) this.#handOver();
     const head = [alive ? 'renewed' : 'lost', renewal.attempt, `${this.#now}`];
@@ -122,10 +122,7 @@ export class LockModel {
     );
     if (writing) return this.#grantNow(ask, writing.token);
     const tenure = this.#tenures.get(ask.owner);
-    if (tenure && ask.mode === 'write') {
-      if (this.#leave(ask.attempt)) this.#freed = true;
-      return this.#refused(ask, 'upgrade');
-    }
+    if (tenure && ask.mode === 'write') return this.#refused(ask, 'upgrade');
     return tenure && this.#admits(ask) ? this.#grantNow(ask, tenure) : undefined;
   }
 
@@ -154,7 +151,7 @@ export class LockModel {
   }
 
   #refused({ attempt }: Ask, reason: string): string[] {
-    if (this.#freed) this.#handOver();
+    if (this.#leave(attempt) || this.#freed) this.#handOver();
     return ['refused', attempt, `${this.#now}`, reason];
   }
 
@@ -185,6 +182,7 @@ export class LockModel {
     else this.queue[place] = waiter;
   }
 
+  /** Makes a new queue, so that a loop over the old one is not disturbed. */
   #leave(attempt: string): boolean {
     const before = this.queue.length;
     this.queue = this.queue.filter((waiter) => waiter.attempt !== attempt);
@@ -200,18 +198,15 @@ export class LockModel {
   #handOver(me?: string): number | undefined {
     let mine: number | undefined;
     this.#freed = false;
-    for (const waiter of [...this.queue]) {
-      if (!this.#look(waiter)) continue;
+    for (const waiter of this.queue) {
+      if (!this.queue.includes(waiter) || !this.#look(waiter)) continue;
       if (!this.#admits(waiter)) break;
       if (waiter.attempt === me) {
         mine = this.#nextToken();
         this.#leave(me);
         this.#grant(waiter, mine, waiter.leaseMs);
       } else if (waiter.fair) this.#push(waiter);
-      else {
-        this.#wakeSome();
-        break;
-      }
+      else if (this.#wakeSome()) break;
     }
     return mine;
   }
@@ -226,16 +221,17 @@ export class LockModel {
   }
 
   /** Two unfair waiters of different clients, of those that the lock would admit. */
-  #wakeSome(): void {
+  #wakeSome(): boolean {
     const woken = new Set<string>();
-    for (const waiter of [...this.queue]) {
+    for (const waiter of this.queue) {
       const client = clientOf(waiter.attempt);
-      if (woken.size === 2) return;
+      if (woken.size === 2) break;
       if (!this.#look(waiter) || waiter.fair || woken.has(client) || !this.#admits(waiter)) continue;
       if (this.hears(client)) woken.add(client);
       else this.#leave(waiter.attempt);
       if (this.hears(client)) this.pushes.push(`${client} wake ${waiter.attempt}`);
     }
+    return woken.size > 0;
   }
 
   #wasReleased(attempt: string): boolean {

@@ -34,12 +34,21 @@ export class PromiseWatch {
 
   granted({ ask, token, now, remaining }: Grant): void {
     const known = this.#beliefs.get(ask.attempt);
-    if (known?.token === token && known.until > now) return this.#prolong(known, now, remaining);
+    // The server may have kept a hold for longer than its holder could prove, after its clock was set back.
+    if (known?.token === token && !known.parked && known.atMost > now) return this.#prolong(known, now, remaining);
     const others = [...this.#beliefs.values()].filter((belief) => belief.ask.attempt !== ask.attempt);
+    const kin = others.filter((belief) => ask.owner !== '-' && belief.ask.owner === ask.owner);
+    const mine = kin.filter(({ parked, atMost }) => !parked && atMost > now);
+    const inside = mine.length > 0;
+    // A parked hold is nobody's, except that it does not lock out who holds the lock by another hold.
     const live = others.filter(({ until }) => until > now);
-    this.#checkExclusion(ask, live);
-    const kin = others.filter(({ ask: other, atMost, parked }) => other.owner === ask.owner && !parked && atMost > now);
-    const reentry = ask.owner !== '-' && kin.some((belief) => belief.token === token);
+    const foreign = live.filter((belief) => !inside || !kin.includes(belief));
+    const conflict = foreign.find((belief) => ask.mode === 'write' || belief.ask.mode === 'write');
+    if (conflict) throw new Error(`${ask.attempt} was granted beside ${conflict.ask.attempt}`);
+    // Under its own write hold, an owner writes and reads as often as it likes.
+    if (!mine.some((belief) => belief.ask.mode === 'write')) checkReaders(ask, live);
+    // Also an attempt whose own hold has ended re-enters, beside another of its owner's.
+    const reentry = inside && [...kin, known].some((belief) => belief?.token === token);
     if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
     this.#greatest = Math.max(this.#greatest, token);
     const until = now + remaining;
@@ -66,19 +75,10 @@ export class PromiseWatch {
     belief.until = now + remaining;
     belief.atMost = Math.max(belief.atMost, belief.until);
   }
+}
 
-  #checkExclusion(ask: Ask, live: readonly Belief[]): void {
-    const mine = (belief: Belief) => ask.owner !== '-' && !belief.parked && belief.ask.owner === ask.owner;
-    const foreign = live.filter((belief) => !mine(belief));
-    const conflicts = foreign.filter((belief) => ask.mode === 'write' || belief.ask.mode === 'write');
-    if (conflicts.length > 0) throw new Error(`${ask.attempt} was granted beside ${conflicts[0]!.ask.attempt}`);
-    const underOwnWrite = live.some((belief) => belief.ask.mode === 'write');
-    if (ask.mode === 'write' && live.some((belief) => belief.ask.mode === 'read') && !underOwnWrite) {
-      throw new Error(`${ask.attempt} was upgraded`);
-    }
-    const readers = live.filter((belief) => belief.ask.mode === 'read').length;
-    if (ask.mode === 'read' && ask.limit > 0 && !underOwnWrite && readers >= ask.limit) {
-      throw new Error(`${ask.attempt} is reader ${readers + 1} of ${ask.limit}`);
-    }
-  }
+function checkReaders(ask: Ask, live: readonly Belief[]): void {
+  const readers = live.filter((belief) => belief.ask.mode === 'read').length;
+  if (readers > 0 && ask.mode === 'write') throw new Error(`${ask.attempt} was upgraded`);
+  if (ask.limit > 0 && readers >= ask.limit) throw new Error(`${ask.attempt} is reader ${readers + 1} of ${ask.limit}`);
 }

@@ -7,6 +7,7 @@ import { type Locker } from '../../lib/core/locker.js';
 import { LOCKER } from '../../lib/redis-lock.tokens.js';
 
 Logger.overrideLogger(false);
+const ignore = (): void => undefined;
 
 /** One instance of an app: its own connections, its own client id, as another process would have. */
 export interface LockApp {
@@ -18,18 +19,22 @@ export interface LockApp {
 
 const open: { close(): Promise<unknown> }[] = [];
 
+/** Has `closeAll` close this too. */
+export function closeLater<T extends { close(): Promise<unknown> }>(one: T): T {
+  open.push(one);
+  return one;
+}
+
 /** Starts an instance; what a test opened is closed by `closeAll`. */
 export async function startApp(options: RedisLockModuleOptions = {}, metadata: ModuleMetadata = {}): Promise<LockApp> {
   const connection = options.connection ?? redisUrl();
   const lockModule = RedisLockModule.forRoot({ drainMs: 500, ...options, connection });
-  const module = await Test.createTestingModule({
-    ...metadata,
-    imports: [lockModule, ...(metadata.imports ?? [])],
-  }).compile();
+  const module = await Test.createTestingModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] })
+    .setLogger({ log: ignore, warn: ignore, error: ignore })
+    .compile();
   const app = await module.init();
   const started = { app, locks: app.get(RedisLockService), locker: app.get<Locker>(LOCKER), close: () => app.close() };
-  open.push(started);
-  return started;
+  return closeLater(started);
 }
 
 /** The Redis that the test run started. */
@@ -43,7 +48,7 @@ export function redisUrl(): string {
 export function openAdmin(url = redisUrl()): Redis {
   const admin = new Redis(url);
   admin.on('error', () => undefined);
-  open.push({ close: async () => admin.disconnect() });
+  closeLater({ close: async () => admin.disconnect() });
   return admin;
 }
 

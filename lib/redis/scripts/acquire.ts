@@ -36,9 +36,13 @@ local function granted(granted_token, remaining)
   return done({ 'granted', ${attempt}, int(now), granted_token, int(remaining), int(writes + reads) })
 end
 
--- Even a refusal saves what the sweep found: else the counts would keep holds that are gone.
+-- Who is refused waits no longer. What the sweep found is saved even so: else the counts would keep holds that are gone.
 local function refused(reason)
-  if freed then hand_over(nil) end
+  if place then
+    leave_queue(${attempt}, place)
+    redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
+  end
+  if freed or place then hand_over(nil) end
   if swept or place then
     save()
     keep_for(0)
@@ -55,32 +59,26 @@ end
 
 local mine = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = mine and read_hold(mine)
-if was_released(${attempt}) or hold and hold.token == '0' then return refused('released') end
-if hold then
+if hold and hold.token ~= '0' then
+  keep_for(0)      -- allowed on a full server, and so is what follows
   hold.deadline = math.max(hold.deadline, now + lease)
   hold.lease = math.max(lease, hold.deadline - now)
   write_hold(${attempt}, hold)
   bound_by(hold)
   return granted(hold.token, hold.deadline - now)
 end
+if hold or was_released(${attempt}) then return refused('released') end
 
 -- A named owner that holds the lock already re-enters with the token it has, past the queue.
 if my_owner ~= '-' then
   if writes > 0 and owner == my_owner then return granted_anew(fence) end
   local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
-  if owned_token and mode == 'write' then
-    if place then
-      leave_queue(${attempt}, place)
-      redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
-      freed = true
-    end
-    return refused('upgrade')
-  end
+  if owned_token and mode == 'write' then return refused('upgrade') end
   if owned_token and admits(mode, limit) then return granted_anew(owned_token) end
 end
 
 if place then
-  keep_for(0)      -- allowed on a full server, and so is what follows
+  keep_for(0)      -- as above
   if tonumber(place) < head or not waiter_at(place) then place = false end
 end
 local handed
@@ -104,6 +102,6 @@ if waiter_lease > 0 or fair ~= '1' then handed = hand_over(${attempt}) end
 if handed then return granted(handed, lease) end
 local retry = writes + reads > 0 and due - now or 0
 local ahead = place and math.max(tonumber(place) - head, 0) or 0
-local holder = writes > 0 and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
+local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
 return done({ 'busy', ${attempt}, int(now), int(retry), int(ahead), holder })
 `;

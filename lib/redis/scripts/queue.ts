@@ -83,7 +83,7 @@ local function push_grant(waiter)
 end
 
 -- Unfair waiters race: two of different processes are woken, because the first may be stopped. Nobody is woken who would
--- be told to wait again: with a stopped one at the head, that would ask and be woken without end.
+-- be told to wait again: with a stopped one at the head, that would ask and be woken without end. False: all were dead.
 local function wake_some(first)
   local woken, count, sequence = {}, 0, first
   while sequence <= tail and sequence < first + 16 and count < 2 do
@@ -100,6 +100,7 @@ local function wake_some(first)
     end
     sequence = sequence + 1
   end
+  return count > 0
 end
 
 -- Serves the queue from its head as far as the lock admits; at most 64 grants, so that a script stays short.
@@ -117,8 +118,7 @@ local function hand_over(me)
         leave_queue(me, waiter.sequence)
         grant(me, waiter.mode, waiter.lease, waiter.owner, mine)
       elseif not waiter.fair then
-        wake_some(head)
-        break
+        if wake_some(head) then break end
       elseif not push_grant(waiter) then
         break
       end

@@ -19,11 +19,10 @@ const attempt = arg('attempt');
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
--- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
 local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-local ttl = redis.call('PTTL', ${lock})
-if ttl >= 0 then redis.call('PEXPIRE', ${lock}, string.format('%.0f', ttl)) end
 ${STATE}${QUEUE}
+-- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+keep_for(0)
 local outcome = 'unknown'
 local record = before and redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = record and read_hold(record)
@@ -40,19 +39,18 @@ local function park_or_drop(hold)
   bound_by(hold)
 end
 
-if was_released(${attempt}) then
-  outcome = 'again'
-elseif hold and hold.token == '0' then
-  outcome = 'again'
-elseif hold then
+-- What there is decides first: another attempt may have left the same fingerprint.
+if hold and hold.token ~= '0' then
   outcome = 'released'
   park_or_drop(hold)
-elseif before then
-  outcome = 'expired'
 elseif place then
   outcome = 'cancelled'
   leave_queue(${attempt}, place)
   redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
+elseif hold or was_released(${attempt}) then
+  outcome = 'again'
+elseif before then
+  outcome = 'expired'
 end
 remember_release(${attempt})
 hand_over(nil)

@@ -14,15 +14,11 @@ const attempt = arg('attempt');
  * caller's when somebody else was granted since.
  */
 export const renewScript = (clock: LuaScript<never, never>) => lua`
-${clock}
--- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
-local ttl = redis.call('PTTL', ${lock})
-if ttl >= 0 then redis.call('PEXPIRE', ${lock}, string.format('%.0f', ttl)) end
-${STATE}${QUEUE}
+${clock}${STATE}${QUEUE}
 local lease = tonumber(${arg('leaseMs')})
 local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = record and read_hold(record)
-if not hold or hold.token ~= ${arg('token')} then
+if not hold or hold.token == '0' or hold.token ~= ${arg('token')} then
   if freed then hand_over(nil) end
   if swept then
     save()
@@ -30,6 +26,8 @@ if not hold or hold.token ~= ${arg('token')} then
   end
   return { 'lost', ${attempt}, int(now), int(token) }
 end
+-- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+keep_for(0)
 hold.deadline = math.max(hold.deadline, now + lease)
 hold.lease = math.max(lease, hold.deadline - now)
 write_hold(${attempt}, hold)

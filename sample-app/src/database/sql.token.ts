@@ -1,0 +1,2 @@
+/** Under which Nest finds the database connection. */
+export const SQL = Symbol('SQL');

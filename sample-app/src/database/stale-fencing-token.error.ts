@@ -1,0 +1,8 @@
+/** The database has seen a later holder of the lock: who writes with this token lost the lock without noticing. */
+export class StaleFencingTokenError extends Error {
+  override readonly name = 'StaleFencingTokenError';
+
+  constructor(what: string, fencingToken: number | null) {
+    super(`${what} is refused: a later holder wrote before the one with the fencing token ${fencingToken}.`);
+  }
+}

@@ -1,0 +1,14 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { AppModule } from './app.module.js';
+
+// An instance does not outlive its runner: it ends as on a SIGTERM, which gives back what it holds.
+process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+
+const app = await NestFactory.create(AppModule, { logger: ['warn', 'error', 'fatal'] });
+// Without it a SIGTERM ends the process with its locks held, and others wait for the leases to end.
+app.enableShutdownHooks();
+await app.listen(Number(process.env['PORT'] ?? 0), '127.0.0.1');
+const url = await app.getUrl();
+if (process.connected) process.send?.({ type: 'ready', url });
+else console.log(`Ready at ${url}`);

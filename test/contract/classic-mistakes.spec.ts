@@ -1,0 +1,169 @@
+import { type Lock } from '../../lib/index.js';
+import { startChildApp } from '../support/child-app.js';
+import { eventually } from '../support/eventually.js';
+import {
+  FREEZE_MS,
+  deadlineOf,
+  disconnect,
+  grantedAt,
+  hashOf,
+  isCommand,
+  loadScripts,
+  proxyTo,
+  queued,
+  serverTime,
+} from '../support/faults.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+
+const POLL_MS = 2_000;
+const HOUR_MS = 3_600_000;
+
+describe('classic mistake: a crash between SETNX and EXPIRE', () => {
+  afterEach(closeAll);
+
+  it('has a time to live and a lease as soon as the key exists, whoever dies then', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    await loadScripts(admin);
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
+    const key = freshKey();
+    await a.locks.isLocked(key);
+    proxy.dropNextReply((text) => {
+      if (!isCommand('acquire')(text)) return false;
+      // This one arrives; nothing that follows does.
+      proxy.refuse(true);
+      return true;
+    });
+    a.locks.acquire(key, { leaseMs: 1_500, waitMs: 0 }).catch(() => undefined);
+    await eventually(async () => (await admin.exists(`lock:${key}`)) === 1);
+    expect(await admin.pttl(`lock:${key}`)).toBeGreaterThan(0);
+    const deadline = await deadlineOf(admin, key);
+    expect(deadline).toBeLessThanOrEqual((await serverTime(admin)) + 1_500);
+    const next = await b.locks.acquire(key, { waitMs: 25_000 });
+    expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
+    expect(grantedAt(next)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
+  });
+
+  it('never has a key without a time to live, at any moment of its life', async () => {
+    const [{ locks }, admin] = [await startApp(), openAdmin()];
+    const key = freshKey();
+    const use = new AbortController();
+    const ttls = new Set<boolean>();
+    const watch = async () => {
+      while (!use.signal.aborted) ttls.add((await admin.pttl(`lock:${key}`)) !== -1);
+    };
+    const watching = watch();
+    for (let i = 0; i < 50; i++) await Promise.all([locks.withLock(key, () => 1), locks.withLock(key, () => 2)]);
+    use.abort();
+    await watching;
+    expect([...ttls]).toEqual([true]);
+  });
+});
+
+describe('classic mistake: deadlines by the clocks of clients', () => {
+  afterEach(closeAll);
+
+  it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not steal', async (skewMs) => {
+    const [a, child, admin] = [await startApp(), await startChildApp({}, skewMs), openAdmin()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    expect(await child.tryAcquire(key)).toBeNull();
+    const stolen = child.acquire(key, { waitMs: 25_000 });
+    await eventually(async () => (await queued(admin, key)) === 1);
+    await held.extend(30_000);
+    const released = await serverTime(admin);
+    await held.release();
+    expect(grantedAt({ fencingToken: await stolen })).toBeGreaterThanOrEqual(released);
+    expect(await child.isHeld()).toBe(true);
+  });
+
+  it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not keep', async (skewMs) => {
+    const [a, child, admin] = [await startApp(), await startChildApp({}, skewMs), openAdmin()];
+    const key = freshKey();
+    await child.acquire(key, { leaseMs: 1_500, renew: false });
+    const deadline = await deadlineOf(admin, key);
+    const next = await a.locks.acquire(key, { waitMs: 25_000 });
+    expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
+    expect(grantedAt(next)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
+    expect(await child.isHeld()).toBe(false);
+    await child.release();
+    await next.extend(60_000);
+  });
+});
+
+describe('classic mistake: GETSET over the expiry of another', () => {
+  afterEach(closeAll);
+
+  it('changes nothing of a hold by asking for it, by waiting, or by giving up', async () => {
+    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key, { leaseMs: 60_000 });
+    const hold = async () => (await hashOf(admin, key))[`hold:${held.owner}`];
+    const before = await hold();
+    for (let i = 0; i < 20; i++) expect(await b.locks.tryAcquire(key, { leaseMs: 600_000 })).toBeNull();
+    await b.locks.acquire(key, { leaseMs: 600_000, waitMs: 30 }).catch(() => undefined);
+    await b.locks.acquire(key, { leaseMs: 50, waitMs: 30, mode: 'read' }).catch(() => undefined);
+    expect(before).toBeDefined();
+    expect(await hold()).toBe(before);
+    expect(held.held).toBe(true);
+  });
+});
+
+describe('classic mistake: DEL without looking at the owner', () => {
+  afterEach(closeAll);
+
+  it('tells two calls of one process apart', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const expired = await locks.acquire(key, { leaseMs: 60, renew: false });
+    const next = await locks.acquire(key);
+    await expired.release();
+    expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
+    expect(await locks.tryAcquire(key)).toBeNull();
+  });
+
+  it('does not free a lock by giving up a wait for it', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    await Promise.allSettled([b.locks.acquire(key, { waitMs: 0 }), b.locks.acquire(key, { waitMs: 50 })]);
+    await eventually(() => b.locker.live.releasing === 0);
+    expect((await b.locks.inspect(key)).holders).toMatchObject([{ fencingToken: held.fencingToken }]);
+  });
+
+  it('frees nothing when its network comes back after another was granted the lock', async () => {
+    const proxy = await proxyTo();
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
+    const key = freshKey();
+    const lost = await a.locks.acquire(key, { leaseMs: 1_500, renew: false });
+    disconnect(proxy);
+    const released = lost.release();
+    const next = await b.locks.acquire(key, { waitMs: 25_000 });
+    proxy.refuse(false);
+    await released;
+    await eventually(() => a.locker.live.releasing === 0, { timeoutMs: 20_000 });
+    await a.locks.isLocked(key);
+    expect((await b.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
+  });
+});
+
+describe('classic mistake: GET, then DEL', () => {
+  afterEach(closeAll);
+
+  it('keeps the new holder when a release races with the end of the lease', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const race = async (i: number): Promise<{ old: Lock; next: Lock }> => {
+      const key = freshKey();
+      const old = await a.locks.acquire(key, { leaseMs: 80, renew: false });
+      const next = b.locks.acquire(key, { waitMs: 25_000 });
+      await new Promise((resolve) => setTimeout(resolve, 70 + (i % 20)));
+      await old.release();
+      return { old, next: await next };
+    };
+    for (const { old, next } of await Promise.all(Array.from({ length: 60 }, (_, i) => race(i)))) {
+      const { holders } = await a.locks.inspect(next.key);
+      expect(holders).toMatchObject([{ fencingToken: next.fencingToken }]);
+      expect(next.fencingToken).toBeGreaterThan(old.fencingToken);
+      expect(next.held).toBe(true);
+    }
+  });
+});

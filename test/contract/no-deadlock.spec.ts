@@ -1,0 +1,106 @@
+import { startChildApp } from '../support/child-app.js';
+import { eventually } from '../support/eventually.js';
+import { FREEZE_MS, deadlineOf, grantedAt, proxyTo, queued, serverTime } from '../support/faults.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+
+const POLL_MS = 2_000;
+
+describe('promise 3: no deadlock', () => {
+  afterEach(closeAll);
+
+  it('grants the lock of a killed holder when its lease is over, and not before', async () => {
+    const [b, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const key = freshKey();
+    await child.acquire(key, { leaseMs: 3_000 });
+    const next = b.locks.acquire(key, { waitMs: 25_000 });
+    await eventually(async () => (await queued(admin, key)) === 1);
+    await child.kill();
+    const deadline = await deadlineOf(admin, key);
+    const at = grantedAt(await next);
+    expect(at).toBeGreaterThanOrEqual(deadline);
+    expect(at).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
+  });
+
+  it('grants the lock of a holder whose network is gone when its lease is over, and not before', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
+    const key = freshKey();
+    const lost = await a.locks.acquire(key, { leaseMs: 1_000, renew: false });
+    const deadline = await deadlineOf(admin, key);
+    proxy.blackhole(true);
+    const next = await b.locks.acquire(key, { waitMs: 25_000 });
+    expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
+    expect(grantedAt(next)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
+    expect(lost.held).toBe(false);
+  });
+
+  it('forgets a killed waiter when its waiter lease is over', async () => {
+    const [a, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    const waiting = child.acquire(key, { leaseMs: 600, waitMs: 60_000 });
+    waiting.catch(() => undefined);
+    await eventually(async () => (await queued(admin, key)) === 1);
+    await child.kill();
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
+    await held.release();
+    const next = await a.locks.tryAcquire(key);
+    expect(next).not.toBeNull();
+    expect(await queued(admin, key)).toBe(0);
+  });
+
+  it('grants nothing to a waiter whose waiter lease is over, though Redis takes it for connected', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    const [a, gone] = [await startApp(), await startApp({ connection: proxy.url })];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    gone.locks.acquire(key, { leaseMs: 600, waitMs: 60_000 }).catch(() => undefined);
+    await eventually(async () => (await queued(admin, key)) === 1);
+    proxy.blackhole(true);
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
+    await held.release();
+    expect(await a.locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it('passes over a killed waiter at the head of the queue', async () => {
+    const [a, b, child, admin] = [await startApp(), await startApp(), await startChildApp(), openAdmin()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    void child.acquire(key, { waitMs: 60_000 });
+    await eventually(async () => (await queued(admin, key)) === 1);
+    const next = b.locks.acquire(key, { waitMs: 25_000 });
+    await eventually(async () => (await queued(admin, key)) === 2);
+    await child.kill();
+    const released = await serverTime(admin);
+    await held.release();
+    expect(grantedAt(await next)).toBeLessThan(released + 6_000 + POLL_MS + FREEZE_MS);
+  });
+
+  it('passes over a waiter at the head that Redis still takes for connected, after its waiter lease', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    const [a, b, gone] = [await startApp(), await startApp(), await startApp({ connection: proxy.url })];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    gone.locks.acquire(key, { leaseMs: 900, waitMs: 60_000 }).catch(() => undefined);
+    await eventually(async () => (await queued(admin, key)) === 1);
+    const next = b.locks.acquire(key, { waitMs: 25_000 });
+    await eventually(async () => (await queued(admin, key)) === 2);
+    proxy.blackhole(true);
+    const released = await serverTime(admin);
+    await held.release();
+    expect(grantedAt(await next)).toBeLessThan(released + 900 + POLL_MS + FREEZE_MS);
+  });
+
+  it('lets readers and writers wait behind a killed reader for no longer than its lease', async () => {
+    const [b, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const key = freshKey();
+    await child.acquire(key, { leaseMs: 1_500, mode: 'read', renew: false });
+    const deadline = await deadlineOf(admin, key);
+    await child.kill();
+    const reader = await b.locks.acquire(key, { mode: 'read' });
+    await reader.release();
+    const writer = await b.locks.acquire(key, { waitMs: 25_000 });
+    expect(grantedAt(writer)).toBeGreaterThanOrEqual(deadline);
+    expect(grantedAt(writer)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
+  });
+});

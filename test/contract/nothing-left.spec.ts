@@ -1,0 +1,134 @@
+import { getEventListeners, once } from 'node:events';
+import { Redis } from 'ioredis';
+import { startChildApp } from '../support/child-app.js';
+import { eventually } from '../support/eventually.js';
+import { ownRedis, proxyTo, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, closeLater, freshKey, redisUrl, startApp } from '../support/lock-app.js';
+
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+
+async function expectNothingAlive(apps: readonly LockApp[]): Promise<void> {
+  const all = JSON.stringify(apps.map(() => NOTHING));
+  await eventually(() => JSON.stringify(apps.map(({ locker }) => locker.live)) === all, { timeoutMs: 20_000 });
+}
+
+/** Everything that a lock can go through, on a few keys at once. */
+async function useLocks([a, b]: readonly [LockApp, LockApp], signal: AbortSignal): Promise<void> {
+  const one = async (key: string) => {
+    const held = await a.locks.acquire(key, { signal });
+    const abort = new AbortController();
+    const timedOut = rejection(b.locks.acquire(key, { waitMs: 20 }));
+    const waiting = [
+      b.locks.acquire(key, { waitMs: 0, signal }),
+      b.locks.acquire(key, { signal: abort.signal }),
+      b.locks.withLock(key, { signal }, () => Promise.reject(new Error('work'))),
+      a.locks.withLock(key, { mode: 'read', signal }, () => 1),
+      b.locks.withLock(key, { mode: 'read' }, () => 2),
+    ];
+    const settled = Promise.allSettled(waiting);
+    await timedOut;
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 4);
+    abort.abort();
+    await held.extend(40_000);
+    await held.release();
+    await settled;
+    expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
+    await b.locks.withLock(key, { holdAtLeastMs: 30 }, () => undefined);
+    const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
+    await rejection(b.locks.acquire(key, { waitMs: 0 }));
+    await eventually(() => expired.signal.aborted);
+    await (await b.locks.acquire(key)).release();
+  };
+  await Promise.all(Array.from({ length: 8 }, (_, i) => one(`key-${i}`)));
+}
+
+describe('promise 10: nothing left behind', () => {
+  afterEach(closeAll);
+
+  it('leaves one small hash per key, with a time to live, and nothing alive in the process', async () => {
+    const { admin, url } = await ownRedis();
+    const apps = [await startApp({ connection: url }), await startApp({ connection: url })] as const;
+    const abort = new AbortController();
+    await useLocks(apps, abort.signal);
+    await expectNothingAlive(apps);
+    expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
+    const keys = await admin.keys('*');
+    expect(keys.toSorted()).toEqual(Array.from({ length: 8 }, (_, i) => `lock:key-${i}`));
+    for (const key of keys) {
+      expect((await admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
+      const ttl = await admin.pttl(key);
+      expect(ttl).toBeGreaterThan(0);
+      expect(ttl).toBeLessThanOrEqual(600_000);
+    }
+  });
+
+  it('is silent when idle: no commands without locks', async () => {
+    const { admin, url } = await ownRedis();
+    const { locks } = await startApp({ connection: url });
+    await locks.withLock('a', () => undefined);
+    await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
+    await admin.config('RESETSTAT');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+  });
+
+  it('has one subscription per open app, and neither it nor a connection when the app is closed', async () => {
+    const { admin, url } = await ownRedis();
+    const apps = [await startApp({ connection: url }), await startApp({ connection: url })];
+    const channels = async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length;
+    const connections = async () =>
+      String(await admin.client('LIST'))
+        .trim()
+        .split('\n').length;
+    for (const { locks } of apps) await locks.withLock('a', () => undefined);
+    await eventually(async () => (await channels()) === 2);
+    expect(await connections()).toBe(5);
+    await apps[0]!.close();
+    await eventually(async () => (await channels()) === 1 && (await connections()) === 3);
+    await apps[1]!.close();
+    await eventually(async () => (await channels()) === 0 && (await connections()) === 1);
+    await expectNothingAlive(apps);
+  });
+
+  it('leaves a client that was given open, working, and without listeners of ours', async () => {
+    const { admin, url } = await ownRedis();
+    const client = new Redis(url);
+    closeLater({ close: async () => client.disconnect() });
+    const listeners = () => Object.fromEntries(client.eventNames().map((name) => [name, client.listenerCount(name)]));
+    await client.ping();
+    const before = listeners();
+    const app = await startApp({ connection: client });
+    await app.locks.withLock('a', () => undefined);
+    await app.close();
+    expect(client.status).toBe('ready');
+    expect(await client.ping()).toBe('PONG');
+    expect(listeners()).toEqual(before);
+    const connections = async () =>
+      String(await admin.client('LIST'))
+        .trim()
+        .split('\n').length;
+    await eventually(async () => (await connections()) === 2);
+  });
+
+  it('closes also while Redis is away and a lock is held', async () => {
+    const proxy = await proxyTo();
+    const app = await startApp({ connection: proxy.url, drainMs: 50 });
+    const lock = await app.locks.acquire(freshKey(), { leaseMs: 5_000 });
+    proxy.blackhole(true);
+    await app.close();
+    expect(lock.held).toBe(false);
+    await eventually(() => app.locker.live.locks === 0);
+    await expectNothingAlive([app]);
+  });
+
+  it('lets the process end by itself after app.close()', async () => {
+    const child = await startChildApp({ connection: redisUrl() });
+    const exit = once(child.process, 'exit');
+    const key = freshKey();
+    await child.acquire(key);
+    await child.release();
+    await child.acquire(key);
+    expect(await child.close()).toEqual([]);
+    expect(await exit).toEqual([0, null]);
+  });
+});

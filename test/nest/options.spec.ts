@@ -1,0 +1,92 @@
+import { Test } from '@nestjs/testing';
+import { Redis } from 'ioredis';
+import { LockConfigurationError, RedisLockModule, type RedisLockModuleOptions } from '../../lib/index.js';
+import { openAdmin, closeAll, redisUrl } from '../support/lock-app.js';
+
+afterEach(closeAll);
+
+/** The error of an app that starts with these options; what is checked at import throws there. */
+async function errorOf(options: unknown): Promise<Error> {
+  try {
+    const lockModule = RedisLockModule.forRoot(options as RedisLockModuleOptions);
+    const app = await Test.createTestingModule({ imports: [lockModule] }).compile();
+    await app.close();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('The app has started.');
+}
+
+const WHOLE = 'a whole number of milliseconds';
+const MONTH_MS = 31 * 24 * 3_600_000;
+
+describe('an option that is wrong stops the app, with its name, its value and what was expected', () => {
+  it.each([
+    ['name', '', 'a non-empty string', '""'],
+    ['name', 5, 'a non-empty string', '5'],
+    ['isGlobal', 'no', 'true or false', 'no'],
+    ['connection', 'localhost:6379', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
+    ['connection', 'http://localhost', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
+    ['connection', 6379, 'ioredis options or an ioredis client', '6379'],
+    ['connection', null, 'ioredis options or an ioredis client', 'null'],
+    ['connection', ['redis://a', 'redis://b'], 'one Redis', 'a list'],
+    ['keyPrefix', '', '1 to 128 characters', '""'],
+    ['keyPrefix', 'a'.repeat(129), '1 to 128 characters', 'aaa'],
+    ['keyPrefix', '{lock}:', 'without braces', '"{lock}:"'],
+    ['keyPrefix', 'a\ud83d', '1 to 128 characters', '"a\\ud83d"'],
+    ['keyPrefix', 5, 'a string', '5'],
+    ['leaseMs', 49, `${WHOLE} from 50 to 2592000000`, '`49` (number)'],
+    ['leaseMs', '30s', `${WHOLE} from 50 to 2592000000`, '`30s` (string)'],
+    ['waitMs', -1, `${WHOLE} from 0 up, or Infinity`, '`-1` (number)'],
+    ['maxHoldMs', 0, `${WHOLE} from 1 up, or Infinity`, '`0` (number)'],
+    ['drainMs', Infinity, `${WHOLE} from 0 to 3600000`, '`Infinity` (number)'],
+    ['drainMs', null, `${WHOLE} from 0 to 3600000`, '`null`'],
+    ['keepMs', 59_999, `${WHOLE} from 60000 to ${MONTH_MS}`, '`59999` (number)'],
+  ])('%s: %p', async (name, value, expected, got) => {
+    const error = await errorOf({ connection: redisUrl(), [name]: value });
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(`\`${name}\``);
+    expect(error.message).toContain(expected);
+    expect(error.message).toContain(got);
+  });
+
+  it('an unknown name, listing the known ones', async () => {
+    const error = await errorOf({ lease: 5 });
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(
+      /Unknown option `lease` of RedisLockModule; expected one of name, isGlobal, connection/,
+    );
+  });
+
+  it.each([
+    ['null', null],
+    ['a string', 'redis://'],
+  ])('%s instead of the options, from a factory', async (_what, options) => {
+    const lockModule = RedisLockModule.forRootAsync({ useFactory: () => options as unknown as RedisLockModuleOptions });
+    const compiled = Test.createTestingModule({ imports: [lockModule] }).compile();
+    await expect(compiled).rejects.toThrow('Expected the options of RedisLockModule to be an object');
+  });
+
+  it('null instead of the options, from forRoot', async () => {
+    expect(await errorOf(null)).toBeInstanceOf(LockConfigurationError);
+  });
+
+  it('a client in subscriber mode', async () => {
+    const client = new Redis(redisUrl(), { protocol: 2 });
+    await client.subscribe('any');
+    const error = await errorOf({ connection: client }).finally(() => client.disconnect());
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('got one in subscriber mode');
+  });
+
+  it('never with the password of a URL in the text', async () => {
+    expect((await errorOf({ connection: 'reds://:secret@host' })).message).not.toContain('secret');
+  });
+});
+
+it('a wrong option does not leave a connection behind', async () => {
+  const admin = openAdmin();
+  const before = String(await admin.client('LIST')).split('\n').length;
+  await errorOf({ connection: redisUrl(), leaseMs: 1 });
+  expect(String(await admin.client('LIST')).split('\n')).toHaveLength(before);
+});

@@ -1,0 +1,68 @@
+import * as fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { type Arena, LockGame } from './game.js';
+import { KNOWN_GAMES } from './known-games.js';
+import { CLIENTS, DEAD_CLIENT, gameArbitrary } from './random-steps.js';
+import { type AnyScripts } from './run-script.js';
+
+/** A connection for commands and one that listens for all clients but the dead one. */
+export async function openArena(url: string, scripts: AnyScripts, name: string): Promise<Arena & { close(): void }> {
+  const redis = new Redis(url);
+  const listener = new Redis(url);
+  const channelPrefix = `wake:${name}:${process.pid}:`;
+  const marks = `${channelPrefix}marks`;
+  const heard: string[] = [];
+  const waiting = new Map<string, () => void>();
+  let mark = 0;
+  listener.on('message', (channel, message) => {
+    if (channel === marks) waiting.get(message)?.();
+    else heard.push(`${channel.slice(channelPrefix.length)} ${message}`);
+  });
+  const live = CLIENTS.filter((client) => client !== DEAD_CLIENT);
+  // Known beforehand, a script is one command: what is sent after it is executed after it.
+  for (const { text } of Object.values(scripts)) await redis.script('LOAD', text);
+  await listener.subscribe(marks, ...live.map((client) => channelPrefix + client));
+  return {
+    redis,
+    scripts,
+    channelPrefix,
+    // A message of our own, sent after the script: when it arrives, all of the script's have.
+    async published() {
+      const id = String((mark += 1));
+      await new Promise<void>((resolve, reject) => {
+        waiting.set(id, resolve);
+        redis.publish(marks, id).catch(reject);
+      });
+      waiting.delete(id);
+      return heard.splice(0);
+    },
+    close() {
+      redis.disconnect();
+      listener.disconnect();
+    },
+  };
+}
+
+export interface PlayOptions {
+  readonly seed: number;
+  readonly runs: number;
+  /** Makes a failure small before it is told; a mutant need not be. */
+  readonly shrink: boolean;
+}
+
+/** Plays random games; resolves with the number of operations, rejects with the smallest failing game. */
+export async function playGames(arena: Arena, { seed, runs, shrink }: PlayOptions): Promise<number> {
+  let operations = 0;
+  const property = fc.asyncProperty(gameArbitrary, async (game) => {
+    const played = new LockGame(arena);
+    await played.play(game);
+    operations += played.operations;
+  });
+  await fc.assert(property, {
+    seed,
+    numRuns: runs,
+    endOnFailure: !shrink,
+    examples: KNOWN_GAMES.map((game) => [game]),
+  });
+  return operations;
+}

@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+import { arg, key, lua } from '../../lib/redis/scripts/lua.js';
+
+describe('the lua tag', () => {
+  it('numbers keys and arguments in the order in which they are first named', () => {
+    const script = lua`return { ${arg('b')}, ${key('k')}, ${arg('a')}, ${arg('b')} }`;
+    expect(script.text).toBe('return { ARGV[1], KEYS[1], ARGV[2], ARGV[1] }');
+    expect(script.operands({ k: 'key', a: 1, b: 'two' })).toEqual([1, 'key', 'two', 1]);
+  });
+
+  it('shares names between a script and the scripts inside it, at any depth', () => {
+    const inner = lua`local x = ${arg('x')} .. ${key('lock')}`;
+    const middle = lua`local y = ${arg('y')}; ${inner}`;
+    const outer = lua`local z = ${arg('x')} .. ${key('lock')}; ${middle}; ${inner}`;
+    expect(outer.text).toBe(
+      'local z = ARGV[1] .. KEYS[1]; local y = ARGV[2]; local x = ARGV[1] .. KEYS[1]; local x = ARGV[1] .. KEYS[1]',
+    );
+    expect(outer.operands({ lock: 'l', x: 'X', y: 'Y' })).toEqual([1, 'l', 'X', 'Y']);
+    expect(inner.text).toBe('local x = ARGV[1] .. KEYS[1]');
+  });
+
+  it('knows a script by the hash of its text', () => {
+    const script = lua`return ${key('k')}`;
+    expect(script.sha1).toBe(createHash('sha1').update('return KEYS[1]').digest('hex'));
+  });
+
+  it('passes an empty string and zero, and refuses an operand that is missing', () => {
+    const script = lua`return ${key('k')} .. ${arg('a')}`;
+    expect(script.operands({ k: '', a: 0 })).toEqual([1, '', 0]);
+    expect(() => script.operands({ k: 'key' } as never)).toThrow('script operand "a", got undefined');
+    expect(() => script.operands({ a: 'value' } as never)).toThrow('script operand "k", got undefined');
+  });
+
+  it('keeps what Lua needs escaped', () => {
+    expect(lua`return '\\n' .. string.match(${arg('a')}, '%d+')`.text).toBe(
+      "return '\\n' .. string.match(ARGV[1], '%d+')",
+    );
+  });
+});
+
+describe('every lock script', () => {
+  const scripts = Object.entries(createLockScripts());
+
+  it.each(scripts)('%s declares one key, the lock, and no other', (_, script) => {
+    const values = Object.fromEntries([...script.keys, ...script.args].map((name) => [name, `<${name}>`]));
+    expect(script.keys).toEqual(['lock']);
+    expect(script.operands(values as never).slice(0, 2)).toEqual([1, '<lock>']);
+    expect(new Set(script.text.match(/KEYS\[[^\]]*\]/g))).toEqual(new Set(['KEYS[1]']));
+  });
+
+  it.each(scripts)('%s uses each argument that it takes, by a literal number', (_, script) => {
+    const used = new Set(script.text.match(/ARGV\[[^\]]*\]/g));
+    expect(used).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
+    expect(script.text.match(/ARGV|KEYS/g)).toHaveLength(script.text.match(/(ARGV|KEYS)\[\d+\]/g)!.length);
+  });
+
+  it.each(scripts)('%s reads the time once', (_, script) => {
+    expect(script.text.match(/'TIME'/g)).toHaveLength(1);
+    expect(script.text.match(/server_time\(\)/g)).toHaveLength(2);
+  });
+
+  it('differs from the others', () => {
+    expect(new Set(scripts.map(([, { sha1 }]) => sha1)).size).toBe(scripts.length);
+  });
+
+  it('takes the arguments that its header names', () => {
+    const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
+    expect(Object.fromEntries(documented)).toEqual({
+      acquire: 'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit mode owner waiterLeaseMs'.split(
+        ' ',
+      ),
+      release: 'attempt channelPrefix countReceivers keepMs minHoldMs'.split(' '),
+      renew: 'attempt channelPrefix countReceivers keepMs leaseMs token'.split(' '),
+      inspect: [],
+    });
+  });
+});

@@ -1,0 +1,98 @@
+import * as fc from 'fast-check';
+
+/** What may happen to one lock; the numbers `pick` choose among what exists by then. */
+export type Action =
+  | {
+      readonly kind: 'acquire';
+      readonly client: string;
+      readonly owner: string;
+      readonly mode: string;
+      readonly leaseMs: number;
+      readonly waiterLeaseMs: number;
+      readonly fair: number;
+    }
+  | { readonly kind: 'poll'; readonly pick: number; readonly last: boolean }
+  | { readonly kind: 'release'; readonly pick: number; readonly minHoldMs: number }
+  | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
+  | { readonly kind: 'again'; readonly pick: number };
+
+export interface Step {
+  /** How far the clock moves before the action; negative: it is set back. */
+  readonly advanceMicros: number;
+  readonly action: Action;
+}
+
+export interface Game {
+  readonly profile: Profile;
+  readonly steps: readonly Step[];
+}
+
+/** What kind of lock one game is about: a game that mixes all of it seldom gets anywhere interesting. */
+export interface Profile {
+  readonly modes: readonly string[];
+  readonly fairness: readonly number[];
+  readonly owners: readonly string[];
+  readonly limit: number;
+}
+
+const LEASES = [10_000, 15_000, 40_000];
+const NOBODY = '-';
+/** The last one has no subscriber: its waiters are dead. */
+export const CLIENTS = ['c1-8f2e91a', 'c2-03bd77a', 'c3-a91c40f', 'd4-5be20c6'] as const;
+export const DEAD_CLIENT = CLIENTS[3];
+
+const pick = fc.nat({ max: 997 });
+const leaseMs = fc.constantFrom(...LEASES);
+
+const action: fc.Arbitrary<Action> = fc.oneof(
+  {
+    weight: 34,
+    arbitrary: fc.record({
+      kind: fc.constant('acquire' as const),
+      client: fc.constantFrom(...CLIENTS.slice(0, 3), ...CLIENTS),
+      owner: fc.constantFrom(NOBODY, 'ann', 'bob'),
+      mode: fc.constantFrom('write', 'read', 'read'),
+      leaseMs,
+      waiterLeaseMs: fc.constantFrom(0, 8_000, 30_000, 30_000),
+      fair: fc.constantFrom(1, 1, 0),
+    }),
+  },
+  { weight: 14, arbitrary: fc.record({ kind: fc.constant('poll' as const), pick, last: fc.boolean() }) },
+  {
+    weight: 26,
+    arbitrary: fc.record({
+      kind: fc.constant('release' as const),
+      pick,
+      minHoldMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
+    }),
+  },
+  {
+    weight: 16,
+    arbitrary: fc.record({
+      kind: fc.constant('renew' as const),
+      pick,
+      leaseMs,
+      foreign: fc.constantFrom(false, false, false, true),
+    }),
+  },
+  { weight: 10, arbitrary: fc.record({ kind: fc.constant('again' as const), pick }) },
+);
+
+const SECOND = 1_000_000;
+const advanceMicros = fc.oneof(
+  { weight: 5, arbitrary: fc.constantFrom(0, 0, 1, 1_000, SECOND / 2) },
+  { weight: 3, arbitrary: fc.constantFrom(3, 7.999, 8, 9.999, 10, 15, 30).map((seconds) => seconds * SECOND) },
+  { weight: 1, arbitrary: fc.constantFrom(-1, -1_000, -2 * SECOND, -12 * SECOND, -300 * SECOND, 300 * SECOND) },
+);
+
+const profile: fc.Arbitrary<Profile> = fc.record({
+  modes: fc.constantFrom(['write'], ['read'], ['write', 'read'], ['write', 'read']),
+  fairness: fc.constantFrom([1], [1], [0], [1, 0]),
+  owners: fc.constantFrom([NOBODY], [NOBODY, 'ann'], [NOBODY, 'ann', 'bob']),
+  limit: fc.constantFrom(0, 0, 1, 2, 3),
+});
+
+export const gameArbitrary: fc.Arbitrary<Game> = fc.record({
+  profile,
+  steps: fc.array(fc.record({ advanceMicros, action }), { minLength: 1, maxLength: 60, size: 'max' }),
+});

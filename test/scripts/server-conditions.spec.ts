@@ -1,0 +1,201 @@
+import { Redis, type RedisOptions } from 'ioredis';
+import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
+import { type Operands, runScript, timedScripts } from './run-script.js';
+
+const KEY = 'lock:order%3A42';
+const LEASE_MS = 30_000;
+const KEEP_MS = 600_000;
+const CHANNELS = 'wake:';
+
+const scripts = timedScripts();
+const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;
+const [A, B, C, D] = [attempt('a', 1), attempt('b', 2), attempt('c', 3), attempt('d', 4)];
+
+/** A server of its own, since these tests change its settings. */
+describe('the scripts on a server', () => {
+  let server: StartedRedis;
+  let redis: Redis;
+  let now: number;
+  const opened: Redis[] = [];
+
+  beforeAll(async () => {
+    server = await startRedisServer();
+    redis = new Redis(server.url);
+  });
+  afterAll(async () => {
+    redis.disconnect();
+    await server.stop();
+  });
+  beforeEach(async () => {
+    now = 1_800_000_000_000;
+    await redis.flushall();
+  });
+
+  const run = (name: keyof typeof scripts, values: Operands, client = redis): Promise<string[]> => {
+    const common = { lock: KEY, nowMicros: `${now}000`, keepMs: KEEP_MS, channelPrefix: CHANNELS, countReceivers: 1 };
+    return runScript(client, scripts[name], { ...common, ...values });
+  };
+  const acquire = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> => {
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0 };
+    return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes }, client);
+  };
+  const waitFor = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> =>
+    acquire(who, { waiterLeaseMs: 10_000, ...wishes }, client);
+  const release = (who: string, client = redis): Promise<string[]> =>
+    run('release', { attempt: who, minHoldMs: 0 }, client);
+  const renew = (who: string, token: string): Promise<string[]> =>
+    run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+
+  const connect = (options: RedisOptions = {}): Redis => {
+    const client = new Redis(server.url, options);
+    opened.push(client);
+    return client;
+  };
+  afterEach(() => opened.splice(0).forEach((client) => client.disconnect()));
+
+  const listening = async (...attempts: string[]): Promise<string[]> => {
+    const listener = connect();
+    const messages: string[] = [];
+    listener.on('message', (_, message) => messages.push(message));
+    await listener.subscribe(...attempts.map((who) => CHANNELS + who.split('.')[0]!));
+    return messages;
+  };
+
+  describe('that is full', () => {
+    const fill = () => redis.config('SET', 'maxmemory', '1');
+    afterEach(() => redis.config('SET', 'maxmemory', '0'));
+
+    it('renews and releases, and hands the lock over', async () => {
+      const messages = await listening(B);
+      const token = (await acquire(A))[3]!;
+      await waitFor(B);
+      await fill();
+      now += 1_000;
+      expect((await renew(A, token))[0]).toBe('renewed');
+      expect((await waitFor(B))[0]).toBe('busy');
+      expect((await release(A))[0]).toBe('released');
+      expect((await release(A))[0]).toBe('again');
+      expect((await acquire(B))[0]).toBe('granted');
+      expect(messages).toHaveLength(1);
+      expect((await release(B))[0]).toBe('released');
+    });
+
+    it('tells a holder that it lost, and a late release that the lease had ended', async () => {
+      const token = (await acquire(A))[3]!;
+      await fill();
+      now += LEASE_MS;
+      expect(await renew(A, token)).toEqual(['lost', A, `${now}`, token]);
+      expect((await release(A))[0]).toBe('unknown');
+      expect(await redis.hkeys(KEY)).toEqual(['token', 'released']);
+    });
+
+    it('refuses a new lock and leaves no key', async () => {
+      await fill();
+      await expect(acquire(A)).rejects.toThrow('OOM');
+      await expect(waitFor(A)).rejects.toThrow('OOM');
+      expect(await redis.exists(KEY)).toBe(0);
+    });
+
+    it('refuses a new waiter and a new holder without a trace', async () => {
+      await acquire(A);
+      const before = await redis.hgetall(KEY);
+      await fill();
+      await expect(waitFor(B)).rejects.toThrow('OOM');
+      await expect(acquire(C)).rejects.toThrow('OOM');
+      expect(await redis.hgetall(KEY)).toEqual(before);
+    });
+  });
+
+  it('are loaded again after SCRIPT FLUSH', async () => {
+    const token = (await acquire(A))[3]!;
+    await redis.script('FLUSH');
+    expect((await renew(A, token))[0]).toBe('renewed');
+    expect((await release(A))[0]).toBe('released');
+  });
+
+  describe('where the user has no right to publish', () => {
+    const limited = async (): Promise<Redis> => {
+      await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '+@all', '-publish', 'resetchannels');
+      return connect({ username: 'app', password: 'secret' });
+    };
+    const limitedToOtherChannels = async (): Promise<Redis> => {
+      await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '+@all', 'resetchannels', '&other');
+      return connect({ username: 'app', password: 'secret' });
+    };
+
+    it.each([
+      ['command', limited],
+      ['channel', limitedToOtherChannels],
+    ])('for want of the %s, they release, and who waits gets the lock by asking', async (_, connectLimited) => {
+      const messages = await listening(A, B, C);
+      const app = await connectLimited();
+      await acquire(A, {}, app);
+      await waitFor(B, {}, app);
+      await waitFor(C, {}, app);
+      expect(await release(A, app)).toEqual(['released', A, `${now}`, '0', expect.any(String)]);
+      expect((await waitFor(C, {}, app))[0]).toBe('busy');
+      expect((await waitFor(B, {}, app))[0]).toBe('granted');
+      // A dead first waiter holds the next one up for its waiter lease and no longer.
+      await release(B, app);
+      now += 9_000;
+      await waitFor(D, {}, app);
+      now += 1_000;
+      expect((await waitFor(D, {}, app))[0]).toBe('granted');
+      expect(messages).toEqual([]);
+    });
+
+    it('an unfair waiter gets it by asking, too', async () => {
+      const app = await limited();
+      await acquire(A, {}, app);
+      await waitFor(B, { fair: 0 }, app);
+      await release(A, app);
+      expect((await waitFor(B, { fair: 0 }, app))[0]).toBe('granted');
+    });
+  });
+
+  it('write nothing to a key of another type', async () => {
+    await redis.set(KEY, 'mine', 'PX', 60_000);
+    const expiry = await redis.pexpiretime(KEY);
+    for (const command of [() => acquire(A), () => waitFor(A), () => release(A), () => renew(A, '1')]) {
+      await expect(command()).rejects.toThrow('WRONGTYPE');
+    }
+    await expect(run('inspect', {})).rejects.toThrow('WRONGTYPE');
+    expect([await redis.get(KEY), await redis.pexpiretime(KEY)]).toEqual(['mine', expiry]);
+  });
+
+  describe('keep the key', () => {
+    it('as long as the longest lease in it, and at least for keepMs', async () => {
+      await acquire(A);
+      expect(await redis.pttl(KEY)).toBeGreaterThan(KEEP_MS - 5_000);
+      await acquire(B, { leaseMs: 7_200_000 });
+      await release(A);
+      await acquire(C, { leaseMs: 7_200_000 });
+      expect(await redis.pttl(KEY)).toBeGreaterThan(7_195_000);
+      // Who waits must not shorten it.
+      await waitFor(B);
+      await waitFor(B);
+      expect(await redis.pttl(KEY)).toBeGreaterThan(7_195_000);
+    });
+
+    it('as long as a hold is parked', async () => {
+      await acquire(A);
+      await run('release', { attempt: A, minHoldMs: 7_200_000 });
+      expect(await redis.pttl(KEY)).toBeGreaterThan(7_195_000);
+      now += 7_199_999;
+      expect((await acquire(B))[0]).toBe('busy');
+      now += 1;
+      expect((await acquire(B))[0]).toBe('granted');
+    });
+
+    it('never without an end, also of an attempt that it never heard of', async () => {
+      expect((await release(A))[0]).toBe('unknown');
+      expect(await redis.pttl(KEY)).toBeGreaterThan(KEEP_MS - 5_000);
+      expect((await acquire(A)).slice(0, 2)).toEqual(['refused', A]);
+    });
+
+    it('untouched when a renewal finds nothing', async () => {
+      expect((await renew(A, '1'))[0]).toBe('lost');
+      expect(await redis.exists(KEY)).toBe(0);
+    });
+  });
+});

@@ -1,0 +1,106 @@
+import { LockShutdownError } from '../../../lib/core/lock.errors.js';
+import { settled } from '../../support/fake-clock.js';
+import { busy, granted } from '../../support/fake-store.js';
+import { startAcquisition } from '../../support/start-acquisition.js';
+
+describe('a grant that is pushed', () => {
+  it('is counted pessimistically: its end on our clock comes before that on the server', async () => {
+    const { clock, store, outcome, push } = startAcquisition();
+    const sentAt = clock.now();
+    clock.jump(200);
+    // The server answered at its 10_000, some time between our `sent` and `sent + 200`.
+    store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
+    await settled();
+    clock.jump(400);
+    push(9, 10_500, 2_000);
+    await settled();
+    // On the server it ends at 12_500: at the earliest 2_500 after `sent`, less the drift and the rounding.
+    expect(outcome.grant).toMatchObject({ fencingToken: 9, attempt: 'client.1' });
+    expect(outcome.grant!.lease.deadline).toBe(sentAt + 2_500 * 0.99 - 2);
+    expect(store.acquires).toHaveLength(1);
+  });
+
+  it('is never counted for longer than from its arrival, whatever the clocks of the server say', async () => {
+    const { clock, store, outcome, push } = startAcquisition();
+    store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
+    await settled();
+    push(9, 3_600_000, 2_000);
+    await settled();
+    expect(outcome.grant!.lease.deadline).toBe(clock.now() + 1_978);
+  });
+
+  it('that is too old to be proven is asked for again', async () => {
+    const { clock, store, abandoned, outcome, push } = startAcquisition();
+    store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
+    await settled();
+    clock.jump(2_600);
+    push(9, 10_500, 2_000);
+    await settled();
+    expect([outcome.grant, abandoned]).toEqual([undefined, []]);
+    expect(store.acquires).toHaveLength(2);
+  });
+
+  it.each([['with renew: false', { renew: false }]])('%s is asked for, which makes it full', async (_what, options) => {
+    const { store, outcome, push } = startAcquisition(options);
+    store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
+    await settled();
+    push(9, 10_000, 500);
+    await settled();
+    expect([outcome.grant, store.acquires.length]).toEqual([undefined, 2]);
+  });
+
+  it('before the first answer is asked for', async () => {
+    const { store, outcome, push } = startAcquisition();
+    push(9, 10_000, 500);
+    store.acquires[0]!.reply(busy());
+    await settled();
+    expect([outcome.grant, store.acquires.length]).toEqual([undefined, 2]);
+  });
+
+  it('while an answer is awaited wins, and the answer that repeats it is not given back', async () => {
+    const { clock, store, abandoned, acquisition, outcome, push } = startAcquisition();
+    store.acquires[0]!.reply(busy({ serverTimeMs: clock.now() }));
+    await settled();
+    acquisition.onWakeUp({ kind: 'wake' });
+    push(9, clock.now(), 2_000);
+    store.acquires[1]!.reply(granted(3_000, 9));
+    await settled();
+    expect([outcome.grant?.fencingToken, abandoned]).toEqual([9, []]);
+  });
+});
+
+describe('an acquisition that is given up', () => {
+  it('rejects with the reason of the signal at once, and gives back what it may have', async () => {
+    const controller = new AbortController();
+    const { store, timers, abandoned, outcome } = startAcquisition({ signal: controller.signal });
+    const reason = new Error('the user went away');
+    controller.abort(reason);
+    await settled();
+    expect([outcome.error, abandoned, timers.size]).toEqual([reason, ['client.1'], 0]);
+    store.acquires[0]!.reply(granted(3_000));
+    await settled();
+    expect(abandoned).toEqual(['client.1', 'client.1']);
+    expect(outcome.grant).toBeUndefined();
+  });
+
+  it('rejects once: a later abort, limit, wake-up or shutdown changes nothing', async () => {
+    const controller = new AbortController();
+    const { clock, store, abandoned, acquisition, outcome, push } = startAcquisition({ signal: controller.signal });
+    store.acquires[0]!.reply(granted(3_000));
+    await settled();
+    controller.abort();
+    acquisition.giveUp(new LockShutdownError('closing'));
+    push(99, 0, 1_000);
+    await clock.advance(60_000);
+    expect([outcome.error, outcome.grant?.fencingToken, abandoned]).toEqual([undefined, 1, []]);
+    expect(store.acquires).toHaveLength(1);
+  });
+
+  it('even with waitMs 0 gives back while its command is in flight', async () => {
+    const { acquisition, abandoned, outcome } = startAcquisition({ waitMs: 0 });
+    const error = new LockShutdownError('closing');
+    acquisition.giveUp(error);
+    await settled();
+    expect([outcome.error, abandoned]).toEqual([error, ['client.1']]);
+  });
+});

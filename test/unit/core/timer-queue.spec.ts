@@ -1,0 +1,153 @@
+import * as fc from 'fast-check';
+import { TimerQueue } from '../../../lib/core/timer-queue.js';
+import { FakeClock } from '../../support/fake-clock.js';
+
+const setUp = () => {
+  const clock = new FakeClock(0);
+  return { clock, queue: new TimerQueue(clock), log: [] as unknown[] };
+};
+
+describe('the timer queue', () => {
+  it('calls back in the order of the times, whatever the order of scheduling', async () => {
+    const { clock, queue, log } = setUp();
+    for (const at of [30, 10, 20, 25, 5]) queue.schedule(at, () => log.push([at, clock.now()]));
+    await clock.advance(30);
+    expect(log).toEqual([
+      [5, 5],
+      [10, 10],
+      [20, 20],
+      [25, 25],
+      [30, 30],
+    ]);
+    expect([queue.size, clock.timers]).toEqual([0, 0]);
+  });
+
+  it('never calls back before the time, also when it has fractions', async () => {
+    const { clock, queue, log } = setUp();
+    queue.schedule(10.4, () => log.push(clock.now()));
+    await clock.advance(10);
+    expect(log).toEqual([]);
+    await clock.advance(1);
+    expect(log).toEqual([11]);
+  });
+
+  it('holds one timer for all, and none when it is empty', async () => {
+    const { clock, queue } = setUp();
+    expect(clock.timers).toBe(0);
+    const calls = [5, 3, 9].map((at) => queue.schedule(at, () => undefined));
+    expect([queue.size, clock.timers]).toEqual([3, 1]);
+    for (const call of calls) call.cancel();
+    expect([queue.size, clock.timers]).toEqual([0, 0]);
+    queue.schedule(1, () => undefined);
+    await clock.advance(1);
+    expect([queue.size, clock.timers]).toEqual([0, 0]);
+  });
+
+  it('does not call back what was cancelled, and cancelling twice or after the call changes nothing', async () => {
+    const { clock, queue, log } = setUp();
+    const first = queue.schedule(5, () => log.push('first'));
+    const second = queue.schedule(6, () => log.push('second'));
+    first.cancel();
+    first.cancel();
+    expect(queue.size).toBe(1);
+    await clock.advance(10);
+    second.cancel();
+    expect(log).toEqual(['second']);
+    expect(queue.size).toBe(0);
+  });
+
+  it('never calls back for Infinity, and keeps nothing for it', async () => {
+    const { clock, queue, log } = setUp();
+    const never = queue.schedule(Infinity, () => log.push('never'));
+    expect([never.at, queue.size, clock.timers]).toEqual([Infinity, 0, 0]);
+    never.cancel();
+    expect(queue.size).toBe(0);
+  });
+
+  it('waits longer than a timer of Node can', async () => {
+    const { clock, queue, log } = setUp();
+    const at = 2 ** 31 * 3;
+    queue.schedule(at, () => log.push(clock.now()));
+    await clock.advance(at - 1);
+    expect(log).toEqual([]);
+    await clock.advance(1);
+    expect(log).toEqual([at]);
+    expect(Math.max(...clock.delays)).toBeLessThan(2 ** 31);
+  });
+
+  it('catches up in one turn after a jump, in order', () => {
+    const { clock, queue, log } = setUp();
+    for (const at of [30, 10, 20]) queue.schedule(at, () => log.push(at));
+    queue.schedule(5_000, () => log.push('later'));
+    clock.jump(1_000);
+    clock.turn();
+    expect(log).toEqual([10, 20, 30]);
+    expect(clock.timers).toBe(1);
+  });
+
+  it('runs in the same turn what a callback schedules for now', () => {
+    const { clock, queue, log } = setUp();
+    queue.schedule(10, () => queue.schedule(clock.now(), () => log.push('nested')));
+    clock.jump(10);
+    clock.turn();
+    expect(log).toEqual(['nested']);
+  });
+
+  it('does not call back what an earlier callback of the turn cancelled', () => {
+    const { clock, queue, log } = setUp();
+    queue.schedule(1, () => second.cancel());
+    const second = queue.schedule(2, () => log.push('second'));
+    clock.jump(10);
+    clock.turn();
+    expect(log).toEqual([]);
+    expect(queue.size).toBe(0);
+  });
+
+  it('keeps the order when most of its entries were cancelled, and forgets those', async () => {
+    const { clock, queue, log } = setUp();
+    const calls = Array.from({ length: 1_000 }, (_, i) => queue.schedule(1_000 - i, () => log.push(1_000 - i)));
+    calls.forEach((call, i) => i % 100 !== 0 && call.cancel());
+    expect(queue.size).toBe(10);
+    await clock.advance(1_000);
+    expect(log).toEqual([100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
+  });
+});
+
+type Step = { schedule: number } | { cancel: number } | { pass: number };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ schedule: fc.integer({ min: 0, max: 200 }) }) },
+  { weight: 3, arbitrary: fc.record({ cancel: fc.nat(200) }) },
+  { weight: 1, arbitrary: fc.record({ pass: fc.integer({ min: 0, max: 60 }) }) },
+);
+
+describe('the timer queue, beside a sorted list', () => {
+  it('calls back the same ones in the same order of times', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+        const { clock, queue, log } = setUp();
+        let list: { id: number; at: number }[] = [];
+        const calls: { cancel(): void }[] = [];
+        const expected: number[] = [];
+        for (const one of steps) {
+          if ('schedule' in one) {
+            const [id, at] = [calls.length, clock.now() + one.schedule];
+            calls.push(queue.schedule(at, () => log.push(at, clock.now() >= at)));
+            list.push({ id, at });
+          } else if ('cancel' in one) {
+            calls[one.cancel]?.cancel();
+            list = list.filter(({ id }) => id !== one.cancel);
+          } else {
+            clock.jump(one.pass);
+            clock.turn();
+            const due = list.filter(({ at }) => at <= clock.now()).toSorted((a, b) => a.at - b.at);
+            list = list.filter(({ at }) => at > clock.now());
+            expected.push(...due.map(({ at }) => at));
+          }
+          expect([queue.size, clock.timers]).toEqual([list.length, list.length > 0 ? 1 : 0]);
+        }
+        expect(log).toEqual(expected.flatMap((at) => [at, true]));
+      }),
+    );
+  });
+});

@@ -1,0 +1,118 @@
+import { leaseFrom, moment } from '../../../lib/core/lease.js';
+import { commandTimeoutMs } from '../../../lib/core/watchdog.js';
+import { settled } from '../../support/fake-clock.js';
+import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../support/start-watchdog.js';
+
+describe('the watchdog, renewing', () => {
+  it('renews at a third of the lease, for ever', async () => {
+    const { clock, store, watched, renewing, reporter } = startWatchdog();
+    renewing();
+    const lock = watched();
+    await clock.advance(THIRD_MS - 20);
+    expect(store.renews).toHaveLength(0);
+    await clock.advance(20);
+    expect(store.renews).toHaveLength(1);
+    expect(store.renews[0]!.request).toEqual([{ key: 'k', attempt: 'client.1', fencingToken: 100, leaseMs: LEASE_MS }]);
+    expect(store.renews[0]!.timeoutMs).toBe(commandTimeoutMs(LEASE_MS));
+    await clock.advance(60_000);
+    expect(lock.held).toBe(true);
+    expect(store.renews.length).toBeGreaterThan(58);
+    expect(reporter.lines).toEqual([]);
+  });
+
+  it('asks in one call for what is due in one turn', async () => {
+    const { clock, store, watched, renewing } = startWatchdog();
+    renewing();
+    for (const key of ['a', 'b', 'c']) watched({ key });
+    await clock.advance(THIRD_MS);
+    expect(store.renews).toHaveLength(1);
+    expect(store.renews[0]!.request.map(({ key }) => key).toSorted()).toEqual(['a', 'b', 'c']);
+  });
+
+  it('does not ask again while an answer is awaited', async () => {
+    const { clock, store, watched } = startWatchdog();
+    watched();
+    await clock.advance(THIRD_MS + 1_500);
+    expect(store.renews).toHaveLength(1);
+  });
+
+  it('counts the new lease from before the command was sent', async () => {
+    const { clock, store, watched } = startWatchdog();
+    const lock = watched();
+    clock.jump(THIRD_MS);
+    clock.turn();
+    await settled();
+    const sentAt = clock.now();
+    await clock.advance(700);
+    store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: LEASE_MS }]);
+    await settled();
+    expect(lock.deadline).toBe(sentAt + DEADLINE_MS);
+  });
+
+  it('renews a grant that was pushed long after its command before it ends', async () => {
+    const { clock, store, watched, renewing } = startWatchdog();
+    renewing();
+    // Asked, told to wait, then granted by a message for a short time: its `sent` is that of the old command.
+    const sent = moment(clock);
+    clock.jump(3_000);
+    const lock = watched({ sent, lease: leaseFrom(moment(clock), 500), leaseMs: LEASE_MS });
+    await clock.advance(600);
+    expect(lock.lost).toBeNull();
+    expect(store.renews).toHaveLength(1);
+  });
+
+  it('never renews with renew: false, and the lock ends with its lease', async () => {
+    const { clock, store, watched, reporter } = startWatchdog();
+    const lock = watched({ renew: false });
+    await clock.advance(DEADLINE_MS - 1);
+    expect(lock.held).toBe(true);
+    await clock.advance(2);
+    expect(store.renews).toHaveLength(0);
+    expect(lock.lost).toMatchObject({ reason: 'expired' });
+    expect(reporter.lines[0]).toMatch(/^error The lock "k" .* was lost/);
+  });
+
+  it('holds no timer and no lock after unwatch', async () => {
+    const { clock, store, watched, watchdog, timers } = startWatchdog();
+    const lock = watched();
+    expect([...watchdog.locks]).toEqual([lock]);
+    watchdog.unwatch(lock);
+    expect([watchdog.size, timers.size, clock.timers]).toEqual([0, 0, 0]);
+    await clock.advance(60_000);
+    expect(store.renews).toHaveLength(0);
+  });
+});
+
+describe('the watchdog and the wall clock', () => {
+  it('makes held false after a jump of the wall clock until a renewal confirms the lock', async () => {
+    const { clock, watched, renewing } = startWatchdog();
+    renewing();
+    const lock = watched();
+    clock.wallOffset += 3_600_000;
+    expect([lock.held, lock.remainingMs]).toEqual([false, 0]);
+    await clock.advance(THIRD_MS);
+    expect([lock.held, lock.lost, lock.signal.aborted]).toEqual([true, null, false]);
+  });
+});
+
+describe('the watchdog, extending', () => {
+  it('asks at once, for the lease that was asked for, and keeps to it', async () => {
+    const { clock, store, watched, watchdog, renewing } = startWatchdog();
+    renewing(60_000);
+    const lock = watched({ renew: false });
+    expect(await watchdog.extend(lock, 60_000)).toEqual({ outcome: 'renewed', remainingMs: 60_000 });
+    expect(store.renews[0]!.request[0]).toMatchObject({ leaseMs: 60_000 });
+    await clock.advance(59_000);
+    expect(lock.held).toBe(true);
+    await clock.advance(1_000);
+    expect(lock.lost).toMatchObject({ reason: 'expired' });
+  });
+
+  it('tells the loss that it finds', async () => {
+    const { store, watched, watchdog } = startWatchdog();
+    const lock = watched();
+    store.onRenew = () => [{ outcome: 'lost', lastToken: 101 }];
+    await watchdog.extend(lock, 60_000);
+    expect(lock.lost).toMatchObject({ reason: 'taken' });
+  });
+});

@@ -1,0 +1,80 @@
+import { readLockState } from '../../../lib/redis/lock-record.js';
+
+const NOW = 1_700_000_000_000;
+const TOKEN = 1_700_000_000_000_001;
+
+const holdFields = (attempt: string, remainingMs: number, { mode = 'write', owner = '-', leaseMs = 3_000 } = {}) => [
+  `hold:${attempt}`,
+  `${NOW + remainingMs} ${leaseMs} ${mode} ${TOKEN} ${NOW - 500} ${owner}`,
+];
+
+const read = (...fields: string[]) => readLockState('k', [String(NOW), ...fields]);
+
+describe('the record of a lock', () => {
+  it('that does not exist is free', () => {
+    expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
+  });
+
+  it('that is free remembers its last token', () => {
+    expect(read('token', String(TOKEN))).toMatchObject({ mode: 'free', fencingToken: TOKEN });
+  });
+
+  it('tells all of a holder', () => {
+    const state = read('token', String(TOKEN), ...holdFields('c.1', 2_000), 'id:c.1', 'web-1:42 Orders.charge');
+    expect(state).toEqual({
+      key: 'k',
+      mode: 'write',
+      waiters: 0,
+      fencingToken: TOKEN,
+      holders: [
+        {
+          owner: 'c.1',
+          attempt: 'c.1',
+          mode: 'write',
+          host: 'web-1',
+          pid: 42,
+          context: 'Orders.charge',
+          since: new Date(NOW - 500),
+          remainingMs: 2_000,
+          fencingToken: TOKEN,
+        },
+      ],
+    });
+  });
+
+  it('is held for reading by all that are not over', () => {
+    const fields = [...holdFields('c.1', 5, { mode: 'read' }), ...holdFields('c.2', 0, { mode: 'read' })];
+    const state = read(...fields, ...holdFields('c.3', 9, { mode: 'read' }));
+    expect(state.mode).toBe('read');
+    expect(state.holders.map(({ attempt }) => attempt)).toEqual(['c.1', 'c.3']);
+  });
+
+  it('is free when its only hold is over', () => {
+    expect(read(...holdFields('c.1', -1))).toMatchObject({ mode: 'free', holders: [] });
+  });
+
+  it('names the owner as it was given, and a host with a colon', () => {
+    const owner = 'tenant 1/é %20';
+    const fields = holdFields('c.1', 5, { owner: encodeURIComponent(owner) });
+    expect(read(...fields, 'id:c.1', '::1:42 a b').holders[0]).toMatchObject({
+      owner,
+      host: '::1',
+      pid: 42,
+      context: 'a b',
+    });
+  });
+
+  it('says no more than the lease is left when the clock of the server stepped back', () => {
+    expect(read(...holdFields('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
+  });
+
+  it('counts the waiters whose lease is not over', () => {
+    const waiter = (sequence: number, leftMs: number) => [
+      `queue:${sequence}`,
+      `${NOW + leftMs} 3000 write 1 0 3000 - c.${sequence}`,
+      `place:c.${sequence}`,
+      String(sequence),
+    ];
+    expect(read(...waiter(1, 10), ...waiter(2, 0), ...waiter(3, 10)).waiters).toBe(2);
+  });
+});

@@ -1,0 +1,89 @@
+import * as fc from 'fast-check';
+import { LockKeyError } from '../../../lib/core/lock.errors.js';
+import { RedisKeys } from '../../../lib/redis/redis-keys.js';
+
+const keys = new RedisKeys('lock:');
+
+const KEY = fc
+  .oneof(
+    fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }),
+    fc.string({ unit: fc.constantFrom('%', '{', '}', '2', '5', '7', 'B', 'b', 'D', ':'), minLength: 1, maxLength: 20 }),
+  )
+  .filter((key) => !/\p{Surrogate}/u.test(key));
+
+/** What Redis does with a pattern, as far as these tests use it. */
+const matches = (pattern: string, text: string): boolean => {
+  const source = pattern.replace(/\\(.)|\*|[^\\*]/gs, (token, escaped?: string) => {
+    if (token === '*') return '.*';
+    return (escaped ?? token).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  });
+  return new RegExp(`^${source}$`, 's').test(text);
+};
+
+describe('a storage key', () => {
+  it.each([
+    ['order:17', 'lock:order:17'],
+    ['{a}', 'lock:%7Ba%7D'],
+    ['%7Ba%7D', 'lock:%257Ba%257D'],
+    ['100%', 'lock:100%25'],
+    ['ключ 🔑', 'lock:ключ 🔑'],
+    ['a\r\nb\0', 'lock:a\r\nb\0'],
+  ])('of %p is %p', (key, storageKey) => {
+    expect(keys.storageKey(key)).toBe(storageKey);
+    expect(keys.keyOf(storageKey)).toBe(key);
+  });
+
+  it('is never the same for two keys, and can be read back', () => {
+    fc.assert(
+      fc.property(KEY, KEY, (a, b) => {
+        expect(keys.storageKey(a) === keys.storageKey(b)).toBe(a === b);
+        expect(keys.keyOf(keys.storageKey(a))).toBe(a);
+      }),
+    );
+  });
+
+  it('never has a hash tag', () => {
+    fc.assert(fc.property(KEY, (key) => expect(keys.storageKey(key)).not.toMatch(/[{}]/)));
+  });
+
+  it('may have 512 bytes after encoding, without the prefix', () => {
+    for (const key of ['a'.repeat(512), 'é'.repeat(256), '🔑'.repeat(128), `${'%'.repeat(170)}aa`]) {
+      expect(keys.storageKey(key)).toMatch(/^lock:/);
+      expect(() => keys.storageKey(`${key}a`)).toThrow(LockKeyError);
+      expect(() => keys.storageKey(`${key}a`)).toThrow('at most 512 bytes, got 513');
+    }
+  });
+
+  it.each([
+    ['', 'got an empty one'],
+    [undefined, 'got undefined'],
+    [null, 'got object'],
+    [5, 'got number'],
+    [['a'], 'got object'],
+    ['half \ud83d', 'half of a surrogate pair'],
+    ['\udd11 half', 'half of a surrogate pair'],
+  ])('of %p is refused', (key: any, expected) => {
+    expect(() => keys.storageKey(key)).toThrow(LockKeyError);
+    expect(() => keys.storageKey(key)).toThrow(expected);
+  });
+});
+
+describe('a pattern for SCAN', () => {
+  it('takes every sign literally, and ends with the only asterisk', () => {
+    expect(keys.pattern('')).toBe('lock:*');
+    expect(keys.pattern('order:')).toBe('lock:order:*');
+    expect(keys.pattern('a*b?c[d]e^f\\g-h{i}')).toBe('lock:a\\*b\\?c\\[d\\]e\\^f\\\\g\\-h%7Bi%7D*');
+    expect(new RedisKeys('a*:').pattern('b', 'c?')).toBe('c\\?a\\*:b*');
+  });
+
+  it('matches the keys that begin with the prefix, and no others', () => {
+    const sign = fc.constantFrom('a', 'b', '*', '?', '[', ']', '^', '-', '\\', '{', '%', ':', '\n');
+    const text = fc.string({ unit: sign, minLength: 1, maxLength: 6 });
+    fc.assert(
+      fc.property(text, text, (prefix, key) => {
+        expect(matches(keys.pattern(prefix), keys.storageKey(key))).toBe(key.startsWith(prefix));
+        expect(matches(keys.pattern(prefix), keys.storageKey(prefix + key))).toBe(true);
+      }),
+    );
+  });
+});
