@@ -6,6 +6,7 @@ import {
   Module,
   type OnApplicationShutdown,
   type OnModuleDestroy,
+  type OnModuleInit,
 } from '@nestjs/common';
 import { systemClock } from './core/clock.js';
 import { type LockStore } from './core/lock-store.js';
@@ -23,7 +24,7 @@ import {
 import {
   type RedisLockModuleOptions,
   type ResolvedModuleOptions,
-  checkName,
+  checkExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
 import { RedisLockService } from './redis-lock.service.js';
@@ -37,6 +38,9 @@ import {
 } from './redis-lock.tokens.js';
 
 const logger = new Logger('RedisLock');
+
+/** What the default module exports under its own names. */
+const BY_CLASS = [RedisLockService, LockInterceptor, LOCK_SCRIPTS];
 
 const createStore = (options: ResolvedModuleOptions, scripts: LockScripts): LockStore =>
   new RedisLockStore({ ...options, scripts, clock: systemClock, reporter: logger });
@@ -53,9 +57,11 @@ const createLocker = (store: LockStore): Locker =>
     RedisLockService,
     LockInterceptor,
   ],
-  exports: [RedisLockService, LockInterceptor, LOCK_SCRIPTS],
 })
-export class RedisLockModule extends ConfigurableModuleClass implements OnModuleDestroy, OnApplicationShutdown {
+export class RedisLockModule
+  extends ConfigurableModuleClass
+  implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown
+{
   #closed: Promise<void> | null = null;
 
   constructor(
@@ -70,14 +76,19 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
 
   /** Sets up the module with options that are known now. */
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
-    checkName(options?.name);
+    checkExtras(options);
     return withTokens(super.forRoot(options), options.name);
   }
 
   /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
   static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
-    checkName(options?.name);
+    checkExtras(options);
     return withTokens(super.forRootAsync(options), options.name);
+  }
+
+  /** Connects now and not when it is built, so that an app which does not start leaves no connection behind. */
+  onModuleInit(): void {
+    this.store.open();
   }
 
   /** Stops admitting, lets holders finish within `drainMs`, and closes what is ours. */
@@ -98,7 +109,10 @@ export class RedisLockModule extends ConfigurableModuleClass implements OnModule
   }
 }
 
-/** The service and the interceptor, by the tokens under which the decorators and `InjectLockService` ask for them. */
+/**
+ * The service and the interceptor, by the tokens under which the decorators and `InjectLockService` ask for them.
+ * Only the default module exports them by class: a named one must not become the default by the order of imports.
+ */
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
   // The builder takes the name out of the options, as what is known at import only.
   const resolve = (options?: RedisLockModuleOptions): ResolvedModuleOptions => ({
@@ -116,6 +130,6 @@ function withTokens(definition: DynamicModule, name: string | undefined): Dynami
       { provide: RESOLVED_OPTIONS, useFactory: resolve, inject: [MODULE_OPTIONS_TOKEN] },
       ...named,
     ],
-    exports: [...(definition.exports ?? []), ...named.map(({ provide }) => provide)],
+    exports: [...named.map(({ provide }) => provide), ...(name === undefined ? BY_CLASS : [])],
   };
 }

@@ -1,5 +1,5 @@
 import { LockConfigurationError } from './core/lock.errors.js';
-import { type LockDefaults, checkLockOptions, checkDuration } from './core/lock-options.js';
+import { type LockDefaults, checkConnectionName, checkDuration, checkLockOptions } from './core/lock-options.js';
 import type { RedisConnection } from './redis/redis-client.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
@@ -90,12 +90,17 @@ export function resolveModuleOptions(options: RedisLockModuleOptions = {}): Reso
   return { name, connection, keyPrefix, drainMs, keepMs, ...filled };
 }
 
-/** Checks the name of a connection. */
-export function checkName(name: unknown): void {
-  if (name === undefined || (typeof name === 'string' && name !== '')) return;
-  throw new LockConfigurationError(
-    `Expected \`name\` to be a non-empty string or left out, got ${JSON.stringify(name)}.`,
-  );
+/** Checks what is said where the module is imported. */
+export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new LockConfigurationError(
+      `Expected the options of RedisLockModule to be an object, got ${String(options)}.`,
+    );
+  }
+  checkConnectionName(options.name, 'name');
+  const { isGlobal } = options;
+  if (isGlobal === undefined || typeof isGlobal === 'boolean') return;
+  throw new LockConfigurationError(`Expected \`isGlobal\` to be true or false, got ${JSON.stringify(isGlobal)}.`);
 }
 
 function checkKeyPrefix(keyPrefix: unknown): void {

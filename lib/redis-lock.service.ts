@@ -72,7 +72,7 @@ export class RedisLockService {
     context: string,
     work: (lock: Lock) => Promise<T> | T,
   ): Promise<T> {
-    refuseReentry(key, heldInContext(key), options);
+    refuseReentry(key, heldInContext(key, this.locker), options);
     return runWithLock(await this.#acquire(key, options, context), work);
   }
 

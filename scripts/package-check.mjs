@@ -89,7 +89,7 @@ function createApp(app, type, tarball) {
   const installed = join(modules, manifest.name);
   mkdirSync(installed, { recursive: true });
   const untar = spawnSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components', '1']);
-  if (untar.status !== 0) throw new Error(`tar failed: ${untar.stderr ?? untar.error}`);
+  if (untar.status !== 0) throw new Error(`tar failed: ${String(untar.stderr ?? untar.error)}`);
   for (const peer of Object.keys(manifest.peerDependencies)) {
     mkdirSync(dirname(join(modules, peer)), { recursive: true });
     symlinkSync(join(root, 'node_modules', peer), join(modules, peer), 'junction');

@@ -30,7 +30,8 @@ export interface Grant extends HoldRef {
 /** The handle of one held lock: its proven lease, and how it ended. */
 export class HeldLock implements Lock {
   readonly grant: Grant;
-  readonly #keeper: LockKeeper;
+  /** Whose lock this is: two modules may each hold a lock of one key, in two places. */
+  readonly keeper: LockKeeper;
   #lease: Lease;
   #lost: LockLostError | null = null;
   #released: Promise<void> | null = null;
@@ -39,7 +40,7 @@ export class HeldLock implements Lock {
 
   constructor(grant: Grant, keeper: LockKeeper) {
     this.grant = grant;
-    this.#keeper = keeper;
+    this.keeper = keeper;
     this.#lease = grant.lease;
   }
 
@@ -74,12 +75,12 @@ export class HeldLock implements Lock {
   }
 
   get remainingMs(): number {
-    return this.isOver ? 0 : remainingOf(this.#lease, this.#keeper.clock);
+    return this.isOver ? 0 : remainingOf(this.#lease, this.keeper.clock);
   }
 
   /** How the lock was lost, if it was; a lease that ran out before its timer could fire counts as lost. */
   get lost(): LockLostError | null {
-    if (!this.isOver && this.deadline <= this.#keeper.clock.now()) this.lose('expired');
+    if (!this.isOver && this.deadline <= this.keeper.clock.now()) this.lose('expired');
     return this.#lost;
   }
 
@@ -122,7 +123,7 @@ export class HeldLock implements Lock {
         this,
       );
     }
-    await this.#keeper.extend(this, leaseMs);
+    await this.keeper.extend(this, leaseMs);
   }
 
   release(): Promise<void> {
@@ -130,7 +131,7 @@ export class HeldLock implements Lock {
       let done!: () => void;
       // Set before the keeper runs, so that a renewal in flight or a second release finds the lock over.
       this.#released = new Promise((resolve) => (done = resolve));
-      void this.#keeper.release(this).then(done, done);
+      void this.keeper.release(this).then(done, done);
     }
     return this.#released;
   }

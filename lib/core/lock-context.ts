@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockNotHeldError } from './lock.errors.js';
-import { type HeldLock } from './held-lock.js';
+import { type HeldLock, type LockKeeper } from './held-lock.js';
 import { type Lock } from './lock.js';
 
 interface Scope {
@@ -19,10 +19,11 @@ const storage = (shared[STORAGE] ??= new AsyncLocalStorage<Scope>());
 export const runHolding = <T>(lock: HeldLock, work: () => T): T =>
   storage.run({ lock, outer: storage.getStore() }, work);
 
-/** The innermost lock of this chain of calls that is not released, of `key` or of any. */
-export function heldInContext(key?: string): HeldLock | undefined {
+/** The innermost lock of this chain of calls that is not released, of `key` or of any, of `keeper` or of any. */
+export function heldInContext(key?: string, keeper?: LockKeeper): HeldLock | undefined {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
+    if (keeper !== undefined && lock.keeper !== keeper) continue;
     if (!lock.isReleased && (key === undefined || lock.keys.includes(key))) return lock;
   }
   return undefined;

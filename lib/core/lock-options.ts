@@ -79,6 +79,7 @@ export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
 export function checkLockOptions(options: object, allowed: readonly string[] = []): void {
+  if (typeof options !== 'object' || options === null) fail('options', options, 'an object such as { waitMs: 0 }');
   for (const [name, value] of Object.entries(options)) {
     if (allowed.includes(name)) continue;
     if (!Object.hasOwn(CHECKS, name)) {
@@ -99,6 +100,12 @@ export const resolveLockOptions = (options: LockOptions, defaults: LockDefaults)
   renew: options.renew ?? true,
   signal: options.signal,
 });
+
+/** Checks the name of a connection; the default one has none. */
+export function checkConnectionName(name: unknown, where: string): void {
+  if (name !== undefined && (typeof name !== 'string' || name === ''))
+    fail(where, name, 'a non-empty string or left out');
+}
 
 /** Checks a duration in milliseconds. */
 export function checkDuration(value: unknown, where: string, range: { min: number; max: number }): void {

@@ -117,6 +117,8 @@ export interface LockStore {
   /** Checks a key before anything is sent; throws `LockKeyError`. */
   checkKey(key: string): void;
   listen(listener: WakeUpListener): void;
+  /** Connects, if that did not happen yet; the first acquire does it, too. */
+  open(): void;
   /** `timeoutMs` bounds each command. */
   acquire(request: AcquireRequest, timeoutMs: number): Promise<AcquireReply>;
   renew(requests: readonly RenewRequest[], timeoutMs: number): Promise<readonly RenewReply[]>;

@@ -94,8 +94,9 @@ export class Locker implements LockKeeper, WakeUpListener {
     const released = this.#giveBack(key, attempt, holdAtLeastMs, lock.deadline, leaseMs).then(({ reply, asked }) => {
       // When an earlier command went unanswered it may have been the one that released.
       if (!reply || asked > 1 || reply.outcome === 'released' || reply.outcome === 'again') return;
+      if (lock.lost) return;
       lock.loseAtRelease(reply.lastToken > fencingToken ? 'taken' : 'expired');
-      if (lock.lost) this.reporter.error(lock.lost.message);
+      this.reporter.error(lock.lost!.message);
     });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
     if (!lock.lost) await this.#within(RELEASE_PATIENCE_MS, released);

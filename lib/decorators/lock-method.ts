@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
-import { checkLockOptions } from '../core/lock-options.js';
+import { checkConnectionName, checkLockOptions } from '../core/lock-options.js';
 import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
@@ -61,6 +61,7 @@ function checkOptions(options: LockedOptions, where: string): void {
     if ('mode' in options)
       throw new LockConfigurationError('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
     checkLockOptions(options, ['ifBusy', 'connection']);
+    checkConnectionName(options.connection, 'connection');
     if (ifBusy !== undefined && !['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
       throw new LockConfigurationError(
         `Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`,

@@ -25,7 +25,9 @@ export class LockInterceptor {
     let started = false;
     const work = async (_lock: Lock): Promise<unknown> => {
       started = true;
-      const result = proceed();
+      const returned = proceed();
+      refuseUnfinished(returned, call.where);
+      const result = await returned;
       refuseUnfinished(result, call.where);
       return result;
     };

@@ -15,7 +15,7 @@ export const isRedisClient = (value: unknown): value is RedisClient =>
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster;
 
 /** Our own connections give an unsent command back soon, so that nothing queues up while Redis is away: we ask again. */
-const OWN_OPTIONS: RedisOptions = { maxRetriesPerRequest: 1 };
+const OWN_OPTIONS: RedisOptions = { maxRetriesPerRequest: 1, lazyConnect: true };
 
 /** Opens a connection that is ours to close. */
 export function openClient(connection: string | RedisOptions): Redis {
@@ -26,7 +26,7 @@ export function openClient(connection: string | RedisOptions): Redis {
 
 /** One more connection to the same place, ours to close. */
 export function duplicateClient(client: RedisClient): RedisClient {
-  return isCluster(client) ? client.duplicate() : client.duplicate({ lazyConnect: false, ...OWN_OPTIONS });
+  return isCluster(client) ? client.duplicate() : client.duplicate({ ...OWN_OPTIONS, lazyConnect: false });
 }
 
 /** Refuses a client that cannot run commands, before the first lock fails on it. */

@@ -47,6 +47,7 @@ export class RedisLockStore implements LockStore {
   readonly #commands: CommandRunner;
   readonly #client: RedisClient;
   #channel: WakeUpChannel | null = null;
+  #listener: WakeUpListener | null = null;
 
   constructor(private readonly options: RedisLockStoreOptions) {
     const { connection, clock, reporter } = options;
@@ -63,6 +64,12 @@ export class RedisLockStore implements LockStore {
   }
 
   listen(listener: WakeUpListener): void {
+    this.#listener = listener;
+  }
+
+  open(): void {
+    if (this.#channel || !this.#listener) return;
+    const listener = this.#listener;
     this.#channel = new WakeUpChannel(
       this.#client,
       this.#channelPrefix + this.clientId,
@@ -72,6 +79,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async acquire(request: AcquireRequest, timeoutMs: number): Promise<AcquireReply> {
+    this.open();
     const { key, attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
     const operands = this.options.scripts.acquire.operands({
       ...this.#shared(key),

@@ -10,5 +10,5 @@ const app = await NestFactory.create(AppModule, { logger: ['warn', 'error', 'fat
 app.enableShutdownHooks();
 await app.listen(Number(process.env['PORT'] ?? 0), '127.0.0.1');
 const url = await app.getUrl();
+console.log(`Ready at ${url}`);
 if (process.connected) process.send?.({ type: 'ready', url });
-else console.log(`Ready at ${url}`);

@@ -1,44 +1,95 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { migrate, openDatabase } from './database/open-database.js';
-import { checkFires } from './runner/check-fires.js';
+import { openDatabase } from './database/open-database.js';
+import { PERIOD_MS, UNLOCKED } from './lottery/lottery.settings.js';
+import { checkDraws } from './runner/check-draws.js';
 import { FireBoard } from './runner/fire-board.js';
-import { type Instance, startInstances } from './runner/instances.js';
+import { InstanceGroup } from './runner/instance-group.js';
 
-/** Starts three instances of the app on one Redis and one database, and prints a line per fire of the lottery. */
-async function run(): Promise<number> {
-  const { values } = parseArgs({ options: { fires: { type: 'string' } } });
-  const fires = values.fires === undefined ? Infinity : Number(values.fires);
-  if (!(fires >= 1)) throw new Error(`Expected --fires to be a number from 1 and up, got ${values.fires}.`);
-  const folder = mkdtempSync(join(tmpdir(), 'lottery-'));
-  const path = join(folder, 'lottery.db');
-  const database = openDatabase(path);
-  migrate(database);
+const NAMES = ['A', 'B', 'C'];
 
-  const board = new FireBoard(['A', 'B', 'C'], (line) => console.log(line));
-  const instances = await startInstances(board.names, path, (report) => board.add(report));
-  console.log(`Three instances: ${instances.map(({ name, url }) => `${name} ${url}`).join(', ')}. Ctrl-C ends it.`);
-  board.begin();
-  const stopped = await Promise.race([board.complete(fires), interrupted(), died(instances)]);
-  await Promise.all(instances.map((instance) => instance.stop()));
+/** How long a run of `--fires` may take beyond its fires: instances start, and a machine may stand still. */
+const EXTRA_MS = 60_000;
 
-  const problems = stopped === 'complete' ? checkFires(database, board.fires.slice(0, fires)) : [];
-  if (stopped === 'complete')
-    console.log(problems.length === 0 ? `${fires} fires, each drawn exactly once.` : problems.join('\n'));
-  if (stopped === 'died') problems.push('An instance ended by itself.');
-  database.close();
-  rmSync(folder, { recursive: true, force: true });
-  return problems.length === 0 ? 0 : 1;
+const print = (line: string): void => console.log(line);
+
+/** How many fires to run for; `Infinity` without `--fires`. */
+function wantedFires(): number {
+  const { fires } = parseArgs({ options: { fires: { type: 'string' } } }).values;
+  const count = fires === undefined ? Infinity : Number(fires);
+  if (count === Infinity || (Number.isSafeInteger(count) && count > 0)) return count;
+  throw new Error(`Expected --fires to be a whole number from 1 and up, got ${fires}.`);
 }
 
-const interrupted = (): Promise<'interrupted'> =>
-  new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve('interrupted'));
+/** Runs the instances until enough fires are complete; gives those, in milliseconds. */
+async function runInstances(folder: string, wanted: number, interrupted: AbortSignal): Promise<number[]> {
+  const complete: number[] = [];
+  const over = new AbortController();
+  const board = new FireBoard({
+    instances: () => group.living,
+    print,
+    onComplete: (fire) => complete.push(fire) === wanted && over.abort(),
   });
+  const onEnd = (): void => (group.living.length > 0 ? board.recheck() : over.abort());
+  const group = new InstanceGroup({ onFire: (name, report) => board.add(name, report), onEnd, print });
+  const env = { DATABASE_FILE: join(folder, 'lottery.db'), LOCK_PREFIX: `${basename(folder)}:` };
+  const run = async (): Promise<void> => {
+    await Promise.all(NAMES.map((name) => group.start(name, env)));
+    board.start();
+    const timeout = wanted === Infinity ? [] : [AbortSignal.timeout(wanted * PERIOD_MS + EXTRA_MS)];
+    await aborted(AbortSignal.any([over.signal, interrupted, ...timeout]));
+  };
+  try {
+    await Promise.race([run(), aborted(interrupted)]);
+  } finally {
+    await group.stop();
+  }
+  return complete.slice(0, wanted);
+}
 
-const died = (instances: readonly Instance[]): Promise<'died' | 'interrupted'> =>
-  Promise.race(instances.map(async ({ ended }) => ((await ended) === 'SIGINT' ? 'interrupted' : 'died')));
+async function aborted(signal: AbortSignal): Promise<void> {
+  // Only a timer keeps the process alive while nothing else does.
+  await sleep(2 ** 31 - 1, undefined, { signal }).catch(() => undefined);
+}
 
-process.exitCode = await run();
+/** Checks in the database what the instances said; gives the exit code. */
+function check(file: string, fires: readonly number[], wanted: number): number {
+  if (fires.length < wanted) {
+    print(`Failed: only ${fires.length} of ${wanted} fires were complete.`);
+    return 1;
+  }
+  const sql = openDatabase(file);
+  const faults = checkDraws(sql, fires);
+  sql.close();
+  for (const fault of faults) print(`Failed: ${fault}`);
+  if (faults.length > 0) return 1;
+  print(`Checked: ${wanted} fires, each drawn once with 10 different winners; the fencing tokens rise.`);
+  return 0;
+}
+
+async function main(): Promise<number> {
+  const wanted = wantedFires();
+  const interruption = new AbortController();
+  // A terminal sends Ctrl-C to the instances as well; they take the first signal of any kind, and so does this process.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interruption.abort());
+  const folder = mkdtempSync(join(tmpdir(), 'sample-app-'));
+  const file = join(folder, 'lottery.db');
+  try {
+    openDatabase(file).close();
+    if (UNLOCKED) print('LOTTERY_UNLOCKED=1: the lottery runs without its lock.');
+    const fires = await runInstances(folder, wanted, interruption.signal);
+    return wanted === Infinity ? Number(!interruption.signal.aborted) : check(file, fires, wanted);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  console.error((error as Error).message);
+  process.exitCode = 1;
+}

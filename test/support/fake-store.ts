@@ -47,6 +47,8 @@ export class FakeStore implements LockStore {
     if (key === '') throw new LockKeyError('Expected a key.');
   }
 
+  open(): void {}
+
   listen(listener: WakeUpListener): void {
     this.listener = listener;
   }

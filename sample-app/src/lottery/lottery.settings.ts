@@ -12,7 +12,7 @@ if (60 % PERIOD_S !== 0) throw new Error(`Expected LOTTERY_PERIOD_S to be a divi
 /** The period in milliseconds, of which all fires are multiples. */
 export const PERIOD_MS = PERIOD_S * 1_000;
 
-export const LOTTERY_CRON = process.env['LOTTERY_CRON'] ?? `*/${PERIOD_S} * * * * *`;
+export const LOTTERY_CRON = `*/${PERIOD_S} * * * * *`;
 
 /** How long a killed winner blocks the lottery at most. */
 export const LEASE_MS = wholeNumber('LOTTERY_LEASE_MS', 10_000);

@@ -1,70 +1,88 @@
-import { type FireReport } from '../lottery/report.js';
-import { settings } from '../settings.js';
+import { type FireReport, timeOfDay } from '../lottery/fire-report.js';
+import { DRAW_MS, PERIOD_MS } from '../lottery/lottery.settings.js';
 
-/** Gathers what each instance says of each fire, and prints a line when all have said it or the next fire is due. */
+/** How long a fire waits for an instance that says nothing. */
+const GIVE_UP_MS = PERIOD_MS + DRAW_MS;
+
+const KEPT_FIRES = 10;
+
+export interface FireBoardListener {
+  /** Who is to report. */
+  instances(): readonly string[];
+  print(line: string): void;
+  /** All instances reported, or some did not in time. */
+  onComplete(fire: number): void;
+}
+
+/** Collects what the instances say of each fire, and prints one line when all have spoken. */
 export class FireBoard {
-  readonly #reports = new Map<number, FireReport[]>();
-  readonly #done: number[] = [];
+  readonly #fires = new Map<number, Fire>();
   #from = Infinity;
-  #onDone: () => void = () => undefined;
 
-  constructor(
-    readonly names: readonly string[],
-    private readonly print: (line: string) => void,
-  ) {}
+  constructor(private readonly listener: FireBoardListener) {}
 
-  /** The fires that are complete, in order. */
-  get fires(): readonly number[] {
-    return this.#done;
+  /** Leaves out the fires up to now, of which not all instances knew. */
+  start(): void {
+    this.#from = Date.now();
   }
 
-  /** Counts from the next fire on: at an earlier one not all instances were there. */
-  begin(): void {
-    this.#from = (Math.floor(Date.now() / settings.periodMs) + 1) * settings.periodMs;
-    this.#await(this.#from);
+  add(instance: string, report: FireReport): void {
+    if (report.fire <= this.#from) return;
+    const fire = this.#fires.get(report.fire) ?? this.#open(report.fire);
+    // The timer of an instance that was stopped for a while may fire twice in one period: what it drew counts.
+    if (fire.reports.get(instance)?.outcome !== 'drew') fire.reports.set(instance, report);
+    this.#completeIfAllSpoke(report.fire, fire);
   }
 
-  add(report: FireReport): void {
-    if (report.outcome === 'started' || report.fire < this.#from) return;
-    const reports = this.#reports.get(report.fire) ?? [];
-    reports.push(report);
-    this.#reports.set(report.fire, reports);
+  /** An instance that ended is not waited for. */
+  recheck(): void {
+    for (const [time, fire] of this.#fires) this.#completeIfAllSpoke(time, fire);
   }
 
-  /** Resolves when so many fires are complete. */
-  complete(fires: number): Promise<'complete'> {
-    return new Promise((resolve) => {
-      this.#onDone = () => this.#done.length >= fires && resolve('complete');
-      this.#onDone();
-    });
+  #open(time: number): Fire {
+    const giveUp = setTimeout(() => this.#complete(time, fire), GIVE_UP_MS).unref();
+    const fire: Fire = { reports: new Map(), giveUp, complete: false };
+    this.#fires.set(time, fire);
+    if (this.#fires.size > KEPT_FIRES) this.#fires.delete(Math.min(...this.#fires.keys()));
+    return fire;
   }
 
-  /** Looks at a fire when its period is over, and a draw that began in it had time to end. */
-  #await(fire: number): void {
-    const overAt = fire + settings.periodMs * 0.8 + settings.drawMs;
-    setTimeout(() => this.#look(fire, 0), overAt - Date.now());
-    setTimeout(() => this.#await(fire + settings.periodMs), fire + settings.periodMs / 2 - Date.now()).unref();
+  #completeIfAllSpoke(time: number, fire: Fire): void {
+    const spoke = (name: string): boolean => isFinal(fire.reports.get(name));
+    if (this.listener.instances().every(spoke)) this.#complete(time, fire);
   }
 
-  #look(fire: number, tries: number): void {
-    const reports = this.#reports.get(fire) ?? [];
-    // A machine under load may be late: an instance has as long again, ten times.
-    if (new Set(reports.map(({ instance }) => instance)).size < this.names.length && tries < 10) {
-      setTimeout(() => this.#look(fire, tries + 1), settings.periodMs / 5);
-      return;
-    }
-    this.#done.push(fire);
-    this.print(lineOf(fire, reports));
-    this.#onDone();
+  #complete(time: number, fire: Fire): void {
+    if (fire.complete) return;
+    fire.complete = true;
+    clearTimeout(fire.giveUp);
+    this.listener.print(`${timeOfDay(time)}  ${lineOf(fire.reports, this.listener.instances())}`);
+    this.listener.onComplete(time);
   }
 }
 
-function lineOf(fire: number, reports: readonly FireReport[]): string {
-  const time = new Date(fire).toISOString().slice(11, 19);
-  const won = reports.filter(({ outcome }) => outcome === 'won');
-  const rest = reports
-    .filter(({ outcome }) => outcome !== 'won')
-    .map(({ instance, outcome }) => `${instance} ${outcome}`);
-  const wins = won.map(({ instance, fencingToken }) => `${instance} won with fencing token ${fencingToken}`);
-  return `${time}  ${[...wins, ...rest.sort()].join(', ') || 'nobody drew'}`;
+interface Fire {
+  readonly reports: Map<string, FireReport>;
+  readonly giveUp: NodeJS.Timeout;
+  complete: boolean;
+}
+
+const isFinal = (report: FireReport | undefined): boolean => report !== undefined && report.outcome !== 'drawing';
+
+function lineOf(reports: ReadonlyMap<string, FireReport>, living: readonly string[]): string {
+  const names = [...new Set([...reports.keys(), ...living])].sort();
+  const drew = names.flatMap((name) => drawOf(name, reports.get(name)));
+  const skipped = names.filter((name) => reports.get(name)?.outcome === 'skipped');
+  const silent = names.filter((name) => !reports.has(name));
+  const parts = drew.length > 0 ? drew : ['nobody drew'];
+  if (skipped.length > 0) parts.push(`${skipped.join(' and ')} skipped`);
+  if (silent.length > 0) parts.push(`${silent.join(' and ')} said nothing`);
+  return parts.join(', ');
+}
+
+function drawOf(name: string, report: FireReport | undefined): string[] {
+  if (report === undefined || report.outcome === 'skipped') return [];
+  const token = report.fencingToken === null ? 'without a lock' : `fencing token ${report.fencingToken}`;
+  if (report.outcome === 'drawing') return [`${name} began and did not finish (${token})`];
+  return [`${name} drew ${report.winners.length} winners (${token})`];
 }

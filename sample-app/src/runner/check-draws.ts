@@ -1,0 +1,49 @@
+import type { Sql } from '../database/open-database.js';
+import { timeOfDay } from '../lottery/fire-report.js';
+
+const WINNERS = 10;
+
+interface DrawRow {
+  readonly fire: number;
+  readonly instance: string;
+  readonly fencingToken: number | null;
+  readonly winners: number;
+  readonly differentWinners: number;
+}
+
+/** All draws of the time, in the order in which they were recorded. */
+const SELECT = `
+  SELECT draws.fire, draws.instance, draws.fencing_token AS "fencingToken",
+    COUNT(participant_id) AS "winners", COUNT(DISTINCT participant_id) AS "differentWinners"
+  FROM draws LEFT JOIN winners ON winners.draw_id = draws.id
+  WHERE draws.fire BETWEEN ? AND ?
+  GROUP BY draws.id ORDER BY draws.id
+`;
+
+/** Tells in sentences what is wrong with the draws of these fires; nothing when each was drawn once. */
+export function checkDraws(sql: Sql, fires: readonly number[]): string[] {
+  const rows = sql.prepare(SELECT).all(Math.min(...fires), Math.max(...fires)) as DrawRow[];
+  const times = [...new Set([...fires, ...rows.map((row) => row.fire)])].sort((a, b) => a - b);
+  return [
+    ...times.flatMap((fire) => checkCount(fire, rows)),
+    ...rows.flatMap(checkWinners),
+    ...rows.slice(1).flatMap((row, index) => checkToken(row, rows[index]!)),
+  ];
+}
+
+function checkCount(fire: number, rows: readonly DrawRow[]): string[] {
+  const instances = rows.filter((row) => row.fire === fire).map((row) => row.instance);
+  if (instances.length === 1) return [];
+  const who = instances.length === 0 ? '' : `, by ${instances.join(', ')}`;
+  return [`The fire of ${timeOfDay(fire)} was drawn ${instances.length} times${who}.`];
+}
+
+function checkWinners({ fire, instance, winners, differentWinners }: DrawRow): string[] {
+  if (winners === WINNERS && differentWinners === WINNERS) return [];
+  return [`${instance} drew ${winners} winners at ${timeOfDay(fire)}, of which ${differentWinners} differ.`];
+}
+
+function checkToken(row: DrawRow, before: DrawRow): string[] {
+  if (row.fencingToken !== null && before.fencingToken !== null && row.fencingToken > before.fencingToken) return [];
+  return [`The fencing token ${row.fencingToken} of ${row.instance} does not exceed the one before.`];
+}
