@@ -117,6 +117,7 @@ export function checkDuration(value: unknown, where: string, range: { min: numbe
 
 function fail(where: string, value: unknown, expected: string): never {
   const plain = ['string', 'number', 'boolean', 'bigint', 'undefined'].includes(typeof value) || value === null;
-  const got = plain ? `\`${value as string}\` (${typeof value})` : `a value of type ${typeof value}`;
+  const text = value === '' ? '""' : `\`${value as string}\``;
+  const got = plain ? `${text} (${typeof value})` : `a value of type ${typeof value}`;
   throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got ${got}.`);
 }

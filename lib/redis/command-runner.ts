@@ -53,6 +53,11 @@ export class CommandRunner {
     return reply.map(String);
   }
 
+  /** Connects a client of ours; what fails is tried again by ioredis, and told by the commands. */
+  connect(): void {
+    if (this.owned && this.#client.status === 'wait') this.#client.connect().catch(() => undefined);
+  }
+
   async close(): Promise<void> {
     if (this.owned) await closeClient(this.#client);
   }

@@ -41,6 +41,7 @@ export function checkClient(client: RedisClient): void {
 /** Ends a connection that is ours; resolves when its socket is gone, or soon. */
 export async function closeClient(client: RedisClient): Promise<void> {
   if (client.status === 'end') return;
+  if (client.status === 'wait') return client.disconnect(false);
   const ended = new Promise<void>((resolve) => {
     client.once('end', resolve);
     setTimeout(resolve, 500).unref();

@@ -70,6 +70,7 @@ export class RedisLockStore implements LockStore {
   open(): void {
     if (this.#channel || !this.#listener) return;
     const listener = this.#listener;
+    this.#commands.connect();
     this.#channel = new WakeUpChannel(
       this.#client,
       this.#channelPrefix + this.clientId,
