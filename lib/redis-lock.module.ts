@@ -115,7 +115,7 @@ export class RedisLockModule
  */
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
   // The builder takes the name out of the options, as what is known at import only.
-  const resolve = (options?: RedisLockModuleOptions): ResolvedModuleOptions => ({
+  const resolve = (options: RedisLockModuleOptions): ResolvedModuleOptions => ({
     ...resolveModuleOptions(options),
     name,
   });

@@ -67,7 +67,7 @@ const NAMES = [
  * Checks the options of the module and fills what is left open.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
-export function resolveModuleOptions(options: RedisLockModuleOptions = {}): ResolvedModuleOptions {
+export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
   if (typeof options !== 'object' || options === null) {
     throw new LockConfigurationError(
       `Expected the options of RedisLockModule to be an object, got ${String(options)}.`,

@@ -13,6 +13,9 @@ import { runTypeTests } from './type-tests.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
+/** A step that hangs (a test that left something open) fails instead of stopping everything. */
+const STEP_LIMIT_MS = 600_000;
+
 /** In their order. `needs` names the steps without which one makes no sense. */
 const steps = [
   { name: 'redis', title: 'Redis server', run: () => counted(Boolean(ensureRedisServer())) },
@@ -47,7 +50,8 @@ function counted(ok) {
 }
 
 function runNpm(...args) {
-  return spawnSync('npm', ['run', '--silent', ...args], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }).status;
+  const stdio = ['ignore', 'inherit', 'inherit'];
+  return spawnSync('npm', ['run', '--silent', ...args], { cwd: root, stdio, timeout: STEP_LIMIT_MS }).status;
 }
 
 function npm(...args) {

@@ -67,6 +67,11 @@ export class Locker implements LockKeeper, WakeUpListener {
     options.signal?.throwIfAborted();
     const acquisition = new Acquisition(this.#host, key, options, context && ` ${context}`);
     const lock = new HeldLock(await acquisition.granted, this);
+    if (this.#closing) {
+      // The shutdown began in the very turn of the grant, and did not see this lock.
+      void lock.release();
+      throw this.#closing;
+    }
     this.#watchdog.watch(lock);
     return lock;
   }

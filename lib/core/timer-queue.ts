@@ -75,15 +75,19 @@ export class TimerQueue {
   #run(): void {
     this.#disarm = null;
     this.#armedFor = Infinity;
-    while (this.#heap[0] && (this.#heap[0].callback === null || this.#heap[0].at <= this.#clock.now())) {
-      const entry = this.#pop();
-      const { callback } = entry;
-      if (callback === null) continue;
-      entry.callback = null;
-      this.#live -= 1;
-      callback();
+    try {
+      while (this.#heap[0] && (this.#heap[0].callback === null || this.#heap[0].at <= this.#clock.now())) {
+        const entry = this.#pop();
+        const { callback } = entry;
+        if (callback === null) continue;
+        entry.callback = null;
+        this.#live -= 1;
+        callback();
+      }
+    } finally {
+      // Also when a callback throws (a logger of the app may): the deadlines of others go on.
+      this.#arm();
     }
-    this.#arm();
   }
 
   #push(entry: Entry): void {

@@ -4,15 +4,13 @@ import { LockStoreError } from '../core/lock.errors.js';
  * States of a server that pass: asking again within the deadline may help. Looked for anywhere in the text, because a
  * script's error begins with `ERR Error running script` before Redis 7.
  */
-const PASSING = [
-  'LOADING', 'READONLY', 'MASTERDOWN', 'CLUSTERDOWN', 'TRYAGAIN', 'BUSY', 'OOM', 'NOREPLICAS', 'MISCONF', 'NOSCRIPT',
-  'max number of clients', 'UNBLOCKED', 'MOVED', 'ASK',
-]; // prettier-ignore
+const PASSING =
+  /\b(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|OOM|NOREPLICAS|MISCONF|NOSCRIPT|UNBLOCKED|MOVED|ASK)\b|max number of clients/;
 
 /** Whether asking again may help: any failure of the connection, and the passing states above; no other refusal. */
 export function isRetryable(error: unknown): boolean {
   const { name, message } = error as Error;
-  if (PASSING.some((state) => message.includes(state))) return true;
+  if (PASSING.test(message)) return true;
   return name !== 'ReplyError';
 }
 
