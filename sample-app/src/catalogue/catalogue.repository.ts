@@ -31,7 +31,7 @@ export class CatalogueRepository {
   constructor(@Inject(SQL) private readonly sql: Sql) {}
 
   find(sku: string): Article | undefined {
-    return this.sql.prepare(SELECT).get(sku) as Article | undefined;
+    return (this.sql.prepare(SELECT).all(sku) as Article[])[0];
   }
 
   /** @throws StaleFencingTokenError when a later holder of the lock wrote before */

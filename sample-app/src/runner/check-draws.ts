@@ -1,5 +1,6 @@
 import type { Sql } from '../database/open-database.js';
 import { timeOfDay } from '../lottery/fire-report.js';
+import { PERIOD_MS } from '../lottery/lottery.settings.js';
 
 const WINNERS = 10;
 
@@ -20,12 +21,19 @@ const SELECT = `
   GROUP BY draws.id ORDER BY draws.id
 `;
 
-/** Tells in sentences what is wrong with the draws of these fires; nothing when each was drawn once. */
-export function checkDraws(sql: Sql, fires: readonly number[]): string[] {
-  const rows = sql.prepare(SELECT).all(Math.min(...fires), Math.max(...fires)) as DrawRow[];
-  const times = [...new Set([...fires, ...rows.map((row) => row.fire)])].sort((a, b) => a - b);
+/**
+ * Tells in sentences what is wrong with the draws from the first of these fires to the last; nothing when each was drawn
+ * once. `stoodStill`: fires that nobody saw are no fault.
+ */
+export function checkDraws(sql: Sql, seen: readonly number[], stoodStill = false): string[] {
+  const [first, last] = [Math.min(...seen), Math.max(...seen)];
+  const rows = sql.prepare(SELECT).all(first, last) as DrawRow[];
+  const fires: number[] = [];
+  for (let fire = first; fire <= last; fire += PERIOD_MS) {
+    if (!stoodStill || seen.includes(fire) || rows.some((row) => row.fire === fire)) fires.push(fire);
+  }
   return [
-    ...times.flatMap((fire) => checkCount(fire, rows)),
+    ...fires.flatMap((fire) => checkCount(fire, rows)),
     ...rows.flatMap(checkWinners),
     ...rows.slice(1).flatMap((row, index) => checkToken(row, rows[index]!)),
   ];

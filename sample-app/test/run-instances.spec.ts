@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { eventuallyPasses } from '../../test/support/eventually.js';
+import { cleanUp, hasEnded, isRunning, kill, later, sampleApp } from './support/processes.js';
+
+interface Run {
+  readonly child: ChildProcess;
+  readonly output: () => string;
+  /** The instances that it started. */
+  readonly pids: () => number[];
+  readonly ended: Promise<number | null>;
+}
+
+/** Runs the built runner as `npm start` does; in a group of its own, as a shell would. */
+function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
+  const child = spawn(process.execPath, [join(sampleApp, 'dist', 'run-instances.js'), ...args], {
+    env: { ...process.env, ...env },
+    detached: true,
+  });
+  later(() => kill(child));
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += String(data)));
+  const pids = () => [...output.matchAll(/started with the pid (\d+)/g)].map(([, pid]) => Number(pid));
+  const ended = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)));
+  return { child, output: () => output, pids, ended };
+}
+
+async function expectNothingLeft({ child, pids, output }: Run): Promise<void> {
+  expect(hasEnded(child)).toBe(true);
+  expect(pids()).toHaveLength(3);
+  await eventuallyPasses(() => expect(pids().filter(isRunning)).toEqual([]), { timeoutMs: 20_000 });
+  expect(output()).not.toMatch(/ERROR|Error:/);
+}
+
+/** Waits until the runner printed this; tells what it printed instead. */
+const printed = ({ output }: Run, pattern: RegExp): Promise<void> =>
+  eventuallyPasses(() => expect(output()).toMatch(pattern), { timeoutMs: 40_000 });
+
+const allReady = /(Ready at[^]*){3}/;
+
+describe('the runner of three instances', () => {
+  afterEach(cleanUp);
+
+  it('ends by itself after the fires asked for, each drawn once, and leaves no process behind', async () => {
+    const three = run(['--fires', '3']);
+    expect([await three.ended, three.output()]).toEqual([0, expect.stringContaining('Checked: 3 fires')]);
+    expect(three.output().match(/drew 10 winners \(fencing token \d+\), [A-C] and [A-C] skipped/g)).toHaveLength(3);
+    await expectNothingLeft(three);
+  }, 120_000);
+
+  it('finds the fault when the lottery runs without its lock', async () => {
+    const one = run(['--fires', '1'], { LOTTERY_UNLOCKED: '1' });
+    expect([await one.ended, one.output()]).toEqual([1, expect.stringMatching(/was drawn 3 times/)]);
+    await expectNothingLeft(one);
+  }, 120_000);
+
+  it('ends on Ctrl-C, which the instances receive as well', async () => {
+    const endless = run([]);
+    await printed(endless, /drew 10 winners/);
+    process.kill(-endless.child.pid!, 'SIGINT');
+    expect([await endless.ended, endless.output()]).toEqual([0, expect.any(String)]);
+    await expectNothingLeft(endless);
+  }, 120_000);
+
+  it('takes its instances along when it is killed', async () => {
+    const endless = run([]);
+    await printed(endless, allReady);
+    endless.child.kill('SIGKILL');
+    await endless.ended;
+    await expectNothingLeft(endless);
+  }, 120_000);
+
+  it('goes on with two instances when one is killed', async () => {
+    const endless = run([]);
+    await printed(endless, allReady);
+    process.kill(endless.pids()[0]!, 'SIGKILL');
+    await printed(endless, /drew 10 winners \(fencing token \d+\), [BC] skipped/);
+    endless.child.kill('SIGTERM');
+    expect(await endless.ended).toBe(0);
+    await expectNothingLeft(endless);
+  }, 120_000);
+});

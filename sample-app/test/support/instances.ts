@@ -1,0 +1,55 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { type Sql, openDatabase } from '../../src/database/open-database.js';
+import type { FireReport } from '../../src/lottery/fire-report.js';
+import { cleanUp, kill, later, sampleApp, temporaryFolder } from './processes.js';
+
+export { cleanUp };
+
+/** A built instance of the app in a process of its own. */
+export interface Instance {
+  readonly name: string;
+  readonly url: string;
+  readonly process: ChildProcess;
+  /** What it said of the fires of its lottery, in order. */
+  readonly reports: FireReport[];
+  /** SIGKILL: nothing is said to anybody. */
+  kill(): Promise<void>;
+}
+
+/** The instances of one test, with the database that they share. */
+export interface Deployment {
+  readonly sql: Sql;
+  readonly instances: readonly Instance[];
+}
+
+/** Starts instances on a database and on locks of their own. */
+export async function deploy(names: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Deployment> {
+  const file = join(temporaryFolder(), 'sample.db');
+  const sql = openDatabase(file);
+  later(() => sql.close());
+  const shared = { DATABASE_FILE: file, LOCK_PREFIX: `sample-app-test-${randomUUID()}:`, PORT: '0', ...env };
+  return { sql, instances: await Promise.all(names.map((name) => startInstance(name, shared))) };
+}
+
+async function startInstance(name: string, env: NodeJS.ProcessEnv): Promise<Instance> {
+  const child = fork(join(sampleApp, 'dist', 'main.js'), [], {
+    env: { ...process.env, ...env, INSTANCE: name },
+    // Not those of Jest: the app runs as it does for a user.
+    execArgv: [],
+    silent: true,
+  });
+  later(() => kill(child));
+  let output = '';
+  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (data) => (output += String(data)));
+  const reports: FireReport[] = [];
+  const url = await new Promise<string>((resolve, reject) => {
+    child.on('message', (message: FireReport | { type: 'ready'; url: string }) => {
+      if (message.type === 'ready') resolve(message.url);
+      else reports.push(message);
+    });
+    child.once('exit', () => reject(new Error(`The instance ${name} ended before it was ready.\n${output}`)));
+  });
+  return { name, url, process: child, reports, kill: () => kill(child) };
+}

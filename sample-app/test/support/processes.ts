@@ -1,0 +1,43 @@
+import { type ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** The folder of the sample app; the tests run in the root of the repository. */
+export const sampleApp = join(process.cwd(), 'sample-app');
+
+const cleanUps: (() => unknown)[] = [];
+
+/** Has `cleanUp` do this too. */
+export const later = (work: () => unknown): void => void cleanUps.push(work);
+
+/** Undoes what a test did, in reverse order. */
+export async function cleanUp(): Promise<void> {
+  for (const work of cleanUps.splice(0).toReversed()) await work();
+}
+
+/** A folder that is removed with what is in it. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sample-app-test-'));
+  later(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+export const hasEnded = (child: ChildProcess): boolean => child.exitCode !== null || child.signalCode !== null;
+
+/** Whether a process of this id runs. */
+export function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+/** Ends a process by force; does nothing when it has ended. */
+export async function kill(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return;
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await ended;
+}
