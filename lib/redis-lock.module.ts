@@ -71,7 +71,6 @@ export class RedisLockModule
     @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
   ) {
     super();
-    addModule(this.interceptor);
   }
 
   /** Sets up the module with options that are known now. */
@@ -88,6 +87,7 @@ export class RedisLockModule
 
   /** Connects now and not when it is built, so that an app which does not start leaves no connection behind. */
   onModuleInit(): void {
+    addModule(this.interceptor);
     this.store.open();
   }
 

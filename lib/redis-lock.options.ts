@@ -115,10 +115,29 @@ function checkConnection(connection: unknown): void {
   if (Array.isArray(connection)) {
     throw new LockConfigurationError('Expected `connection` to be one Redis, got a list; a quorum is not supported.');
   }
-  if (typeof connection === 'object' && connection !== null) return;
+  if (isRedisClient(connection) || isPlainObject(connection)) return;
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
-  const got = typeof connection === 'string' ? 'a string that is no such URL' : String(connection);
+  const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
   throw new LockConfigurationError(
     `Expected \`connection\` to be a redis:// or rediss:// URL, ioredis options or an ioredis client, got ${got}.`,
   );
 }
+
+/** A client by what it can do; ioredis itself is not imported here. */
+const isRedisClient = (value: unknown): boolean =>
+  typeof (value as { evalsha?: unknown } | null)?.evalsha === 'function';
+
+/** A promise, a `URL` or another library's client would be read as options without a host, which is the local Redis. */
+function isPlainObject(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // By the constructor's name: options may come from another realm.
+  return prototype === null || (prototype as object).constructor.name === 'Object';
+}
+
+const describe = (value: unknown): string =>
+  value instanceof Promise
+    ? 'a promise (await it)'
+    : value instanceof URL
+      ? 'a URL object (pass its `href`)'
+      : String(value);

@@ -42,6 +42,8 @@ export class Acquisition {
   #inFlight = false;
   #askAgain = false;
   #failures = 0;
+  /** A command of this acquisition had no answer: it may still be carried out, however late. */
+  #unanswered = false;
   #lastError: unknown;
   /** The last `busy` and when its command was sent: what relates the server's clock to ours. */
   #busy: { sent: Moment; reply: AcquireReply & { outcome: 'busy' } } | null = null;
@@ -71,7 +73,7 @@ export class Acquisition {
     if (this.#settled) return;
     this.#settle();
     // Busy without queueing leaves nothing behind; anything else may be, or may become, a place or a hold.
-    if (this.options.waitMs > 0 || this.#inFlight || this.#failures > 0) this.#abandon();
+    if (this.options.waitMs > 0 || this.#inFlight || this.#unanswered) this.#abandon();
     this.#reject(error);
   }
 
@@ -82,9 +84,10 @@ export class Acquisition {
       const { sent, reply } = this.#busy;
       // The server's clock at `sent` was no later than in the reply: so this deadline comes before the server's.
       const proven = leaseFrom(sent, wakeUp.serverTimeMs + wakeUp.remainingMs - reply.serverTimeMs);
-      const received = leaseFrom(moment(this.host.clock), wakeUp.remainingMs);
+      const receivedAt = moment(this.host.clock);
+      const received = leaseFrom(receivedAt, wakeUp.remainingMs);
       const lease = longer(proven, received) === proven ? received : proven;
-      if (this.#win(wakeUp.fencingToken, lease, sent)) return;
+      if (this.#win(wakeUp.fencingToken, lease, receivedAt)) return;
     }
     this.#ask();
   }
@@ -158,6 +161,7 @@ export class Acquisition {
     if (this.#settled) return;
     this.#lastError = error;
     this.#failures += 1;
+    this.#unanswered = true;
     if (error instanceof LockStoreError && !error.retryable) return this.giveUp(error);
     const pauseMs = Math.min(20 * 2 ** this.#failures, 500);
     this.#askIn(pauseMs * (0.5 + Math.random() / 2));

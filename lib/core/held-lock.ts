@@ -1,7 +1,7 @@
 import { type Clock } from './clock.js';
 import { type Lease, type Moment, longer, remainingOf } from './lease.js';
 import { LockLostError, type LockLostReason, type LockMode, LockNotHeldError } from './lock.errors.js';
-import { checkDuration } from './lock-options.js';
+import { checkDuration, MAX_LEASE_MS } from './lock-options.js';
 import { type HoldRef } from './lock-store.js';
 import { type Lock } from './lock.js';
 
@@ -115,7 +115,7 @@ export class HeldLock implements Lock {
   }
 
   async extend(leaseMs: number): Promise<void> {
-    checkDuration(leaseMs, 'leaseMs', { min: 1, max: Number.MAX_SAFE_INTEGER });
+    checkDuration(leaseMs, 'leaseMs', { min: 1, max: MAX_LEASE_MS });
     if (this.#lost) throw this.#lost;
     if (this.#released) {
       throw new LockNotHeldError(

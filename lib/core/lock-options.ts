@@ -53,7 +53,7 @@ export type LockDefaults = Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'max
 
 /** A lease has to outlast a round trip and a late timer; a longer one than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
-const MAX_LEASE_MS = 30 * 24 * 3_600_000;
+export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
 
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   mode: (value, where) => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Acquisition, type AcquisitionHost } from './acquisition.js';
 import { type Clock } from './clock.js';
 import { HeldLock, type LockKeeper } from './held-lock.js';
-import { LockShutdownError, LockStoreError } from './lock.errors.js';
+import { LockNotHeldError, LockShutdownError, LockStoreError } from './lock.errors.js';
 import { type ResolvedLockOptions } from './lock-options.js';
 import { type LockStore, type WakeUp, type WakeUpListener } from './lock-store.js';
 import { Releaser } from './releaser.js';
@@ -87,6 +87,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {
     const reply = await this.#watchdog.extend(lock, leaseMs);
     if (lock.lost) throw lock.lost;
+    if (lock.isReleased) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
     if (reply.outcome === 'unknown') {
       const text = `The lock "${lock.key}" could not be extended: ${messageOf(reply.cause)}. It is held while \`held\` is true.`;
       throw new LockStoreError(text, { key: lock.key, mode: lock.mode, cause: reply.cause });

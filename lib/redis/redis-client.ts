@@ -15,18 +15,23 @@ export const isRedisClient = (value: unknown): value is RedisClient =>
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster;
 
 /** Our own connections give an unsent command back soon, so that nothing queues up while Redis is away: we ask again. */
-const OWN_OPTIONS: RedisOptions = { maxRetriesPerRequest: 1, lazyConnect: true };
+const OWN_OPTIONS: RedisOptions = { maxRetriesPerRequest: 1, lazyConnect: true, disconnectTimeout: 100 };
 
 /** Opens a connection that is ours to close. */
 export function openClient(connection: string | RedisOptions): Redis {
   return typeof connection === 'string'
     ? new Redis(connection, OWN_OPTIONS)
-    : new Redis({ ...OWN_OPTIONS, ...connection });
+    : new Redis({ ...connection, ...OWN_OPTIONS });
 }
 
-/** One more connection to the same place, ours to close. */
+/**
+ * One more connection to the same place, ours to close. It does not subscribe again by itself: ioredis leaves the rejection
+ * of that unhandled when the connection is closed meanwhile.
+ */
 export function duplicateClient(client: RedisClient): RedisClient {
-  return isCluster(client) ? client.duplicate() : client.duplicate({ ...OWN_OPTIONS, lazyConnect: false });
+  return isCluster(client)
+    ? client.duplicate()
+    : client.duplicate({ ...OWN_OPTIONS, lazyConnect: false, autoResubscribe: false });
 }
 
 /** Refuses a client that cannot run commands, before the first lock fails on it. */

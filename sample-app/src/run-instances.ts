@@ -70,7 +70,7 @@ function check(file: string, fires: readonly number[], wanted: number, standstil
   sql.close();
   for (const fault of faults) print(`Failed: ${fault}`);
   if (faults.length > 0) return 1;
-  print(`Checked: ${wanted} fires, each drawn once with 10 different winners; the fencing tokens rise.`);
+  print(`Checked: each of ${wanted} fires was drawn once, with 10 different winners; the fencing tokens rise.`);
   return 0;
 }
 
