@@ -1,5 +1,5 @@
 import { type Grant } from './held-lock.js';
-import { type Lease, leaseFrom, longer, type Moment, moment, remainingOf } from './lease.js';
+import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
 import { LockBusyError, LockReentryError, LockStoreError, LockWaitTimeoutError } from './lock.errors.js';
 import { type ResolvedLockOptions } from './lock-options.js';
 import { type AcquireReply, type LockStore, type WakeUp } from './lock-store.js';
@@ -86,7 +86,7 @@ export class Acquisition {
       const proven = leaseFrom(sent, wakeUp.serverTimeMs + wakeUp.remainingMs - reply.serverTimeMs);
       const receivedAt = moment(this.host.clock);
       const received = leaseFrom(receivedAt, wakeUp.remainingMs);
-      const lease = longer(proven, received) === proven ? received : proven;
+      const lease = received.deadline > proven.deadline ? proven : received;
       if (this.#win(wakeUp.fencingToken, lease, receivedAt)) return;
     }
     this.#ask();
@@ -148,7 +148,6 @@ export class Acquisition {
     this.#busy = { sent, reply };
     if (this.options.waitMs === 0) return this.giveUp(this.#busyError());
     if (first) this.#armLimit(this.#startedAt + this.options.waitMs);
-    if (this.#settled) return;
     if (this.#askAgain) return this.#ask();
     const pollMs = waiterLeaseMs(this.options.leaseMs) / 3;
     // The head asks when the lease of the holder may end: nobody will tell it that a holder has died.
@@ -189,7 +188,7 @@ export class Acquisition {
       maxHoldMs,
       holdAtLeastMs,
     };
-    this.#resolve({ ...kept, lease, sent: { at: Math.max(sent.at, this.#startedAt), wallAt: sent.wallAt } });
+    this.#resolve({ ...kept, lease, sent });
     return true;
   }
 

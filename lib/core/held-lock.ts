@@ -98,10 +98,6 @@ export class HeldLock implements Lock {
     return this.#lease.deadline;
   }
 
-  get wallDeadline(): number {
-    return this.#lease.wallDeadline;
-  }
-
   /** Takes a newer proof of the lease. */
   prove(lease: Lease): void {
     this.#lease = longer(this.#lease, lease);
