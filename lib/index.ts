@@ -12,9 +12,11 @@ export {
   LockWaitTimeoutError,
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode } from './core/lock.errors.js';
-export type { LockOptions } from './core/lock-options.js';
-export type { LockHolder, LockState } from './core/lock-store.js';
+export type { HeldLockEvent, LockEvent, LockEventMap, LockEventName, LockEvents } from './core/lock-events.js';
+export type { LockOptions, OnUnavailable } from './core/lock-options.js';
+export type { LastRun, LockHolder, LockState } from './core/lock-store.js';
 export type { Lock } from './core/lock.js';
+export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';
 export { WriteLocked } from './decorators/write-locked.decorator.js';
@@ -24,6 +26,7 @@ export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { LockedOptions } from './interceptor/locked-call.js';
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
+export type { Key } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
 export type { RedisConnection } from './redis/redis-client.js';

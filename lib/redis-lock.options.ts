@@ -1,5 +1,12 @@
 import { LockConfigurationError } from './core/lock.errors.js';
-import { type LockDefaults, checkConnectionName, checkDuration, checkLockOptions } from './core/lock-options.js';
+import {
+  type LockDefaults,
+  type OnUnavailable,
+  checkConnectionName,
+  checkDuration,
+  checkLockOptions,
+  checkOnUnavailable,
+} from './core/lock-options.js';
 import type { RedisConnection } from './redis/redis-client.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
@@ -43,6 +50,13 @@ export interface RedisLockModuleOptions {
    */
   drainMs?: number;
   /**
+   * What a decorated call does when Redis cannot be asked: `fail` with a `LockStoreError`, `skip` (resolve `undefined`
+   * without running), or `run-unlocked`, which gives up exclusion for availability and warns each time. Wrong
+   * credentials and the like always fail.
+   * @default 'fail'
+   */
+  onUnavailable?: OnUnavailable;
+  /**
    * How long Redis remembers the last fencing token of an unused lock, at about 200 bytes each. Shorter than a plausible
    * step of the server's clock back, tokens may repeat.
    * @default 600_000
@@ -57,10 +71,12 @@ export interface ResolvedModuleOptions extends LockDefaults {
   readonly keyPrefix: string;
   readonly drainMs: number;
   readonly keepMs: number;
+  readonly onUnavailable: OnUnavailable;
 }
 
 const NAMES = [
   'name', 'isGlobal', 'connection', 'keyPrefix', 'leaseMs', 'waitMs', 'maxHoldMs', 'drainMs', 'keepMs',
+  'onUnavailable',
 ]; // prettier-ignore
 
 /**
@@ -68,11 +84,7 @@ const NAMES = [
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigurationError(
-      `Expected the options of RedisLockModule to be an object, got ${String(options)}.`,
-    );
-  }
+  checkIsObject(options);
   const unknown = Object.keys(options).find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     throw new LockConfigurationError(
@@ -80,27 +92,29 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
     );
   }
   const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = options;
-  const { drainMs = 10_000, keepMs = 600_000 } = options;
+  const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail' } = options;
+  checkOnUnavailable(onUnavailable);
   checkLockOptions({ leaseMs, waitMs, maxHoldMs });
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
   checkDuration(keepMs, 'keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
   checkKeyPrefix(keyPrefix);
   checkConnection(connection);
   const filled = { leaseMs: leaseMs ?? 30_000, waitMs: waitMs ?? 10_000, maxHoldMs: maxHoldMs ?? Infinity };
-  return { name, connection, keyPrefix, drainMs, keepMs, ...filled };
+  return { name, connection, keyPrefix, drainMs, keepMs, onUnavailable, ...filled };
 }
 
 /** Checks what is said where the module is imported. */
 export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigurationError(
-      `Expected the options of RedisLockModule to be an object, got ${String(options)}.`,
-    );
-  }
-  checkConnectionName(options.name, 'name');
-  const { isGlobal } = options;
+  checkIsObject(options);
+  const { name, isGlobal } = options as { name?: unknown; isGlobal?: unknown };
+  checkConnectionName(name, 'name');
   if (isGlobal === undefined || typeof isGlobal === 'boolean') return;
   throw new LockConfigurationError(`Expected \`isGlobal\` to be true or false, got ${JSON.stringify(isGlobal)}.`);
+}
+
+function checkIsObject(options: unknown): void {
+  if (typeof options === 'object' && options !== null) return;
+  throw new LockConfigurationError(`Expected the options of RedisLockModule to be an object, got ${String(options)}.`);
 }
 
 function checkKeyPrefix(keyPrefix: unknown): void {

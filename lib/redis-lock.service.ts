@@ -1,14 +1,28 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type HeldLock } from './core/held-lock.js';
-import { heldInContext } from './core/lock-context.js';
-import { LockBusyError, LockConfigurationError, LockReentryError } from './core/lock.errors.js';
+import { type HeldHandle } from './core/held-handle.js';
+import { type LockEvents } from './core/lock-events.js';
+import { type LockLabel, NO_LABEL } from './core/lock-label.js';
 import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock-options.js';
-import { type LockState, type LockStore } from './core/lock-store.js';
+import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/lock-store.js';
+import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { type Lock } from './core/lock.js';
 import { type Locker } from './core/locker.js';
+import { enterLock } from './core/reentry.js';
 import { runWithLock } from './core/with-lock.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
+
+/** One key, or several: all of them are locked or none, and in whatever order they are given no two calls block each other. */
+export type Key = string | readonly string[];
+
+/** Who enters a lock, and how; internal. */
+export interface Entry {
+  readonly label: LockLabel;
+  readonly reentrant: boolean;
+  readonly claim: FireClaim | undefined;
+}
+
+const BY_HAND: Entry = { label: NO_LABEL, reentrant: true, claim: undefined };
 
 /** Acquires, releases and inspects locks; what the decorators do, for code of your own. */
 @Injectable()
@@ -24,22 +38,31 @@ export class RedisLockService {
     return this.defaults.name;
   }
 
+  /** What happens to the locks of this module; each event is also on a `node:diagnostics_channel`. */
+  get events(): LockEvents {
+    return this.locker.events;
+  }
+
   /**
-   * Acquires a lock, waiting for it up to `waitMs`. Release it in a `finally`, or with `await using`.
+   * Acquires a lock, waiting for it up to `waitMs`. Release it in a `finally`, or with `await using`. It is not ambient:
+   * a nested call does not re-enter it, unless both name the same `owner`.
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
    *   LockConfigurationError, or `signal.reason`
    */
-  async acquire(key: string, options: LockOptions = {}): Promise<Lock> {
-    return this.#acquire(key, options);
+  async acquire(key: Key, options: LockOptions = {}): Promise<Lock> {
+    const keys = keysOf(key);
+    checkLockOptions(options);
+    const lock = await this.locker.acquire(keys, resolveLockOptions(options, this.defaults));
+    return this.locker.handles.handOut(lock);
   }
 
   /**
    * Acquires a lock if it is free now, else gives null; never waits.
    * @throws LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError, or `signal.reason`
    */
-  async tryAcquire(key: string, options: LockOptions = {}): Promise<Lock | null> {
+  async tryAcquire(key: Key, options: LockOptions = {}): Promise<Lock | null> {
     try {
-      return await this.#acquire(key, { ...options, waitMs: 0 });
+      return await this.acquire(key, { ...options, waitMs: 0 });
     } catch (error) {
       if (error instanceof LockBusyError) return null;
       throw error;
@@ -47,33 +70,33 @@ export class RedisLockService {
   }
 
   /**
-   * Runs `work` under a lock and releases it. An error of the work passes untouched.
+   * Runs `work` under a lock and releases it. An error of the work passes untouched. A nested call for a key that this
+   * chain of calls holds enters at once, without a command; calls that run in parallel under one hold enter in turn.
    * @throws what `acquire` throws; LockLostError when the lock was lost, even if the work returned (`error.result`);
-   *   LockReentryError when this chain of calls holds the key already
+   *   LockReentryError when a nested call wants to write what the chain of calls reads
    */
-  withLock<T>(key: string, work: (lock: Lock) => Promise<T> | T): Promise<T>;
-  withLock<T>(key: string, options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>;
+  withLock<T>(key: Key, work: (lock: Lock) => Promise<T> | T): Promise<T>;
+  withLock<T>(key: Key, options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>;
   async withLock<T>(
-    key: string,
+    key: Key,
     optionsOrWork: LockOptions | ((lock: Lock) => Promise<T> | T),
     maybeWork?: (lock: Lock) => Promise<T> | T,
   ): Promise<T> {
     const work = typeof optionsOrWork === 'function' ? optionsOrWork : maybeWork;
+    const keys = keysOf(key);
     if (typeof work !== 'function') {
-      throw new LockConfigurationError(`Expected the work of withLock("${key}") to be a function, got ${typeof work}.`);
+      const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
+      throw new LockConfigurationError(text);
     }
-    return this.runLocked(key, typeof optionsOrWork === 'function' ? {} : optionsOrWork, '', work);
+    return runWithLock(await this.enter(keys, typeof optionsOrWork === 'function' ? {} : optionsOrWork), work);
   }
 
-  /** What `withLock` does, for a method that is named by `context`; internal. */
-  async runLocked<T>(
-    key: string,
-    options: LockOptions,
-    context: string,
-    work: (lock: Lock) => Promise<T> | T,
-  ): Promise<T> {
-    refuseReentry(key, heldInContext(key, this.locker), options);
-    return runWithLock(await this.#acquire(key, options, context), work);
+  /** Enters a lock for a method or for `withLock`: the chain of calls may hold it already; internal. */
+  async enter(key: Key, options: LockOptions, { label, reentrant, claim }: Entry = BY_HAND): Promise<HeldHandle> {
+    const keys = keysOf(key);
+    checkLockOptions(options);
+    const resolved = { ...resolveLockOptions(options, this.defaults), reentrant };
+    return enterLock(this.locker, keys, resolved, label, claim);
   }
 
   /**
@@ -101,19 +124,30 @@ export class RedisLockService {
     return this.store.list({ prefix: options.prefix ?? '', limit: options.limit ?? 1_000 });
   }
 
-  async #acquire(key: string, options: LockOptions, context = ''): Promise<HeldLock> {
-    checkLockOptions(options);
-    return this.locker.acquire(key, resolveLockOptions(options, this.defaults), context);
+  /**
+   * Takes a lock from all its holders, who learn it as a loss (`released-by-operator`); those who wait get it next. For
+   * operators: the work of the holders may still be running.
+   * @returns whether anybody held it
+   * @throws LockStoreError, LockKeyError
+   */
+  async forceRelease(key: string): Promise<boolean> {
+    this.store.checkKey(key);
+    return this.store.forceRelease(key);
+  }
+
+  /**
+   * The last run of a job that is locked with `oncePer`; null when none is remembered.
+   * @throws LockStoreError, LockKeyError
+   */
+  async lastRun(key: string): Promise<LastRun | null> {
+    this.store.checkKey(key);
+    return this.store.lastRun(key);
   }
 }
 
-/** A nested call on a key that the same chain of calls holds would wait for itself until its limit: it is told at once. */
-function refuseReentry(key: string, held: HeldLock | undefined, options: LockOptions): void {
-  if (!held) return;
-  const mode = options.mode ?? 'write';
-  throw new LockReentryError(
-    `The lock "${key}" is acquired for ${mode} inside a call that holds it for ${held.mode}: it would wait for itself. ` +
-      'Call the inner work without a lock of its own, or release the outer lock first.',
-    { key, mode },
-  );
+function keysOf(key: Key): readonly string[] {
+  const keys: unknown = typeof key === 'string' ? [key] : key;
+  if (Array.isArray(keys) && keys.length > 0) return keys as readonly string[];
+  const got = Array.isArray(keys) ? 'an empty list' : `a value of type ${typeof key}`;
+  throw new LockKeyError(`Expected a lock key to be a non-empty string, or a non-empty list of them, got ${got}.`);
 }

@@ -21,7 +21,7 @@ const steps = [
   { name: 'redis', title: 'Redis server', run: () => counted(Boolean(ensureRedisServer())) },
   { name: 'build', title: 'Build', run: () => npm('build') },
   { name: 'lint', title: 'Lint', run: () => npm('lint') },
-  { name: 'types', title: 'Type check', run: () => npm('typecheck') },
+  { name: 'types', title: 'Type check', needs: ['build'], run: () => npm('typecheck') },
   { name: 'type-tests', title: 'Type tests', run: runTypeTests },
   {
     name: 'tests',

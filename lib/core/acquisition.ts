@@ -1,31 +1,18 @@
+import { onAbort } from './abort-listener.js';
+import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from './acquisition-errors.js';
+import { type AcquisitionHost, type Wanted } from './acquisition-host.js';
+import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
-import { LockBusyError, LockReentryError, LockStoreError, LockWaitTimeoutError } from './lock.errors.js';
-import { type ResolvedLockOptions } from './lock-options.js';
-import { type AcquireReply, type LockStore, type WakeUp } from './lock-store.js';
-import { messageOf } from './reporter.js';
-import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
-import { type Clock } from './clock.js';
-import { commandTimeoutMs } from './watchdog.js';
+import { type AcquireReply, type AcquireRequest, type WakeUp } from './lock-store.js';
+import { LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
+import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
 const FIRST_ANSWER_MS = 1_000;
 
-/** A waiter that dies blocks others for at most this long, and not longer than a holder would. */
-export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
-
-/** What an acquisition needs from its locker. */
-export interface AcquisitionHost {
-  readonly clock: Clock;
-  readonly timers: TimerQueue;
-  readonly store: LockStore;
-  readonly holder: string;
-  nextAttempt(): string;
-  /** The acquisition now has this attempt (null: it is over). */
-  onAttempt(acquisition: Acquisition, before: string | null, now: string | null): void;
-  /** Whatever this attempt has in the store is to be given back. */
-  abandon(key: string, attempt: string, leaseMs: number): void;
-}
+type Busy = AcquireReply & { readonly outcome: 'busy' };
+type Granted = AcquireReply & { readonly outcome: 'granted' };
 
 /**
  * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first
@@ -36,9 +23,9 @@ export class Acquisition {
   #resolve!: (grant: Grant) => void;
   #reject!: (error: unknown) => void;
   readonly #startedAt: number;
+  readonly #stopListening: (() => void) | undefined;
   #attempt: string;
   #settled = false;
-  #won = false;
   #inFlight = false;
   #askAgain = false;
   #failures = 0;
@@ -46,25 +33,24 @@ export class Acquisition {
   #unanswered = false;
   #lastError: unknown;
   /** The last `busy` and when its command was sent: what relates the server's clock to ours. */
-  #busy: { sent: Moment; reply: AcquireReply & { outcome: 'busy' } } | null = null;
+  #busy: { sent: Moment; reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
   #limit: ScheduledCall | null = null;
 
   constructor(
     private readonly host: AcquisitionHost,
-    private readonly key: string,
-    private readonly options: ResolvedLockOptions,
-    private readonly context: string,
+    private readonly wanted: Wanted,
   ) {
     this.granted = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
+    const { signal, waitMs } = wanted.options;
     this.#startedAt = host.clock.now();
     this.#attempt = host.nextAttempt();
     host.onAttempt(this, null, this.#attempt);
-    options.signal?.addEventListener('abort', this.#onAbort, { once: true });
-    this.#armLimit(this.#startedAt + Math.max(options.waitMs, FIRST_ANSWER_MS));
+    this.#stopListening = signal && onAbort(signal, () => this.giveUp(signal.reason));
+    this.#armLimit(this.#startedAt + Math.max(waitMs, FIRST_ANSWER_MS));
     this.#ask();
   }
 
@@ -73,21 +59,24 @@ export class Acquisition {
     if (this.#settled) return;
     this.#settle();
     // Busy without queueing leaves nothing behind; anything else may be, or may become, a place or a hold.
-    if (this.options.waitMs > 0 || this.#inFlight || this.#unanswered) this.#abandon();
+    if (this.wanted.options.waitMs > 0 || this.#inFlight || this.#unanswered) this.#abandon(this.#attempt);
     this.#reject(error);
   }
 
   onWakeUp(wakeUp: WakeUp): void {
     if (this.#settled) return;
-    // Without renewals the short lease of a pushed grant would be all there is: ask, which makes it full.
-    if (wakeUp.kind === 'granted' && this.#busy && this.options.renew) {
+    const { keys, options } = this.wanted;
+    // A pushed grant is short: where no renewal makes it full soon, or a crash must not shorten it, ask instead. And it
+    // is of one key.
+    const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
+    if (wakeUp.kind === 'granted' && this.#busy && suffices) {
       const { sent, reply } = this.#busy;
       // The server's clock at `sent` was no later than in the reply: so this deadline comes before the server's.
       const proven = leaseFrom(sent, wakeUp.serverTimeMs + wakeUp.remainingMs - reply.serverTimeMs);
       const receivedAt = moment(this.host.clock);
       const received = leaseFrom(receivedAt, wakeUp.remainingMs);
       const lease = received.deadline > proven.deadline ? proven : received;
-      if (this.#win(wakeUp.fencingToken, lease, receivedAt)) return;
+      if (this.#win([wakeUp.fencingToken], lease, receivedAt, wakeUp.serverTimeMs)) return;
     }
     this.#ask();
   }
@@ -100,56 +89,71 @@ export class Acquisition {
     this.#next?.cancel();
     this.#inFlight = true;
     this.#askAgain = false;
-    const { mode, leaseMs, waitMs, holdAtLeastMs } = this.options;
     const attempt = this.#attempt;
     const sent = moment(this.host.clock);
-    const request = {
-      key: this.key,
-      attempt,
-      owner: undefined,
-      mode,
-      leaseMs: Math.max(leaseMs, holdAtLeastMs),
-      waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
-      fair: true,
-      limit: 0,
-      holder: this.host.holder + this.context,
-    };
-    this.host.store.acquire(request, commandTimeoutMs(leaseMs)).then(
+    const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
+    this.host.store.acquire(this.#request(), commandTimeoutMs(this.wanted.options.leaseMs), onLate).then(
       (reply) => this.#onReply(attempt, sent, reply),
       (error: unknown) => this.#onFailure(error),
     );
   }
 
+  #request(): AcquireRequest {
+    const { keys, claim, label, options } = this.wanted;
+    const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
+    return {
+      keys,
+      attempt: this.#attempt,
+      owner,
+      mode,
+      leaseMs: Math.max(leaseMs, holdAtLeastMs),
+      waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
+      fair,
+      limit: permits,
+      holder: this.host.holder + (label.where && ` ${label.where}`),
+      claim,
+    };
+  }
+
   #onReply(attempt: string, sent: Moment, reply: AcquireReply): void {
     this.#inFlight = false;
-    if (this.#settled) {
-      // The caller has gone, and a release was sent; once more, in case it came before this grant.
-      if (reply.outcome === 'granted' && !this.#won) this.#abandon();
-      return;
-    }
+    // The caller has gone, and a release was sent; once more, in case it came before this command.
+    if (this.#settled) return this.#onLate(attempt, reply);
     this.#failures = 0;
+    this.#lastError = undefined;
     if (reply.outcome === 'granted') {
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
-      if (!this.#win(reply.fencingToken, leaseFrom(sent, reply.remainingMs), sent)) this.#ask();
+      if (!this.#winBy(reply, sent)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
-    } else if (reply.reason === 'upgrade') {
-      this.giveUp(upgradeError(this.key));
-    } else {
-      // Released already: our cancel of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
+    } else if (reply.reason === 'released') {
+      // Our cancel of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
       this.#attempt = this.host.nextAttempt();
       this.host.onAttempt(this, attempt, this.#attempt);
       this.#ask();
+    } else {
+      this.giveUp(reply.reason === 'upgrade' ? upgradeError(this.#name) : claimedError(this.#name));
     }
   }
 
-  #onBusy(sent: Moment, reply: AcquireReply & { outcome: 'busy' }): void {
+  /** An answer that nobody waits for any more: what it left in the store is given back. */
+  #onLate(attempt: string, reply: AcquireReply): void {
+    if (reply.outcome === 'refused') return;
+    if (!this.#settled && attempt === this.#attempt) return;
+    if (!this.host.isHeld(attempt)) this.#abandon(attempt);
+  }
+
+  #onBusy(sent: Moment, reply: Busy): void {
     const first = this.#busy === null;
     this.#busy = { sent, reply };
-    if (this.options.waitMs === 0) return this.giveUp(this.#busyError());
-    if (first) this.#armLimit(this.#startedAt + this.options.waitMs);
+    const { waitMs, leaseMs } = this.wanted.options;
+    if (waitMs === 0) return this.giveUp(busyError(this.#name, reply.holder));
+    if (first) {
+      this.#armLimit(this.#startedAt + waitMs);
+      this.host.events.emit('waiting', () => ({ ...this.#event(), ahead: reply.ahead, holder: reply.holder }));
+    }
     if (this.#askAgain) return this.#ask();
-    const pollMs = waiterLeaseMs(this.options.leaseMs) / 3;
+    const pollMs = waiterLeaseMs(leaseMs) / 3;
     // The head asks when the lease of the holder may end: nobody will tell it that a holder has died.
     const soonMs = reply.ahead === 0 && reply.retryMs > 0 ? reply.retryMs + 2 : pollMs;
     this.#askIn(Math.min(pollMs, soonMs));
@@ -157,11 +161,11 @@ export class Acquisition {
 
   #onFailure(error: unknown): void {
     this.#inFlight = false;
+    this.#unanswered = true;
     if (this.#settled) return;
     this.#lastError = error;
     this.#failures += 1;
-    this.#unanswered = true;
-    if (error instanceof LockStoreError && !error.retryable) return this.giveUp(error);
+    if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
     const pauseMs = Math.min(20 * 2 ** this.#failures, 500);
     this.#askIn(pauseMs * (0.5 + Math.random() / 2));
   }
@@ -171,24 +175,20 @@ export class Acquisition {
     this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, () => this.#ask());
   }
 
-  #win(fencingToken: number, lease: Lease, sent: Moment): boolean {
+  #winBy(reply: Granted, sent: Moment): boolean {
+    return this.#win(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs);
+  }
+
+  #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
     if (remainingOf(lease, this.host.clock) <= 0) return false;
-    this.#won = true;
     this.#settle();
-    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs } = this.options;
+    const { keys, label, claim, options } = this.wanted;
+    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs } = options;
     const attempt = this.#attempt;
-    const kept = {
-      key: this.key,
-      attempt,
-      owner: attempt,
-      fencingToken,
-      mode,
-      leaseMs,
-      renew,
-      maxHoldMs,
-      holdAtLeastMs,
-    };
-    this.#resolve({ ...kept, lease, sent });
+    const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+    const owner = options.owner ?? attempt;
+    const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, label, isClaim: claim !== undefined };
+    this.#resolve({ holds, attempt, owner, ...kept, lease, sent, serverTimeMs, waitedMs: this.#waitedMs() });
     return true;
   }
 
@@ -201,48 +201,31 @@ export class Acquisition {
     this.#settled = true;
     this.#next?.cancel();
     this.#limit?.cancel();
-    this.options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#stopListening?.();
     this.host.onAttempt(this, this.#attempt, null);
   }
 
-  #abandon(): void {
-    this.host.abandon(this.key, this.#attempt, this.options.leaseMs);
+  #abandon(attempt: string): void {
+    this.host.abandon(this.wanted.keys, attempt, this.wanted.options.leaseMs);
   }
-
-  readonly #onAbort = (): void => this.giveUp(this.options.signal!.reason);
 
   #waitedMs(): number {
     return Math.round(this.host.clock.now() - this.#startedAt);
   }
 
-  #busyError(): LockBusyError {
-    const holder = this.#busy?.reply.holder;
-    const text =
-      `The lock "${this.key}" (${this.options.mode}) is held${holder ? ` by ${holder}` : ''}, and the call was not to ` +
-      'wait. Try later, or give it a `waitMs`.';
-    return new LockBusyError(text, { key: this.key, mode: this.options.mode });
+  get #name() {
+    return { key: this.wanted.keys.join(', '), mode: this.wanted.options.mode };
+  }
+
+  #event() {
+    return { ...this.#name, ...this.wanted.label };
   }
 
   #limitError(): LockWaitTimeoutError | LockStoreError {
-    const { mode } = this.options;
     const waitedMs = this.#waitedMs();
-    if (!this.#busy) {
-      const text =
-        `Redis gave no answer for the lock "${this.key}" within ${waitedMs} ms` +
-        `${this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`}. Check the connection.`;
-      return new LockStoreError(text, { key: this.key, mode, cause: this.#lastError });
-    }
-    const { holder, ahead } = this.#busy.reply;
-    const text =
-      `The lock "${this.key}" (${mode}) was still busy after ${waitedMs} ms${holder ? `, held by ${holder}` : ''}` +
-      `${ahead > 0 ? `, with ${ahead} waiting before` : ''}. Wait longer (\`waitMs\`), or hold it shorter.`;
-    return new LockWaitTimeoutError(text, { key: this.key, mode, waitedMs, holder, cause: this.#lastError });
+    if (!this.#busy) return unansweredError(this.#name, waitedMs, this.#lastError);
+    const { holder } = this.#busy.reply;
+    this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder }));
+    return waitTimeoutError(this.#name, waitedMs, this.#busy.reply, this.#lastError);
   }
 }
-
-const upgradeError = (key: string): LockReentryError =>
-  new LockReentryError(
-    `The owner that asks to write "${key}" holds it for reading: an upgrade would wait for itself. Release the read ` +
-      'lock first, or acquire it for writing from the start.',
-    { key, mode: 'write' },
-  );

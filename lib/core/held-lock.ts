@@ -1,21 +1,29 @@
 import { type Clock } from './clock.js';
+import { HeldHandle, type WorkOutcome } from './held-handle.js';
 import { type Lease, type Moment, longer, remainingOf } from './lease.js';
-import { LockLostError, type LockLostReason, type LockMode, LockNotHeldError } from './lock.errors.js';
-import { checkDuration, MAX_LEASE_MS } from './lock-options.js';
+import { type LockLabel } from './lock-label.js';
 import { type HoldRef } from './lock-store.js';
-import { type Lock } from './lock.js';
+import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
+import { lostError } from './lost-error.js';
 
 /** What a held lock needs from those who made it. */
 export interface LockKeeper {
   readonly clock: Clock;
   /** Asks the store for a longer lease; resolves when it is proven. */
   extend(lock: HeldLock, leaseMs: number): Promise<void>;
-  /** Gives the hold back; never rejects. */
-  release(lock: HeldLock): Promise<void>;
+  /** Makes it a read lock in the store. */
+  downgrade(lock: HeldLock): Promise<void>;
+  /** The lock was lost, and its holder was told. */
+  onLost(lock: HeldLock, error: LockLostError): void;
+  /** Gives the holds back; never rejects. */
+  release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void>;
 }
 
 /** What the store granted, and what the caller had asked for. */
-export interface Grant extends HoldRef {
+export interface Grant {
+  /** One per key, in the order in which the caller named them. */
+  readonly holds: readonly HoldRef[];
+  readonly attempt: string;
   readonly mode: LockMode;
   readonly owner: string;
   readonly leaseMs: number;
@@ -25,72 +33,64 @@ export interface Grant extends HoldRef {
   readonly lease: Lease;
   /** Before the command that was granted was sent. */
   readonly sent: Moment;
+  readonly waitedMs: number;
+  readonly serverTimeMs: number;
+  /** Whether a fire of a scheduled job was claimed with it. */
+  readonly isClaim: boolean;
+  readonly label: LockLabel;
 }
 
-/** The handle of one held lock: its proven lease, and how it ended. */
-export class HeldLock implements Lock {
-  readonly grant: Grant;
-  /** Whose lock this is: two modules may each hold a lock of one key, in two places. */
-  readonly keeper: LockKeeper;
+/** The handle of one acquisition: its proven lease, and how it ended. */
+export class HeldLock extends HeldHandle {
+  /** Why the last renewal had no answer; a lease that runs out now was lost to an unreachable Redis. */
+  unanswered: unknown;
+  #mode: LockMode;
   #lease: Lease;
   #lost: LockLostError | null = null;
-  #released: Promise<void> | null = null;
+  #callbacks: Set<(error: LockLostError) => void> | null = null;
   /** Made when somebody asks for it: most calls never do, and it is the dearest object of a lock. */
   #controller: AbortController | null = null;
 
-  constructor(grant: Grant, keeper: LockKeeper) {
-    this.grant = grant;
-    this.keeper = keeper;
+  constructor(
+    readonly grant: Grant,
+    readonly keeper: LockKeeper,
+  ) {
+    super(grant.holds.map(({ key }) => key));
+    this.#mode = grant.mode;
     this.#lease = grant.lease;
   }
 
-  get key(): string {
-    return this.grant.key;
-  }
-
-  get keys(): readonly string[] {
-    return [this.grant.key];
-  }
-
   get mode(): LockMode {
-    return this.grant.mode;
+    return this.#mode;
   }
 
   get owner(): string {
     return this.grant.owner;
   }
 
-  get fencingToken(): number {
-    return this.grant.fencingToken;
+  get fencingTokens(): readonly number[] {
+    return this.grant.holds.map(({ fencingToken }) => fencingToken);
   }
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    if (this.#lost) this.#controller.abort(this.#lost);
+    if (this.lost) this.#controller.abort(this.#lost);
     return this.#controller.signal;
   }
 
-  get held(): boolean {
-    return this.remainingMs > 0;
-  }
-
-  get remainingMs(): number {
+  get provenMs(): number {
     return this.isOver ? 0 : remainingOf(this.#lease, this.keeper.clock);
   }
 
-  /** How the lock was lost, if it was; a lease that ran out before its timer could fire counts as lost. */
+  /** A lease that ran out before its timer could fire counts as lost. */
   get lost(): LockLostError | null {
-    if (!this.isOver && this.deadline <= this.keeper.clock.now()) this.lose('expired');
+    if (this.deadline <= this.keeper.clock.now()) this.loseLease();
     return this.#lost;
   }
 
-  get isReleased(): boolean {
-    return this.#released !== null;
-  }
-
-  /** Whether it was released or lost: nothing more is to be done for it. */
+  /** Whether it is lost or given back: nothing more is to be done for it. */
   get isOver(): boolean {
-    return this.#lost !== null || this.#released !== null;
+    return this.#lost !== null || this.isEnded;
   }
 
   /** Until when the lease is proven, on the monotonic clock. */
@@ -101,60 +101,49 @@ export class HeldLock implements Lock {
   /** Takes a newer proof of the lease. */
   prove(lease: Lease): void {
     this.#lease = longer(this.#lease, lease);
+    this.unanswered = undefined;
   }
 
   /** Tells the holder that the lock is lost; the first reason stays. */
   lose(reason: LockLostReason, cause?: unknown): void {
-    if (this.isOver) return;
-    this.#lost = lostError(this, reason, cause);
-    this.#controller?.abort(this.#lost);
+    if (!this.isOver) this.loseAtRelease(reason, cause);
   }
 
-  async extend(leaseMs: number): Promise<void> {
-    checkDuration(leaseMs, 'leaseMs', { min: 1, max: MAX_LEASE_MS });
-    if (this.#lost) throw this.#lost;
-    if (this.#released) {
-      throw new LockNotHeldError(
-        `The lock "${this.key}" was released; acquire it again instead of extending it.`,
-        this,
-      );
-    }
-    await this.keeper.extend(this, leaseMs);
-  }
-
-  release(): Promise<void> {
-    if (!this.#released) {
-      let done!: () => void;
-      // Set before the keeper runs, so that a renewal in flight or a second release finds the lock over.
-      this.#released = new Promise((resolve) => (done = resolve));
-      void this.keeper.release(this).then(done, done);
-    }
-    return this.#released;
+  /** The lease ran out. */
+  loseLease(): void {
+    this.lose(this.unanswered === undefined ? 'expired' : 'unreachable', this.unanswered);
   }
 
   /** The release found that the lease had ended before: tells it after the fact. */
-  loseAtRelease(reason: LockLostReason): void {
+  loseAtRelease(reason: LockLostReason, cause?: unknown): void {
     if (this.#lost) return;
-    this.#lost = lostError(this, reason);
-    this.#controller?.abort(this.#lost);
+    const error = lostError(this, reason, cause);
+    this.#lost = error;
+    this.#controller?.abort(error);
+    for (const callback of this.#callbacks ?? []) callback(error);
+    this.keeper.onLost(this, error);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release();
+  onLost(callback: (error: LockLostError) => void): () => void {
+    const callbacks = (this.#callbacks ??= new Set());
+    callbacks.add(callback);
+    return () => void callbacks.delete(callback);
   }
-}
 
-const WHY: Record<LockLostReason, string> = {
-  expired: 'its lease ended before it was renewed (was the process paused, or the key deleted in Redis?)',
-  taken: 'somebody else was granted it since',
-  unreachable: 'Redis could not be asked until the lease was over',
-  'max-hold': 'it was held for longer than maxHoldMs',
-  'released-by-operator': 'it was released by force',
-};
+  async downgrade(): Promise<void> {
+    this.checkHeld('downgrading');
+    this.checkNoWriter();
+    if (this.#mode === 'read' && this.grant.mode === 'read') return;
+    // From the first command on it counts as a read lock: the store may have carried it out.
+    this.#mode = 'read';
+    await this.keeper.downgrade(this);
+  }
 
-function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): LockLostError {
-  const text =
-    `The lock "${lock.key}" (${lock.mode}, fencing token ${lock.fencingToken}) was lost: ${WHY[reason]}. ` +
-    'Stop the work on `lock.signal`, and let the protected resource refuse older fencing tokens.';
-  return new LockLostError(text, { key: lock.key, mode: lock.mode, reason, ...(cause === undefined ? {} : { cause }) });
+  async extendBy(leaseMs: number): Promise<void> {
+    await this.keeper.extend(this, leaseMs);
+  }
+
+  protected end(outcome: WorkOutcome | undefined): Promise<void> {
+    return this.keeper.release(this, outcome);
+  }
 }

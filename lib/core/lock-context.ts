@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockNotHeldError } from './lock.errors.js';
-import { type HeldLock, type LockKeeper } from './held-lock.js';
+import { type HeldHandle } from './held-handle.js';
 import { type Lock } from './lock.js';
 
 interface Scope {
-  readonly lock: HeldLock;
+  readonly lock: HeldHandle;
   readonly outer: Scope | undefined;
 }
 
@@ -16,11 +16,11 @@ const shared = globalThis as { [STORAGE]?: AsyncLocalStorage<Scope> };
 const storage = (shared[STORAGE] ??= new AsyncLocalStorage<Scope>());
 
 /** Runs `work` as the holder of `lock`, for `currentLock()` and the calls that it makes. */
-export const runHolding = <T>(lock: HeldLock, work: () => T): T =>
+export const runHolding = <T>(lock: HeldHandle, work: () => T): T =>
   storage.run({ lock, outer: storage.getStore() }, work);
 
 /** The innermost lock of this chain of calls that is not released, of `key` or of any, of `keeper` or of any. */
-export function heldInContext(key?: string, keeper?: LockKeeper): HeldLock | undefined {
+export function heldInContext(key?: string, keeper?: object): HeldHandle | undefined {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
     if (keeper !== undefined && lock.keeper !== keeper) continue;
@@ -49,7 +49,7 @@ export function assertLocked(key?: string): void {
   throw new LockNotHeldError(`The lease of the lock "${lock.key}" cannot be proven at the moment.`, lock);
 }
 
-function lockInContext(key: string | undefined): HeldLock {
+function lockInContext(key: string | undefined): HeldHandle {
   const lock = heldInContext(key);
   if (lock) return lock;
   const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;

@@ -33,6 +33,22 @@ export interface LockOptions {
    * @default true
    */
   renew?: boolean;
+  /**
+   * With mode `read`: at most this many holders at once (a counting semaphore). Each call counts all readers of the key.
+   * @default no limit
+   */
+  permits?: number;
+  /**
+   * First in, first out among all waiters, and a waiting writer holds back new readers. `false`: whoever asks first when
+   * it is free, which may be sooner, and may leave somebody waiting for long.
+   * @default true
+   */
+  fair?: boolean;
+  /**
+   * Who holds it, instead of a random id: acquisitions of one owner share the lock, on any process, one hold each.
+   * Whoever knows it gets in, so it is not a password.
+   */
+  owner?: string;
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
   signal?: AbortSignal;
 }
@@ -45,6 +61,10 @@ export interface ResolvedLockOptions {
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
   readonly renew: boolean;
+  /** 0: no limit. */
+  readonly permits: number;
+  readonly fair: boolean;
+  readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -54,6 +74,8 @@ export type LockDefaults = Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'max
 /** A lease has to outlast a round trip and a late timer; a longer one than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
 export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
+const MAX_PERMITS = 100_000;
+const MAX_OWNER_LENGTH = 128;
 
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   mode: (value, where) => {
@@ -65,6 +87,16 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
   renew: (value, where) => {
     if (typeof value !== 'boolean') fail(where, value, 'true or false');
+  },
+  permits: checkPermits,
+  fair: (value, where) => {
+    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+  },
+  owner: (value, where) => {
+    const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
+    if (!valid || /\p{Surrogate}/u.test(value)) {
+      fail(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
+    }
   },
   signal: (value, where) => {
     if (typeof value?.addEventListener !== 'function') fail(where, value, 'an AbortSignal');
@@ -88,6 +120,14 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
     }
     if (value !== undefined) CHECKS[name as keyof LockOptions](value, name);
   }
+  const { permits, mode } = options as LockOptions;
+  if (permits !== undefined && mode !== 'read') fail('permits', permits, "left out, or to stand beside `mode: 'read'`");
+}
+
+/** Checks how many holders a semaphore admits. */
+export function checkPermits(value: unknown, where: string): void {
+  if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
+  fail(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
 }
 
 /** Fills what the call left open; the options were checked before. */
@@ -98,8 +138,21 @@ export const resolveLockOptions = (options: LockOptions, defaults: LockDefaults)
   maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
   holdAtLeastMs: options.holdAtLeastMs ?? 0,
   renew: options.renew ?? true,
+  permits: options.permits ?? 0,
+  fair: options.fair ?? true,
+  owner: options.owner,
   signal: options.signal,
 });
+
+/** What a decorated call does when Redis cannot be asked. */
+export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
+
+/** Checks what to do when Redis cannot be asked. */
+export function checkOnUnavailable(value: unknown): void {
+  if (!['fail', 'skip', 'run-unlocked'].includes(value as string)) {
+    fail('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
+  }
+}
 
 /** Checks the name of a connection; the default one has none. */
 export function checkConnectionName(name: unknown, where: string): void {

@@ -1,8 +1,23 @@
 import { type LockMode } from './lock.errors.js';
 
+/**
+ * Which fire of a scheduled job an acquisition is for: it is granted once per fire.
+ * `at`: the fire of this time, in milliseconds since the epoch; `slot`: the slot of this width in which the store's clock
+ * is; `gap`: any time that is at least this far from the last fire.
+ */
+export interface FireClaim {
+  readonly kind: 'at' | 'slot' | 'gap';
+  readonly ms: number;
+  /** For how long the store remembers the fire, in milliseconds. */
+  readonly rememberMs: number;
+  /** Whether a fire whose run ended without an outcome may be granted again. */
+  readonly rerunOnLoss: boolean;
+}
+
 /** What an acquisition asks of the store; the same `attempt` may be asked for again at any time. */
 export interface AcquireRequest {
-  readonly key: string;
+  /** One key, or several of one group (see `groups`): all are granted or none. */
+  readonly keys: readonly string[];
   /** Identifies this acquisition: `<client id>.<counter>`; commands that are sent twice are recognised by it. */
   readonly attempt: string;
   /** Who re-enters; undefined: nobody but this attempt. */
@@ -16,20 +31,32 @@ export interface AcquireRequest {
   readonly limit: number;
   /** Who asks, for people: `host:pid context`. */
   readonly holder: string;
+  /** Only with one key and mode `write`. */
+  readonly claim?: FireClaim | undefined;
 }
 
 export type AcquireReply =
-  | { readonly outcome: 'granted'; readonly fencingToken: number; readonly remainingMs: number }
+  | {
+      readonly outcome: 'granted';
+      /** One per key, in the order of the keys. */
+      readonly fencingTokens: readonly number[];
+      /** The shortest of all keys. */
+      readonly remainingMs: number;
+      readonly serverTimeMs: number;
+      /** The fire that was claimed, in milliseconds since the epoch. */
+      readonly fireMs?: number;
+    }
   | {
       readonly outcome: 'busy';
-      /** When the earliest lease may end, in milliseconds; 0: unknown. */
+      /** When the earliest lease of the first busy key may end, in milliseconds; 0: unknown. */
       readonly retryMs: number;
       readonly ahead: number;
       readonly holder: string | undefined;
       /** The server's time in milliseconds, to judge a later pushed grant. */
       readonly serverTimeMs: number;
     }
-  | { readonly outcome: 'refused'; readonly reason: 'released' | 'upgrade' };
+  /** `claimed`: this fire was run, or is being run, by somebody. */
+  | { readonly outcome: 'refused'; readonly reason: 'released' | 'upgrade' | 'claimed' };
 
 /** One hold, as a renewal or a release names it. */
 export interface HoldRef {
@@ -40,11 +67,19 @@ export interface HoldRef {
 
 export interface RenewRequest extends HoldRef {
   readonly leaseMs: number;
+  readonly timeoutMs: number;
+}
+
+/** The hold is gone; `forced`: an operator released it. */
+export interface LostReply {
+  readonly outcome: 'lost';
+  readonly lastToken: number;
+  readonly forced: boolean;
 }
 
 export type RenewReply =
   | { readonly outcome: 'renewed'; readonly remainingMs: number }
-  | { readonly outcome: 'lost'; readonly lastToken: number }
+  | LostReply
   /** The store could not be asked; the hold may be alive. */
   | { readonly outcome: 'unknown'; readonly cause: unknown };
 
@@ -53,11 +88,17 @@ export interface ReleaseRequest {
   readonly attempt: string;
   /** Keep the lock taken until this long after the grant, in milliseconds. */
   readonly minHoldMs: number;
+  /** How the run of a claimed fire ended. */
+  readonly runOutcome?: 'done' | 'failed' | undefined;
 }
 
 export interface ReleaseReply {
-  /** `again`: it was released before; `cancelled`: it was only waiting; `unknown`: no trace of the attempt. */
-  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'unknown';
+  /**
+   * `again`: it was released before; `cancelled`: it was only waiting; `forced`: an operator released it; `unknown`: no
+   * trace of the attempt.
+   */
+  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'forced' | 'unknown';
+  /** How many holds of the lock remain, of any owner. */
   readonly holds: number;
   readonly lastToken: number;
 }
@@ -89,7 +130,20 @@ export interface LockState {
   readonly fencingToken: number;
 }
 
-/** What the store tells by itself; the waiter whose attempt it is decides what to do. */
+/** The last run of a job that is claimed once per fire. */
+export interface LastRun {
+  /** The nominal time of the fire, or the begin of its slot. */
+  readonly fire: Date;
+  /** Who ran it: `host:pid`. */
+  readonly instance: string;
+  /** By the store's clock. */
+  readonly started: Date;
+  readonly ended: Date | null;
+  /** `lost`: it began, and its lock ended without word of its end. */
+  readonly outcome: 'running' | 'done' | 'failed' | 'lost';
+}
+
+/** What the store tells by itself, about a waiter (`granted`, `wake`) or a holder (`revoked`: by an operator). */
 export type WakeUp =
   | {
       readonly kind: 'granted';
@@ -97,7 +151,8 @@ export type WakeUp =
       readonly remainingMs: number;
       readonly serverTimeMs: number;
     }
-  | { readonly kind: 'wake' };
+  | { readonly kind: 'wake' }
+  | { readonly kind: 'revoked' };
 
 /** Receives wake-ups. */
 export interface WakeUpListener {
@@ -119,11 +174,19 @@ export interface LockStore {
   listen(listener: WakeUpListener): void;
   /** Connects, if that did not happen yet; the first acquire does it, too. */
   open(): void;
-  /** `timeoutMs` bounds each command. */
-  acquire(request: AcquireRequest, timeoutMs: number): Promise<AcquireReply>;
-  renew(requests: readonly RenewRequest[], timeoutMs: number): Promise<readonly RenewReply[]>;
+  /** Splits keys into groups that one acquire may name together; a total order, the same for everybody. */
+  groups(keys: readonly string[]): readonly (readonly string[])[];
+  /** `timeoutMs` bounds the command; `onLate` hears a reply that came after it, or after a lost connection. */
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply>;
+  /** Replies in the order of the requests; never rejects. */
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]>;
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;
+  /** Turns a write hold into a read hold that lasts as long; again, when it is one already. */
+  downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply>;
+  /** Takes the lock from all holders, who are told; false when there were none. Those who wait go on waiting. */
+  forceRelease(key: string): Promise<boolean>;
   inspect(key: string): Promise<LockState>;
+  lastRun(key: string): Promise<LastRun | null>;
   list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState>;
   /** Closes what the store opened itself. */
   close(): Promise<void>;

@@ -64,6 +64,9 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
 /** The lock is held by somebody else and the call was not to wait (`waitMs: 0`, `ifBusy: 'throw'`). */
 export class LockBusyError extends LockError {}
 
+/** Another instance runs, or ran, this fire of a scheduled job; internal, since such a call is skipped. */
+export class LockClaimedError extends LockBusyError {}
+
 /** The lock stayed busy for the whole of `waitMs`. */
 export class LockWaitTimeoutError extends LockError {
   /** How long the call waited, in milliseconds. */

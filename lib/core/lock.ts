@@ -2,16 +2,20 @@ import { type LockMode } from './lock.errors.js';
 
 /** One held lock. `await using lock = await locks.acquire('a')` releases it at the end of the block. */
 export interface Lock extends AsyncDisposable {
+  /** The key; several are joined by `, `. */
   readonly key: string;
+  /** All keys, in the order in which they were asked for. */
   readonly keys: readonly string[];
   readonly mode: LockMode;
   /** Who holds it in the store: the caller's `owner`, else a random id of this acquisition. */
   readonly owner: string;
   /**
    * Strictly greater than that of every earlier grant of this key; a safe integer (microseconds of the server's clock).
-   * Let the protected resource refuse smaller ones.
+   * Let the protected resource refuse smaller ones. With several keys: that of the first.
    */
   readonly fencingToken: number;
+  /** The fencing token of each key, in the order of `keys`. */
+  readonly fencingTokens: readonly number[];
   /** Aborted with a `LockLostError` when the lock is lost, before another can hold it. */
   readonly signal: AbortSignal;
   /** Whether the lease can be proven right now. */
@@ -23,6 +27,13 @@ export interface Lock extends AsyncDisposable {
    * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked
    */
   extend(leaseMs: number): Promise<void>;
+  /**
+   * Turns a write lock into a read lock without a gap: waiting readers get in, a waiting writer does not. The fencing
+   * token stays; a read lock stays as it is.
+   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked (then it is to be
+   *   taken as a read lock, and may be downgraded again), LockReentryError inside a nested call, or beside one that writes
+   */
+  downgrade(): Promise<void>;
   /** Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported. */
   release(): Promise<void>;
 }

@@ -1,29 +1,41 @@
 import { randomBytes } from 'node:crypto';
-import { Acquisition, type AcquisitionHost } from './acquisition.js';
+import { Acquisition } from './acquisition.js';
+import { type AcquisitionHost, type Waiting } from './acquisition-host.js';
 import { type Clock } from './clock.js';
+import { commandTimeoutMs } from './command-times.js';
+import { heldEvent } from './held-event.js';
+import { type HeldHandle, type WorkOutcome } from './held-handle.js';
 import { HeldLock, type LockKeeper } from './held-lock.js';
-import { LockNotHeldError, LockShutdownError, LockStoreError } from './lock.errors.js';
+import { JoinedLock } from './joined-lock.js';
+import { HandleRegistry } from './lock-handle.js';
+import { LockEvents } from './lock-events.js';
+import { type LockLabel, NO_LABEL } from './lock-label.js';
 import { type ResolvedLockOptions } from './lock-options.js';
-import { type LockStore, type WakeUp, type WakeUpListener } from './lock-store.js';
+import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from './lock-store.js';
+import { type LockLostError, LockNotHeldError } from './lock.errors.js';
+import { shutdownError, throwIfLost, unconfirmedError } from './locker-errors.js';
 import { Releaser } from './releaser.js';
-import { type Reporter, messageOf } from './reporter.js';
+import { type Reporter } from './reporter.js';
 import { TimerQueue } from './timer-queue.js';
-import { commandTimeoutMs, Watchdog } from './watchdog.js';
+import { lossReason, Watchdog } from './watchdog.js';
 
 /** How long a release may keep its caller waiting; it goes on in the background until the lease is over. */
 const RELEASE_PATIENCE_MS = 1_000;
 
 /** Acquires locks of one store, keeps their leases, gives them back; all that is alive in between is here. */
 export class Locker implements LockKeeper, WakeUpListener {
-  readonly #acquisitions = new Map<string, Acquisition>();
-  readonly #timers: TimerQueue;
+  readonly events: LockEvents;
+  readonly timers: TimerQueue;
+  readonly handles: HandleRegistry;
+  readonly #acquisitions = new Map<string, Waiting>();
+  readonly #held = new Map<string, HeldLock>();
   readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
   /** Sets attempts of two processes apart even in the few characters by which released attempts are remembered. */
   readonly #salt = randomBytes(2).toString('base64url').slice(0, 2);
   #counter = 0;
-  #closing: LockShutdownError | null = null;
+  #isClosing = false;
   #onRelease: (() => void) | null = null;
 
   constructor(
@@ -32,20 +44,27 @@ export class Locker implements LockKeeper, WakeUpListener {
     private readonly reporter: Reporter,
     holder: string,
   ) {
-    this.#timers = new TimerQueue(clock);
-    this.#watchdog = new Watchdog(clock, this.#timers, store, reporter);
-    this.#releaser = new Releaser(clock, this.#timers, store, reporter);
+    this.events = new LockEvents(reporter);
+    this.timers = new TimerQueue(clock);
+    this.handles = new HandleRegistry(reporter);
+    this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
+    this.#releaser = new Releaser(clock, this.timers, store, reporter);
     this.#host = {
       clock,
-      timers: this.#timers,
+      timers: this.timers,
       store,
+      events: this.events,
       holder,
       nextAttempt: () => this.#nextAttempt(),
       onAttempt: (acquisition, before, now) => {
         if (before !== null) this.#acquisitions.delete(before);
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
-      abandon: (key, attempt, leaseMs) => void this.#giveBack(key, attempt, 0, clock.now() + leaseMs, leaseMs),
+      isHeld: (attempt) => this.#held.has(attempt),
+      abandon: (keys, attempt, leaseMs) => {
+        for (const key of keys)
+          void this.#releaser.release({ key, attempt, minHoldMs: 0 }, clock.now() + leaseMs, commandTimeoutMs(leaseMs));
+      },
     };
     store.listen(this);
   }
@@ -56,28 +75,51 @@ export class Locker implements LockKeeper, WakeUpListener {
       locks: this.#watchdog.size,
       waiting: this.#acquisitions.size,
       releasing: this.#releaser.size,
-      timers: this.#timers.size,
+      timers: this.timers.size,
     };
   }
 
-  /** Acquires one key; `context` names the method for whom, for people. */
-  async acquire(key: string, options: ResolvedLockOptions, context = ''): Promise<HeldLock> {
-    this.store.checkKey(key);
-    if (this.#closing) throw this.#closing;
-    options.signal?.throwIfAborted();
-    const acquisition = new Acquisition(this.#host, key, options, context && ` ${context}`);
-    const lock = new HeldLock(await acquisition.granted, this);
-    if (this.#closing) {
-      // The shutdown began in the very turn of the grant, and did not see this lock.
-      void lock.release();
-      throw this.#closing;
+  /** Checks keys before anything is sent; gives them without repetitions, in the order in which they were named. */
+  checkKeys(keys: readonly string[]): readonly string[] {
+    for (const key of keys) this.store.checkKey(key);
+    return [...new Set(keys)];
+  }
+
+  /** Acquires all keys or none, in an order that is the same for everybody, so that two calls cannot block each other. */
+  async acquire(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    label: LockLabel = NO_LABEL,
+    claim?: FireClaim,
+  ): Promise<HeldLock | JoinedLock> {
+    const named = this.checkKeys(keys);
+    const groups = named.length === 1 ? [named] : this.store.groups(named);
+    if (groups.length === 1) return this.#acquireGroup(groups[0]!, named, options, label, claim);
+    const startedAt = this.clock.now();
+    const parts: HeldHandle[] = [];
+    try {
+      for (const group of groups) {
+        const left = this.restOf(options, startedAt);
+        parts.push(await this.#acquireGroup(group, group, left, label));
+      }
+      throwIfLost(parts);
+    } catch (error) {
+      await Promise.all(parts.map((part) => part.release()));
+      throw error;
     }
-    this.#watchdog.watch(lock);
-    return lock;
+    return new JoinedLock(named, parts);
+  }
+
+  /** The same options, with what is left of the waiting time that began then. */
+  restOf<T extends ResolvedLockOptions>(options: T, startedAt: number): T {
+    if (options.waitMs === 0) return options;
+    // Never 0, which would be a call that was not to wait.
+    return { ...options, waitMs: Math.max(1, Math.round(startedAt + options.waitMs - this.clock.now())) };
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
-    this.#acquisitions.get(attempt)?.onWakeUp(wakeUp);
+    if (wakeUp.kind === 'revoked') this.#held.get(attempt)?.lose('released-by-operator');
+    else this.#acquisitions.get(attempt)?.onWakeUp(wakeUp);
   }
 
   onGap(): void {
@@ -85,24 +127,52 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {
-    const reply = await this.#watchdog.extend(lock, leaseMs);
+    const renewal = await this.#watchdog.extend(lock, leaseMs);
     if (lock.lost) throw lock.lost;
-    if (lock.isReleased) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
-    if (reply.outcome === 'unknown') {
-      const text = `The lock "${lock.key}" could not be extended: ${messageOf(reply.cause)}. It is held while \`held\` is true.`;
-      throw new LockStoreError(text, { key: lock.key, mode: lock.mode, cause: reply.cause });
-    }
+    if (lock.isEnded) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
+    if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
   }
 
-  async release(lock: HeldLock): Promise<void> {
-    const { key, attempt, fencingToken, holdAtLeastMs, leaseMs } = lock.grant;
+  async downgrade(lock: HeldLock): Promise<void> {
+    const timeoutMs = commandTimeoutMs(lock.grant.leaseMs);
+    const replies = await Promise.allSettled(lock.grant.holds.map((hold) => this.store.downgrade(hold, timeoutMs)));
+    for (const [i, reply] of replies.entries()) {
+      if (reply.status === 'rejected') throw unconfirmedError(lock, 'downgraded', reply.reason);
+      const { fencingToken } = lock.grant.holds[i]!;
+      if (reply.value.outcome === 'lost') lock.lose(lossReason(fencingToken, reply.value));
+    }
+    if (lock.lost) throw lock.lost;
+  }
+
+  onLost(lock: HeldLock, error: LockLostError): void {
     this.#watchdog.unwatch(lock);
-    const released = this.#giveBack(key, attempt, holdAtLeastMs, lock.deadline, leaseMs).then(({ reply, asked }) => {
-      // When an earlier command went unanswered it may have been the one that released.
-      if (!reply || asked > 1 || reply.outcome === 'released' || reply.outcome === 'again') return;
+    this.#held.delete(lock.grant.attempt);
+    this.reporter.error(error.message);
+    const { reason } = error;
+    this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: this.#heldMs(lock), reason, error }));
+    this.#onRelease?.();
+  }
+
+  async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
+    this.#watchdog.unwatch(lock);
+    this.#held.delete(lock.grant.attempt);
+    const heldMs = this.#heldMs(lock);
+    const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
+    const runOutcome = isClaim ? outcome : undefined;
+    const released = Promise.all(
+      holds.map(async (hold) => {
+        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, runOutcome };
+        const { reply, asked } = await this.#releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
+        // When an earlier command went unanswered it may have been the one that released.
+        if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
+        if (!reply) return undefined;
+        const { lastToken } = reply;
+        lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, forced: reply.outcome === 'forced' }));
+        return reply.holds;
+      }),
+    ).then((counts) => {
       if (lock.lost) return;
-      lock.loseAtRelease(reply.lastToken > fencingToken ? 'taken' : 'expired');
-      this.reporter.error(lock.lost!.message);
+      this.events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
     });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
     if (!lock.lost) await this.#within(RELEASE_PATIENCE_MS, released);
@@ -114,8 +184,8 @@ export class Locker implements LockKeeper, WakeUpListener {
    * signals fire, and what is left is released.
    */
   async close(drainMs: number): Promise<void> {
-    this.#closing ??= new LockShutdownError('The application is shutting down: locks are no longer acquired.');
-    for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(this.#closing);
+    this.#isClosing = true;
+    for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(shutdownError());
     const drained = new Promise<void>((resolve) => {
       this.#onRelease = () => this.#watchdog.size === 0 && resolve();
       this.#onRelease();
@@ -123,20 +193,44 @@ export class Locker implements LockKeeper, WakeUpListener {
     await this.#within(drainMs, drained);
     for (const lock of this.#watchdog.locks) {
       this.reporter.warn(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
-      lock.lose('released-by-operator', this.#closing);
-      void lock.release();
+      lock.lose('released-by-operator', shutdownError());
+      lock.endNow();
     }
     await this.#within(RELEASE_PATIENCE_MS, this.#releaser.idle());
   }
 
-  #giveBack(key: string, attempt: string, minHoldMs: number, until: number, leaseMs: number) {
-    return this.#releaser.release({ key, attempt, minHoldMs }, until, commandTimeoutMs(leaseMs));
+  async #acquireGroup(
+    group: readonly string[],
+    named: readonly string[],
+    options: ResolvedLockOptions,
+    label: LockLabel,
+    claim?: FireClaim,
+  ): Promise<HeldLock> {
+    if (this.#isClosing) throw shutdownError();
+    options.signal?.throwIfAborted();
+    const grant = await new Acquisition(this.#host, { keys: group, options, label, claim }).granted;
+    if (this.#isClosing) {
+      // The shutdown began in the very turn of the grant, and did not see this lock.
+      this.#host.abandon(group, grant.attempt, options.leaseMs);
+      throw shutdownError();
+    }
+    const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);
+    const lock = new HeldLock({ ...grant, holds }, this);
+    this.#held.set(grant.attempt, lock);
+    this.#watchdog.watch(lock);
+    const { waitedMs, serverTimeMs } = grant;
+    this.events.emit('acquired', () => ({ ...heldEvent(lock), waitedMs, serverTimeMs }));
+    return lock;
+  }
+
+  #heldMs(lock: HeldLock): number {
+    return Math.round(this.clock.now() - lock.grant.sent.at);
   }
 
   /** Waits for `done`, but no longer than `ms`. */
   #within(ms: number, done: Promise<void>): Promise<void> {
     return new Promise((resolve) => {
-      const limit = this.#timers.schedule(this.clock.now() + ms, resolve);
+      const limit = this.timers.schedule(this.clock.now() + ms, resolve);
       void done.then(() => {
         limit.cancel();
         resolve();

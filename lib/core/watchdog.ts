@@ -1,21 +1,19 @@
 import { type Clock } from './clock.js';
 import { type HeldLock } from './held-lock.js';
+import { heldEvent } from './held-event.js';
 import { leaseFrom, type Moment, moment } from './lease.js';
+import { commandTimeoutMs } from './command-times.js';
+import { type LockEvents } from './lock-events.js';
+import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from './lock-store.js';
 import { type LockLostReason } from './lock.errors.js';
-import { type LockStore, type RenewReply } from './lock-store.js';
 import { type Reporter, messageOf } from './reporter.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
-
-/** How long one command of a hold with this lease may take before it is sent again. */
-export const commandTimeoutMs = (leaseMs: number): number => Math.min(Math.max(leaseMs / 4, 100), 5_000);
 
 interface Watch {
   readonly lock: HeldLock;
   readonly maxHoldAt: number;
   /** When the next renewal is due; `Infinity` while one is in flight. */
   renewAt: number;
-  /** The last renewal had no answer: when the lease runs out now, Redis was unreachable. */
-  unanswered: unknown;
   scheduled: ScheduledCall;
 }
 
@@ -32,6 +30,7 @@ export class Watchdog {
     private readonly timers: TimerQueue,
     private readonly store: LockStore,
     private readonly reporter: Reporter,
+    private readonly events: LockEvents,
   ) {}
 
   /** The locks that are held now. */
@@ -48,7 +47,7 @@ export class Watchdog {
     // A third of what is left now: a grant that was pushed is proven from a command of long ago.
     const now = this.clock.now();
     const renewAt = renew ? now + (lock.deadline - now) / 3 : Infinity;
-    const watch = { lock, renewAt, maxHoldAt: sent.at + maxHoldMs, unanswered: undefined } as Watch;
+    const watch = { lock, renewAt, maxHoldAt: sent.at + maxHoldMs } as Watch;
     this.#watched.set(lock, watch);
     this.#schedule(watch);
   }
@@ -59,14 +58,12 @@ export class Watchdog {
   }
 
   /** Renews now, for a caller who asked for more; the same four outcomes. */
-  async extend(lock: HeldLock, leaseMs: number): Promise<RenewReply> {
+  async extend(lock: HeldLock, leaseMs: number): Promise<Renewal> {
     const sent = moment(this.clock);
-    const { key, attempt, fencingToken } = lock.grant;
-    const request = { key, attempt, fencingToken, leaseMs };
-    const [reply] = await this.store.renew([request], commandTimeoutMs(lock.grant.leaseMs));
+    const renewal = renewalOf(lock, await this.#ask(requestsOf(lock, leaseMs)));
     const watch = this.#watched.get(lock);
-    if (watch && reply) this.#take(watch, sent, reply);
-    return reply!;
+    if (watch) this.#take(watch, sent, renewal);
+    return renewal;
   }
 
   #schedule(watch: Watch): void {
@@ -78,9 +75,9 @@ export class Watchdog {
   #check(watch: Watch): void {
     const now = this.clock.now();
     if (now >= watch.maxHoldAt) return this.#lose(watch, 'max-hold');
-    if (now >= watch.lock.deadline) {
-      return this.#lose(watch, watch.unanswered === undefined ? 'expired' : 'unreachable', watch.unanswered);
-    }
+    if (now >= watch.lock.deadline) return this.#lose(watch);
+    // Over by the wall clock only: the machine may have slept. Redis knows.
+    if (watch.renewAt < Infinity && watch.lock.provenMs === 0) watch.renewAt = now;
     if (now >= watch.renewAt) {
       watch.renewAt = Infinity;
       // What is due in this turn travels together.
@@ -90,48 +87,88 @@ export class Watchdog {
   }
 
   async #renewDue(): Promise<void> {
-    const batch = this.#due.splice(0).filter(({ lock }) => !lock.isOver);
-    if (batch.length === 0) return;
+    const batches = new Map<number, Watch[]>();
+    for (const watch of this.#due.splice(0)) {
+      if (watch.lock.isOver) continue;
+      const timeoutMs = commandTimeoutMs(watch.lock.grant.leaseMs);
+      const batch = batches.get(timeoutMs);
+      if (batch) batch.push(watch);
+      else batches.set(timeoutMs, [watch]);
+    }
+    // By time-out: a short lease does not wait for the answers to the long ones.
+    await Promise.all([...batches.values()].map((batch) => this.#renew(batch)));
+  }
+
+  async #renew(batch: readonly Watch[]): Promise<void> {
     const sent = moment(this.clock);
-    const timeoutMs = Math.min(...batch.map(({ lock }) => commandTimeoutMs(lock.grant.leaseMs)));
-    const requests = batch.map(({ lock: { grant } }) => ({
-      key: grant.key,
-      attempt: grant.attempt,
-      fencingToken: grant.fencingToken,
-      leaseMs: grant.leaseMs,
-    }));
-    const replies = await this.store
-      .renew(requests, timeoutMs)
+    const requests = batch.map(({ lock }) => requestsOf(lock, lock.grant.leaseMs));
+    const replies = await this.#ask(requests.flat());
+    let at = 0;
+    for (const [i, watch] of batch.entries()) {
+      const own = replies.slice(at, (at += requests[i]!.length));
+      this.#take(watch, sent, renewalOf(watch.lock, own));
+    }
+  }
+
+  /** A store that breaks its word and rejects must not end the renewals. */
+  #ask(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    return this.store
+      .renew(requests)
       .catch((cause: unknown) => requests.map((): RenewReply => ({ outcome: 'unknown', cause })));
-    batch.forEach((watch, i) => this.#take(watch, sent, replies[i]!));
   }
 
   /** A reply that comes after the release or the loss is of no interest. */
-  #take(watch: Watch, sent: Moment, reply: RenewReply): void {
+  #take(watch: Watch, sent: Moment, renewal: Renewal): void {
     const { lock } = watch;
     if (lock.isOver) return;
-    if (reply.outcome === 'lost') {
-      return this.#lose(watch, reply.lastToken > lock.fencingToken ? 'taken' : 'expired');
-    }
+    if (renewal.outcome === 'lost') return this.#lose(watch, renewal.reason);
     const { leaseMs, renew } = lock.grant;
-    if (reply.outcome === 'renewed') {
-      lock.prove(leaseFrom(sent, reply.remainingMs));
-      watch.unanswered = undefined;
+    if (renewal.outcome === 'renewed') {
+      lock.prove(leaseFrom(sent, renewal.remainingMs));
       watch.renewAt = renew ? sent.at + leaseMs / 3 : Infinity;
+      this.events.emit('renewed', () => ({ ...heldEvent(lock), remainingMs: renewal.remainingMs }));
     } else {
-      if (watch.unanswered === undefined) {
-        this.reporter.warn(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(reply.cause)}`);
+      if (lock.unanswered === undefined) {
+        this.reporter.warn(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
       }
-      watch.unanswered = reply.cause ?? new Error('no answer');
+      lock.unanswered = renewal.cause ?? new Error('no answer');
       watch.renewAt = renew ? this.clock.now() + Math.min(Math.max(leaseMs / 20, 20), 1_000) : Infinity;
+      this.events.emit('renewFailed', () => ({ ...heldEvent(lock), cause: renewal.cause }));
     }
     this.#schedule(watch);
   }
 
-  #lose(watch: Watch, reason: LockLostReason, cause?: unknown): void {
+  /** Ends the watch of a lock that is lost for this reason; without one, because its lease ran out. */
+  #lose(watch: Watch, reason?: LockLostReason): void {
     const { lock } = watch;
     this.unwatch(lock);
-    lock.lose(reason, cause);
-    if (lock.lost) this.reporter.error(lock.lost.message);
+    if (reason === undefined) lock.loseLease();
+    else lock.lose(reason);
   }
+}
+
+/** Why a hold with this token is gone, by what the store says. */
+export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'forced'>): LockLostReason => {
+  if (reply.forced) return 'released-by-operator';
+  return reply.lastToken > fencingToken ? 'taken' : 'expired';
+};
+
+const requestsOf = (lock: HeldLock, leaseMs: number): RenewRequest[] => {
+  const timeoutMs = commandTimeoutMs(lock.grant.leaseMs);
+  return lock.grant.holds.map((hold) => ({ ...hold, leaseMs, timeoutMs }));
+};
+
+/** What a renewal of all holds of a lock came to. */
+type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
+
+/** One hold that is lost loses the lock; one that is unknown makes it unknown; else the shortest counts. */
+function renewalOf({ grant }: HeldLock, replies: readonly RenewReply[]): Renewal {
+  let shortest: Renewal | undefined;
+  let unknown: Renewal | undefined;
+  for (const [i, reply] of replies.entries()) {
+    if (reply.outcome === 'lost') return { outcome: 'lost', reason: lossReason(grant.holds[i]!.fencingToken, reply) };
+    if (reply.outcome === 'unknown') unknown = reply;
+    else if (shortest?.outcome !== 'renewed' || reply.remainingMs < shortest.remainingMs) shortest = reply;
+  }
+  return unknown ?? shortest!;
 }

@@ -1,20 +1,27 @@
-import { type HeldLock } from './held-lock.js';
+import { type HeldHandle } from './held-handle.js';
 import { runHolding } from './lock-context.js';
 
 /**
  * Runs `work` as the holder of `lock` and releases it. The work's own error passes untouched; when the work returned but
- * the lock was lost meanwhile, this rejects with the `LockLostError`, and the value is its `result`.
+ * the lock was lost meanwhile, this rejects with the `LockLostError`, and the value is its `result`. A result that
+ * `takeOver` replaces (a stream) keeps the lock, and ends it itself.
  */
-export async function runWithLock<T>(lock: HeldLock, work: (lock: HeldLock) => T | Promise<T>): Promise<T> {
+export async function runWithLock<T>(
+  lock: HeldHandle,
+  work: (lock: HeldHandle) => T | Promise<T>,
+  takeOver?: (result: T) => T | null,
+): Promise<T> {
   let result: T;
   try {
     result = await runHolding(lock, () => work(lock));
+    const stream = takeOver?.(result);
+    if (stream) return stream;
   } catch (error) {
-    await lock.release();
+    await lock.finish('failed');
     throw error;
   }
   const lostBefore = lock.lost;
-  await lock.release();
+  await lock.finish('done');
   const lost = lostBefore ?? lock.lost;
   if (lost) {
     lost.result = result;

@@ -3,8 +3,40 @@ import type { KeyFunction, KeySpec } from './key-spec.js';
 /** What may stand in a key: something with one stable string form. */
 export type KeyPart = string | number | bigint | boolean;
 
-/** A method that can be locked: its result comes later, since a lock has to be waited for. */
-export type LockableMethod = (...args: any[]) => PromiseLike<unknown>;
+/**
+ * A method that can be locked: its result comes later, since a lock has to be waited for. The lock is held until the
+ * promise settles, or the Observable or the async iterable has ended.
+ */
+export type LockableMethod = (...args: any[]) => PromiseLike<unknown> | ObservableResult | AsyncIterable<unknown>;
+
+/** An Observable of any copy and version of rxjs. */
+export interface ObservableResult {
+  subscribe(...args: any[]): unknown;
+  pipe(...args: any[]): unknown;
+}
+
+/** A sentence for a result that is (or may be) a stream of Node or of the web; `never` for any other. */
+export type StreamError<R> =
+  IsAny<R> extends true
+    ? never
+    : R extends ObservableResult
+      ? never
+      : R extends NodeStream | WebStream
+        ? 'a locked method cannot return a stream: return an Observable, an async iterable, or a promise of the whole result'
+        : never;
+
+/**
+ * Streams are async iterables, too, but are read by what knows nothing of the lock. What is inside a promise is refused
+ * at run time only: whether `T` in `Promise<T>` of a generic class is a stream is not known, and it must compile.
+ */
+interface NodeStream {
+  pipe(...args: any[]): unknown;
+  on(...args: any[]): unknown;
+}
+
+interface WebStream {
+  getReader(...args: any[]): unknown;
+}
 
 /** The decorator that `@Locked(key)` gives; it does not compile on a method whose arguments cannot fill the key. */
 export type LockedMethodDecorator<K extends KeySpec> = [K] extends [KeyFunction] ? ByFunction<K> : ByTemplate<K>;
@@ -15,7 +47,9 @@ export type KeyTemplateError<T extends string, A extends readonly unknown[]> = P
 type ByTemplate<K> = <M extends LockableMethod>(
   target: object,
   name: string | symbol,
-  descriptor: TypedPropertyDescriptor<M> & Checked<KeyTemplateError<TemplateOf<K>, ParametersOf<M>>>,
+  descriptor: TypedPropertyDescriptor<M> &
+    Checked<KeyTemplateError<TemplateOf<K>, ParametersOf<M>>> &
+    CheckedResult<StreamError<ReturnType<M>>>,
 ) => void;
 
 type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[number] : never;
@@ -30,7 +64,8 @@ type ByFunction<K extends KeyFunction> = <M extends LockableMethod, A extends Re
   name: string | symbol,
   descriptor: TypedPropertyDescriptor<M> &
     InferredFrom<A> &
-    Checked<ParametersOf<M> extends A ? never : KeyFunctionError>,
+    Checked<ParametersOf<M> extends A ? never : KeyFunctionError> &
+    CheckedResult<StreamError<ReturnType<M>>>,
 ) => void;
 
 /** Unlike `Parameters`, also of a function whose rest parameter is a readonly array. */
@@ -54,6 +89,8 @@ type Accepted<P extends readonly unknown[]> = P extends readonly [infer Head, ..
 type This<K> = K extends (this: infer T, ...args: any[]) => unknown ? (unknown extends T ? object : T) : object;
 
 type Checked<E> = [E] extends [never] ? unknown : { readonly lockKeyError: E };
+
+type CheckedResult<E> = [E] extends [never] ? unknown : { readonly lockedResultError: E };
 
 /** The placeholders of a template: `'a:<0>:<1.id>'` gives `'0' | '1.id'`; `<<` is a literal `<`. */
 type Placeholders<T extends string> = T extends `${string}<${infer Rest}`

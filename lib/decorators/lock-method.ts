@@ -1,12 +1,13 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
-import { checkConnectionName, checkLockOptions } from '../core/lock-options.js';
 import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
+import { resultKindOf } from '../interceptor/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
-import { type KeySpec, compileKeySpec } from './key-spec.js';
+import { checkLockedOptions } from './check-locked-options.js';
+import { type KeySpec, compileKeySpec, describeKeySpec } from './key-spec.js';
 
 type AnyMethod = (...args: unknown[]) => unknown;
 
@@ -19,10 +20,19 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const where = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
     const method = methodOf(target, descriptor, where);
-    checkOptions(options, where);
-    const call: LockedCall = { where, keyOf: compileKeySpec(key, where), options: { ...options, mode } };
+    const kind = resultKindOf(method, Reflect.getMetadata('design:returntype', target, name));
+    checkLockedOptions(options, { mode, kind, where });
     const property = injectInterceptor(target, options.connection);
-    const locked = new Proxy(method, {
+    const call: LockedCall = {
+      where,
+      kind,
+      keyOf: compileKeySpec(key, where),
+      template: describeKeySpec(key),
+      // A decorator above may have put its own function there, with the metadata that came after us.
+      method: (self) => (self as Record<string | symbol, Function> | undefined)?.[name] ?? locked,
+      options: { ...options, mode },
+    };
+    const locked: AnyMethod = new Proxy(method, {
       apply: (_method, self: unknown, args: unknown[]) => runLocked(call, property, self, args, method),
     });
     copyMetadata(method, locked);
@@ -30,16 +40,14 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
   };
 }
 
-async function runLocked(
-  call: LockedCall,
-  property: symbol,
-  self: unknown,
-  args: unknown[],
-  method: AnyMethod,
-): Promise<unknown> {
+function runLocked(call: LockedCall, property: symbol, self: unknown, args: unknown[], method: AnyMethod): unknown {
   const injected = (self as { [property]?: LockInterceptor } | null | undefined)?.[property];
-  const interceptor = injected ?? onlyLivingModule(call.where, call.options.connection);
-  return interceptor.run(call, self, args, () => method.apply(self, args));
+  const run = (): unknown => {
+    const interceptor = injected ?? onlyLivingModule(call.where, call.options.connection);
+    return interceptor.run(call, self, args, () => method.apply(self, args));
+  };
+  // A method that gives a promise never throws in its caller's turn.
+  return call.kind === 'promise' ? new Promise((resolve) => resolve(run())) : run();
 }
 
 function methodOf(target: object, descriptor: PropertyDescriptor | undefined, where: string): AnyMethod {
@@ -53,28 +61,6 @@ function methodOf(target: object, descriptor: PropertyDescriptor | undefined, wh
     throw new LockConfigurationError(`${where}: expected a method to lock, got a property or an accessor; ${advice}.`);
   }
   return descriptor.value as AnyMethod;
-}
-
-function checkOptions(options: LockedOptions, where: string): void {
-  const { ifBusy } = options;
-  try {
-    if ('mode' in options)
-      throw new LockConfigurationError('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
-    checkLockOptions(options, ['ifBusy', 'connection']);
-    checkConnectionName(options.connection, 'connection');
-    if (ifBusy !== undefined && !['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
-      throw new LockConfigurationError(
-        `Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`,
-      );
-    }
-    if (ifBusy !== undefined && ifBusy !== 'wait' && options.waitMs) {
-      throw new LockConfigurationError(
-        `\`waitMs: ${options.waitMs}\` has no effect beside this \`ifBusy\`, which tries once; leave one out.`,
-      );
-    }
-  } catch (error) {
-    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
-  }
 }
 
 /** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */

@@ -1,13 +1,37 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { LockBusyError, LockConfigurationError } from '../core/lock.errors.js';
-import { type Lock } from '../core/lock.js';
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
+import { runHolding } from '../core/lock-context.js';
+import { type LockStoreError } from '../core/lock.errors.js';
+import { type Locker } from '../core/locker.js';
+import { runWithLock } from '../core/with-lock.js';
+import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
-import { type LockedCall, type LockedOptions } from './locked-call.js';
+import { LOCKER, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
+import { FireFinder } from '../schedule/fire-of-call.js';
+import { isAsyncIterable, isObservableLike } from './stream-kind.js';
+import { type LockedCall } from './locked-call.js';
+import { type EntryHost, enterCall } from './locked-entry.js';
+import { type StreamLock, finishStream, lockedAsyncIterable, lockedObservable, refuseStream } from './locked-stream.js';
+
+/** Asked first, because a stream needs more of its lock than most calls ever do. */
+const goesOn = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
+
+const logger = new Logger('RedisLock');
 
 /** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
 @Injectable()
 export class LockInterceptor {
-  constructor(@Inject(RedisLockService) private readonly locks: RedisLockService) {}
+  readonly #host: EntryHost;
+
+  constructor(
+    @Inject(RedisLockService) private readonly locks: RedisLockService,
+    @Inject(LOCKER) private readonly locker: Locker,
+    @Inject(RESOLVED_OPTIONS) { leaseMs, onUnavailable }: ResolvedModuleOptions,
+    @Inject(ModulesContainer) modules: ModulesContainer,
+  ) {
+    this.#host = { locks, fires: new FireFinder(modules), leaseMs, onUnavailable };
+  }
 
   /** The name of the connection whose locks these are. */
   get connection(): string | undefined {
@@ -15,55 +39,76 @@ export class LockInterceptor {
   }
 
   /**
-   * Runs `proceed` under the lock of a decorated call.
-   * @throws what `RedisLockService.withLock` throws; LockConfigurationError when the method returned no promise but
-   *   something that goes on after it
+   * Runs `proceed` under the lock of a decorated call; gives what such a call returns: a promise, an Observable or an
+   * async iterable.
+   * @throws (the promise, the stream) what `RedisLockService.withLock` throws; LockConfigurationError when the method
+   *   returned a stream of another kind
    */
-  async run(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): Promise<unknown> {
-    const key = singleKey(call.keyOf(self, args), call.where);
-    const { ifBusy = 'wait', connection: _connection, ...options } = call.options;
-    let started = false;
-    const work = async (_lock: Lock): Promise<unknown> => {
-      started = true;
-      const returned = proceed();
-      refuseUnfinished(returned, call.where);
-      const result = await returned;
-      refuseUnfinished(result, call.where);
+  run(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): unknown {
+    if (call.kind === 'promise') return this.#runPromise(call, self, args, proceed);
+    const open = (signal: AbortSignal): Promise<StreamLock | null> => this.#open(call, self, args, signal);
+    return call.kind === 'observable' ? lockedObservable(open, proceed) : lockedAsyncIterable(open, proceed);
+  }
+
+  async #runPromise(
+    call: LockedCall,
+    self: unknown,
+    args: readonly unknown[],
+    proceed: () => unknown,
+  ): Promise<unknown> {
+    const entered = await enterCall(this.#host, call, self, args);
+    if (entered.kind === 'skipped') return entered.answer;
+    if (entered.kind === 'unlocked') {
+      warnUnlocked(call, entered.cause);
+      return proceed();
+    }
+    const { lock } = entered;
+    const work = async (): Promise<unknown> => {
+      const result = await proceed();
+      refuseStream(result, call.where);
       return result;
     };
-    try {
-      return await this.locks.runLocked(key, ifBusy === 'wait' ? options : { ...options, waitMs: 0 }, call.where, work);
-    } catch (error) {
-      // Once the method runs, a busy error is that of a lock it asked for itself.
-      if (started || ifBusy === 'wait' || !(error instanceof LockBusyError)) throw error;
-      return onBusy(ifBusy, error, key, args);
-    }
+    return runWithLock(lock, work, (result) => (goesOn(result) ? finishStream(this.#streamLock(lock), result) : null));
+  }
+
+  async #open(
+    call: LockedCall,
+    self: unknown,
+    args: readonly unknown[],
+    signal: AbortSignal,
+  ): Promise<StreamLock | null> {
+    const entered = await enterCall(this.#host, call, self, args, signal);
+    if (entered.kind === 'skipped') return null;
+    if (entered.kind === 'locked') return this.#streamLock(entered.lock);
+    warnUnlocked(call, entered.cause);
+    return UNLOCKED;
+  }
+
+  /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
+  #streamLock(lock: HeldHandle): StreamLock {
+    const streamLock: StreamLock = {
+      signal: lock.signal,
+      run: (work) => runHolding(lock, work),
+      end: (outcome) => endOf(lock, outcome),
+    };
+    return this.locker.handles.track(streamLock, lock);
   }
 }
 
-function onBusy(ifBusy: LockedOptions['ifBusy'], error: LockBusyError, key: string, args: readonly unknown[]): unknown {
-  if (typeof ifBusy === 'function') return ifBusy(key, ...args);
-  if (ifBusy === 'skip') return undefined;
-  throw error;
+async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
+  const lostBefore = lock.lost;
+  await lock.finish(outcome);
+  const lost = lostBefore ?? lock.lost;
+  if (lost) throw lost;
 }
 
-function singleKey(keys: string | readonly string[], where: string): string {
-  if (typeof keys === 'string') return keys;
-  if (keys.length === 1) return keys[0]!;
-  throw new LockConfigurationError(`${where}: expected one key, got ${keys.length}; lock them one inside the other.`);
-}
+/** For `run-unlocked`: there is nothing to lose and nothing to give back. */
+const UNLOCKED: StreamLock = {
+  signal: new AbortController().signal,
+  run: (work) => work(),
+  end: () => Promise.resolve(),
+};
 
-/** What goes on after the method returned would go on without the lock. */
-function refuseUnfinished(result: unknown, where: string): void {
-  const value = result as { subscribe?: unknown; pipe?: unknown; [Symbol.asyncIterator]?: unknown } | null | undefined;
-  if (typeof value !== 'object' || value === null) return;
-  const kind =
-    typeof value.subscribe === 'function' ? 'an Observable'
-    : typeof value[Symbol.asyncIterator] === 'function' ? 'an async iterable'
-    : typeof value.pipe === 'function' ? 'a stream'
-    : null; // prettier-ignore
-  if (kind === null) return;
-  throw new LockConfigurationError(
-    `${where} is locked and returned ${kind}, which goes on after the lock is released. Return a promise of the whole result.`,
-  );
+function warnUnlocked(call: LockedCall, cause: LockStoreError): void {
+  logger.warn(`${call.where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);
 }

@@ -1,9 +1,24 @@
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { type RedisClient, closeClient, duplicateClient } from './redis-client.js';
+import { type RedisClient, closeClient, duplicateClient, isCluster } from './redis-client.js';
 import { storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
+
+type AnyScript = LuaScript<any, any, any>;
+
+/** One script to run, and what to expect of its reply. */
+export interface ScriptCall {
+  readonly script: AnyScript;
+  readonly operands: readonly (string | number)[];
+  /** For errors. */
+  readonly key: string;
+  readonly timeoutMs: number;
+  /** What the reply's second element has to be: another one is the reply of another command. */
+  readonly echo?: string;
+  /** Hears a reply that comes after the command was given up. */
+  readonly onLate?: (reply: string[]) => void;
+}
 
 /**
  * Runs scripts under deadlines of our own: ioredis may leave a promise pending for ever (a half-open socket, a lost
@@ -11,6 +26,10 @@ import { type LuaScript } from './scripts/lua.js';
  */
 export class CommandRunner {
   #client: RedisClient;
+  #closes = 0;
+  readonly #onClose = (): void => {
+    this.#closes += 1;
+  };
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
@@ -20,37 +39,40 @@ export class CommandRunner {
     private readonly reporter: Reporter,
   ) {
     this.#client = client;
+    this.#watch(client);
   }
 
   get client(): RedisClient {
     return this.#client;
   }
 
-  /**
-   * Gives the script's reply as strings. `echo` is what its second element has to be: another one is the reply of
-   * another command, on a connection that lost count.
-   */
-  async run(
-    script: LuaScript<any, any>,
-    operands: readonly (string | number)[],
-    key: string,
-    timeoutMs: number,
-    echo?: string,
-  ): Promise<string[]> {
+  /** Another number after a connection was lost: commands sent before may have been sent twice, by ioredis itself. */
+  get epoch(): number {
+    return this.#closes;
+  }
+
+  /** Gives the script's reply as strings. */
+  async run({ script, operands, key, timeoutMs, echo, onLate }: ScriptCall): Promise<string[]> {
     const client = this.#client;
-    let reply: unknown;
+    const isOurs = (reply: unknown): reply is unknown[] =>
+      Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
+    const answer = () => this.#evaluate(client, script, operands);
+    const reply = await this.ask<unknown>(key, timeoutMs, answer, (late) => {
+      if (isOurs(late)) onLate?.(late.map(String));
+    });
+    if (isOurs(reply)) return reply.map(String);
+    this.#replaceSocket(client);
+    throw new LockStoreError(`Redis answered another command than the one for the lock "${key}".`, { key });
+  }
+
+  /** Any command, under its deadline. @throws LockStoreError */
+  async ask<T>(key: string, timeoutMs: number, send: () => Promise<T>, onLate?: (answer: T) => void): Promise<T> {
+    const client = this.#client;
     try {
-      reply = await this.#within(timeoutMs, this.#evaluate(client, script, operands), () =>
-        this.#replaceSocket(client),
-      );
+      return await this.#within(timeoutMs, send(), () => this.#replaceSocket(client), onLate);
     } catch (error) {
       throw storeError(key, error);
     }
-    if (!Array.isArray(reply) || (echo !== undefined && String(reply[1]) !== echo)) {
-      this.#replaceSocket(client);
-      throw new LockStoreError(`Redis answered another command than the one for the lock "${key}".`, { key });
-    }
-    return reply.map(String);
   }
 
   /** Connects a client of ours; what fails is tried again by ioredis, and told by the commands. */
@@ -59,15 +81,12 @@ export class CommandRunner {
   }
 
   async close(): Promise<void> {
+    this.#unwatch();
     if (this.owned) await closeClient(this.#client);
   }
 
   /** EVALSHA, and EVAL where the server does not know the script: after a restart, a failover, or SCRIPT FLUSH. */
-  async #evaluate(
-    client: RedisClient,
-    script: LuaScript<any, any>,
-    operands: readonly (string | number)[],
-  ): Promise<unknown> {
+  async #evaluate(client: RedisClient, script: AnyScript, operands: readonly (string | number)[]): Promise<unknown> {
     const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
     try {
       return await client.evalsha(script.sha1, numberOfKeys, ...rest);
@@ -77,13 +96,23 @@ export class CommandRunner {
     }
   }
 
-  #within<T>(timeoutMs: number, answer: Promise<T>, onTimeout: () => void): Promise<T> {
+  #within<T>(timeoutMs: number, answer: Promise<T>, onTimeout: () => void, onLate?: (late: T) => void): Promise<T> {
     return new Promise((resolve, reject) => {
+      let givenUp = false;
       const cancel = this.clock.setTimer(() => {
+        givenUp = true;
         onTimeout();
         reject(new Error(`no answer within ${Math.round(timeoutMs)} ms`));
       }, timeoutMs);
-      answer.then(resolve, reject).finally(cancel);
+      const settle = (value: T): void => {
+        cancel();
+        if (givenUp) onLate?.(value);
+        else resolve(value);
+      };
+      answer.then(settle, (error: Error) => {
+        cancel();
+        reject(error);
+      });
     });
   }
 
@@ -95,8 +124,23 @@ export class CommandRunner {
     }
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
     this.reporter.warn('The given Redis client does not answer in time; locks continue on a connection of their own.');
+    this.#unwatch();
     this.#client = duplicateClient(client);
     this.#client.on('error', (error: Error) => this.reporter.debug(`Redis connection: ${error.message}`));
+    this.#watch(this.#client);
     this.owned = true;
+    // What was sent on the old connection may still arrive, as after a lost one.
+    this.#closes += 1;
+  }
+
+  /** A cluster as a whole closes seldom; a lost node is told by its own event. */
+  #watch(client: RedisClient): void {
+    client.on('close', this.#onClose);
+    if (isCluster(client)) client.on('-node', this.#onClose);
+  }
+
+  #unwatch(): void {
+    this.#client.off('close', this.#onClose);
+    this.#client.off('-node', this.#onClose);
   }
 }

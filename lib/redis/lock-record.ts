@@ -1,11 +1,10 @@
 import { type LockMode } from '../core/lock.errors.js';
-import { type LockHolder, type LockState } from '../core/lock-store.js';
+import { type LastRun, type LockHolder, type LockState } from '../core/lock-store.js';
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/state.ts). */
 export function readLockState(key: string, reply: readonly string[]): LockState {
   const now = Number(reply[0]);
-  const fields = new Map<string, string>();
-  for (let i = 1; i + 1 < reply.length; i += 2) fields.set(reply[i]!, reply[i + 1]!);
+  const fields = fieldsOf(reply);
   const holders: LockHolder[] = [];
   let waiters = 0;
   for (const [field, value] of fields) {
@@ -17,6 +16,29 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
   }
   const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
   return { key, mode, holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
+}
+
+/** Reads the last run of a job from the same reply; null when there was none. */
+export function readLastRun(reply: readonly string[]): LastRun | null {
+  const fields = fieldsOf(reply);
+  const run = fields.get('run');
+  if (run === undefined) return null;
+  const [fire, attempt, started, ended, told] = run.split(' ');
+  const [deadline, , , token] = (fields.get(`hold:${attempt}`) ?? '0').split(' ');
+  const holds = Number(deadline) > Number(reply[0]) && token !== '0';
+  return {
+    fire: new Date(Number(fire)),
+    instance: fields.get('run:by') ?? '',
+    started: new Date(Number(started)),
+    ended: told === '-' ? null : new Date(Number(ended)),
+    outcome: told === 'done' || told === 'failed' ? told : holds ? 'running' : 'lost',
+  };
+}
+
+function fieldsOf(reply: readonly string[]): Map<string, string> {
+  const fields = new Map<string, string>();
+  for (let i = 1; i + 1 < reply.length; i += 2) fields.set(reply[i]!, reply[i + 1]!);
+  return fields;
 }
 
 function readHolder(attempt: string, record: string, id: string, now: number): LockHolder {

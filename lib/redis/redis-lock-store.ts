@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock } from '../core/clock.js';
-import { LockKeyError } from '../core/lock.errors.js';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type HoldRef,
+  type LastRun,
   type LockState,
   type LockStore,
+  type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
@@ -14,7 +16,9 @@ import {
 } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
 import { CommandRunner } from './command-runner.js';
-import { readLockState } from './lock-record.js';
+import { groupKeys } from './key-groups.js';
+import { checkListOptions, type ListOptions, listLocks, scanKeys } from './lock-listing.js';
+import { readLastRun, readLockState } from './lock-record.js';
 import {
   type RedisClient,
   type RedisConnection,
@@ -25,6 +29,7 @@ import {
 } from './redis-client.js';
 import { RedisKeys } from './redis-keys.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
+import { readAcquireReply, readLostReply } from './store-replies.js';
 import { WakeUpChannel } from './wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
@@ -36,8 +41,8 @@ export interface RedisLockStoreOptions {
   readonly reporter: Reporter;
 }
 
-/** How long a question of `inspect` or `list` may take. */
-const INSPECT_TIMEOUT_MS = 5_000;
+/** How long one command may take that nobody's lease depends on. */
+const OPERATOR_TIMEOUT_MS = 5_000;
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
@@ -79,89 +84,110 @@ export class RedisLockStore implements LockStore {
     );
   }
 
-  async acquire(request: AcquireRequest, timeoutMs: number): Promise<AcquireReply> {
+  groups(keys: readonly string[]): readonly (readonly string[])[] {
+    return groupKeys(keys, (key) => this.#keys.storageKey(key), this.#client);
+  }
+
+  async acquire(
+    request: AcquireRequest,
+    timeoutMs: number,
+    onLate: (reply: AcquireReply) => void,
+  ): Promise<AcquireReply> {
     this.open();
-    const { key, attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
-    const operands = this.options.scripts.acquire.operands({
-      ...this.#shared(key),
-      attempt,
-      owner: owner === undefined ? '-' : encodeURIComponent(owner),
-      mode,
-      leaseMs,
-      waiterLeaseMs,
-      fair: fair ? 1 : 0,
-      limit,
-      holder,
+    const { keys, attempt } = request;
+    const key = keys.join(', ');
+    const read = (reply: readonly string[]) => readAcquireReply(key, keys.length > 1, reply);
+    const call = { ...this.#acquireCall(request), key, timeoutMs, echo: attempt };
+    return read(await this.#commands.run({ ...call, onLate: (reply) => onLate(read(reply)) }));
+  }
+
+  #acquireCall({ keys, claim, ...request }: AcquireRequest) {
+    const { acquire, acquireMany } = this.options.scripts;
+    const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
+    const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, limit, holder };
+    const shared = { ...this.#shared, ...wish, fair: fair ? 1 : 0 };
+    if (keys.length > 1) {
+      const lock = keys.map((key) => this.#keys.storageKey(key));
+      return { script: acquireMany, operands: acquireMany.operands({ ...shared, lock }) };
+    }
+    const operands = acquire.operands({
+      ...shared,
+      lock: this.#keys.storageKey(keys[0]!),
+      fireKind: claim?.kind ?? '-',
+      fireMs: claim?.ms ?? 0,
+      rememberMs: claim?.rememberMs ?? 0,
+      rerun: claim?.rerunOnLoss ? 1 : 0,
     });
-    const reply = await this.#commands.run(this.options.scripts.acquire, operands, key, timeoutMs, attempt);
-    const [outcome, , now, first, second, third] = reply;
-    if (outcome === 'granted') return { outcome, fencingToken: safeToken(key, first), remainingMs: Number(second) };
-    if (outcome === 'refused') return { outcome, reason: first as 'released' | 'upgrade' };
-    const holderText = third === '' ? undefined : third;
-    return {
-      outcome: 'busy',
-      retryMs: Number(first),
-      ahead: Number(second),
-      holder: holderText,
-      serverTimeMs: Number(now),
-    };
+    return { script: acquire, operands };
   }
 
-  renew(requests: readonly RenewRequest[], timeoutMs: number): Promise<readonly RenewReply[]> {
-    return Promise.all(requests.map((request) => this.#renewOne(request, timeoutMs)));
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    return Promise.all(requests.map((request) => this.#renewOne(request)));
   }
 
-  async #renewOne({ key, attempt, fencingToken, leaseMs }: RenewRequest, timeoutMs: number): Promise<RenewReply> {
+  async #renewOne({ key, attempt, fencingToken, leaseMs, timeoutMs }: RenewRequest): Promise<RenewReply> {
     const { renew } = this.options.scripts;
-    const operands = renew.operands({ ...this.#shared(key), attempt, token: String(fencingToken), leaseMs });
     try {
-      const [outcome, , , value] = await this.#commands.run(renew, operands, key, timeoutMs, attempt);
-      if (outcome === 'renewed') return { outcome, remainingMs: Number(value) };
-      return { outcome: 'lost', lastToken: Number(value) };
+      const operands = renew.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken), leaseMs });
+      const reply = await this.#commands.run({ script: renew, operands, key, timeoutMs, echo: attempt });
+      if (reply[0] === 'renewed') return { outcome: 'renewed', remainingMs: Number(reply[3]) };
+      return readLostReply(reply);
     } catch (cause) {
       return { outcome: 'unknown', cause };
     }
   }
 
-  async release({ key, attempt, minHoldMs }: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+  async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+    const { key, attempt, minHoldMs, runOutcome = '-' } = request;
     const { release } = this.options.scripts;
-    const operands = release.operands({ ...this.#shared(key), attempt, minHoldMs });
-    const [outcome, , , holds, token] = await this.#commands.run(release, operands, key, timeoutMs, attempt);
-    return { outcome: outcome as ReleaseReply['outcome'], holds: Number(holds), lastToken: Number(token) };
+    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome });
+    const { epoch } = this.#commands;
+    const reply = await this.#commands.run({ script: release, operands, key, timeoutMs, echo: attempt });
+    const outcome = reply[0] as ReleaseReply['outcome'];
+    // Sent twice by ioredis, whose first answer was lost: then no trace is no proof that the hold was lost before.
+    const resent = this.#commands.epoch !== epoch && (outcome === 'unknown' || outcome === 'expired');
+    return { outcome: resent ? 'again' : outcome, holds: Number(reply[3]), lastToken: Number(reply[4]) };
+  }
+
+  async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
+    const { key, attempt, fencingToken } = hold;
+    const { downgrade } = this.options.scripts;
+    const operands = downgrade.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken) });
+    const reply = await this.#commands.run({ script: downgrade, operands, key, timeoutMs, echo: attempt });
+    return reply[0] === 'downgraded' ? { outcome: 'downgraded' } : readLostReply(reply);
+  }
+
+  async forceRelease(key: string): Promise<boolean> {
+    const { forceRelease } = this.options.scripts;
+    const attempt = `${this.clientId}.${randomBytes(6).toString('base64url')}`;
+    const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt });
+    const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
+    const [outcome, , , holds] = await this.#commands.run(call);
+    return outcome === 'again' || Number(holds) > 0;
   }
 
   async inspect(key: string): Promise<LockState> {
-    const { inspect } = this.options.scripts;
-    const operands = inspect.operands({ lock: this.#keys.storageKey(key) });
-    return readLockState(key, await this.#commands.run(inspect, operands, key, INSPECT_TIMEOUT_MS));
+    return readLockState(key, await this.#inspect(key));
   }
 
-  async *list({ prefix, limit }: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState> {
-    const client = this.#commands.client;
-    const seen = new Set<string>();
-    for (const node of isCluster(client) ? client.nodes('master') : [client]) {
-      // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives.
-      const before = node.options.keyPrefix ?? '';
-      let cursor = '0';
-      do {
-        const [next, found] = await node.scan(cursor, 'MATCH', this.#keys.pattern(prefix, before), 'COUNT', 100);
-        for (const storageKey of found) {
-          if (seen.size >= limit) return;
-          const key = this.#keys.keyOf(storageKey.slice(before.length));
-          if (seen.has(key)) continue;
-          const state = await this.inspect(key);
-          // A key without holders is the remembered token of a lock that is free.
-          if (state.mode === 'free' && state.waiters === 0) continue;
-          seen.add(key);
-          yield state;
-        }
-        cursor = next;
-      } while (cursor !== '0');
-    }
+  async lastRun(key: string): Promise<LastRun | null> {
+    return readLastRun(await this.#inspect(key));
+  }
+
+  list(options: ListOptions): AsyncIterable<LockState> {
+    checkListOptions(options);
+    const keys = scanKeys(this.#commands, this.#keys, options.prefix, OPERATOR_TIMEOUT_MS);
+    return listLocks(keys, options.limit, (key) => this.inspect(key));
   }
 
   async close(): Promise<void> {
     await Promise.all([this.#channel?.close(), this.#commands.close()]);
+  }
+
+  #inspect(key: string): Promise<string[]> {
+    const { inspect } = this.options.scripts;
+    const operands = inspect.operands({ lock: this.#keys.storageKey(key) });
+    return this.#commands.run({ script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS });
   }
 
   /** Passed as an argument, because the key prefix of ioredis does not reach channels. */
@@ -169,19 +195,22 @@ export class RedisLockStore implements LockStore {
     return `${this.options.keyPrefix}wake:`;
   }
 
-  #shared(key: string) {
+  get #shared() {
     return {
-      lock: this.#keys.storageKey(key),
       keepMs: this.options.keepMs,
       channelPrefix: this.#channelPrefix,
       // A node of a cluster counts only the subscribers that are connected to itself.
       countReceivers: isCluster(this.#client) ? 0 : 1,
     };
   }
+
+  #sharedOf(key: string) {
+    return { ...this.#shared, lock: this.#keys.storageKey(key) };
+  }
 }
 
-function safeToken(key: string, text: string | undefined): number {
-  const token = Number(text);
-  if (Number.isSafeInteger(token)) return token;
-  throw new LockKeyError(`The fencing token of the lock "${key}" is no safe integer: ${text}.`, { key });
+/** The scripts write no owner as `-`. */
+function encodeOwner(owner: string | undefined): string {
+  if (owner === undefined) return '-';
+  return owner === '-' ? '%2D' : encodeURIComponent(owner);
 }

@@ -3,8 +3,8 @@ import { type Reporter } from '../core/reporter.js';
 import { type RedisClient, closeClient, duplicateClient } from './redis-client.js';
 
 /**
- * The one subscriber connection of a store. Messages are `granted <attempt> <token> <now> <remainingMs>` or
- * `wake <attempt>` (see scripts/queue.ts). Pub/sub loses messages while it is not connected, so everybody who waits asks
+ * The one subscriber connection of a store. Messages are `granted <attempt> <token> <now> <remainingMs>`,
+ * `wake <attempt>` (see scripts/queue.ts) or `revoked <attempt>` (see scripts/force-release.ts). Pub/sub loses messages while it is not connected, so everybody who waits asks
  * once after each subscription.
  */
 export class WakeUpChannel {
@@ -42,7 +42,7 @@ export class WakeUpChannel {
   #onMessage(message: string): void {
     const [kind, attempt, token, serverTimeMs, remainingMs] = message.split(' ');
     if (attempt === undefined) return;
-    if (kind === 'wake') this.listener.onWakeUp(attempt, { kind });
+    if (kind === 'wake' || kind === 'revoked') this.listener.onWakeUp(attempt, { kind });
     if (kind === 'granted') {
       this.listener.onWakeUp(attempt, {
         kind,

@@ -20,15 +20,17 @@ interface LayerRule {
 }
 
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
-const FOLDERS = ['core', 'redis', 'interceptor', 'decorators'];
+const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
 const ROOT_FILES = ['redis-lock.service', 'redis-lock.tokens', 'redis-lock.options', 'redis-lock.module-definition'];
 
 /** The import direction, by folder or by file; `.` stands for the other files beside index.ts. `node:` is open to all. */
 const LAYERS: Readonly<Record<string, LayerRule>> = {
   core: { lib: ['core'], packages: [] },
   redis: { lib: ['core', 'redis'], packages: ['ioredis'] },
+  schedule: { lib: ['core', 'schedule'], packages: ['@nestjs/'] },
   interceptor: {
-    lib: ['core', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
+    lib: ['core', 'schedule', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
+    types: ['redis-lock.options'],
     packages: ['@nestjs/', 'rxjs'],
   },
   decorators: {

@@ -194,5 +194,13 @@ describe('a named module beside the default one', () => {
 
 it('LOCK_SCRIPTS is exported by the module', async () => {
   const app = await build({ imports: [RedisLockModule.forRoot(options())] });
-  expect(Object.keys(app.get(LOCK_SCRIPTS)).toSorted()).toEqual(['acquire', 'inspect', 'release', 'renew']);
+  expect(Object.keys(app.get(LOCK_SCRIPTS)).toSorted()).toEqual([
+    'acquire',
+    'acquireMany',
+    'downgrade',
+    'forceRelease',
+    'inspect',
+    'release',
+    'renew',
+  ]);
 });

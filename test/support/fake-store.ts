@@ -2,8 +2,11 @@ import { LockKeyError } from '../../lib/core/lock.errors.js';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type HoldRef,
+  type LastRun,
   type LockState,
   type LockStore,
+  type LostReply,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
@@ -21,6 +24,8 @@ export class Asked<Request, Reply> {
   constructor(
     readonly request: Request,
     readonly timeoutMs: number,
+    /** Gives a reply of the store that came after the caller was told that there was none. */
+    readonly replyLate: (reply: Reply) => void = () => undefined,
   ) {
     this.answer = new Promise((resolve, reject) => {
       this.reply = resolve;
@@ -30,18 +35,34 @@ export class Asked<Request, Reply> {
 }
 
 type Answering<Request, Reply> = ((request: Request) => Reply) | null;
+type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
 
 /** A store in memory: it notes what it is asked, and answers as the test says, at once or later. */
 export class FakeStore implements LockStore {
-  readonly clientId = 'client';
   readonly acquires: Asked<AcquireRequest, AcquireReply>[] = [];
   readonly renews: Asked<readonly RenewRequest[], readonly RenewReply[]>[] = [];
   readonly releases: Asked<ReleaseRequest, ReleaseReply>[] = [];
+  readonly downgrades: Asked<HoldRef, DowngradeReply>[] = [];
   /** When set, commands are answered at once; null: the test answers each. */
   onAcquire: Answering<AcquireRequest, AcquireReply> = null;
   onRenew: Answering<readonly RenewRequest[], readonly RenewReply[]> = null;
   onRelease: Answering<ReleaseRequest, ReleaseReply> = null;
+  onDowngrade: Answering<HoldRef, DowngradeReply> = null;
   listener: WakeUpListener | null = null;
+  /** Which keys one command may name together; all of them, unless a test says otherwise. */
+  groups: (keys: readonly string[]) => readonly (readonly string[])[] = (keys) => [keys.toSorted()];
+
+  constructor(readonly clientId = 'client') {}
+
+  /** The keys of each acquire so far. */
+  get asked(): string[] {
+    return this.acquires.map(({ request }) => request.keys.join('+'));
+  }
+
+  /** The key of each release so far. */
+  get givenBack(): string[] {
+    return this.releases.map(({ request }) => request.key);
+  }
 
   checkKey(key: string): void {
     if (key === '') throw new LockKeyError('Expected a key.');
@@ -53,11 +74,12 @@ export class FakeStore implements LockStore {
     this.listener = listener;
   }
 
-  acquire(request: AcquireRequest, timeoutMs: number): Promise<AcquireReply> {
-    return ask(this.acquires, new Asked(request, timeoutMs), this.onAcquire);
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
+    return ask(this.acquires, new Asked(request, timeoutMs, onLate), this.onAcquire);
   }
 
-  renew(requests: readonly RenewRequest[], timeoutMs: number): Promise<readonly RenewReply[]> {
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    const timeoutMs = Math.max(...requests.map((request) => request.timeoutMs));
     return ask(this.renews, new Asked(requests, timeoutMs), this.onRenew);
   }
 
@@ -65,8 +87,20 @@ export class FakeStore implements LockStore {
     return ask(this.releases, new Asked(request, timeoutMs), this.onRelease);
   }
 
+  downgrade(hold: HoldRef, timeoutMs: number): Promise<DowngradeReply> {
+    return ask(this.downgrades, new Asked(hold, timeoutMs), this.onDowngrade);
+  }
+
+  forceRelease(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   inspect(key: string): Promise<LockState> {
     return Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
+  }
+
+  lastRun(): Promise<LastRun | null> {
+    return Promise.resolve(null);
   }
 
   async *list(): AsyncIterable<LockState> {}
@@ -85,10 +119,12 @@ async function ask<Request, Reply>(
   return answering ? answering(asked.request) : asked.answer;
 }
 
-export const granted = (remainingMs: number, fencingToken = 1): AcquireReply => ({
+/** A grant; one fencing token per key. */
+export const granted = (remainingMs: number, ...fencingTokens: number[]): AcquireReply => ({
   outcome: 'granted',
-  fencingToken,
+  fencingTokens: fencingTokens.length > 0 ? fencingTokens : [1],
   remainingMs,
+  serverTimeMs: 0,
 });
 
 export const busy = (reply: Partial<AcquireReply & { outcome: 'busy' }> = {}): AcquireReply => ({
@@ -101,6 +137,9 @@ export const busy = (reply: Partial<AcquireReply & { outcome: 'busy' }> = {}): A
 });
 
 export const released = (lastToken = 1): ReleaseReply => ({ outcome: 'released', holds: 0, lastToken });
+
+/** What a renewal or a downgrade finds when the hold is gone. */
+export const gone = (lastToken: number, forced = false): LostReply => ({ outcome: 'lost', lastToken, forced });
 
 /** Notes what was reported. */
 export class FakeReporter implements Reporter {

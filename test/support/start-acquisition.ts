@@ -1,34 +1,54 @@
-import { Acquisition, type AcquisitionHost } from '../../lib/core/acquisition.js';
+import { type AcquisitionHost } from '../../lib/core/acquisition-host.js';
+import { Acquisition } from '../../lib/core/acquisition.js';
 import { type Grant } from '../../lib/core/held-lock.js';
+import { LockEvents } from '../../lib/core/lock-events.js';
 import { type ResolvedLockOptions } from '../../lib/core/lock-options.js';
+import { type FireClaim } from '../../lib/core/lock-store.js';
 import { TimerQueue } from '../../lib/core/timer-queue.js';
-import { lockOptions } from './core-parts.js';
+import { lockOptions, outcomeOf } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
-import { FakeStore } from './fake-store.js';
+import { FakeReporter, FakeStore } from './fake-store.js';
 
 /** An acquisition of the key `k` that has just begun, all around it, and what became of it. */
-export function startAcquisition(options: Partial<ResolvedLockOptions> = {}) {
+export function startAcquisition(
+  options: Partial<ResolvedLockOptions> = {},
+  { keys = ['k'], claim }: { keys?: readonly string[]; claim?: FireClaim } = {},
+) {
   const clock = new FakeClock();
   const [store, timers] = [new FakeStore(), new TimerQueue(clock)];
+  const events = new LockEvents(new FakeReporter());
   const attempts: (string | null)[] = [];
   const abandoned: string[] = [];
+  /** The attempts whose lock is held. */
+  const held = new Set<string>();
   let counter = 0;
   const host: AcquisitionHost = {
     clock,
     timers,
     store,
+    events,
     holder: 'host:1',
     nextAttempt: () => `client.${++counter}`,
     onAttempt: (_acquisition, _before, now) => attempts.push(now),
-    abandon: (_key, attempt) => abandoned.push(attempt),
+    isHeld: (attempt) => held.has(attempt),
+    abandon: (_keys, attempt) => abandoned.push(attempt),
   };
-  const acquisition = new Acquisition(host, 'k', lockOptions(options), ' Orders.charge');
-  const outcome: { grant?: Grant; error?: unknown } = {};
-  acquisition.granted.then(
-    (grant) => (outcome.grant = grant),
-    (error: unknown) => (outcome.error = error),
+  const label = { where: 'Orders.charge', template: 'k' };
+  const acquisition = new Acquisition(host, { keys, options: lockOptions(options), label, claim });
+  void acquisition.granted.then(
+    ({ attempt }) => held.add(attempt),
+    () => undefined,
   );
+  const settledAs = outcomeOf(acquisition.granted);
+  const outcome = {
+    get grant(): Grant | undefined {
+      return settledAs.value;
+    },
+    get error(): unknown {
+      return settledAs.error;
+    },
+  };
   const push = (fencingToken: number, serverTimeMs: number, remainingMs: number) =>
     acquisition.onWakeUp({ kind: 'granted', fencingToken, serverTimeMs, remainingMs });
-  return { clock, store, timers, attempts, abandoned, acquisition, outcome, push };
+  return { clock, store, timers, events, attempts, abandoned, held, acquisition, outcome, push };
 }

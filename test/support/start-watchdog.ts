@@ -1,7 +1,8 @@
-import { type Grant, type HeldLock } from '../../lib/core/held-lock.js';
+import { type HeldLock } from '../../lib/core/held-lock.js';
+import { LockEvents } from '../../lib/core/lock-events.js';
 import { TimerQueue } from '../../lib/core/timer-queue.js';
 import { Watchdog } from '../../lib/core/watchdog.js';
-import { FakeKeeper, heldLock } from './core-parts.js';
+import { FakeKeeper, type GrantParts, heldLock } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
 
@@ -17,9 +18,15 @@ export const DEADLINE_MS = 2_968;
 export function startWatchdog() {
   const clock = new FakeClock();
   const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];
-  const watchdog = new Watchdog(clock, timers, store, reporter);
+  const events = new LockEvents(reporter);
+  const watchdog = new Watchdog(clock, timers, store, reporter, events);
   const keeper = new FakeKeeper(clock);
-  const watched = (grant: Partial<Grant> = {}): HeldLock => {
+  // As the locker does it.
+  keeper.onLost = (lock, error) => {
+    watchdog.unwatch(lock);
+    reporter.error(error.message);
+  };
+  const watched = (grant: GrantParts = {}): HeldLock => {
     const lock = heldLock(keeper, grant);
     watchdog.watch(lock);
     return lock;
@@ -27,5 +34,5 @@ export function startWatchdog() {
   const renewing = (remainingMs = LEASE_MS) => {
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'renewed', remainingMs }));
   };
-  return { clock, store, reporter, timers, watchdog, watched, renewing };
+  return { clock, store, reporter, timers, events, watchdog, watched, renewing };
 }

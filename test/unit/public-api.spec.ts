@@ -5,6 +5,7 @@ describe('the public API', () => {
     expect(Object.keys(api).toSorted()).toEqual(
       [
         'LOCK_SCRIPTS',
+        'Limited',
         'LockBusyError',
         'LockConfigurationError',
         'LockError',

@@ -1,5 +1,8 @@
 import { acquireScript } from './acquire.js';
+import { acquireManyScript } from './acquire-many.js';
 import { SERVER_CLOCK } from './clock.js';
+import { downgradeScript } from './downgrade.js';
+import { forceReleaseScript } from './force-release.js';
 import { inspectScript } from './inspect.js';
 import { type LuaScript } from './lua.js';
 import { releaseScript } from './release.js';
@@ -8,8 +11,11 @@ import { renewScript } from './renew.js';
 /** Builds the scripts on a clock: Lua that defines `server_time()`, in microseconds. Another clock is for tests only. */
 export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK) => ({
   acquire: acquireScript(clock),
+  acquireMany: acquireManyScript(clock),
   release: releaseScript(clock),
   renew: renewScript(clock),
+  downgrade: downgradeScript(clock),
+  forceRelease: forceReleaseScript(clock),
   inspect: inspectScript(clock),
 });
 

@@ -12,8 +12,15 @@ export const key = <const Name extends string>(name: Name): Hole<'key', Name> =>
 /** A hole that stands for `ARGV[n]`. */
 export const arg = <const Name extends string>(name: Name): Hole<'arg', Name> => ({ kind: 'arg', name });
 
-/** A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. */
-export interface LuaScript<Keys extends string = string, Args extends string = string> {
+/**
+ * A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. `KeyValue`: what
+ * stands for a name of a key, one key or a list of them.
+ */
+export interface LuaScript<
+  Keys extends string = string,
+  Args extends string = string,
+  KeyValue extends string | readonly string[] = string,
+> {
   readonly parts: readonly (string | Hole)[];
   readonly text: string;
   readonly sha1: string;
@@ -21,18 +28,18 @@ export interface LuaScript<Keys extends string = string, Args extends string = s
   readonly args: readonly Args[];
   /** The operands of `EVALSHA` after the hash: number of keys, keys, arguments, in the order in which the text names them. */
   operands(
-    values: { readonly [Name in Keys]: string } & { readonly [Name in Args]: string | number },
+    values: { readonly [Name in Keys]: KeyValue } & { readonly [Name in Args]: string | number },
   ): (string | number)[];
 }
 
-type Part = Hole | LuaScript<any, any>;
+type Part = Hole | LuaScript<any, any, any>;
 
 type NamesOf<P, Kind> =
   P extends Hole<infer K, infer Name>
     ? K extends Kind
       ? Name
       : never
-    : P extends LuaScript<infer Keys, infer Args>
+    : P extends LuaScript<infer Keys, infer Args, any>
       ? Kind extends 'key'
         ? Keys
         : Args
@@ -58,17 +65,24 @@ export function lua<const Parts extends readonly Part[]>(
   };
   const text = parts.map(place).join('');
   const sha1 = createHash('sha1').update(text).digest('hex');
-  const operands = (values: Record<string, string | number>): (string | number)[] => [
-    keys.length,
-    ...keys.map((name) => valueOf(values, name)),
-    ...args.map((name) => valueOf(values, name)),
-  ];
+  const operands = (values: Values): (string | number)[] => {
+    const named = keys.flatMap((name) => valueOf(values, name));
+    return [named.length, ...named, ...args.flatMap((name) => valueOf(values, name))];
+  };
   return { parts, text, sha1, keys, args, operands } as never;
 }
 
 const partsOf = (part: Part): readonly (string | Hole)[] => ('parts' in part ? part.parts : [part]);
 
-function valueOf(values: Record<string, string | number>, name: string): string | number {
+/** The same script over a list of keys for each name: its text has to read the lists from `KEYS` by itself. */
+export const overManyKeys = <Keys extends string, Args extends string>(
+  script: LuaScript<Keys, Args>,
+): LuaScript<Keys, Args, readonly string[]> => script as never;
+
+type Value = string | number | readonly string[];
+type Values = Readonly<Record<string, Value>>;
+
+function valueOf(values: Values, name: string): Value {
   const value = values[name];
   if (value === undefined) throw new TypeError(`Expected a value for the script operand "${name}", got undefined.`);
   return value;

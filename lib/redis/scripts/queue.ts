@@ -31,6 +31,7 @@ local function grant(attempt, mode, lease, hold_owner, hold_token)
     reads = reads + 1
     count_owned(hold_owner, 1, hold_token)
   end
+  return hold
 end
 
 local function leave_queue(attempt, sequence)
@@ -53,7 +54,7 @@ local function waiter_at(sequence)
     redis.call('HDEL', ${lock}, 'id:' .. attempt)
     return nil
   end
-  return { attempt = attempt, mode = mode, fair = fair == '1', limit = tonumber(limit), lease = tonumber(lease),
+  return { attempt = attempt, mode = mode, fair = fair, limit = tonumber(limit), lease = tonumber(lease),
     waiter_lease = waiter_lease, owner = waiter_owner, sequence = sequence }
 end
 
@@ -82,51 +83,62 @@ local function push_grant(waiter)
   return true
 end
 
--- Unfair waiters race: two of different processes are woken, because the first may be stopped. Nobody is woken who would
--- be told to wait again: with a stopped one at the head, that would ask and be woken without end. False: all were dead.
-local function wake_some(first)
-  local woken, count, sequence = {}, 0, first
-  while sequence <= tail and sequence < first + 16 and count < 2 do
+-- Tells a waiter to come and ask; false when nobody listens, and it leaves.
+local function wake(waiter)
+  if tell(waiter, 'wake ' .. waiter.attempt) ~= 0 then return true end
+  leave_queue(waiter.attempt, waiter.sequence)
+  redis.call('HDEL', ${lock}, 'id:' .. waiter.attempt)
+  return false
+end
+
+-- Unfair waiters race: two of different processes are woken, because the first may be stopped. Nobody is woken whom the
+-- lock would not admit: with a stopped one at the head, that would ask and be woken without end. False: all were dead.
+local function wake_some()
+  local woken, count, sequence, first = {}, 0, head, nil
+  while sequence <= tail and sequence < head + 16 and count < 2 do
     local waiter = waiter_at(int(sequence))
     local process = waiter and string.match(waiter.attempt, '^[^.]*')
-    if waiter and not waiter.fair and not woken[process] and admits(waiter.mode, waiter.limit) then
-      if tell(waiter, 'wake ' .. waiter.attempt) == 0 then
-        leave_queue(waiter.attempt, waiter.sequence)
-        redis.call('HDEL', ${lock}, 'id:' .. waiter.attempt)
-      else
-        woken[process] = true
-        count = count + 1
-      end
+    local called = waiter and waiter.fair == '0' and not woken[process] and admits(waiter.mode, waiter.limit)
+    if called and wake(waiter) then
+      woken[process] = true
+      count = count + 1
     end
+    if waiter and not first and (not called or woken[process]) then first = sequence end
     sequence = sequence + 1
   end
+  if count > 0 then head = first end
   return count > 0
 end
 
--- Serves the queue from its head as far as the lock admits; at most 64 grants, so that a script stays short.
--- Returns the token when the waiter \`me\` (who is calling) was granted, else nil.
+-- The place of the waiter that was told to come and ask, or did, when it had its turn. Should it wait for another key,
+-- then it is told again only after something was freed here: else two of them could wake each other without end.
+local told = head
+
+-- Serves the queue from its head as far as the lock admits; at most 64 waiters, so that a script stays short.
+-- True when the waiter \`me\` (who is calling) has its turn; it is for the caller to grant it.
 local function hand_over(me)
-  local mine, grants = nil, 0
+  local news, served = freed, 0
   freed = false
-  while head <= tail and grants < 64 do
+  while head <= tail and served < 64 do
     local waiter = waiter_at(int(head))
     if waiter then
       if not admits(waiter.mode, waiter.limit) then break end
-      if waiter.attempt == me then
-        token = next_token()
-        mine = int(token)
-        leave_queue(me, waiter.sequence)
-        grant(me, waiter.mode, waiter.lease, waiter.owner, mine)
-      elseif not waiter.fair then
-        if wake_some(head) then break end
-      elseif not push_grant(waiter) then
-        break
+      if waiter.attempt == me then return true end
+      if waiter.fair == '1' then
+        if not push_grant(waiter) then break end
+      else
+        if head == told and not news then break end
+        local came = waiter.fair == '2' and wake(waiter) or waiter.fair == '0' and wake_some()
+        if came then
+          told = head
+          break
+        end
       end
-      grants = grants + 1
+      served = served + 1
     end
     head = head + 1
   end
   if head > tail then head, tail = 1, 0 end
-  return mine
+  return false
 end
 `;

@@ -12,10 +12,12 @@ const attempt = arg('attempt');
  * A hold that is to keep the lock taken until `minHoldMs` after its grant is parked: it stays as a hold with token 0,
  * which nobody can renew, release or re-enter, and ends by its lease.
  *
- * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `keepMs`, `channelPrefix`, `countReceivers`.
+ * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `runOutcome` of a job's run (`-` unknown, `done`,
+ * `failed`), `keepMs`, `channelPrefix`, `countReceivers`.
  *
  * Reply `outcome attempt now holds token`, with the holds that remain and the lock's last token; `outcome` is
- * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before) or `unknown`.
+ * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before),
+ * `forced` (an operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
@@ -39,20 +41,30 @@ local function park_or_drop(hold)
   bound_by(hold)
 end
 
+local function end_run()
+  local fire, run_attempt, started = string.match(redis.call('HGET', ${lock}, 'run') or '', '^(%d+) (%S+) (%d+)')
+  if run_attempt ~= ${attempt} or ${arg('runOutcome')} == '-' then return end
+  redis.call('HSET', ${lock}, 'run', table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
+end
+
 -- What there is decides first: another attempt may have left the same fingerprint.
 if hold and hold.token ~= '0' then
   outcome = 'released'
+  freed = true
   park_or_drop(hold)
+  end_run()
 elseif place then
   outcome = 'cancelled'
   leave_queue(${attempt}, place)
   redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
-elseif hold or was_released(${attempt}) then
+elseif is_in(forced, ${attempt}) then
+  outcome = 'forced'
+elseif hold or is_in(released, ${attempt}) then
   outcome = 'again'
 elseif before then
   outcome = 'expired'
 end
-remember_release(${attempt})
+released = with(released, ${attempt})
 hand_over(nil)
 save()
 keep_for(0)

@@ -9,6 +9,7 @@ const lock = key('lock');
  * | --- | --- |
  * | `token` | the last fencing token that was granted; outlives the holds |
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
+ * | `forced` | such a ring of the attempts from which an operator took the lock |
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
  * | `id:<attempt>` | who that is (host, pid, method), for people; opaque here |
  * | `writes`, `reads` | how many holds of each mode there are |
@@ -17,11 +18,16 @@ const lock = key('lock');
  * | `due`, `seen` | lower bound of the earliest deadline, upper bound of the latest start of a lease, of all holds |
  * | `owned:<owner>` | `count token` of the read holds of a named owner |
  * | `head`, `tail` | first and last sequence number of the waiter queue |
- * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt` |
+ * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt`; `fair` is 0, 1, or 2 |
  * | `place:<attempt>` | its sequence number |
+ * | `fires` | the latest fires of a job that were granted, in ms: `;1000;2000;` (see claim) |
+ * | `run` | the last run of a job: `fire attempt started ended outcome` (`0 -` while they are unknown) |
+ * | `run:by` | who runs or ran it: `host:pid` |
+ *
+ * A waiter with `fair` 2 is fair, but has to come and ask in its turn: for a lock of several keys, or for a fire.
  *
  * Times are milliseconds of the server's clock; tokens are its microseconds. An owner of `-` means the attempt itself.
- * Values stay under 64 bytes, so that Redis keeps a small hash compact. All later scripts start with this text, which
+ * Values stay within 64 bytes (but for those of jobs, of which there are few), so that Redis keeps a small hash compact. All later scripts start with this text, which
  * loads the hash, drops holds whose lease is over, and shortens those that a clock which stepped back made too long.
  */
 export const STATE = lua`
@@ -33,12 +39,13 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail')
+  'due', 'seen', 'head', 'tail', 'forced')
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
 local due, seen = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
 local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
+local forced = loaded[13] or ';'
 local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
 local longest, freed = 0, false
 
@@ -121,6 +128,7 @@ end
 
 local function save()
   redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
+  if forced ~= ';' then redis.call('HSET', ${lock}, 'forced', forced) end
   if writes + reads > 0 then
     redis.call('HSET', ${lock}, 'writes', int(writes), 'reads', int(reads), 'parked', int(parked), 'owner', owner,
       'writer', writer, 'fence', fence, 'due', int(due), 'seen', int(seen))
@@ -143,15 +151,17 @@ local function fingerprint(attempt)
   return string.sub(attempt, -8)
 end
 
-local function was_released(attempt)
-  return string.find(released, ';' .. fingerprint(attempt) .. ';', 1, true) ~= nil
+local function is_in(ring, attempt)
+  return string.find(ring, ';' .. fingerprint(attempt) .. ';', 1, true) ~= nil
 end
 
-local function remember_release(attempt)
-  if was_released(attempt) then return end
-  released = released .. fingerprint(attempt) .. ';'
-  while #released > 64 do
-    released = string.gsub(released, '^;[^;]*', '', 1)
+-- The ring with the attempt in it; seven of them fit.
+local function with(ring, attempt)
+  if is_in(ring, attempt) then return ring end
+  ring = ring .. fingerprint(attempt) .. ';'
+  while #ring > 64 do
+    ring = string.gsub(ring, '^;[^;]*', '', 1)
   end
+  return ring
 end
 `;

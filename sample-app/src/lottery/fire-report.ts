@@ -17,7 +17,7 @@ export function report(outcome: FireOutcome, fire = fireAt(Date.now())): void {
   else console.log(lineOf(fireReport));
 }
 
-/** For `ifBusy`: another instance holds the lock, and draws. */
+/** Another instance draws at this fire. */
 export const reportSkip = (): void => report({ outcome: 'skipped' });
 
 /** A time of day that is short enough for a line. */

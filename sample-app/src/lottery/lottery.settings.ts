@@ -17,12 +17,6 @@ export const LOTTERY_CRON = `*/${PERIOD_S} * * * * *`;
 /** How long a killed winner blocks the lottery at most. */
 export const LEASE_MS = wholeNumber('LOTTERY_LEASE_MS', 10_000);
 
-/**
- * A draw may be shorter than the difference between the instances' clocks: the key stays taken, so that a late instance
- * finds it busy. Half a period fits `fireAt`: who comes later than that is counted, and excludes, as the next fire.
- */
-export const HOLD_AT_LEAST_MS = PERIOD_MS / 2;
-
 /** How long a draw takes. */
 export const DRAW_MS = wholeNumber('LOTTERY_DRAW_MS', 500);
 

@@ -1,4 +1,4 @@
-import { waiterLeaseMs } from '../../../lib/core/acquisition.js';
+import { waiterLeaseMs } from '../../../lib/core/command-times.js';
 import {
   LockBusyError,
   LockReentryError,
@@ -13,12 +13,19 @@ describe('an acquisition', () => {
   it('asks at once, and is granted: the lease counts from before it asked', async () => {
     const { clock, store, timers, attempts, outcome } = startAcquisition();
     const sentAt = clock.now();
-    expect(store.acquires[0]!.request).toMatchObject({ key: 'k', attempt: 'client.1', holder: 'host:1 Orders.charge' });
+    expect(store.acquires[0]!.request).toMatchObject({
+      keys: ['k'],
+      attempt: 'client.1',
+      holder: 'host:1 Orders.charge',
+    });
     expect(store.acquires[0]!.request).toMatchObject({ leaseMs: 3_000, waiterLeaseMs: 3_000, mode: 'write' });
     clock.jump(100);
     store.acquires[0]!.reply(granted(3_000, 7));
     await settled();
-    expect(outcome.grant).toMatchObject({ key: 'k', attempt: 'client.1', fencingToken: 7 });
+    expect(outcome.grant).toMatchObject({
+      attempt: 'client.1',
+      holds: [{ key: 'k', attempt: 'client.1', fencingToken: 7 }],
+    });
     expect(outcome.grant!.lease.deadline).toBe(sentAt + 2_968);
     expect([timers.size, attempts]).toEqual([0, ['client.1', null]]);
   });

@@ -15,7 +15,7 @@ describe('a grant that is pushed', () => {
     push(9, 10_500, 2_000);
     await settled();
     // On the server it ends at 12_500: at the earliest 2_500 after `sent`, less the drift and the rounding.
-    expect(outcome.grant).toMatchObject({ fencingToken: 9, attempt: 'client.1' });
+    expect(outcome.grant).toMatchObject({ holds: [{ fencingToken: 9 }], attempt: 'client.1' });
     expect(outcome.grant!.lease.deadline).toBe(sentAt + 2_500 * 0.99 - 2);
     expect(store.acquires).toHaveLength(1);
   });
@@ -65,7 +65,7 @@ describe('a grant that is pushed', () => {
     push(9, clock.now(), 2_000);
     store.acquires[1]!.reply(granted(3_000, 9));
     await settled();
-    expect([outcome.grant?.fencingToken, abandoned]).toEqual([9, []]);
+    expect([outcome.grant?.holds[0]!.fencingToken, abandoned]).toEqual([9, []]);
   });
 });
 
@@ -92,7 +92,7 @@ describe('an acquisition that is given up', () => {
     acquisition.giveUp(new LockShutdownError('closing'));
     push(99, 0, 1_000);
     await clock.advance(60_000);
-    expect([outcome.error, outcome.grant?.fencingToken, abandoned]).toEqual([undefined, 1, []]);
+    expect([outcome.error, outcome.grant?.holds[0]!.fencingToken, abandoned]).toEqual([undefined, 1, []]);
     expect(store.acquires).toHaveLength(1);
   });
 

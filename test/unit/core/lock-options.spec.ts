@@ -7,11 +7,14 @@ import {
 } from '../../../lib/core/lock-options.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity };
+const NAMES = [
+  'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal',
+]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
 
 describe('the options of a lock', () => {
   it('are these', () => {
-    expect(LOCK_OPTION_NAMES).toEqual(['mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'signal']);
+    expect(LOCK_OPTION_NAMES).toEqual(NAMES);
   });
 
   it.each([
@@ -20,6 +23,8 @@ describe('the options of a lock', () => {
     ['the shortest durations', { leaseMs: 50, waitMs: 0, maxHoldMs: 1, holdAtLeastMs: 0 }],
     ['to wait and hold for ever', { waitMs: Infinity, maxHoldMs: Infinity }],
     ['a lease of thirty days', { leaseMs: 30 * 24 * 3_600_000 }],
+    ['a semaphore of one or of very many', { mode: 'read', permits: 1, fair: false }],
+    ['the longest owner', { owner: 'o'.repeat(128) }],
     ['a signal and a mode', { signal: new AbortController().signal, mode: 'read', renew: false }],
   ])('may be %s', (_what, options) => {
     expect(() => checkLockOptions(options)).not.toThrow();
@@ -40,6 +45,14 @@ describe('the options of a lock', () => {
     ['holdAtLeastMs', Infinity, `${DURATION} from 0 to 2592000000, got \`Infinity\` (number)`],
     ['holdAtLeastMs', 5n, `${DURATION} from 0 to 2592000000, got \`5\` (bigint)`],
     ['renew', 'no', 'true or false, got `no` (string)'],
+    ['permits', 0, 'a whole number from 1 to 100000, got `0` (number)'],
+    ['permits', 100_001, 'a whole number from 1 to 100000, got `100001` (number)'],
+    ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
+    ['permits', 2, "left out, or to stand beside `mode: 'read'`, got `2` (number)"],
+    ['fair', 0, 'true or false, got `0` (number)'],
+    ['owner', '', 'a well-formed string of 1 to 128 characters, got "" (string)'],
+    ['owner', '\ud800', 'a well-formed string of 1 to 128 characters, got `\ud800` (string)'],
+    ['owner', 7, 'a well-formed string of 1 to 128 characters, got `7` (number)'],
     ['signal', {}, 'an AbortSignal, got a value of type object'],
     ['signal', null, 'an AbortSignal, got `null` (object)'],
   ])('refuse %s: %p with the option, the value and what is expected', (name, value, expected) => {
@@ -50,14 +63,15 @@ describe('the options of a lock', () => {
 
   it('refuse a name that is none, and list those that are', () => {
     expect(() => checkLockOptions({ timeout: 5 })).toThrow(
-      'Unknown lock option `timeout`; expected one of mode, leaseMs, waitMs, maxHoldMs, holdAtLeastMs, renew, signal.',
+      `Unknown lock option \`timeout\`; expected one of ${NAMES.join(', ')}.`,
     );
     expect(() => checkLockOptions({ toString: 1 })).toThrow('Unknown lock option `toString`');
     expect(() => checkLockOptions({ ifBusy: 'skip' }, ['ifBusy'])).not.toThrow();
   });
 
   it('are filled from the defaults', () => {
-    const filled = { mode: 'write', ...DEFAULTS, holdAtLeastMs: 0, renew: true, signal: undefined };
+    const open = { permits: 0, fair: true, owner: undefined, signal: undefined };
+    const filled = { mode: 'write', ...DEFAULTS, holdAtLeastMs: 0, renew: true, ...open };
     expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);
     expect(resolveLockOptions({ waitMs: 0, renew: false, maxHoldMs: 5, mode: 'read' }, DEFAULTS)).toEqual({
       ...filled,
@@ -66,6 +80,8 @@ describe('the options of a lock', () => {
       maxHoldMs: 5,
       mode: 'read',
     });
+    const semaphore = { mode: 'read', permits: 3, fair: false, owner: 'nightly' } as const;
+    expect(resolveLockOptions(semaphore, DEFAULTS)).toEqual({ ...filled, ...semaphore });
   });
 });
 

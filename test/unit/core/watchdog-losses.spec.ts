@@ -1,4 +1,5 @@
 import { settled } from '../../support/fake-clock.js';
+import { gone } from '../../support/fake-store.js';
 import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../support/start-watchdog.js';
 
 describe('the watchdog, when the store does not answer', () => {
@@ -65,7 +66,7 @@ describe('the watchdog, when the lock is lost', () => {
     const { clock, store, watched, watchdog, timers } = startWatchdog();
     const lock = watched();
     await clock.advance(THIRD_MS);
-    store.renews[0]!.reply([{ outcome: 'lost', lastToken }]);
+    store.renews[0]!.reply([gone(lastToken)]);
     await settled();
     expect(lock.lost).toMatchObject({ reason, code: 'LOCK_LOST', key: 'k' });
     expect([lock.held, lock.signal.aborted]).toEqual([false, true]);
@@ -77,11 +78,7 @@ describe('the watchdog, when the lock is lost', () => {
     const [a, b, c] = ['a', 'b', 'c'].map((key) => watched({ key }));
     await clock.advance(THIRD_MS);
     const cause = new Error('down');
-    store.renews[0]!.reply([
-      { outcome: 'lost', lastToken: 0 },
-      { outcome: 'renewed', remainingMs: LEASE_MS },
-      { outcome: 'unknown', cause },
-    ]);
+    store.renews[0]!.reply([gone(0), { outcome: 'renewed', remainingMs: LEASE_MS }, { outcome: 'unknown', cause }]);
     await settled();
     expect([a!.held, b!.held, c!.held]).toEqual([false, true, true]);
   });
@@ -111,7 +108,7 @@ describe('the watchdog, when the lock is lost', () => {
     await clock.advance(THIRD_MS);
     watchdog.unwatch(lock);
     await lock.release();
-    store.renews[0]!.reply([{ outcome: 'lost', lastToken: 500 }]);
+    store.renews[0]!.reply([gone(500)]);
     await settled();
     expect([lock.lost, timers.size, reporter.lines]).toEqual([null, 0, []]);
   });

@@ -1,6 +1,7 @@
 import { leaseFrom, moment } from '../../../lib/core/lease.js';
-import { commandTimeoutMs } from '../../../lib/core/watchdog.js';
+import { commandTimeoutMs } from '../../../lib/core/command-times.js';
 import { settled } from '../../support/fake-clock.js';
+import { gone } from '../../support/fake-store.js';
 import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../support/start-watchdog.js';
 
 describe('the watchdog, renewing', () => {
@@ -12,8 +13,9 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(0);
     await clock.advance(20);
     expect(store.renews).toHaveLength(1);
-    expect(store.renews[0]!.request).toEqual([{ key: 'k', attempt: 'client.1', fencingToken: 100, leaseMs: LEASE_MS }]);
-    expect(store.renews[0]!.timeoutMs).toBe(commandTimeoutMs(LEASE_MS));
+    const timeoutMs = commandTimeoutMs(LEASE_MS);
+    const hold = { key: 'k', attempt: 'client.1', fencingToken: 100 };
+    expect(store.renews[0]!.request).toEqual([{ ...hold, leaseMs: LEASE_MS, timeoutMs }]);
     await clock.advance(60_000);
     expect(lock.held).toBe(true);
     expect(store.renews.length).toBeGreaterThan(58);
@@ -111,7 +113,7 @@ describe('the watchdog, extending', () => {
   it('tells the loss that it finds', async () => {
     const { store, watched, watchdog } = startWatchdog();
     const lock = watched();
-    store.onRenew = () => [{ outcome: 'lost', lastToken: 101 }];
+    store.onRenew = () => [gone(101)];
     await watchdog.extend(lock, 60_000);
     expect(lock.lost).toMatchObject({ reason: 'taken' });
   });

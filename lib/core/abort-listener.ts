@@ -1,0 +1,28 @@
+interface Shared {
+  readonly callbacks: Set<() => void>;
+  readonly stop: () => void;
+}
+
+/** One listener per signal, however many wait on it: Node warns of a leak at more than ten. */
+const shared = new WeakMap<AbortSignal, Shared>();
+
+function listenTo(signal: AbortSignal): Shared {
+  const callbacks = new Set<() => void>();
+  const abort = (): void => {
+    for (const callback of callbacks) callback();
+  };
+  signal.addEventListener('abort', abort, { once: true });
+  return { callbacks, stop: () => signal.removeEventListener('abort', abort) };
+}
+
+/** Calls back when `signal` is aborted; gives a function that stops listening. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  const { callbacks, stop } = shared.get(signal) ?? listenTo(signal);
+  shared.set(signal, { callbacks, stop });
+  callbacks.add(callback);
+  return () => {
+    if (!callbacks.delete(callback) || callbacks.size > 0) return;
+    shared.delete(signal);
+    stop();
+  };
+}

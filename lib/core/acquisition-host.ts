@@ -1,0 +1,37 @@
+import { type Clock } from './clock.js';
+import { type LockEvents } from './lock-events.js';
+import { type LockLabel } from './lock-label.js';
+import { type ResolvedLockOptions } from './lock-options.js';
+import { type FireClaim, type LockStore, type WakeUp } from './lock-store.js';
+import { type TimerQueue } from './timer-queue.js';
+
+/** An acquisition that is not over yet. */
+export interface Waiting {
+  onWakeUp(wakeUp: WakeUp): void;
+  giveUp(error: unknown): void;
+}
+
+/** What an acquisition needs from its locker. */
+export interface AcquisitionHost {
+  readonly clock: Clock;
+  readonly timers: TimerQueue;
+  readonly store: LockStore;
+  readonly events: LockEvents;
+  readonly holder: string;
+  nextAttempt(): string;
+  /** The acquisition now has this attempt (null: it is over). */
+  onAttempt(acquisition: Waiting, before: string | null, now: string | null): void;
+  /** Whether a lock that was granted to this attempt is held. */
+  isHeld(attempt: string): boolean;
+  /** Whatever this attempt has in the store is to be given back. */
+  abandon(keys: readonly string[], attempt: string, leaseMs: number): void;
+}
+
+/** What is acquired, and for whom. */
+export interface Wanted {
+  /** One group of the store. */
+  readonly keys: readonly string[];
+  readonly options: ResolvedLockOptions;
+  readonly label: LockLabel;
+  readonly claim?: FireClaim | undefined;
+}

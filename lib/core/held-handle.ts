@@ -1,0 +1,131 @@
+import { LocalSlot } from './local-slot.js';
+import { checkDuration, MAX_LEASE_MS } from './lock-options.js';
+import { type LockLostError, type LockMode, LockNotHeldError, LockReentryError } from './lock.errors.js';
+import { type Lock } from './lock.js';
+
+/** How the work under a lock ended. */
+export type WorkOutcome = 'done' | 'failed';
+
+/**
+ * What all handles have in common: nested calls may be inside when the holder gives the lock back (work that nobody
+ * awaits); then the holder is through, and the hold itself ends when the last of them has left.
+ */
+export abstract class HeldHandle implements Lock {
+  readonly key: string;
+  #inside = 0;
+  #slots: Map<string, LocalSlot> | null = null;
+  #released: Promise<void> | null = null;
+  #ended = false;
+  #outcome: WorkOutcome | undefined;
+
+  constructor(readonly keys: readonly string[]) {
+    this.key = keys.join(', ');
+  }
+
+  /** Whose lock this is: two modules may each hold a lock of one key, in two places. */
+  abstract readonly keeper: object;
+  abstract readonly mode: LockMode;
+  abstract readonly owner: string;
+  abstract readonly fencingTokens: readonly number[];
+  abstract readonly signal: AbortSignal;
+  /** How the lock was lost, if it was. */
+  abstract readonly lost: LockLostError | null;
+  /** What is left of the lease in milliseconds, also when only nested calls keep the hold. */
+  abstract readonly provenMs: number;
+  abstract downgrade(): Promise<void>;
+  /** Calls back once when the lock is lost; gives a function that stops listening. */
+  abstract onLost(callback: (error: LockLostError) => void): () => void;
+  /** Extends the hold, also when only nested calls keep it. */
+  abstract extendBy(leaseMs: number): Promise<void>;
+  /** Ends the hold; called once, when nobody is inside any more. */
+  protected abstract end(outcome: WorkOutcome | undefined): Promise<void>;
+
+  get fencingToken(): number {
+    return this.fencingTokens[0]!;
+  }
+
+  get held(): boolean {
+    return this.remainingMs > 0;
+  }
+
+  get remainingMs(): number {
+    return this.isReleased ? 0 : this.provenMs;
+  }
+
+  /** Its holder has given it back. */
+  get isReleased(): boolean {
+    return this.#released !== null;
+  }
+
+  /** The hold itself is being given back. */
+  get isEnded(): boolean {
+    return this.#ended;
+  }
+
+  async extend(leaseMs: number): Promise<void> {
+    checkDuration(leaseMs, 'leaseMs', { min: 1, max: MAX_LEASE_MS });
+    this.checkHeld('extending');
+    await this.extendBy(leaseMs);
+  }
+
+  release(): Promise<void> {
+    return this.finish(undefined);
+  }
+
+  /** Gives the lock back, saying how its work ended. Never rejects; the second time does nothing. */
+  finish(outcome: WorkOutcome | undefined): Promise<void> {
+    if (this.#released) return this.#released;
+    this.#outcome = outcome;
+    this.#released = Promise.resolve();
+    for (const slot of this.#slots?.values() ?? []) slot.close();
+    if (this.#inside === 0) this.#released = this.#end();
+    return this.#released;
+  }
+
+  /** Ends the hold although nested calls may be inside: for a lock that was lost. */
+  endNow(): void {
+    void this.finish(undefined);
+    if (!this.#ended) void this.#end();
+  }
+
+  /** Where nested calls on `key` enter. */
+  slotOf(key: string): LocalSlot {
+    this.#slots ??= new Map();
+    const slot = this.#slots.get(key) ?? new LocalSlot();
+    this.#slots.set(key, slot);
+    return slot;
+  }
+
+  /** A nested call is inside. */
+  retain(): void {
+    this.#inside += 1;
+  }
+
+  letGo(): void {
+    this.#inside -= 1;
+    if (this.#inside === 0 && this.#released && !this.#ended) void this.#end();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  /** Nobody may write under a lock that becomes a read lock. */
+  protected checkNoWriter(): void {
+    if (![...(this.#slots?.values() ?? [])].some((slot) => slot.hasWriter)) return;
+    const text = `A nested call writes, or is to write, under the lock "${this.key}"; await it before downgrading.`;
+    throw new LockReentryError(text, this);
+  }
+
+  protected checkHeld(doing: string): void {
+    if (this.lost) throw this.lost;
+    if (!this.#released) return;
+    throw new LockNotHeldError(`The lock "${this.key}" was released; acquire it again instead of ${doing} it.`, this);
+  }
+
+  /** Marked ended before anything is sent, so that a renewal in flight finds it so. */
+  #end(): Promise<void> {
+    this.#ended = true;
+    return this.end(this.#outcome).catch(() => undefined);
+  }
+}

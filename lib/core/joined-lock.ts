@@ -1,0 +1,81 @@
+import { HeldHandle, type WorkOutcome } from './held-handle.js';
+import { type LockLostError, type LockMode } from './lock.errors.js';
+
+/** Several holds as one lock: keys that no one command may name together, or of which an outer call holds some. */
+export class JoinedLock extends HeldHandle {
+  #lost: LockLostError | null = null;
+  #controller: AbortController | null = null;
+  readonly #callbacks = new Set<(error: LockLostError) => void>();
+  readonly #stops: readonly (() => void)[];
+
+  constructor(
+    keys: readonly string[],
+    private readonly parts: readonly HeldHandle[],
+  ) {
+    super(keys);
+    this.#stops = parts.map((part) => part.onLost((error) => this.#lose(error)));
+  }
+
+  get keeper(): object {
+    return this.parts[0]!.keeper;
+  }
+
+  get mode(): LockMode {
+    return this.parts.some(({ mode }) => mode === 'read') ? 'read' : 'write';
+  }
+
+  get owner(): string {
+    return this.parts[0]!.owner;
+  }
+
+  get fencingTokens(): readonly number[] {
+    return this.keys.map((key) => {
+      const part = this.parts.find(({ keys }) => keys.includes(key))!;
+      return part.fencingTokens[part.keys.indexOf(key)]!;
+    });
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.lost) this.#controller.abort(this.#lost);
+    return this.#controller.signal;
+  }
+
+  get provenMs(): number {
+    return this.lost ? 0 : Math.min(...this.parts.map((part) => part.provenMs));
+  }
+
+  /** Loss of one is loss of all. */
+  get lost(): LockLostError | null {
+    const error = this.parts.find((part) => part.lost)?.lost;
+    if (error) this.#lose(error);
+    return this.#lost;
+  }
+
+  async downgrade(): Promise<void> {
+    this.checkHeld('downgrading');
+    this.checkNoWriter();
+    await Promise.all(this.parts.map((part) => part.downgrade()));
+  }
+
+  onLost(callback: (error: LockLostError) => void): () => void {
+    this.#callbacks.add(callback);
+    return () => void this.#callbacks.delete(callback);
+  }
+
+  async extendBy(leaseMs: number): Promise<void> {
+    await Promise.all(this.parts.map((part) => part.extendBy(leaseMs)));
+  }
+
+  protected async end(outcome: WorkOutcome | undefined): Promise<void> {
+    await Promise.all(this.parts.map((part) => part.finish(outcome)));
+    for (const stop of this.#stops) stop();
+  }
+
+  #lose(error: LockLostError): void {
+    if (this.#lost) return;
+    this.#lost = error;
+    this.#controller?.abort(error);
+    for (const callback of this.#callbacks) callback(error);
+  }
+}

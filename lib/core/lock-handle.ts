@@ -1,0 +1,94 @@
+import { type HeldHandle } from './held-handle.js';
+import { type LockMode } from './lock.errors.js';
+import { type Lock } from './lock.js';
+import { type Reporter } from './reporter.js';
+
+/**
+ * What `acquire()` gives out. The watchdog holds the lock behind it and never this object, so that a handle which is
+ * dropped without a release can be noticed when it is garbage-collected.
+ */
+export class LockHandle implements Lock {
+  readonly #lock: HeldHandle;
+
+  constructor(lock: HeldHandle) {
+    this.#lock = lock;
+  }
+
+  get key(): string {
+    return this.#lock.key;
+  }
+
+  get keys(): readonly string[] {
+    return this.#lock.keys;
+  }
+
+  get mode(): LockMode {
+    return this.#lock.mode;
+  }
+
+  get owner(): string {
+    return this.#lock.owner;
+  }
+
+  get fencingToken(): number {
+    return this.#lock.fencingToken;
+  }
+
+  get fencingTokens(): readonly number[] {
+    return this.#lock.fencingTokens;
+  }
+
+  get signal(): AbortSignal {
+    return this.#lock.signal;
+  }
+
+  get held(): boolean {
+    return this.#lock.held;
+  }
+
+  get remainingMs(): number {
+    return this.#lock.remainingMs;
+  }
+
+  extend(leaseMs: number): Promise<void> {
+    return this.#lock.extend(leaseMs);
+  }
+
+  downgrade(): Promise<void> {
+    return this.#lock.downgrade();
+  }
+
+  release(): Promise<void> {
+    return this.#lock.release();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lock.release();
+  }
+}
+
+/** Gives out handles and notices those that are dropped. */
+export class HandleRegistry {
+  readonly #dropped: FinalizationRegistry<HeldHandle>;
+
+  constructor(reporter: Reporter) {
+    this.#dropped = new FinalizationRegistry((lock) => {
+      if (lock.isReleased || lock.lost) return;
+      reporter.error(
+        `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
+          '`finally`, or use `await using` or `withLock`.',
+      );
+      void lock.release();
+    });
+  }
+
+  handOut(lock: HeldHandle): Lock {
+    return this.track(new LockHandle(lock), lock);
+  }
+
+  /** Releases `lock` when `holder` is garbage-collected and did not. */
+  track<T extends object>(holder: T, lock: HeldHandle): T {
+    this.#dropped.register(holder, lock);
+    return holder;
+  }
+}

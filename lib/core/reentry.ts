@@ -1,0 +1,179 @@
+import { onAbort } from './abort-listener.js';
+import { busyError, waitTimeoutError } from './acquisition-errors.js';
+import { type HeldHandle } from './held-handle.js';
+import { JoinedLock } from './joined-lock.js';
+import { type SlotOutcome } from './local-slot.js';
+import { heldInContext } from './lock-context.js';
+import { type LockLabel } from './lock-label.js';
+import { type ResolvedLockOptions } from './lock-options.js';
+import { type FireClaim } from './lock-store.js';
+import { type LockError, type LockMode, LockReentryError } from './lock.errors.js';
+import { type Locker } from './locker.js';
+import { throwIfLost } from './locker-errors.js';
+import { NestedLock } from './nested-lock.js';
+
+/** How a call enters a lock that its chain of calls may hold already. */
+export interface EnterOptions extends ResolvedLockOptions {
+  readonly reentrant: boolean;
+}
+
+interface Nested {
+  readonly outer: HeldHandle;
+  readonly keys: string[];
+}
+
+/**
+ * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
+ * @throws LockReentryError at once for what would wait for itself: an upgrade, or `reentrant: false`
+ */
+export async function enterLock(
+  locker: Locker,
+  keys: readonly string[],
+  options: EnterOptions,
+  label: LockLabel,
+  claim?: FireClaim,
+): Promise<HeldHandle> {
+  const wanted = locker.checkKeys(keys);
+  const startedAt = locker.clock.now();
+  for (let first = true; ; first = false) {
+    const nested = heldOuter(locker, wanted, options);
+    if (nested.length === 0) {
+      return locker.acquire(wanted, first ? options : locker.restOf(options, startedAt), label, claim);
+    }
+    const missing = wanted.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
+    const parts = await enterAll(locker, nested, options, { label, startedAt });
+    // A hold ended while we waited under it: then it is not ours any more, and there may be another way in.
+    if (!parts) continue;
+    if (missing.length === 0 && parts.length === 1) return parts[0]!;
+    try {
+      if (missing.length > 0) parts.push(await locker.acquire(missing, locker.restOf(options, startedAt), label));
+      throwIfLost(parts);
+    } catch (error) {
+      for (const part of parts) void part.release();
+      throw error;
+    }
+    return new JoinedLock(wanted, parts);
+  }
+}
+
+/** The outer holds of these keys; refuses what could only wait for itself. */
+function heldOuter(locker: Locker, keys: readonly string[], options: EnterOptions): Nested[] {
+  const nested: Nested[] = [];
+  for (const key of keys) {
+    const outer = heldInContext(key, locker);
+    if (!outer) continue;
+    if (outer.lost) throw outer.lost;
+    refuseUpgrade(key, outer.mode, options.mode);
+    if (!options.reentrant) {
+      const advice = 'and `reentrant: false` forbids that. Call the inner work without a lock of its own';
+      throw reentryError(key, outer.mode, options.mode, advice);
+    }
+    const known = nested.find((entry) => entry.outer === outer);
+    if (known) known.keys.push(key);
+    else nested.push({ outer, keys: [key] });
+  }
+  return nested;
+}
+
+/** Enters one after the other, in the order of the keys, so that two siblings cannot block each other; null: not all. */
+async function enterAll(
+  locker: Locker,
+  nested: readonly Nested[],
+  options: EnterOptions,
+  { label, startedAt }: { readonly label: LockLabel; readonly startedAt: number },
+): Promise<HeldHandle[] | null> {
+  const { mode } = options;
+  const entered: [HeldHandle, string][] = [];
+  const steps = nested.flatMap(({ outer, keys }) => keys.map((key): [HeldHandle, string] => [outer, key]));
+  steps.sort(([, a], [, b]) => (a < b ? -1 : 1));
+  const leave = (): void => {
+    for (const [outer, key] of entered) outer.slotOf(key).leave(mode);
+    for (const { outer } of nested) outer.letGo();
+  };
+  for (const { outer } of nested) outer.retain();
+  try {
+    for (const step of steps) {
+      if ((await enterSlot(locker, step, options, startedAt, label)) === 'closed') {
+        leave();
+        return null;
+      }
+      entered.push(step);
+      const [outer, key] = step;
+      // It may have been downgraded while we waited for another one.
+      refuseUpgrade(key, outer.mode, mode);
+    }
+  } catch (error) {
+    leave();
+    throw error;
+  }
+  return nested.map(({ outer, keys }) => {
+    const lock = new NestedLock(outer, keys, mode);
+    locker.events.emit('reentered', () => ({ ...label, key: lock.key, mode, waitedMs: waitedMs(locker, startedAt) }));
+    return lock;
+  });
+}
+
+/** Waits for its turn under the hold, within the limits of any other acquisition. */
+function enterSlot(
+  locker: Locker,
+  [outer, key]: [HeldHandle, string],
+  { mode, waitMs, signal }: EnterOptions,
+  startedAt: number,
+  label: LockLabel,
+): Promise<SlotOutcome> {
+  return new Promise((resolve, reject) => {
+    let inside = false;
+    let cleanUp = (): void => undefined;
+    const settle = (outcome: SlotOutcome): void => {
+      inside = true;
+      cleanUp();
+      resolve(outcome);
+    };
+    signal?.throwIfAborted();
+    const leaveQueue = outer.slotOf(key).enter(mode, settle);
+    if (inside) return;
+    const giveUp = (error: unknown): void => {
+      leaveQueue();
+      cleanUp();
+      reject(error);
+    };
+    const onLimit = (): void => giveUp(limitError(locker, { key, mode, waitMs, startedAt, label }));
+    if (waitMs === 0) return onLimit();
+    const limit = locker.timers.schedule(startedAt + waitMs, onLimit);
+    const stops = [outer.onLost(giveUp), signal && onAbort(signal, () => giveUp(signal.reason))];
+    cleanUp = () => {
+      limit.cancel();
+      for (const stop of stops) stop?.();
+    };
+  });
+}
+
+interface NestedWait {
+  readonly key: string;
+  readonly mode: LockMode;
+  readonly waitMs: number;
+  readonly startedAt: number;
+  readonly label: LockLabel;
+}
+
+function limitError(locker: Locker, { key, mode, waitMs, startedAt, label }: NestedWait): LockError {
+  const holder = 'a nested call of the same chain of calls';
+  if (waitMs === 0) return busyError({ key, mode }, holder);
+  const waited = waitedMs(locker, startedAt);
+  locker.events.emit('timedOut', () => ({ ...label, key, mode, waitedMs: waited, holder }));
+  return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 }, undefined);
+}
+
+const waitedMs = (locker: Locker, startedAt: number): number => Math.round(locker.clock.now() - startedAt);
+
+function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
+  if (held === 'write' || mode === 'read') return;
+  const advice =
+    'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
+  throw reentryError(key, held, mode, advice);
+}
+
+function reentryError(key: string, held: LockMode, mode: LockMode, advice: string): LockReentryError {
+  const text = `The lock "${key}" is acquired for ${mode} inside a call that holds it for ${held}: ${advice}, or release`;
+  return new LockReentryError(`${text} the outer lock first.`, { key, mode });
+}

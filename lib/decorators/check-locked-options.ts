@@ -1,0 +1,70 @@
+import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
+import {
+  checkConnectionName,
+  checkDuration,
+  checkLockOptions,
+  checkOnUnavailable,
+  MAX_LEASE_MS,
+} from '../core/lock-options.js';
+import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
+
+const OWN = ['ifBusy', 'oncePer', 'spreadMs', 'rerunOnLoss', 'reentrant', 'connection', 'onUnavailable'];
+const MAX_SPREAD_MS = 3_600_000;
+
+/**
+ * Checks the options of a decorator when the class is defined.
+ * @throws LockConfigurationError that begins with the class and the method
+ */
+export function checkLockedOptions(
+  options: LockedOptions,
+  { mode, kind, where }: Pick<LockedCall, 'kind' | 'where'> & { mode: LockMode },
+): void {
+  try {
+    if (typeof options === 'object' && options !== null && 'mode' in options) {
+      fail('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
+    }
+    checkLockOptions(typeof options === 'object' && options !== null ? { ...options, mode } : options, OWN);
+    checkConnectionName(options.connection, 'connection');
+    if (options.onUnavailable !== undefined) checkOnUnavailable(options.onUnavailable);
+    checkBoolean('reentrant', options.reentrant);
+    checkIfBusy(options, kind);
+    checkOncePer(options, mode);
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function checkIfBusy({ ifBusy, waitMs, rerunOnLoss }: LockedOptions, kind: LockedCall['kind']): void {
+  if (ifBusy === undefined) return;
+  if (!['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
+    fail(`Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
+  }
+  if (typeof ifBusy === 'function' && kind !== 'promise') {
+    fail("A function as `ifBusy` cannot answer for a method that returns a stream; use 'wait', 'skip' or 'throw'.");
+  }
+  if (ifBusy !== 'wait' && waitMs && !rerunOnLoss) {
+    fail(`\`waitMs: ${waitMs}\` has no effect beside this \`ifBusy\`, which tries once; leave one out.`);
+  }
+}
+
+function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits }: LockedOptions, mode: LockMode): void {
+  checkBoolean('rerunOnLoss', rerunOnLoss);
+  if (spreadMs !== undefined) checkDuration(spreadMs, 'spreadMs', { min: 0, max: MAX_SPREAD_MS });
+  if (oncePer === undefined) {
+    if (spreadMs !== undefined || rerunOnLoss !== undefined) {
+      fail('`spreadMs` and `rerunOnLoss` are for scheduled jobs; give them an `oncePer`, or leave them out.');
+    }
+    return;
+  }
+  if (oncePer !== 'fire') checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS });
+  if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
+}
+
+function checkBoolean(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'boolean')
+    fail(`Expected \`${name}\` to be true or false, got ${typeof value}.`);
+}
+
+function fail(text: string): never {
+  throw new LockConfigurationError(text);
+}

@@ -1,0 +1,18 @@
+import { type LockedOptions } from '../interceptor/locked-call.js';
+import { type KeySpec } from './key-spec.js';
+import { type LockedMethodDecorator } from './key-template.types.js';
+import { lockMethod } from './lock-method.js';
+
+/**
+ * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore, each of
+ * whose permits has a lease of its own. It is the lock for reading of that key, so a writer of the key excludes all.
+ *
+ * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant.
+ */
+export function Limited<const K extends KeySpec>(
+  key: K,
+  permits: number,
+  options: Omit<LockedOptions, 'permits'> = {},
+): LockedMethodDecorator<K> {
+  return lockMethod('read', key, { ...options, permits });
+}

@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type HeldHandle } from '../core/held-handle.js';
+import { type LockEventMap } from '../core/lock-events.js';
+import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
+import { type FireClaim } from '../core/lock-store.js';
+import {
+  LockBusyError,
+  LockClaimedError,
+  LockConfigurationError,
+  LockShutdownError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../core/lock.errors.js';
+import { type RedisLockService } from '../redis-lock.service.js';
+import { type FireFinder } from '../schedule/fire-of-call.js';
+import { type LockedCall } from './locked-call.js';
+
+/** How a decorated call may go on: under its lock, without one (when its options say so), or not at all. */
+export type Entered =
+  | { readonly kind: 'locked'; readonly lock: HeldHandle }
+  | { readonly kind: 'unlocked'; readonly cause: LockStoreError }
+  | { readonly kind: 'skipped'; readonly answer: unknown };
+
+/** What an entry needs from the module. */
+export interface EntryHost {
+  readonly locks: RedisLockService;
+  readonly fires: FireFinder;
+  readonly leaseMs: number;
+  readonly onUnavailable: OnUnavailable;
+}
+
+/** How long a claim is remembered at the least: clocks and event loops of the instances may differ. */
+const MIN_REMEMBER_MS = 60_000;
+const DEFAULT_SPREAD_MS = 50;
+
+/** Enters the lock of a decorated call, and applies what its options say for a busy lock or an absent Redis. */
+export async function enterCall(
+  host: EntryHost,
+  call: LockedCall,
+  self: unknown,
+  args: readonly unknown[],
+  signal?: AbortSignal,
+): Promise<Entered> {
+  const key = call.keyOf(self, args);
+  const claim = claimOf(host, call, self, key);
+  if (claim) await spread(call);
+  const options = optionsOf(host, call, claim, signal);
+  const { where, template } = call;
+  const entry = { label: { where, template }, reentrant: !claim && (call.options.reentrant ?? true), claim };
+  try {
+    return { kind: 'locked', lock: await host.locks.enter(key, options, entry) };
+  } catch (error) {
+    return notEntered(host, call, error, { key, args, isClaim: claim !== undefined });
+  }
+}
+
+function notEntered(
+  host: EntryHost,
+  call: LockedCall,
+  error: unknown,
+  { key, args, isClaim }: { key: string | readonly string[]; args: readonly unknown[]; isClaim: boolean },
+): Entered {
+  const text = typeof key === 'string' ? key : key.join(', ');
+  const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Entered => {
+    const { where, template, options } = call;
+    host.locks.events.emit('skipped', () => ({ where, template, key: text, mode: options.mode ?? 'write', reason }));
+    return { kind: 'skipped', answer: answer?.() };
+  };
+  const { ifBusy = isClaim ? 'skip' : 'wait', rerunOnLoss, onUnavailable = host.onUnavailable } = call.options;
+  if (error instanceof LockClaimedError) return skip('claimed');
+  if (isClaim && error instanceof LockShutdownError) return skip('shutdown');
+  if (isClaim && rerunOnLoss && error instanceof LockWaitTimeoutError) return skip('busy');
+  if (error instanceof LockBusyError) {
+    if (ifBusy === 'skip') return skip('busy');
+    if (typeof ifBusy === 'function') return skip('busy', () => ifBusy(text, ...args));
+  }
+  // Credentials that are refused are no outage: such a call fails whatever the options say.
+  if (error instanceof LockStoreError && error.retryable) {
+    if (onUnavailable === 'skip') return skip('unavailable');
+    if (onUnavailable === 'run-unlocked') return { kind: 'unlocked', cause: error };
+  }
+  throw error;
+}
+
+/** The options of the acquisition; whoever is not to wait tries once. */
+function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefined, signal?: AbortSignal): LockOptions {
+  const {
+    ifBusy = claim ? 'skip' : 'wait',
+    oncePer: _oncePer,
+    spreadMs: _spreadMs,
+    rerunOnLoss,
+    reentrant: _reentrant,
+    connection: _connection,
+    onUnavailable: _onUnavailable,
+    ...options
+  } = call.options;
+  const stop = both(options.signal, signal);
+  const withSignal = stop ? { ...options, signal: stop } : options;
+  if (rerunOnLoss) return { waitMs: 2 * (options.leaseMs ?? host.leaseMs), ...withSignal };
+  return ifBusy === 'wait' ? withSignal : { ...withSignal, waitMs: 0 };
+}
+
+const both = (a: AbortSignal | undefined, b: AbortSignal | undefined): AbortSignal | undefined =>
+  a && b ? AbortSignal.any([a, b]) : (a ?? b);
+
+/** Which fire the call is for; taken before the random delay, which may reach into the next one. */
+function claimOf(
+  { fires }: EntryHost,
+  call: LockedCall,
+  self: unknown,
+  key: string | readonly string[],
+): FireClaim | undefined {
+  const { oncePer, rerunOnLoss = false } = call.options;
+  if (oncePer === undefined) return undefined;
+  if (typeof key !== 'string' && key.length > 1) {
+    throw new LockConfigurationError(
+      `${call.where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`,
+    );
+  }
+  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), rerunOnLoss };
+  return { kind: 'slot', ms: oncePer, rememberMs: Math.max(2 * oncePer, MIN_REMEMBER_MS), rerunOnLoss };
+}
+
+/** Whoever claims first wins, and the fastest instance would always be first. */
+async function spread({ options }: LockedCall): Promise<void> {
+  const spreadMs = options.spreadMs ?? DEFAULT_SPREAD_MS;
+  if (spreadMs > 0) await sleep(Math.random() * spreadMs, undefined, { ref: false });
+}

@@ -1,0 +1,56 @@
+import { observable } from 'rxjs';
+import { LockConfigurationError } from '../core/lock.errors.js';
+
+/** What a call of a decorated method gives back at once. */
+export type ResultKind = 'promise' | 'observable' | 'async-iterable';
+
+export interface ObservableLike {
+  subscribe(observer: unknown): unknown;
+  pipe(...operators: unknown[]): unknown;
+}
+
+/**
+ * What a call of the decorated method has to return before anything is acquired: told from the kind of the function and
+ * from `design:returntype`, since the method itself is not called yet.
+ */
+export function resultKindOf(method: Function, returnType: unknown): ResultKind {
+  const tag = Object.prototype.toString.call(method);
+  if (tag === '[object AsyncGeneratorFunction]') return 'async-iterable';
+  if (tag === '[object AsyncFunction]') return 'promise';
+  return typeof returnType === 'function' && isObservableLike(returnType.prototype) ? 'observable' : 'promise';
+}
+
+/** An Observable of any copy of rxjs. */
+export function isObservableLike(value: unknown): value is ObservableLike {
+  return has(value, 'subscribe') && has(value, 'pipe');
+}
+
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return has(value, Symbol.asyncIterator);
+}
+
+/**
+ * Refuses what goes on after the method without a way to know its end. A stream is often read by a part of Node or Nest
+ * that takes nothing else in its place, so it cannot be wrapped; ask before `finishStream`: it may be iterable, too.
+ * @throws LockConfigurationError
+ */
+export function refuseStream(result: unknown, where: string): void {
+  const kind = streamKindOf(result);
+  if (kind === null) return;
+  throw new LockConfigurationError(
+    `${where} is locked and returned ${kind}, which goes on after the lock is released. Return an Observable of rxjs, an ` +
+      'async iterable (`async function*`), or a promise of the whole result.',
+  );
+}
+
+function streamKindOf(value: unknown): string | null {
+  if (has(value, 'getStream')) return 'a StreamableFile';
+  if (has(value, 'getReader')) return 'a ReadableStream';
+  if (has(value, 'pipe')) return has(value, 'on') && !has(value, 'subscribe') ? 'a Node stream' : null;
+  return has(value, 'subscribe') && has(value, observable) ? 'an observable of another library' : null;
+}
+
+function has(value: unknown, name: PropertyKey): boolean {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
+  return typeof (value as Record<PropertyKey, unknown>)[name] === 'function';
+}

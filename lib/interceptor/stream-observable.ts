@@ -1,0 +1,107 @@
+import { Observable, Subject, type ObservableInput, type Subscriber, type TeardownLogic } from 'rxjs';
+import { defer, from, mergeMap, of, takeUntil } from 'rxjs';
+import { onAbort } from '../core/abort-listener.js';
+import { type WorkOutcome } from '../core/held-handle.js';
+import { type ObservableLike, isObservableLike } from './stream-kind.js';
+import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
+
+/**
+ * A cold Observable of which each subscription acquires its own lock, calls the method under it and subscribes to what
+ * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost.
+ */
+export function lockedObservable(open: OpenLock, method: () => unknown): Observable<unknown> {
+  return new Observable((subscriber) => {
+    const waiting = new AbortController();
+    const start = async (): Promise<void> => {
+      const lock = await open(waiting.signal);
+      if (lock) new HeldSubscription(lock, subscriber).start(method);
+      else subscriber.complete();
+    };
+    start().catch((error: unknown) => subscriber.error(error));
+    return () => waiting.abort();
+  });
+}
+
+/** One subscription under a lock that is held already; gives the lock back once, however it ends. */
+export class HeldSubscription {
+  /** Ends the source even while it emits synchronously, when there is no subscription to hold on to yet. */
+  readonly #stop = new Subject<void>();
+  #ignoreLoss = (): void => {};
+  #over = false;
+
+  constructor(
+    private readonly lock: StreamLock,
+    private readonly subscriber: Subscriber<unknown>,
+  ) {}
+
+  /** Calls the method and passes on what it returns, unless nobody wants it any more or the lock is lost already. */
+  start(method: () => unknown): void {
+    const { lock, subscriber } = this;
+    const { signal } = lock;
+    if (subscriber.closed) return this.#end('failed', () => {});
+    if (signal.aborted) return this.#end('failed', () => subscriber.error(signal.reason));
+    this.#ignoreLoss = onAbort(signal, () => this.#lose(signal.reason));
+    subscriber.add(() => this.#cancel('done'));
+    lock.run(() =>
+      defer(() => sourceOf(method()))
+        .pipe(takeUntil(this.#stop))
+        .subscribe({
+          next: (value) => subscriber.next(value),
+          error: (error: unknown) => this.#end('failed', () => subscriber.error(error)),
+          complete: () => this.#end('done', (lost) => (lost ? subscriber.error(lost.error) : subscriber.complete())),
+        }),
+    );
+  }
+
+  /** The source has ended by itself: gives the lock back first, so that who is told finds it free. */
+  #end(outcome: WorkOutcome, then: (lost?: { error: unknown }) => void): void {
+    if (!this.#settle()) return;
+    this.lock.end(outcome).then(
+      () => then(),
+      (error: unknown) => then({ error }),
+    );
+  }
+
+  /** Whoever goes on must not wait for the release of a lock that is gone. */
+  #lose(reason: unknown): void {
+    try {
+      this.#cancel('failed');
+    } finally {
+      this.subscriber.error(reason);
+    }
+  }
+
+  /** Stops the source, also when its teardown throws, under the lock that this teardown may still need. */
+  #cancel(outcome: WorkOutcome): void {
+    if (!this.#settle()) return;
+    try {
+      this.lock.run(() => this.#stop.next());
+    } finally {
+      void endQuietly(this.lock, outcome);
+    }
+  }
+
+  /** Whether this is the first end. */
+  #settle(): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.#ignoreLoss();
+    return true;
+  }
+}
+
+function sourceOf(result: unknown): Observable<unknown> {
+  if (isObservableLike(result)) return ofThisCopy(result);
+  if (typeof (result as PromiseLike<unknown> | undefined)?.then !== 'function') {
+    return from(result as ObservableInput<unknown>);
+  }
+  return from(result as PromiseLike<unknown>).pipe(
+    mergeMap((value) => (isObservableLike(value) ? ofThisCopy(value) : of(value))),
+  );
+}
+
+/** `from` refuses the Observable of another copy of rxjs when they disagree on `Symbol.observable`. */
+function ofThisCopy(source: ObservableLike): Observable<unknown> {
+  if (source instanceof Observable) return source;
+  return new Observable((subscriber) => source.subscribe(subscriber) as TeardownLogic);
+}

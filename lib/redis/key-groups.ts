@@ -1,0 +1,40 @@
+import { LockKeyError } from '../core/lock.errors.js';
+import { type RedisClient, isCluster } from './redis-client.js';
+
+/** How many keys one script may name. */
+const MAX_KEYS = 16;
+const SLOTS = 16_384;
+
+/**
+ * Splits keys into groups that one script may name: all on one Redis, those of one slot on a cluster. Everybody gets the
+ * same order, by slot and then by the bytes of the storage key, so that nobody waits in a circle.
+ */
+export function groupKeys(
+  keys: readonly string[],
+  storageKey: (key: string) => string,
+  client: RedisClient,
+): readonly (readonly string[])[] {
+  const named = new Map(keys.map((key) => [storageKey(key), key]));
+  if (named.size > MAX_KEYS) {
+    const text = `Expected at most ${MAX_KEYS} keys in one acquisition, got ${named.size}.`;
+    throw new LockKeyError(`${text} Lock what they have in common instead.`, { key: keys.join(', ') });
+  }
+  const before = client.options.keyPrefix ?? '';
+  const groups = new Map<number, string[]>();
+  for (const [stored, key] of [...named].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))) {
+    const slot = isCluster(client) ? slotOf(before + stored) : 0;
+    groups.set(slot, [...(groups.get(slot) ?? []), key]);
+  }
+  return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group);
+}
+
+/** The cluster slot of a key: CRC16 (XMODEM) of its hash tag, or of all of it when it has none. */
+export function slotOf(key: string): number {
+  const tag = /^[^{]*\{([^}]+)\}/s.exec(key)?.[1] ?? key;
+  let crc = 0;
+  for (const byte of Buffer.from(tag)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff;
+  }
+  return crc % SLOTS;
+}

@@ -1,0 +1,68 @@
+import { LockConfigurationError } from '../core/lock.errors.js';
+import { type LockState } from '../core/lock-store.js';
+import { type CommandRunner } from './command-runner.js';
+import { isCluster } from './redis-client.js';
+import { type RedisKeys } from './redis-keys.js';
+
+export interface ListOptions {
+  readonly prefix: string;
+  readonly limit: number;
+}
+
+/** @throws LockConfigurationError */
+export function checkListOptions({ prefix, limit }: ListOptions): void {
+  if (typeof prefix !== 'string') {
+    throw new LockConfigurationError(`Expected \`prefix\` to be a string, got ${typeof prefix}.`);
+  }
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw new LockConfigurationError(`Expected \`limit\` to be a whole number from 1, got ${String(limit)}.`);
+  }
+}
+
+/** The keys under a prefix, of all nodes of a cluster; each once, though SCAN may tell it again. */
+export async function* scanKeys(
+  commands: CommandRunner,
+  keys: RedisKeys,
+  prefix: string,
+  timeoutMs: number,
+): AsyncGenerator<string> {
+  const { client } = commands;
+  const seen = new Set<string>();
+  for (const node of isCluster(client) ? client.nodes('master') : [client]) {
+    // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives.
+    const before = node.options.keyPrefix ?? '';
+    const pattern = keys.pattern(prefix, before);
+    let cursor = '0';
+    do {
+      const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
+      const [next, found] = await commands.ask(`${prefix}*`, timeoutMs, scan);
+      const fresh = found.map((stored) => keys.keyOf(stored.slice(before.length))).filter((key) => !seen.has(key));
+      for (const key of new Set(fresh)) {
+        seen.add(key);
+        yield key;
+      }
+      cursor = next;
+    } while (cursor !== '0');
+  }
+}
+
+/** The locks among the keys that are held or waited for; a free one is there only to remember its token. */
+export async function* listLocks(
+  keys: AsyncIterable<string>,
+  limit: number,
+  inspect: (key: string) => Promise<LockState>,
+): AsyncGenerator<LockState> {
+  let count = 0;
+  for await (const key of keys) {
+    const state = await inspect(key).catch(noneOfOurs);
+    if (!state || (state.mode === 'free' && state.waiters === 0)) continue;
+    yield state;
+    count += 1;
+    if (count >= limit) return;
+  }
+}
+
+/** A key of another type under the same prefix belongs to somebody else. */
+function noneOfOurs(error: Error): undefined {
+  if (!/\bWRONGTYPE\b/.test(error.message)) throw error;
+}

@@ -1,0 +1,97 @@
+import { ASKING } from './asking.js';
+import { type LuaScript, arg, lua, overManyKeys } from './lua.js';
+import { QUEUE } from './queue.js';
+import { STATE } from './state.js';
+
+const attempt = arg('attempt');
+
+/**
+ * Acquires several locks, all or none, or waits for all of them without holding any. A place in the queue of each is
+ * taken at one moment: so all queues have the same order, and two attempts never wait for each other.
+ *
+ * KEYS: `lock`, the hashes of 2 to 16 locks. ARGV: as of acquire, without those of a fire; `owner` re-enters each lock.
+ *
+ * Reply: `granted attempt now remainingMs token1 token2 ...` with the shortest lease and a token for each key, in order;
+ * `busy` as of acquire, about the first busy lock; `refused` as of acquire.
+ */
+export const acquireManyScript = (clock: LuaScript<never, never>) =>
+  overManyKeys(lua`
+${clock}
+local reading = server_time()
+local server_time = function() return reading end
+
+-- A key of another type fails here, before anything is written.
+for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
+
+-- One of the locks: in here, KEYS is what it is in a script of a single lock.
+local function at(lock_key)
+local KEYS = { lock_key }
+${STATE}${QUEUE}${ASKING}
+  local this = { refuse = refuse, leave_place = leave_place, busy_reply = busy_reply }
+  this.stands, this.detail = standing()
+
+  function this.keeps_place()
+    check_place()
+    return place or this.stands ~= 'asking'
+  end
+
+  function this.check_turn()
+    if this.stands == 'asking' then this.has_turn = has_turn() else this.has_turn = true end
+    return this.has_turn
+  end
+
+  function this.take_or_extend()
+    if this.stands == 'held' then extend() else take(this.detail) end
+    return hold.token, hold.deadline - now
+  end
+
+  -- A lock that the attempt holds, or enters with its owner, is not waited for.
+  function this.wait()
+    if this.stands == 'asking' or place then join_queue(fair == '1' and '2' or fair) end
+    if fair ~= '1' or freed then hand_over(${attempt}) end
+  end
+
+  function this.finish()
+    save()
+    keep_for(math.max(lease, waiter_lease))
+  end
+  return this
+end
+
+local now = string.format('%.0f', math.floor(reading / 1000))
+local locks, refusal = {}, nil
+for i, lock_key in ipairs(KEYS) do
+  locks[i] = at(lock_key)
+  if locks[i].stands == 'refused' then refusal = refusal or locks[i].detail end
+end
+if refusal then
+  for _, lock in ipairs(locks) do lock.refuse() end
+  return { 'refused', ${attempt}, now, refusal }
+end
+
+-- Who lost its place in one queue goes to the tail of all.
+local placed = true
+for _, lock in ipairs(locks) do
+  if not lock.keeps_place() then placed = false end
+end
+local busy = nil
+for _, lock in ipairs(locks) do
+  if not placed then lock.leave_place() end
+  if not lock.check_turn() then busy = busy or lock end
+end
+
+local reply = { 'granted', ${attempt}, now, '' }
+local shortest = math.huge
+for _, lock in ipairs(locks) do
+  if busy then
+    lock.wait()
+  else
+    local hold_token, remaining = lock.take_or_extend()
+    table.insert(reply, hold_token)
+    shortest = math.min(shortest, remaining)
+  end
+end
+if busy then reply = busy.busy_reply() else reply[4] = string.format('%.0f', shortest) end
+for _, lock in ipairs(locks) do lock.finish() end
+return reply
+`);

@@ -1,0 +1,97 @@
+import { arg, key, lua } from './lua.js';
+
+const lock = key('lock');
+const attempt = arg('attempt');
+
+/**
+ * What an attempt may do at one lock, in the order check, grant or wait, save: nothing is granted before all is checked,
+ * so that several locks can be asked in one script. Needs STATE and QUEUE before it.
+ */
+export const ASKING = lua`
+local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
+local fair, limit, my_owner = ${arg('fair')}, tonumber(${arg('limit')}), ${arg('owner')}
+local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+local hold
+
+-- \`held\` by this attempt; \`refused\` and why; \`entering\` with the token of its owner; else \`asking\`.
+local function standing()
+  local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
+  hold = record and read_hold(record)
+  if hold and hold.token ~= '0' then return 'held' end
+  if hold or is_in(released, ${attempt}) then return 'refused', 'released' end
+  if my_owner == '-' then return 'asking' end
+  -- A named owner that holds the lock already re-enters with the token it has, past the queue.
+  if writes > 0 and owner == my_owner then return 'entering', fence end
+  local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
+  if owned_token and mode == 'write' then return 'refused', 'upgrade' end
+  if owned_token and admits(mode, limit) then return 'entering', owned_token end
+  return 'asking'
+end
+
+-- A place in the queue whose waiter lease is over is none.
+local function check_place()
+  if not place then return end
+  keep_for(0)      -- allowed on a full server, and so is what follows
+  if tonumber(place) < head or not waiter_at(place) then place, freed = false, true end
+end
+
+local function has_turn()
+  if fair ~= '1' then return admits(mode, limit) end
+  return hand_over(${attempt}) or head > tail and admits(mode, limit)
+end
+
+-- True when there was one.
+local function leave_place()
+  if not place then return false end
+  leave_queue(${attempt}, place)
+  redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
+  place, freed = false, true
+  return true
+end
+
+-- With the token of its owner, or (nil) with a new one.
+local function take(owned_token)
+  leave_place()
+  if not owned_token then token = next_token() end
+  hold = grant(${attempt}, mode, lease, my_owner, owned_token or int(token))
+  redis.call('HSET', ${lock}, 'id:' .. ${attempt}, ${arg('holder')})
+  hand_over(nil)
+end
+
+local function extend()
+  keep_for(0)      -- as above
+  hold.deadline = math.max(hold.deadline, now + lease)
+  hold.lease = math.max(lease, hold.deadline - now)
+  write_hold(${attempt}, hold)
+  bound_by(hold)
+  if freed then hand_over(nil) end
+end
+
+local function join_queue(how_fair)
+  if waiter_lease > 0 then
+    if not place then
+      tail = tail + 1
+      place = int(tail)
+      redis.call('HSET', ${lock}, 'place:' .. ${attempt}, place, 'id:' .. ${attempt}, ${arg('holder')})
+    end
+    redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease), mode,
+      how_fair, int(limit), int(lease), my_owner, ${attempt} }, ' '))
+  end
+end
+
+-- Who is refused waits no longer. What the sweep found is saved even so: else the counts would keep holds that are gone.
+local function refuse()
+  local left = leave_place()
+  if freed then hand_over(nil) end
+  if not swept and not left then return end
+  save()
+  keep_for(0)
+end
+
+local function busy_reply()
+  local retry = writes + reads > 0 and due - now or 0
+  local ahead = place and math.max(tonumber(place) - head, 0) or 0
+  local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
+  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder }
+end
+`;

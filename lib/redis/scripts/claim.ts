@@ -1,0 +1,55 @@
+import { arg, key, lua } from './lua.js';
+
+const lock = key('lock');
+
+/**
+ * Fires of a scheduled job: each is granted once. The 16 latest are remembered, and an earlier one counts as granted.
+ * Needs STATE before it, and the run that it reads is the one before this script.
+ */
+export const CLAIM = lua`
+local kind, width = ${arg('fireKind')}, tonumber(${arg('fireMs')})
+local recorded = kind ~= '-' and redis.call('HMGET', ${lock}, 'fires', 'run') or {}
+local run_fire, run_attempt, run_outcome = string.match(recorded[2] or '', '^(%d+) (%S+) %d+ %d+ (%S+)$')
+run_fire = tonumber(run_fire)
+
+local fire = kind == 'at' and width or kind == 'slot' and math.floor(now / width) * width or now
+local fires = {}
+for time in string.gmatch(recorded[1] or '', '%d+') do table.insert(fires, tonumber(time)) end
+table.sort(fires)
+
+local function is_in_ring()
+  for _, time in ipairs(fires) do
+    if time == fire then return true end
+  end
+  return false
+end
+
+local function is_known()
+  if kind == 'gap' then return run_fire ~= nil and math.abs(now - run_fire) < width end
+  return is_in_ring() or #fires >= 16 and fire < fires[1]
+end
+
+-- A run that ended without an outcome may be repeated, when that is wanted; one that goes on keeps the lock busy.
+local function claimed()
+  if kind == '-' or not is_known() then return false end
+  local repeats = ${arg('rerun')} == '1' and run_outcome == '-' and (kind == 'gap' or run_fire == fire)
+  return not repeats
+end
+
+local function record_run()
+  if kind == '-' then return end
+  if not is_in_ring() then table.insert(fires, fire) end
+  table.sort(fires)
+  if #fires > 16 then table.remove(fires, 1) end
+  for i, time in ipairs(fires) do fires[i] = int(time) end
+  run_fire, run_attempt = fire, ${arg('attempt')}
+  redis.call('HSET', ${lock}, 'fires', ';' .. table.concat(fires, ';') .. ';',
+    'run', table.concat({ int(fire), run_attempt, int(now), '0', '-' }, ' '),
+    'run:by', string.match(${arg('holder')}, '^%S*'))
+  keep_for(tonumber(${arg('rememberMs')}))
+end
+
+local function fire_of_mine()
+  return run_attempt == ${arg('attempt')} and int(run_fire) or ''
+end
+`;

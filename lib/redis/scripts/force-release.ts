@@ -1,0 +1,52 @@
+import { type LuaScript, arg, key, lua } from './lua.js';
+import { QUEUE } from './queue.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+const command = arg('attempt');
+
+/**
+ * Ends all holds of the lock, parked ones too, for an operator: the holders are told `revoked <attempt>` before the next
+ * in the queue is told of its grant. The attempts are remembered as forced, and as released.
+ *
+ * KEYS: `lock`. ARGV: `attempt` id of this command: sent again, it does not touch those who were granted since; `keepMs`,
+ * `channelPrefix`, `countReceivers`.
+ *
+ * Reply `forced attempt now holds`, with the number of holds that were ended, or `again attempt now 0`.
+ */
+export const forceReleaseScript = (clock: LuaScript<never, never>) => lua`
+${clock}${STATE}${QUEUE}
+local held, live, outcome, changed = {}, {}, 'forced', swept
+if is_in(forced, ${command}) then
+  outcome = 'again'
+elseif writes + reads > 0 then
+  local fields = redis.call('HGETALL', ${lock})
+  for i = 1, #fields, 2 do
+    local attempt = string.match(fields[i], '^hold:(.+)$')
+    if attempt then table.insert(held, { attempt = attempt, hold = read_hold(fields[i + 1]) }) end
+  end
+end
+
+-- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+keep_for(0)
+for _, ended in ipairs(held) do
+  drop_hold(ended.attempt, ended.hold)
+  count_hold(ended.hold, -1)
+  if ended.hold.token ~= '0' then table.insert(live, ended.attempt) end
+end
+table.sort(live)
+for _, attempt in ipairs(live) do
+  tell({ attempt = attempt }, 'revoked ' .. attempt)
+  released, forced = with(released, attempt), with(forced, attempt)
+end
+if #held > 0 then
+  forced = with(forced, ${command})
+  changed, freed = true, true
+end
+if freed then hand_over(nil) end
+if changed then
+  save()
+  keep_for(0)
+end
+return { outcome, ${command}, int(now), int(#held) }
+`;

@@ -1,0 +1,36 @@
+import { LockKeyError } from '../core/lock.errors.js';
+import { type AcquireReply, type LostReply } from '../core/lock-store.js';
+
+type Refusal = Extract<AcquireReply, { outcome: 'refused' }>['reason'];
+
+/** Reads the reply of the acquire script, or of acquire-many for `several` keys. */
+export function readAcquireReply(key: string, several: boolean, reply: readonly string[]): AcquireReply {
+  const [outcome, , now, first = '', second, third, fire] = reply;
+  const serverTimeMs = Number(now);
+  if (outcome === 'refused') return { outcome, reason: first as Refusal };
+  if (outcome === 'busy') {
+    const holder = third === '' ? undefined : third;
+    return { outcome, retryMs: Number(first), ahead: Number(second), holder, serverTimeMs };
+  }
+  if (several) {
+    const fencingTokens = reply.slice(4).map((token) => safeToken(key, token));
+    return { outcome: 'granted', fencingTokens, remainingMs: Number(first), serverTimeMs };
+  }
+  const granted = { fencingTokens: [safeToken(key, first)], remainingMs: Number(second), serverTimeMs };
+  return fire === undefined || fire === ''
+    ? { outcome: 'granted', ...granted }
+    : { outcome: 'granted', ...granted, fireMs: Number(fire) };
+}
+
+/** Reads the reply `lost attempt now token forced`. */
+export const readLostReply = ([, , , lastToken, forced]: readonly string[]): LostReply => ({
+  outcome: 'lost',
+  lastToken: Number(lastToken),
+  forced: forced === '1',
+});
+
+function safeToken(key: string, text: string): number {
+  const token = Number(text);
+  if (Number.isSafeInteger(token)) return token;
+  throw new LockKeyError(`The fencing token of the lock "${key}" is no safe integer: ${text}.`, { key });
+}

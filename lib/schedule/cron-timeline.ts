@@ -1,0 +1,109 @@
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** How far back a fire is looked for. The short ones come first: a call is most often made by the timer itself. */
+const WINDOWS = [2 * SECOND, MINUTE, HOUR, DAY, 8 * DAY, 32 * DAY, 366 * DAY, 5 * 366 * DAY];
+
+/** What is used of a DateTime of luxon. */
+export interface Moment {
+  /** From UTC, in minutes. */
+  readonly offset: number;
+  readonly zone: unknown;
+  toMillis(): number;
+  plus(duration: { readonly milliseconds: number }): Moment;
+}
+
+/** What is used of a CronTime of cron. */
+export interface CronTime {
+  readonly source: string | { valueOf(): number };
+  /** Whether the source is a date, which fires once. */
+  readonly realDate: boolean;
+  readonly timeZone?: string;
+  /** In minutes. */
+  readonly utcOffset?: number;
+  sendAt(): Moment;
+  getNextDateFrom(start: Date, zone: unknown): Moment;
+}
+
+/** A time of a schedule and the one after it, in milliseconds since 1970. */
+export interface Fire {
+  readonly atMs: number;
+  readonly nextMs: number;
+}
+
+/** The times at which an expression fires, as the scheduler itself works them out. */
+export class CronTimeline {
+  readonly #cronTime: CronTime;
+  /** Any moment in the time zone of the expression. */
+  readonly #moment: Moment;
+  #last: Fire | undefined;
+
+  constructor(cronTime: CronTime) {
+    this.#cronTime = cronTime;
+    this.#moment = cronTime.sendAt();
+  }
+
+  /** The latest fire not after `limitMs` (since 1970); undefined if there was none within five years. */
+  lastFire(limitMs: number): Fire | undefined {
+    const last = this.#last;
+    if (last && last.atMs <= limitMs) {
+      if (limitMs < last.nextMs) return last;
+      const afterMs = this.#next(last.nextMs);
+      if (limitMs < afterMs) return (this.#last = { atMs: last.nextMs, nextMs: afterMs });
+    }
+    const foundMs = this.#search(limitMs);
+    if (foundMs === undefined) return undefined;
+    const atMs = this.#firstOfTwo(foundMs);
+    return (this.#last = { atMs, nextMs: this.#next(atMs) });
+  }
+
+  /** Bisects, since a walk from fire to fire would block the process for seconds with `* * 9-17 * * 1-5` at a weekend. */
+  #search(limitMs: number): number | undefined {
+    const end = Math.floor(limitMs / SECOND) * SECOND;
+    let none = end;
+    for (const window of WINDOWS) {
+      const start = end - window;
+      if (this.#next(start) <= limitMs) return this.#bisect(start, none, limitMs);
+      none = start;
+    }
+    return undefined;
+  }
+
+  /** The last fire up to the limit, given that one comes after `some` and none after `none`; both are full seconds. */
+  #bisect(some: number, none: number, limitMs: number): number {
+    while (none - some > SECOND) {
+      const middle = some + Math.floor((none - some) / 2 / SECOND) * SECOND;
+      if (this.#next(middle) <= limitMs) some = middle;
+      else none = middle;
+    }
+    return this.#next(some);
+  }
+
+  /**
+   * A daily job due within the hour that autumn has twice fires in the first of the two; yet asked from within the
+   * second, the library names that one, too. Those who lived through both must agree with those who did not.
+   */
+  #firstOfTwo(fireMs: number): number {
+    const offset = this.#offsetAt(fireMs);
+    if (this.#offsetAt(fireMs - HOUR) <= offset) return fireMs;
+    let changeMs = Math.floor(fireMs / MINUTE) * MINUTE;
+    while (this.#offsetAt(changeMs - MINUTE) === offset) changeMs -= MINUTE;
+    const before = this.#search(changeMs - 1);
+    return before === undefined || this.#next(before) <= fireMs ? fireMs : before;
+  }
+
+  #next(startMs: number): number {
+    const moment = this.#cronTime.getNextDateFrom(new Date(startMs), this.#moment.zone);
+    const nextMs = moment.toMillis();
+    if (nextMs > startMs) return nextMs;
+    // Of a wall-clock time that autumn has twice, luxon takes the one with today's offset, which may be the first.
+    const repeatedMs = (moment.offset - this.#offsetAt(startMs)) * MINUTE;
+    return Math.max(nextMs + repeatedMs, startMs + SECOND);
+  }
+
+  #offsetAt(ms: number): number {
+    return this.#moment.plus({ milliseconds: ms - this.#moment.toMillis() }).offset;
+  }
+}

@@ -1,0 +1,99 @@
+import { type ModulesContainer } from '@nestjs/core';
+import { type FireClaim } from '../core/lock-store.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
+import { CronJobs } from './cron-jobs.js';
+import { type CronTime, CronTimeline } from './cron-timeline.js';
+import { type CronOptions, scheduleOf } from './schedule-metadata.js';
+
+/** A timer may fire a hair early by the wall clock. */
+const EARLY_MS = 50;
+const LEAST_GAP_MS = 1_000;
+const LEAST_REMEMBER_MS = 60_000;
+const DAY = 24 * 3_600_000;
+const MOST_REMEMBER_MS = 400 * DAY;
+
+/** What a call of a scheduled method claims; `at` 0 stands for what is called before the first fire. */
+export type Fire = Omit<FireClaim, 'rerunOnLoss'>;
+
+/** Tells which fire of its schedule a call of a method belongs to. */
+export class FireFinder {
+  readonly #jobs: CronJobs;
+  readonly #now: () => number;
+  readonly #timelines = new WeakMap<CronTime, CronTimeline>();
+
+  /** @param now the local clock, in milliseconds since 1970 */
+  constructor(modules: Pick<ModulesContainer, 'values'>, now: () => number = Date.now) {
+    this.#jobs = new CronJobs(modules);
+    this.#now = now;
+  }
+
+  /**
+   * The fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before it,
+   * whether or not the job is `disabled`: that may differ from instance to instance, and a job may be started later.
+   * @param where the method, for messages: `Class.method`
+   * @throws LockConfigurationError if the method has no schedule, or the application has no such job
+   */
+  claimOf(method: Function, where: string): Fire {
+    const schedule = scheduleOf(method);
+    if (!schedule) {
+      throw refusal(where, 'the method has no @Cron, @Interval or @Timeout of @nestjs/schedule. Put one on it');
+    }
+    if (schedule.kind === 'cron') return this.#claimOfCron(method, schedule.options, where);
+    if (schedule.kind === 'interval') {
+      return { kind: 'slot', ms: schedule.delayMs, rememberMs: rememberMs(schedule.delayMs) };
+    }
+    const ms = Math.max(schedule.delayMs, LEAST_GAP_MS);
+    return { kind: 'gap', ms, rememberMs: rememberMs(ms) };
+  }
+
+  #claimOfCron(method: Function, options: CronOptions, where: string): Fire {
+    const cronTime = this.#jobs.cronTimeOf(method, options);
+    if (cronTime?.realDate) return this.#claimOfDate(cronTime.source);
+    if (!cronTime) {
+      if (typeof options.cronTime !== 'string') return this.#claimOfDate(options.cronTime);
+      throw this.#noJob(options, where);
+    }
+    let fire;
+    try {
+      fire = this.#timelineOf(cronTime).lastFire(this.#now() + EARLY_MS);
+    } catch (cause) {
+      const expression = `"${String(cronTime.source)}"`;
+      throw refusal(where, `the times of ${expression} cannot be worked out. Check that it ever fires`, cause);
+    }
+    if (!fire) return BEFORE_THE_FIRST;
+    return { kind: 'at', ms: fire.atMs, rememberMs: rememberMs(fire.nextMs - fire.atMs) };
+  }
+
+  /** A call by hand before the date must not use up the fire. */
+  #claimOfDate(date: string | { valueOf(): number }): Fire {
+    const ms = Number(date);
+    return ms <= this.#now() + EARLY_MS ? { kind: 'at', ms, rememberMs: DAY } : BEFORE_THE_FIRST;
+  }
+
+  #timelineOf(cronTime: CronTime): CronTimeline {
+    let timeline = this.#timelines.get(cronTime);
+    if (!timeline) this.#timelines.set(cronTime, (timeline = new CronTimeline(cronTime)));
+    return timeline;
+  }
+
+  #noJob(options: CronOptions, where: string): LockConfigurationError {
+    if (!this.#jobs.exist) {
+      return refusal(where, 'the application has no scheduler. Import ScheduleModule.forRoot() of @nestjs/schedule');
+    }
+    const job = options.name ? `the cron job "${options.name}"` : `a cron job "${String(options.cronTime)}"`;
+    const advice = 'Call the method after the start of the application, and give a job that is changed a `name`';
+    return refusal(where, `the scheduler does not have ${job} (yet, or any more). ${advice}`);
+  }
+}
+
+const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: LEAST_REMEMBER_MS };
+
+/** Two periods, for instances whose clocks differ or that come late. */
+function rememberMs(periodMs: number): number {
+  return Math.min(Math.max(2 * periodMs, LEAST_REMEMBER_MS), MOST_REMEMBER_MS);
+}
+
+function refusal(where: string, problem: string, cause?: unknown): LockConfigurationError {
+  const message = `${where}: \`oncePer: 'fire'\`, but ${problem}, or claim slots of time with \`oncePer: <milliseconds>\`.`;
+  return new LockConfigurationError(message, cause === undefined ? {} : { cause });
+}

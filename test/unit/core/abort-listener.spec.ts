@@ -1,0 +1,79 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from '@jest/globals';
+import { onAbort } from '../../../lib/core/abort-listener.js';
+import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
+import { settled } from '../../support/fake-clock.js';
+import { busy } from '../../support/fake-store.js';
+
+const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
+
+describe('listening to an AbortSignal', () => {
+  it('takes one listener however many wait, and none when all have stopped', () => {
+    const { signal } = new AbortController();
+    const stops = Array.from({ length: 100 }, () => onAbort(signal, () => undefined));
+    expect(listenersOf(signal)).toBe(1);
+    for (const stop of stops.slice(1)) stop();
+    expect(listenersOf(signal)).toBe(1);
+    stops[0]!();
+    stops[0]!();
+    expect(listenersOf(signal)).toBe(0);
+  });
+
+  it('calls everybody back once, and not who stopped', () => {
+    const controller = new AbortController();
+    const told: string[] = [];
+    const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => told.push(name)));
+    stops[1]!();
+    controller.abort();
+    controller.abort();
+    expect(told).toEqual(['a', 'c']);
+  });
+
+  it('may be stopped by whom it calls back, also for others', () => {
+    const controller = new AbortController();
+    const told: string[] = [];
+    const stops: (() => void)[] = [];
+    for (const name of ['a', 'b']) {
+      const stopAll = () => stops.forEach((stop) => stop());
+      stops.push(onAbort(controller.signal, () => (told.push(name), stopAll())));
+    }
+    controller.abort();
+    expect(told[0]).toBe('a');
+    expect(listenersOf(controller.signal)).toBe(0);
+  });
+
+  it('begins anew after all have stopped', () => {
+    const controller = new AbortController();
+    onAbort(controller.signal, () => undefined)();
+    let calls = 0;
+    onAbort(controller.signal, () => (calls += 1));
+    controller.abort();
+    expect(calls).toBe(1);
+  });
+});
+
+describe('a hundred acquisitions with one signal', () => {
+  it('add one listener, so that Node warns of no leak, are all ended by it, and leave none', async () => {
+    const { store, locker } = startLocker();
+    store.onAcquire = () => busy();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const outcomes = Array.from({ length: 100 }, (_, i) =>
+      outcomeOf(locker.acquire([`k${i}`], lockOptions({ signal }))),
+    );
+    await settled();
+    expect([listenersOf(signal), locker.live.waiting]).toEqual([1, 100]);
+    const reason = new Error('the user went away');
+    controller.abort(reason);
+    await settled();
+    expect(outcomes.map(({ error }) => error)).toEqual(Array.from({ length: 100 }, () => reason));
+    expect([listenersOf(signal), locker.live.waiting, locker.timers.size]).toEqual([0, 0, 0]);
+  });
+
+  it('leave no listener when they are granted either', async () => {
+    const { locker } = startLocker();
+    const { signal } = new AbortController();
+    await Promise.all(['a', 'b', 'c'].map((key) => locker.acquire([key], lockOptions({ signal }))));
+    expect(listenersOf(signal)).toBe(0);
+  });
+});

@@ -1,0 +1,97 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { describe, expect, it } from '@jest/globals';
+import { LockEvents } from '../../../lib/core/lock-events.js';
+import { FakeReporter } from '../../support/fake-store.js';
+import { settled } from '../../support/fake-clock.js';
+
+const EVENT = { key: 'k', template: undefined, mode: 'write', where: '', reason: 'busy' } as const;
+
+function setUp() {
+  const reporter = new FakeReporter();
+  return { reporter, events: new LockEvents(reporter) };
+}
+
+describe('lock events', () => {
+  it('reach every listener of their name in the turn of the event, and no other', () => {
+    const { events } = setUp();
+    const seen: unknown[] = [];
+    const listen = (event: unknown) => seen.push(event);
+    events.on('skipped', listen).on('skipped', (event) => seen.push(event.reason));
+    events.on('renewed', listen);
+    events.emit('skipped', () => EVENT);
+    expect(seen).toEqual([EVENT, 'busy']);
+  });
+
+  it('call a listener once that was added twice, and not after off', () => {
+    const { events } = setUp();
+    let calls = 0;
+    const listen = () => void (calls += 1);
+    events.on('skipped', listen).on('skipped', listen);
+    events.emit('skipped', () => EVENT);
+    expect(calls).toBe(1);
+    events.off('skipped', listen).off('skipped', listen);
+    events.emit('skipped', () => EVENT);
+    expect(calls).toBe(1);
+  });
+
+  it('may be left by a listener while they are told', () => {
+    const { events } = setUp();
+    const seen: string[] = [];
+    const once = () => {
+      seen.push('once');
+      events.off('skipped', once);
+    };
+    events.on('skipped', once).on('skipped', () => seen.push('always'));
+    for (let i = 0; i < 2; i += 1) events.emit('skipped', () => EVENT);
+    expect(seen).toEqual(['once', 'always', 'always']);
+  });
+
+  it('are not even made when nobody listens, nor when the last one has gone', () => {
+    const { events } = setUp();
+    const make = () => {
+      throw new Error('made');
+    };
+    const listen = () => undefined;
+    events.emit('skipped', make);
+    events.on('skipped', listen).on('renewed', listen).off('skipped', listen);
+    events.emit('skipped', make);
+    expect(() => events.emit('renewed', make)).toThrow('made');
+  });
+
+  it('log a listener that throws, and the others and the caller do not feel it', () => {
+    const { events, reporter } = setUp();
+    const seen: string[] = [];
+    events.on('skipped', () => {
+      throw new Error('broken');
+    });
+    events.on('skipped', () => void seen.push('second'));
+    events.emit('skipped', () => EVENT);
+    expect(seen).toEqual(['second']);
+    expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken']);
+  });
+
+  it('log an async listener that rejects', async () => {
+    const { events, reporter } = setUp();
+    events.on('skipped', () => Promise.reject(new Error('broken later')));
+    events.emit('skipped', () => EVENT);
+    await settled();
+    expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken later']);
+  });
+
+  it('are published on the diagnostics channel of their name, the same object to all', () => {
+    const { events } = setUp();
+    const [published, listened]: unknown[][] = [[], []];
+    const onMessage = (message: unknown) => void published!.push(message);
+    subscribe('nestjs-redis-lock:skipped', onMessage);
+    try {
+      events.emit('skipped', () => ({ ...EVENT }));
+      events.on('skipped', (event) => void listened!.push(event));
+      events.emit('skipped', () => ({ ...EVENT }));
+    } finally {
+      unsubscribe('nestjs-redis-lock:skipped', onMessage);
+    }
+    events.emit('skipped', () => ({ ...EVENT }));
+    expect(published).toEqual([EVENT, EVENT]);
+    expect(published![1]).toBe(listened![0]);
+  });
+});

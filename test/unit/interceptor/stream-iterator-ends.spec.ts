@@ -1,0 +1,129 @@
+import { describe, expect, it } from '@jest/globals';
+import { lockedAsyncIterable } from '../../../lib/interceptor/locked-stream.js';
+import { FakeLock, SlowOpening, opening, rejectionOf, settled } from './fake-stream-lock.js';
+
+const DONE = { done: true, value: undefined };
+const value = (of: unknown) => ({ done: false, value: of });
+
+const boom = (): never => {
+  throw new Error('business');
+};
+
+/** An iterator as somebody may write it by hand. */
+const iterating = (parts: Partial<AsyncIterator<unknown>>) => () => ({
+  [Symbol.asyncIterator]: () => ({ next: boom, ...parts }),
+});
+
+describe('a locked async iterable that is ended by its consumer', () => {
+  it.each([
+    ['break', async (iterator: AsyncIterable<unknown>) => { for await (const _ of iterator) break; }], // prettier-ignore
+    ['asyncDispose', async (iterator: AsyncGenerator) => { await iterator.next(); await iterator[Symbol.asyncDispose](); }], // prettier-ignore
+  ])('by %s is released after the method has cleaned up', async (_how, consume) => {
+    const lock = new FakeLock();
+    let endsBefore: unknown;
+    async function* method() {
+      try {
+        yield 1;
+      } finally {
+        await settled();
+        endsBefore = [...lock.ends];
+      }
+    }
+    await consume(lockedAsyncIterable(opening(lock), method));
+    expect([endsBefore, lock.ends, lock.listeners]).toEqual([[], ['done'], 0]);
+  });
+
+  it('stays locked when the method yields once more', async () => {
+    const lock = new FakeLock();
+    async function* method() {
+      try {
+        yield 1;
+      } finally {
+        yield 2;
+      }
+    }
+    const iterator = lockedAsyncIterable(opening(lock), method);
+    await iterator.next();
+    expect([await iterator.return('x'), lock.ends]).toEqual([value(2), []]);
+    expect([await iterator.next(), lock.ends]).toEqual([{ done: true, value: 'x' }, ['done']]);
+  });
+
+  it('by throw() hands the error to the method, and is released when that does not catch it', async () => {
+    const lock = new FakeLock();
+    const caught: unknown[] = [];
+    async function* method() {
+      try {
+        yield 1;
+      } catch (error) {
+        caught.push(error);
+      }
+      yield 2;
+    }
+    const iterator = lockedAsyncIterable(opening(lock), method);
+    await iterator.next();
+    expect([await iterator.throw('a'), caught, lock.ends]).toEqual([value(2), ['a'], []]);
+    expect([await rejectionOf(iterator.throw('b')), lock.ends]).toEqual(['b', ['failed']]);
+    expect(await rejectionOf(iterator.throw('c'))).toBe('c');
+  });
+
+  it('is released when its iterator has neither return() nor throw()', async () => {
+    const next = () => Promise.resolve(value(1));
+    const locks = [new FakeLock(), new FakeLock()];
+    const [first, second] = locks.map((lock) => lockedAsyncIterable(opening(lock), iterating({ next })));
+    await first!.next();
+    expect(await first!.return('x')).toEqual({ done: true, value: 'x' });
+    await second!.next();
+    expect(await rejectionOf(second!.throw('y'))).toBe('y');
+    expect(locks.map(({ ends }) => ends)).toEqual([['done'], ['failed']]);
+  });
+
+  it('by throw() closes an iterator that has only return()', async () => {
+    const lock = new FakeLock();
+    let returned = 0;
+    const parts = { next: () => Promise.resolve(value(1)), return: async () => ((returned += 1), DONE) as never };
+    const iterator = lockedAsyncIterable(opening(lock), iterating(parts));
+    await iterator.next();
+    expect([await rejectionOf(iterator.throw('y')), returned, lock.ends]).toEqual(['y', 1, ['failed']]);
+  });
+
+  it.each([
+    ['return', (it: AsyncGenerator) => it.return('x'), { done: true, value: 'x' }],
+    ['throw', (it: AsyncGenerator) => rejectionOf(it.throw('x')), 'x'],
+  ])('by %s() before its start never acquires', async (_how, end, result) => {
+    const open = opening();
+    const iterator = lockedAsyncIterable(open, boom);
+    expect(await end(iterator)).toEqual(result);
+    expect([await iterator.next(), open.opened]).toEqual([DONE, 0]);
+  });
+
+  it('while it waits for the lock gives up the waiting, and what waited is done', async () => {
+    const slow = new SlowOpening();
+    const iterator = lockedAsyncIterable(slow.open, boom);
+    const calls = [iterator.next(), iterator.next()];
+    await settled();
+    expect(slow.signal?.aborted).toBe(false);
+    calls.push(iterator.return('x'));
+    expect(await Promise.all(calls)).toEqual([DONE, DONE, { done: true, value: 'x' }]);
+  });
+
+  it('while it waits releases a lock that comes nevertheless', async () => {
+    const slow = new SlowOpening(false);
+    const lock = new FakeLock();
+    let called = false;
+    const iterator = lockedAsyncIterable(slow.open, () => (called = true));
+    const calls = [iterator.next()];
+    await settled();
+    calls.push(iterator.return('x'));
+    slow.grant(lock);
+    expect(await Promise.all(calls)).toEqual([DONE, { done: true, value: 'x' }]);
+    expect([called, lock.ends, lock.listeners]).toEqual([false, ['failed'], 0]);
+  });
+
+  it('in the very turn in which it was started never acquires', async () => {
+    const open = opening();
+    const iterator = lockedAsyncIterable(open, boom);
+    const calls = [iterator.next(), iterator.return('x')];
+    expect(await Promise.all(calls)).toEqual([DONE, { done: true, value: 'x' }]);
+    expect(open.opened).toBe(0);
+  });
+});

@@ -1,0 +1,72 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Cron, ScheduleModule } from '@nestjs/schedule';
+import { type App, closeApps, fireAt, startApp } from './schedule-app.js';
+
+class Jobs {
+  @Cron('0 * * * *', { name: 'hourly', disabled: true })
+  named() {}
+
+  @Cron('0 * * * *', { disabled: true })
+  unnamed() {}
+
+  @Cron(new Date('2031-05-06T07:08:09.000Z'), { name: 'once', disabled: true })
+  date() {}
+}
+
+const NOW = '2026-03-04T05:25:00.000Z';
+const start = async () => {
+  const app = await startApp(Jobs);
+  await app.app.init();
+  return app;
+};
+
+/** Sets the time of a job, as applications do at run time; the class of the time is that of the job at hand. */
+function setTime(app: App, name: string, expression: string): void {
+  const job = app.registry().getCronJob(name);
+  const CronTime = job.cronTime.constructor as new (source: string) => typeof job.cronTime;
+  job.setTime(new CronTime(expression));
+}
+
+afterEach(closeApps);
+
+describe('the cron job of a method', () => {
+  it('is the one with its name, with the time that it has now', async () => {
+    const app = await start();
+    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:00:00Z');
+    setTime(app, 'hourly', '*/10 * * * *');
+    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:20:00Z');
+    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
+  });
+
+  it('may have had a date first', async () => {
+    const app = await start();
+    expect(app.claimAt('date', NOW)).toMatchObject({ kind: 'at', ms: 0 });
+    setTime(app, 'once', '*/10 * * * *');
+    expect(fireAt(app, 'date', NOW)).toBe('2026-03-04T05:20:00Z');
+  });
+
+  it('is noticed by an instance that knew the former time', async () => {
+    const app = await start();
+    const finder = app.newFinder(() => new Date(NOW).getTime());
+    const minutes = () => new Date(finder.claimOf(app.methodOf('named'), 'here').ms).getUTCMinutes();
+    expect(minutes()).toBe(0);
+    setTime(app, 'hourly', '*/10 * * * *');
+    expect(minutes()).toBe(20);
+  });
+
+  it('is remembered when shutdown has taken it away', async () => {
+    const app = await start();
+    const finder = app.newFinder(() => new Date(NOW).getTime());
+    const fires = () => ['named', 'unnamed'].map((name) => finder.claimOf(app.methodOf(name), 'here').ms);
+    const before = fires();
+    await app.app.close();
+    expect(app.registry().getCronJobs().size).toBe(0);
+    expect(fires()).toEqual(before);
+  });
+
+  it('is found among several schedulers', async () => {
+    const app = await startApp(Jobs, [ScheduleModule.forRoot({ cronJobs: false }), ScheduleModule.forRoot()]);
+    await app.app.init();
+    expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:00:00Z');
+  });
+});

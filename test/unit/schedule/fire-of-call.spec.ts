@@ -1,0 +1,221 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
+import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
+import { eventually } from '../../support/eventually.js';
+import { closeApps, fireAt, startApp } from './schedule-app.js';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const OFF = { disabled: true } as const;
+
+class Jobs {
+  @Cron('* * * * * *', OFF)
+  everySecond() {}
+
+  @Cron('*/5 * * * *', OFF)
+  fiveFields() {}
+
+  @Cron('30 */5 * * * *')
+  sixFields() {}
+
+  @Cron('0 2 * * *', { timeZone: 'Asia/Tokyo', ...OFF })
+  inTokyo() {}
+
+  @Cron('0 2 * * *', { utcOffset: -90, ...OFF })
+  withOffset() {}
+
+  @Cron('0 2 * * *', { timeZone: 'UTC', ...OFF })
+  inUtc() {}
+
+  @Cron('0 0 31 * *', { timeZone: 'UTC', ...OFF })
+  monthEnds() {}
+
+  @Cron('0 0 29 2 *', { timeZone: 'UTC', ...OFF })
+  leapDays() {}
+
+  @Cron('* * 9-17 * * 1-5', { timeZone: 'UTC', ...OFF })
+  officeSeconds() {}
+
+  @Cron(new Date('2031-05-06T07:08:09.123Z'))
+  once() {}
+
+  @Cron('0 0 31 2 *', OFF)
+  never() {}
+
+  @Interval(10_000)
+  often() {}
+
+  @Interval('named', 90_000.5)
+  seldom() {}
+
+  @Timeout(50)
+  soon() {}
+
+  @Timeout('named', 40_000)
+  later() {}
+
+  bare() {}
+}
+
+const start = async () => {
+  const app = await startApp(Jobs);
+  await app.app.init();
+  return app;
+};
+
+afterEach(closeApps);
+
+describe('the fire of a call of a @Cron method', () => {
+  it.each([
+    ['everySecond', '2026-03-04T05:06:07.003Z', '2026-03-04T05:06:07Z'],
+    ['fiveFields', '2026-03-04T05:10:00.003Z', '2026-03-04T05:10:00Z'],
+    ['sixFields', '2026-03-04T05:10:30.000Z', '2026-03-04T05:10:30Z'],
+    ['sixFields', '2026-03-04T05:10:29.000Z', '2026-03-04T05:05:30Z'],
+    ['inTokyo', '2026-03-04T17:00:00.010Z', '2026-03-04T17:00:00Z'],
+    ['withOffset', '2026-03-04T03:30:00.010Z', '2026-03-04T03:30:00Z'],
+    ['inUtc', '2026-03-04T02:00:00.010Z', '2026-03-04T02:00:00Z'],
+  ])('%s at %s is that of %s', async (name, time, expected) => {
+    expect(fireAt(await start(), name, time)).toBe(expected);
+  });
+
+  it.each([
+    ['fiveFields', 'a millisecond early', '2026-03-04T05:09:59.999Z', '2026-03-04T05:10:00Z'],
+    ['fiveFields', '50 ms early', '2026-03-04T05:09:59.950Z', '2026-03-04T05:10:00Z'],
+    ['fiveFields', '51 ms early, which is late', '2026-03-04T05:09:59.949Z', '2026-03-04T05:05:00Z'],
+    ['fiveFields', 'four minutes late', '2026-03-04T05:14:02.123Z', '2026-03-04T05:10:00Z'],
+    ['inTokyo', 'hours late', '2026-03-05T16:59:00.000Z', '2026-03-04T17:00:00Z'],
+    ['monthEnds', 'in a month without a 31st', '2026-04-30T12:00:00.000Z', '2026-03-31T00:00:00Z'],
+    ['monthEnds', 'on a 31st', '2026-08-31T00:00:00.001Z', '2026-08-31T00:00:00Z'],
+    ['leapDays', 'years late', '2027-08-31T00:00:00.001Z', '2024-02-29T00:00:00Z'],
+    ['officeSeconds', 'at a weekend', '2026-03-08T12:00:00.000Z', '2026-03-06T17:59:59Z'],
+  ])('%s called %s', async (name, _how, time, expected) => {
+    expect(fireAt(await start(), name, time)).toBe(expected);
+  });
+
+  it.each([
+    ['everySecond', MINUTE],
+    ['fiveFields', 10 * MINUTE],
+    ['inTokyo', 2 * DAY],
+    ['leapDays', 400 * DAY],
+  ])('%s is remembered for two periods, within bounds', async (name, rememberMs) => {
+    expect((await start()).claimAt(name, '2026-03-04T17:00:00.003Z')).toMatchObject({ kind: 'at', rememberMs });
+  });
+
+  it('of a date is that date, which a call by hand before it does not use up', async () => {
+    const app = await start();
+    const date = new Date('2031-05-06T07:08:09.123Z').getTime();
+    expect(app.claimAt('once', date - 20)).toEqual({ kind: 'at', ms: date, rememberMs: DAY });
+    expect(app.claimAt('once', date + DAY)).toEqual({ kind: 'at', ms: date, rememberMs: DAY });
+    expect(app.claimAt('once', date - 60)).toEqual({ kind: 'at', ms: 0, rememberMs: MINUTE });
+  });
+
+  it('moves on with the clock of an instance that stays, and back', async () => {
+    const app = await start();
+    const times = ['05:09:59', '05:10:00', '05:14:59', '05:15:00', '05:20:00', '09:21:00', '05:14:00'];
+    let now = 0;
+    const finder = app.newFinder(() => now);
+    const fires = times.map((time) => {
+      now = new Date(`2026-03-04T${time}.000Z`).getTime();
+      return new Date(finder.claimOf(app.methodOf('fiveFields'), 'here').ms).toISOString().slice(11, 16);
+    });
+    expect(fires).toEqual(['05:05', '05:10', '05:10', '05:15', '05:20', '09:20', '05:10']);
+  });
+
+  it('asks the library no more than once for a fire', async () => {
+    const app = await start();
+    let now = new Date('2026-03-04T05:10:00.000Z').getTime();
+    const finder = app.newFinder(() => now);
+    const ask = () => finder.claimOf(app.methodOf('fiveFields'), 'here');
+    ask();
+    const [cronTime] = [...app.registry().getCronJobs().values()]
+      .map((job) => job.cronTime)
+      .filter(({ source }) => source === '*/5 * * * *');
+    const getNext = cronTime!.getNextDateFrom.bind(cronTime);
+    let questions = 0;
+    cronTime!.getNextDateFrom = (...args) => ((questions += 1), getNext(...args));
+    for (let call = 0; call < 100; call += 1) ask();
+    expect(questions).toBe(0);
+    now += 5 * MINUTE;
+    for (let call = 0; call < 100; call += 1) ask();
+    expect(questions).toBe(1);
+  });
+});
+
+describe('a job that the timer of the scheduler calls', () => {
+  it('belongs to fires that follow each other', async () => {
+    const calls: (() => number)[] = [];
+    const fires: number[] = [];
+    class Ticking {
+      @Cron('* * * * * *')
+      tick() {
+        fires.push(calls[0]!());
+      }
+    }
+    const app = await startApp(Ticking);
+    const finder = app.newFinder(Date.now);
+    calls.push(() => finder.claimOf(app.methodOf('tick'), 'Ticking.tick').ms);
+    await app.app.init();
+    await eventually(() => fires.length >= 3);
+    expect(fires.map((fire) => fire - fires[0]!).slice(0, 3)).toEqual([0, 1_000, 2_000]);
+    expect(Math.abs(Date.now() - fires.at(-1)!)).toBeLessThan(1_000);
+  });
+});
+
+describe('the claim of other schedules', () => {
+  it.each([
+    ['often', { kind: 'slot', ms: 10_000, rememberMs: MINUTE }],
+    ['seldom', { kind: 'slot', ms: 90_000, rememberMs: 3 * MINUTE }],
+    ['soon', { kind: 'gap', ms: 1_000, rememberMs: MINUTE }],
+    ['later', { kind: 'gap', ms: 40_000, rememberMs: 80_000 }],
+  ])('%s', async (name, expected) => {
+    expect((await startApp(Jobs)).claimAt(name, 0)).toEqual(expected);
+  });
+});
+
+describe('no fire can be told', () => {
+  const refusalOf = (run: () => unknown): Error => {
+    try {
+      run();
+    } catch (error) {
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      return error as Error;
+    }
+    throw new Error('no refusal');
+  };
+
+  it('without a schedule', async () => {
+    const app = await start();
+    expect(refusalOf(() => app.claimAt('bare', 0)).message).toBe(
+      "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule. " +
+        'Put one on it, or claim slots of time with `oncePer: <milliseconds>`.',
+    );
+  });
+
+  it('without a scheduler', async () => {
+    const app = await startApp(Jobs, []);
+    expect(refusalOf(() => app.claimAt('fiveFields', 0)).message).toContain('Import ScheduleModule.forRoot()');
+  });
+
+  it('before the start', async () => {
+    const app = await startApp(Jobs);
+    const { message } = refusalOf(() => app.claimAt('fiveFields', 0));
+    expect(message).toContain('Jobs.fiveFields');
+    expect(message).toContain(
+      'does not have a cron job "*/5 * * * *" (yet, or any more). Call the method after the start',
+    );
+  });
+
+  it('where the scheduler leaves cron jobs out', async () => {
+    const app = await startApp(Jobs, [ScheduleModule.forRoot({ cronJobs: false })]);
+    await app.app.init();
+    expect(refusalOf(() => app.claimAt('fiveFields', 0)).message).toContain('oncePer: <milliseconds>');
+  });
+
+  it('of an expression that never fires', async () => {
+    const app = await start();
+    const error = refusalOf(() => app.claimAt('never', Date.now()));
+    expect(error.message).toContain('the times of "0 0 31 2 *" cannot be worked out. Check that it ever fires');
+    expect(error.cause).toBeInstanceOf(Error);
+  });
+});
