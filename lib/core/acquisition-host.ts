@@ -31,6 +31,8 @@ export interface AcquisitionHost {
 export interface Wanted {
   /** One group of the store. */
   readonly keys: readonly string[];
+  /** The keys as people read them, in the order in which the caller named them. */
+  readonly name: string;
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
   readonly claim?: FireClaim | undefined;

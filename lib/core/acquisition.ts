@@ -214,7 +214,7 @@ export class Acquisition {
   }
 
   get #name() {
-    return { key: this.wanted.keys.join(', '), mode: this.wanted.options.mode };
+    return { key: this.wanted.name, mode: this.wanted.options.mode };
   }
 
   #event() {

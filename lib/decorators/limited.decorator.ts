@@ -14,5 +14,6 @@ export function Limited<const K extends KeySpec>(
   permits: number,
   options: Omit<LockedOptions, 'permits'> = {},
 ): LockedMethodDecorator<K> {
-  return lockMethod('read', key, { ...options, permits });
+  // Where the types were not heeded, `undefined` would read as no limit at all.
+  return lockMethod('read', key, { ...options, permits: permits ?? NaN });
 }
