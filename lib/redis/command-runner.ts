@@ -109,10 +109,11 @@ export class CommandRunner {
         if (givenUp) onLate?.(value);
         else resolve(value);
       };
-      answer.then(settle, (error: Error) => {
+      const fail = (error: Error): void => {
         cancel();
         reject(error);
-      });
+      };
+      answer.then(settle, fail).catch(fail);
     });
   }
 

@@ -54,8 +54,8 @@ export interface PlayOptions {
 export async function playGames(arena: Arena, { seed, runs, shrink }: PlayOptions): Promise<number> {
   let operations = 0;
   const property = fc.asyncProperty(gameArbitrary, async (game) => {
-    const played = new LockGame(arena);
-    await played.play(game);
+    const played = new LockGame(arena, game);
+    await played.play();
     operations += played.operations;
   });
   await fc.assert(property, {

@@ -4,6 +4,8 @@ import { type Operands, runScript, timedScripts } from './run-script.js';
 const scripts = timedScripts();
 const attempt = (n: number): string => `client${n % 10}-8f2e.ab${String(n).padStart(6, '0')}`;
 
+const NO_CLAIM = { fireKind: '-', fireMs: 0, rememberMs: 0, rerun: 0 };
+
 /** What a lock costs in Redis. */
 describe('the hash of a lock', () => {
   const key = `footprint:${process.pid}`;
@@ -21,10 +23,11 @@ describe('the hash of a lock', () => {
     return runScript(redis, scripts[name], { ...common, ...values });
   };
   const acquire = (n: number, wishes: Operands = {}): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 15_000, fair: 1, limit: 0 };
+    const plain = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 15_000, fair: 1, limit: 0, ...NO_CLAIM };
     return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...wishes });
   };
-  const release = (n: number, minHoldMs = 0): Promise<string[]> => run('release', { attempt: attempt(n), minHoldMs });
+  const release = (n: number, minHoldMs = 0): Promise<string[]> =>
+    run('release', { attempt: attempt(n), minHoldMs, runOutcome: '-' });
 
   it('holds the token and the released attempts when all are gone, however they went', async () => {
     await acquire(1);

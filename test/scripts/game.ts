@@ -1,8 +1,9 @@
 import { type Redis } from 'ioredis';
+import { type Ask, type Command } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
-import { type Ask, LockModel } from './lock-model.js';
+import { LockModel, type Reply } from './lock-model.js';
 import { PromiseWatch } from './promises.js';
-import { type Action, DEAD_CLIENT, type Game, type Profile } from './random-steps.js';
+import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
 import { type AnyScripts, type Operands, runScript } from './run-script.js';
 
 /** A server connection, another that listens to the channels of the live clients, and the scripts to test. */
@@ -14,40 +15,46 @@ export interface Arena {
   published(): Promise<string[]>;
 }
 
-type Command =
-  | { readonly name: 'acquire'; readonly ask: Ask }
-  | { readonly name: 'release'; readonly attempt: string; readonly minHoldMs: number }
-  | { readonly name: 'renew'; readonly attempt: string; readonly token: string; readonly leaseMs: number };
-
 const KEEP_MS = 12_000;
+const REMEMBER_MS = 25_000;
+const START_MS = 1_800_000_000_000;
 let games = 0;
 
-/** Plays one random game on a lock of its own, against the model. */
+/** Plays one random game on locks of its own, against the model. */
 export class LockGame {
   operations = 0;
-  readonly #key = `game:${process.pid}:${(games += 1)}`;
+  readonly #keys: readonly string[];
   readonly #model = new LockModel((client) => client !== DEAD_CLIENT);
-  readonly #watch = new PromiseWatch();
+  readonly #watches: ReadonlyMap<string, PromiseWatch>;
   readonly #asks = new Map<string, Ask>();
   readonly #sent: Command[] = [];
   readonly #trace: string[] = [];
   readonly #startedAt = performance.now();
-  #micros = 1_800_000_000_000_000;
+  #micros = START_MS * 1_000;
+  #operatorCommands = 0;
 
-  constructor(readonly arena: Arena) {}
+  constructor(
+    readonly arena: Arena,
+    readonly game: Game,
+  ) {
+    const name = `game:${process.pid}:${(games += 1)}`;
+    this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
+    this.#watches = new Map(this.#keys.map((key) => [key, new PromiseWatch()]));
+  }
 
-  async play({ profile, steps }: Game): Promise<void> {
+  async play(): Promise<void> {
     try {
-      for (const { advanceMicros, action } of steps) {
+      for (const { advanceMicros, action } of this.game.steps) {
         const before = this.#now;
         this.#micros += advanceMicros;
-        if (this.#now < before) this.#watch.clockSteppedBack(before - this.#now);
-        await this.#run(this.#commandOf(action, profile));
+        const back = before - this.#now;
+        if (back > 0) for (const watch of this.#watches.values()) watch.clockSteppedBack(back);
+        await this.#run(this.#commandOf(action));
       }
     } catch (error) {
       throw new Error(`${(error as Error).message}\n${this.#trace.slice(-30).join('\n')}`, { cause: error });
     } finally {
-      await this.arena.redis.unlink(this.#key);
+      await this.arena.redis.unlink(...this.#keys);
     }
   }
 
@@ -55,59 +62,69 @@ export class LockGame {
     return Math.floor(this.#micros / 1000);
   }
 
-  #commandOf(action: Action, profile: Profile): Command {
-    const all = [...this.#asks.keys()];
+  #commandOf(action: Action): Command {
     const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
+    if (action.kind === 'acquire') return { name: 'acquire', ask: this.#newAsk(action) };
+    if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
+    const key = choose(this.#keys, Math.floor(action.pick / 331))!;
+    const { queue, holds } = this.#model.lock(key);
+    const waiting = queue.map(({ attempt }) => attempt);
+    const holding = [...holds.keys()];
     // Mostly somebody of whom the lock knows, at times anybody.
-    const attemptOf = (known: string[], pick: number): string | undefined =>
-      known.length > 0 && pick % 8 > 0 ? choose(known, pick) : choose(all, pick);
-    const waiting = this.#model.queue.map(({ attempt }) => attempt);
-    const holding = [...this.#model.holds.keys()];
+    const attemptOf = (known: string[]): string | undefined =>
+      choose(known.length > 0 && action.pick % 8 > 0 ? known : [...this.#asks.keys()], action.pick);
+    const holder = attemptOf(holding) ?? 'nobody.000001';
+    const known = this.#watches.get(key)!.tokenOf(holder) ?? 1;
+    const token = `${'foreign' in action && action.foreign ? (action.pick % 2) * (known - 1) : known}`;
     switch (action.kind) {
-      case 'acquire':
-        return { name: 'acquire', ask: this.#newAsk(action, profile) };
       case 'poll': {
-        const ask = this.#asks.get(attemptOf(waiting, action.pick) ?? '') ?? this.#newAsk(undefined, profile);
+        const ask = this.#asks.get(attemptOf(waiting) ?? '');
+        if (!ask) return this.#plainAcquire();
         return { name: 'acquire', ask: action.last ? { ...ask, waiterLeaseMs: 0 } : ask };
       }
       case 'release': {
-        const attempt = attemptOf([...holding, ...waiting], action.pick) ?? 'nobody.000001';
-        return { name: 'release', attempt, minHoldMs: action.minHoldMs };
+        const attempt = attemptOf([...holding, ...waiting]) ?? 'nobody.000001';
+        return { name: 'release', key, attempt, minHoldMs: action.minHoldMs, runOutcome: action.runOutcome };
       }
-      case 'renew': {
-        const attempt = attemptOf(holding, action.pick) ?? 'nobody.000001';
-        const known = this.#watch.tokenOf(attempt) ?? 1;
-        const token = action.foreign ? (action.pick % 2) * (known - 1) : known;
-        return { name: 'renew', attempt, token: `${token}`, leaseMs: action.leaseMs };
-      }
+      case 'renew':
+        return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs };
+      case 'downgrade':
+        return { name: 'downgrade', key, attempt: holder, token };
       default:
-        return choose(this.#sent.slice(-25), action.pick) ?? { name: 'acquire', ask: this.#newAsk(undefined, profile) };
+        this.#operatorCommands += 1;
+        return { name: 'forceRelease', key, attempt: `op.force${String(this.#operatorCommands).padStart(3, '0')}` };
     }
   }
 
-  #newAsk(action: Extract<Action, { kind: 'acquire' }> | undefined, profile: Profile): Ask {
-    const fallback = {
-      client: 'c1-8f2e91a',
-      owner: '-',
-      mode: 'write',
-      leaseMs: 10_000,
-      waiterLeaseMs: 30_000,
-      fair: 1,
-    };
-    const { client, ...wish } = action ?? fallback;
+  #plainAcquire(): Command {
+    const who = { client: 'c1-8f2e91a', owner: '-', keys: 0, fire: NO_FIRE };
+    const ask = { ...who, mode: 'write', leaseMs: 10_000, waiterLeaseMs: 30_000, fair: 1 };
+    return { name: 'acquire', ask: this.#newAsk({ kind: 'acquire', ...ask }) };
+  }
+
+  #newAsk({ client, keys, fire, ...wish }: Extract<Action, { kind: 'acquire' }>): Ask {
+    const { modes, fairness, owners, limit, jobs }: Profile = this.game.profile;
     const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
     // Numbered by client: two of the clients leave the same fingerprints when they are released.
     const number = [...this.#asks.keys()].filter((known) => known.startsWith(client)).length + 1;
     const attempt = `${client}.${String(number).padStart(6, '0')}`;
+    const mode = allowed(wish.mode, modes);
+    // Each bit of the number chooses a lock, so that several are chosen often.
+    const several = this.#keys.filter((_, i) => (keys >> i) % 2 === 1);
+    const named = several.length > 0 ? several : this.#keys.slice(0, 1);
+    const claims = jobs && mode === 'write' && fire.fireKind !== '-' && named.length === 1;
+    const fireMs = fire.fireKind === 'at' ? START_MS + fire.fireMs : fire.fireMs;
     const ask: Ask = {
+      keys: named,
       attempt,
-      owner: allowed(wish.owner, profile.owners),
-      mode: allowed(wish.mode, profile.modes),
-      fair: allowed(wish.fair, profile.fairness),
+      mode,
+      owner: allowed(wish.owner, owners),
+      fair: allowed(wish.fair, fairness),
       leaseMs: wish.leaseMs,
       waiterLeaseMs: wish.waiterLeaseMs,
-      limit: profile.limit,
+      limit,
       holder: `host:1 ${attempt}`,
+      ...(claims ? { ...fire, fireMs } : NO_FIRE),
     };
     this.#asks.set(attempt, ask);
     return ask;
@@ -116,54 +133,99 @@ export class LockGame {
   async #run(command: Command): Promise<void> {
     this.operations += 1;
     this.#sent.push(command);
-    const { redis, scripts, channelPrefix } = this.arena;
-    const common = { lock: this.#key, nowMicros: `${this.#micros}`, keepMs: KEEP_MS, channelPrefix, countReceivers: 1 };
-    const { name, ...rest } = command;
-    const operands = (name === 'acquire' ? command.ask : rest) as unknown as Operands;
-    const expected = this.#expect(command);
-    this.#trace.push(`${this.#now} ${name} ${JSON.stringify(operands)} expects ${expected.join(' ')}`);
-    const reply = runScript(redis, scripts[name], { ...common, ...operands });
+    this.#model.micros = this.#micros;
+    const expected = this.#expected(command).map(String);
+    const { redis } = this.arena;
+    const { name, operands } = this.#operandsOf(command);
+    this.#trace.push(`${this.#now} ${JSON.stringify(command)} expects ${expected.join(' ')}`);
+    const reply = runScript(redis, this.arena.scripts[name], operands);
     // Sent together: neither the watcher nor the listener costs a round trip of its own.
-    const [text, hash, ttl, pushes] = await Promise.all([
+    const [text, pushes, ...hashes] = await Promise.all([
       reply.then((values) => values.map(String)),
-      redis.hgetall(this.#key),
-      redis.pttl(this.#key),
       this.arena.published(),
+      ...this.#keys.map(async (key) => {
+        const [hash, ttl] = await Promise.all([redis.hgetall(key), redis.pttl(key)]);
+        return { key, hash, ttl };
+      }),
     ]);
     this.#trace.push(`  got ${text.join(' ')}${pushes.length > 0 ? `; pushed ${pushes.join(', ')}` : ''}`);
     this.#watchPromises(command, text, pushes);
     compare('reply', ...bounded(text, expected));
     compare('pushes', pushes.join(', '), this.#model.pushes.splice(0).join(', '));
-    const faults = [...inconsistencies(hash), ...differences(hash, this.#model), ...this.#tooShort(hash, ttl)];
-    if (faults.length > 0) throw new Error(`${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
+    for (const { key, hash, ttl } of hashes) {
+      const model = this.#model.lock(key);
+      const faults = [...inconsistencies(hash), ...differences(hash, model)];
+      if (keysOf(command).includes(key)) faults.push(...this.#tooShort(key, hash, ttl));
+      if (faults.length > 0) throw new Error(`${key}: ${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
+    }
   }
 
-  #expect(command: Command): string[] {
-    if (command.name === 'acquire') return this.#model.acquire(this.#micros, command.ask);
-    if (command.name === 'release') return this.#model.release(this.#micros, command);
-    return this.#model.renew(this.#micros, command);
+  #expected(command: Command): Reply {
+    switch (command.name) {
+      case 'acquire':
+        return this.#model.acquire(command.ask);
+      case 'release':
+        return this.#model.release(command);
+      case 'renew':
+        return this.#model.renew(command);
+      case 'downgrade':
+        return this.#model.downgrade(command);
+      default:
+        return this.#model.forceRelease(command);
+    }
   }
 
-  #watchPromises(command: Command, [outcome, attempt, now, fourth, fifth]: string[], pushes: string[]): void {
-    if (outcome === 'released' && command.name === 'release') {
-      this.#watch.released(attempt!, Number(now), command.minHoldMs);
+  #operandsOf(command: Command): { name: keyof AnyScripts; operands: Operands } {
+    const { channelPrefix } = this.arena;
+    const common = { nowMicros: `${this.#micros}`, keepMs: KEEP_MS, channelPrefix, countReceivers: 1 };
+    if (command.name !== 'acquire') {
+      return { name: command.name, operands: { ...common, ...command, lock: command.key } };
     }
-    if (outcome === 'renewed') this.#watch.renewed(attempt!, Number(now), Number(fourth));
-    const told = outcome === 'granted' ? [[attempt!, fourth!, now!, fifth!]] : [];
-    const handed = pushes.map((push) => push.split(' ')).filter(([, kind]) => kind === 'granted');
-    const grants = [...handed.map((words) => words.slice(2)), ...told];
-    for (const [who, token, at, remaining] of grants.sort((a, b) => Number(a[1]) - Number(b[1]))) {
-      const ask = this.#asks.get(who!)!;
-      this.#watch.granted({ ask, token: Number(token), now: Number(at), remaining: Number(remaining) });
+    const { keys } = command.ask;
+    const wish = { ...common, ...command.ask, rememberMs: REMEMBER_MS };
+    return keys.length > 1
+      ? { name: 'acquireMany', operands: { ...wish, lock: keys } }
+      : { name: 'acquire', operands: { ...wish, lock: keys[0]! } };
+  }
+
+  #watchPromises(command: Command, reply: string[], pushes: string[]): void {
+    const [outcome] = reply;
+    if (command.name !== 'acquire') this.#watchOne(command, reply);
+    const grants = pushes.map((push) => push.split(' ')).filter(([, kind]) => kind === 'granted');
+    const told = grants.flatMap(([, , who, token, , remaining]) =>
+      this.#grantsOf(this.#asks.get(who!)!, [token!], Number(remaining)),
+    );
+    if (command.name === 'acquire' && outcome === 'granted') {
+      const several = command.ask.keys.length > 1;
+      const [tokens, remaining] = several ? [reply.slice(4), reply[3]] : [[reply[3]!], reply[4]];
+      told.push(...this.#grantsOf(command.ask, tokens, Number(remaining)));
+      if (!several && reply[6] !== '') this.#watches.get(command.ask.keys[0]!)!.claimed(command.ask, Number(reply[6]));
     }
+    for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) {
+      this.#watches.get(key)!.granted({ ...grant, now: this.#now });
+    }
+  }
+
+  /** What ended is known before those who were granted after it. */
+  #watchOne(command: Exclude<Command, { name: 'acquire' }>, [outcome, attempt = '', nowText, fourth]: string[]): void {
+    const now = Number(nowText);
+    const watch = this.#watches.get(command.key)!;
+    if (outcome === 'forced' && command.name === 'forceRelease') watch.forced();
+    if (command.name === 'release' && outcome === 'released') watch.released(attempt, now, command.minHoldMs);
+    if (outcome === 'renewed') watch.renewed(attempt, now, Number(fourth));
+    if (outcome === 'downgraded') watch.downgraded(attempt, now);
+  }
+
+  #grantsOf(ask: Ask, tokens: readonly string[], remaining: number) {
+    return ask.keys.map((key, i) => ({ key, ask, token: Number(tokens[i]), remaining }));
   }
 
   /** The key must outlive all that is in it. Its own time to live runs in real time, unlike the clock of the game. */
-  #tooShort(hash: Readonly<Record<string, string>>, ttl: number): string[] {
+  #tooShort(key: string, hash: Readonly<Record<string, string>>, ttl: number): string[] {
     if (Object.keys(hash).length === 0) return [];
     const elapsed = Math.ceil(performance.now() - this.#startedAt) + 5;
-    const remaining = [...this.#model.holds.values()].map(({ deadline }) => deadline - this.#now);
-    const least = Math.max(KEEP_MS / 2, ...remaining);
+    const remaining = [...this.#model.lock(key).holds.values()].map(({ deadline }) => deadline - this.#now);
+    const least = Math.max('run' in hash ? REMEMBER_MS : KEEP_MS / 2, ...remaining);
     return ttl + elapsed >= least ? [] : [`time to live ${ttl} is less than ${least}`];
   }
 }
@@ -183,3 +245,5 @@ function bounded(reply: string[], expected: string[]): [string, string] {
 function compare(what: string, is: string, should: string): void {
   if (is !== should) throw new Error(`${what}: got [${is}], the model says [${should}]`);
 }
+
+const keysOf = (command: Command): readonly string[] => (command.name === 'acquire' ? command.ask.keys : [command.key]);

@@ -1,10 +1,11 @@
-import { type LockModel } from './lock-model.js';
+import { comesItself } from './commands.js';
+import { type LockLists } from './lock-lists.js';
 
 type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(token|released|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
+  /^(token|released|forced|fires|run|run:by|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -42,7 +43,7 @@ function strangers(hash: Fields): string[] {
     ...[...known].filter((attempt) => !ids.has(attempt)).map((attempt) => `no id:${attempt}`),
     ...[...ids].filter((attempt) => !known.has(attempt)).map((attempt) => `id:${attempt} of nobody`),
     ...Object.entries(hash)
-      .filter(([, value]) => value.length > 64)
+      .filter(([field, value]) => value.length > 64 && !/^(fires|run)$/.test(field))
       .map(([field, value]) => `${field} is long: ${value}`),
   ];
 }
@@ -92,8 +93,10 @@ function wrongQueue(hash: Fields): string[] {
   ];
 }
 
+const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');
+
 /** Where the hash tells another state than the model has. */
-export function differences(hash: Fields, model: LockModel): string[] {
+export function differences(hash: Fields, model: LockLists): string[] {
   const byName = (a: string, b: string) => (a < b ? -1 : 1);
   const holds = holdsOf(hash).map((hold) => Object.values(hold).join(' '));
   const modelHolds = [...model.holds].map(([attempt, { mode, token, owner, deadline, lease, since }]) =>
@@ -102,12 +105,16 @@ export function differences(hash: Fields, model: LockModel): string[] {
   const queue = waitersOf(hash).map(({ attempt, terms }) => `${attempt} ${terms}`);
   const modelQueue = model.queue.map((waiter) => {
     const { attempt, deadline, waiterLeaseMs, mode, fair, limit, leaseMs, owner } = waiter;
-    return [attempt, deadline, waiterLeaseMs, mode, fair, limit, leaseMs, owner].join(' ');
+    const howFair = fair && comesItself(waiter) ? 2 : fair;
+    return [attempt, deadline, waiterLeaseMs, mode, howFair, limit, leaseMs, owner].join(' ');
   });
   const compared: [string, string, string][] = [
     ['holds', holds.sort(byName).join(', '), modelHolds.sort(byName).join(', ')],
     ['queue', queue.join(', '), modelQueue.join(', ')],
     ['token', hash['token'] ?? '0', `${model.token}`],
+    ['fires', hash['fires'] ?? ';', ring(model.fires)],
+    ['forced', hash['forced'] ?? ';', ring(model.forced)],
+    ['run', hash['run'] ?? '', model.run ? Object.values(model.run).join(' ') : ''],
   ];
   return compared
     .filter(([, is, should]) => is !== should)

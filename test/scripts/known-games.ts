@@ -1,19 +1,43 @@
-import { type Action, type Game, type Profile, type Step } from './random-steps.js';
+import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile, type Step } from './random-steps.js';
 
 type Acquire = Extract<Action, { kind: 'acquire' }>;
 
-const step = (action: Action): Step => ({ advanceMicros: 1_000, action });
-const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => {
-  const wish: Acquire = { kind: 'acquire', client: 'c1-8f2e91a', owner, mode, leaseMs: 40_000, waiterLeaseMs, fair: 1 };
-  return step(wish);
+const step = (action: Action, advanceMicros = 1_000): Step => ({ advanceMicros, action });
+const wish: Acquire = {
+  kind: 'acquire',
+  client: 'c1-8f2e91a',
+  owner: '-',
+  mode: 'write',
+  keys: 0,
+  fire: NO_FIRE,
+  leaseMs: 40_000,
+  waiterLeaseMs: 0,
+  fair: 1,
 };
+const ask = (wanted: Partial<Acquire>, advanceMicros = 1_000): Step => step({ ...wish, ...wanted }, advanceMicros);
+const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => ask({ owner, mode, waiterLeaseMs });
+const claim = (fireKind: string, fireMs: number, rerun = 0, advanceMicros = 1_000): Step =>
+  ask({ fire: { fireKind, fireMs, rerun } }, advanceMicros);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
-const release = (pick: number, minHoldMs = 0): Step => step({ kind: 'release', pick, minHoldMs });
+const release = (pick: number, minHoldMs = 0, runOutcome = '-'): Step =>
+  step({ kind: 'release', pick, minHoldMs, runOutcome });
+const done: Step = release(1, 0, 'done');
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
 
-const profile: Profile = { modes: ['write', 'read'], fairness: [1], owners: ['-', 'ann'], limit: 0 };
+const profile: Profile = {
+  modes: ['write', 'read'],
+  fairness: [1],
+  owners: ['-', 'ann'],
+  limit: 0,
+  locks: 1,
+  jobs: false,
+};
+const job: Profile = { ...profile, modes: ['write'], owners: ['-'], jobs: true };
+const BOTH = 3;
+/** Chooses the second lock, and the first of those that it knows. */
+const SECOND = 332;
 
-/** Games that random ones seldom reach; each showed a defect once. */
+/** Games that random ones seldom reach; each showed a defect once, or is what tells a mutant from the true scripts. */
 export const KNOWN_GAMES: readonly Game[] = [
   {
     // A parked hold stays untouchable when so many attempts were released since that it is forgotten among them.
@@ -57,6 +81,76 @@ export const KNOWN_GAMES: readonly Game[] = [
       acquire('-', 'write'),
       acquire('-', 'write', 60_000),
       { advanceMicros: 40_000_000, action: { kind: 'poll', pick: 1, last: true } },
+    ],
+  },
+  {
+    // Who lost its place in one queue goes to the tail of all: else two attempts would wait for each other.
+    profile: { ...profile, locks: 2 },
+    steps: [
+      ask({ keys: BOTH }),
+      ask({ keys: BOTH, waiterLeaseMs: 30_000, client: DEAD_CLIENT }),
+      ask({ keys: BOTH, waiterLeaseMs: 30_000, client: 'c2-03bd77a' }),
+      release(3),
+      step({ kind: 'poll', pick: SECOND, last: false }),
+    ],
+  },
+  {
+    // Of the unfair, only those are woken whom the lock admits.
+    profile: { ...profile, fairness: [0] },
+    steps: [
+      acquire('-', 'write'),
+      ask({ mode: 'read', waiterLeaseMs: 30_000, client: 'c2-03bd77a' }),
+      ask({ mode: 'write', waiterLeaseMs: 30_000, client: 'c3-a91c40f' }),
+      step({ kind: 'downgrade', pick: 1, foreign: false }),
+    ],
+  },
+  {
+    // The owner still writes, but who is named as the holder reads by now.
+    profile,
+    steps: [
+      acquire('ann', 'write'),
+      acquire('ann', 'write'),
+      step({ kind: 'downgrade', pick: 1, foreign: false }),
+      acquire('-', 'write'),
+    ],
+  },
+  {
+    // So many fires that the first are forgotten: what is older than all that are known is not granted.
+    profile: job,
+    steps: [
+      ...Array.from({ length: 17 }, (_, i) => [claim('at', (i + 2) * 1_000), done]).flat(),
+      claim('at', 1_000),
+      claim('at', 2_000),
+      claim('at', 3_000),
+      claim('at', 2_500),
+      claim('at', 3_500),
+    ],
+  },
+  {
+    // A run that was lost is repeated when that is asked for; one that ended is not, nor is an earlier fire.
+    profile: job,
+    steps: [
+      claim('at', 1_000),
+      release(1),
+      claim('at', 1_000),
+      claim('at', 1_000, 1),
+      done,
+      claim('at', 1_000, 1),
+      claim('at', 2_000),
+      release(1),
+      claim('at', 1_000, 1),
+    ],
+  },
+  {
+    // The distance to the last run counts in both directions, to the millisecond.
+    profile: job,
+    steps: [
+      claim('gap', 8_000),
+      done,
+      claim('gap', 8_000, 0, 7_998_000),
+      claim('gap', 8_000, 0, 1_000),
+      done,
+      claim('gap', 8_000, 0, -5_000_000),
     ],
   },
 ];

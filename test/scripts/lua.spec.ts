@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
-import { arg, key, lua } from '../../lib/redis/scripts/lua.js';
+import { type LuaScript, arg, key, lua, overManyKeys } from '../../lib/redis/scripts/lua.js';
 
 describe('the lua tag', () => {
   it('numbers keys and arguments in the order in which they are first named', () => {
@@ -18,6 +18,11 @@ describe('the lua tag', () => {
     );
     expect(outer.operands({ lock: 'l', x: 'X', y: 'Y' })).toEqual([1, 'l', 'X', 'Y']);
     expect(inner.text).toBe('local x = ARGV[1] .. KEYS[1]');
+  });
+
+  it('passes a list of keys, and counts them', () => {
+    const script = overManyKeys(lua`return #KEYS .. ${arg('a')} .. ${key('lock')}`);
+    expect(script.operands({ lock: ['k', 'l', 'm'], a: 1 })).toEqual([3, 'k', 'l', 'm', 1]);
   });
 
   it('knows a script by the hash of its text', () => {
@@ -40,7 +45,7 @@ describe('the lua tag', () => {
 });
 
 describe('every lock script', () => {
-  const scripts = Object.entries(createLockScripts());
+  const scripts: [string, LuaScript<string, string, any>][] = Object.entries(createLockScripts());
 
   it.each(scripts)('%s declares one key, the lock, and no other', (_, script) => {
     const values = Object.fromEntries([...script.keys, ...script.args].map((name) => [name, `<${name}>`]));
@@ -49,15 +54,17 @@ describe('every lock script', () => {
     expect(new Set(script.text.match(/KEYS\[[^\]]*\]/g))).toEqual(new Set(['KEYS[1]']));
   });
 
-  it.each(scripts)('%s uses each argument that it takes, by a literal number', (_, script) => {
+  it.each(scripts)('%s uses each argument that it takes, by a literal number', (name, script) => {
     const used = new Set(script.text.match(/ARGV\[[^\]]*\]/g));
     expect(used).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
-    expect(script.text.match(/ARGV|KEYS/g)).toHaveLength(script.text.match(/(ARGV|KEYS)\[\d+\]/g)!.length);
+    const named = script.text.match(/ARGV|KEYS/g)!.length - script.text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
+    // Of several keys: two loops over KEYS, a check of them, and the one key that is KEYS inside.
+    expect(named).toBe(name === 'acquireMany' ? 4 : 0);
   });
 
-  it.each(scripts)('%s reads the time once', (_, script) => {
+  it.each(scripts)('%s reads the time once', (name, script) => {
     expect(script.text.match(/'TIME'/g)).toHaveLength(1);
-    expect(script.text.match(/server_time\(\)/g)).toHaveLength(2);
+    expect(script.text.match(/server_time\(\)/g)).toHaveLength(name === 'acquireMany' ? 3 : 2);
   });
 
   it('differs from the others', () => {
@@ -66,11 +73,13 @@ describe('every lock script', () => {
 
   it('takes the arguments that its header names', () => {
     const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
+    const many = 'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit mode owner waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
-      acquire: 'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit mode owner waiterLeaseMs'.split(
-        ' ',
-      ),
-      release: 'attempt channelPrefix countReceivers keepMs minHoldMs'.split(' '),
+      acquire: [...many.split(' '), 'fireKind', 'fireMs', 'rememberMs', 'rerun'].sort(),
+      acquireMany: many.split(' '),
+      downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
+      forceRelease: 'attempt channelPrefix countReceivers keepMs'.split(' '),
+      release: 'attempt channelPrefix countReceivers keepMs minHoldMs runOutcome'.split(' '),
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs token'.split(' '),
       inspect: [],
     });

@@ -2,7 +2,7 @@ import { openArena, playGames } from './arena.js';
 import { timedScripts } from './run-script.js';
 
 const seed = Number(process.env['FUZZ_SEED'] ?? 20_260_101);
-const runs = Number(process.env['FUZZ_RUNS'] ?? 150);
+const runs = Number(process.env['FUZZ_RUNS'] ?? 500);
 
 describe('lock scripts against the model', () => {
   it(

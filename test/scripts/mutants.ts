@@ -11,13 +11,13 @@ export interface Mutant {
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a late duplicate acquire is not refused',
-    find: 'if hold or was_released(<attempt>) then return',
+    find: 'if hold or is_in(released, <attempt>) then return',
     replace: 'if hold then return',
   },
   {
     name: 'a duplicate acquire counts twice',
-    find: "if hold and hold.token ~= '0' then\n  keep_for(0)",
-    replace: 'if false then\n  keep_for(0)',
+    find: "if hold and hold.token ~= '0' then return 'held' end",
+    replace: '',
   },
   { name: 'a writer ignores readers', find: 'or reads == 0\nend', replace: "or mode == 'write'\nend" },
   { name: 'a reader ignores writers', find: 'if writes > 0 then return false end', replace: '' },
@@ -29,14 +29,18 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { name: 'tokens are not seeded by the clock', find: 'math.max(token + 1, micros)', replace: 'token + 1' },
   { name: 'tokens follow a clock that steps back', find: 'math.max(token + 1, micros)', replace: 'micros' },
-  { name: 'the fair queue is overtaken', find: "(fair ~= '1' or head > tail)", replace: 'true' },
-  { name: 'one try is not served in turn', find: "if fair == '1' and waiter_lease == 0", replace: 'if false' },
+  { name: 'the fair queue is overtaken', find: 'head > tail and admits', replace: 'admits' },
+  { name: 'who has its turn is not served', find: 'return hand_over(<attempt>) or', replace: 'return' },
   {
-    name: 'a last try is told by a message that it was granted',
-    find: 'waiter_lease == 0 then handed = hand_over(<attempt>) end',
-    replace: 'waiter_lease == 0 then hand_over(nil) end',
+    name: 'who asks is told by a message that it was granted',
+    find: 'return hand_over(<attempt>) or',
+    replace: 'return hand_over(nil) or',
   },
-  { name: 'an unfair waiter does not barge', find: "(fair ~= '1' or head > tail)", replace: 'head > tail' },
+  {
+    name: 'an unfair waiter does not barge',
+    find: "if fair ~= '1' then return admits",
+    replace: 'if false then return admits',
+  },
   { name: 'holds end late', find: '(now >= due or', replace: '(now >= due + 20 or' },
   {
     name: 'a hold ends a millisecond late',
@@ -84,9 +88,10 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a release trusts the fingerprint more than the hold',
     find: "if hold and hold.token ~= '0' then\n  outcome",
-    replace: "if was_released(<attempt>) then\n  outcome = 'again'\nelseif hold and hold.token ~= '0' then\n  outcome",
+    replace:
+      "if is_in(released, <attempt>) then\n  outcome = 'again'\nelseif hold and hold.token ~= '0' then\n  outcome",
   },
-  { name: 'a release is not remembered', find: 'remember_release(<attempt>)', replace: '' },
+  { name: 'a release is not remembered', find: 'released = with(released, <attempt>)\nhand', replace: 'hand' },
   {
     name: 'a release hands nothing over',
     find: 'hand_over(nil)\nsave()\nkeep_for(0)\nreturn { outcome',
@@ -110,8 +115,8 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'dead waiters are granted', find: 'if heard == 0 then', replace: 'if false then' },
   {
     name: 'dead unfair waiters swallow the wake-up',
-    find: 'waiter.attempt) == 0 then',
-    replace: 'waiter.attempt) == -1 then',
+    find: 'waiter.attempt) ~= 0 then return true',
+    replace: 'waiter.attempt) ~= -1 then return true',
   },
   {
     name: 'a granted waiter stays in the queue',
@@ -120,13 +125,13 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a re-entering waiter stays in the queue',
-    find: '  if place then leave_queue(<attempt>, place) end\n',
-    replace: '',
+    find: 'local function take(owned_token)\n  leave_place()',
+    replace: 'local function take(owned_token)',
   },
   {
     name: 'a refused waiter stays in the queue',
-    find: '  if place then\n    leave_queue(<attempt>, place)\n',
-    replace: '  if place then\n',
+    find: 'local left = leave_place()',
+    replace: 'local left = false',
   },
   {
     name: 'the hand-over grants too many',
@@ -140,27 +145,228 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'waiters that must wait on are woken',
-    find: ' and admits(waiter.mode, waiter.limit) then\n      if tell',
-    replace: ' then\n      if tell',
+    find: 'not woken[process] and admits(waiter.mode, waiter.limit)',
+    replace: 'not woken[process]',
   },
   { name: 'an upgrade is not refused', find: "if owned_token and mode == 'write' then", replace: 'if false then' },
-  { name: 'an owner does not re-enter', find: 'if writes > 0 and owner == my_owner then', replace: 'if false then' },
+  {
+    name: 'an owner does not re-enter',
+    find: 'if writes > 0 and owner == my_owner then return',
+    replace: 'if false then return',
+  },
   {
     name: 're-entry takes a new token',
-    find: 'return granted_anew(fence)',
-    replace: 'token = next_token() return granted_anew(int(token))',
+    find: "return 'entering', fence",
+    replace: "return 'entering', nil",
   },
   {
     name: 're-entry falls behind a later token',
     find: 'tonumber(latest) > tonumber(owned_token)',
     replace: "owned_token == '0'",
   },
-  { name: 'a refusal does not save what it swept', find: '  if swept or place then', replace: '  if place then' },
+  {
+    name: 'a refusal does not save what it swept',
+    find: 'if not swept and not left then return end',
+    replace: 'if not left then return end',
+  },
   {
     name: 'asking again shortens the time to live',
-    find: '  keep_for(0)      -- as',
-    replace: "  redis.call('PEXPIRE', KEYS[1], 12000)      -- as",
+    find: '  keep_for(0)      -- allowed',
+    replace: "  redis.call('PEXPIRE', KEYS[1], 12000)      -- allowed",
   },
+  // The queue of those that come and ask.
+  {
+    name: 'who must come and ask is handed the lock',
+    find: "if waiter.fair == '1' then\n        if not push",
+    replace: "if waiter.fair ~= '0' then\n        if not push",
+  },
+  {
+    name: 'who must come and ask is not called',
+    find: "waiter.fair == '2' and wake(waiter)",
+    replace: "waiter.fair == '2'",
+  },
+  {
+    name: 'who must come and ask is passed by',
+    find: "waiter.fair == '2' and wake(waiter) or",
+    replace: "waiter.fair == '2' and wake(waiter) and false or",
+  },
+  { name: 'waiters wake each other without end', find: 'if head == told and not news then break end', replace: '' },
+  {
+    name: 'news do not reach the waiter that was told before',
+    find: 'head == told and not news',
+    replace: 'head == told',
+  },
+  {
+    name: 'who waits for several keys is handed one',
+    find: "join_queue(fair == '1' and '2' or fair)",
+    replace: 'join_queue(fair)',
+  },
+  {
+    name: 'who waits for a fire is handed the lock',
+    find: "kind ~= '-' and '2' or fair",
+    replace: "kind ~= '-' and fair or fair",
+  },
+  // Several keys.
+  { name: 'several keys are granted when one is busy', find: 'busy = busy or lock end', replace: 'busy = nil end' },
+  {
+    name: 'some of several keys are granted while it waits',
+    find: '  if busy then\n    lock.wait()',
+    replace: '  if busy and not lock.has_turn then\n    lock.wait()',
+  },
+  {
+    name: 'a refusal of one key is not one of all',
+    find: 'refusal = refusal or locks[i].detail end',
+    replace: 'refusal = nil end',
+  },
+  {
+    name: 'after a refusal, places in the other queues stay',
+    find: 'do lock.refuse() end',
+    replace: "do if lock.stands == 'refused' then lock.refuse() end end",
+  },
+  { name: 'who lost one place keeps the others', find: 'if not placed then lock.leave_place() end', replace: '' },
+  {
+    name: 'only the first key is waited for',
+    find: 'for _, lock in ipairs(locks) do\n  if busy then\n    lock.wait()',
+    replace: 'for i, lock in ipairs(locks) do\n  if busy then\n    if i == 1 then lock.wait() end',
+  },
+  {
+    name: 'of several keys, the longest lease is told',
+    find: 'shortest = math.min(shortest',
+    replace: 'shortest = math.max(0',
+  },
+  {
+    name: 'of several keys, one that is held is taken anew',
+    find: "if this.stands == 'held' then extend() else",
+    replace: 'if false then extend() else',
+  },
+  {
+    name: 'several keys are not saved',
+    find: '  function this.finish()\n    save()',
+    replace: '  function this.finish()',
+  },
+  // Fires.
+  { name: 'a fire is granted twice', find: 'if time == fire then return true end', replace: '' },
+  { name: 'fires are forgotten', find: "'fires', ';' .. table", replace: "'fires', ';' or table" },
+  { name: 'a fire before all that are known is granted', find: '#fires >= 16 and fire < fires[1]', replace: 'false' },
+  { name: 'too many fires are remembered', find: 'if #fires > 16 then', replace: 'if #fires > 17 then' },
+  { name: 'the latest fire is forgotten', find: 'table.remove(fires, 1)', replace: 'table.remove(fires)' },
+  { name: 'a lost run is never repeated', find: '  return not repeats', replace: '  return true' },
+  { name: 'a lost run is repeated unasked', find: "<rerun> == '1' and", replace: 'true and' },
+  { name: 'a finished run is repeated', find: "and run_outcome == '-' and", replace: 'and' },
+  { name: 'any fire is repeated after a lost run', find: "(kind == 'gap' or run_fire == fire)", replace: 'true' },
+  {
+    name: 'a gap is too short',
+    find: 'math.abs(now - run_fire) < width',
+    replace: 'math.abs(now - run_fire) < width - 1',
+  },
+  {
+    name: 'a gap before the last fire does not count',
+    find: 'math.abs(now - run_fire)',
+    replace: '(now >= run_fire and now - run_fire or width)',
+  },
+  { name: 'a slot is not rounded', find: 'math.floor(now / width) * width', replace: 'now' },
+  {
+    name: 'a claim is not checked',
+    find: "stands ~= 'refused' and claimed()",
+    replace: "stands ~= 'refused' and false",
+  },
+  {
+    name: 'a holder is told that its fire is claimed',
+    find: "if stands ~= 'held' and stands ~= 'refused'",
+    replace: "if stands ~= 'refused'",
+  },
+  {
+    name: 'a fire that is sent again is told to nobody',
+    find: 'run_attempt == <attempt> and int(run_fire)',
+    replace: 'false and int(run_fire)',
+  },
+  { name: 'the fires are kept no longer than the lock', find: '  keep_for(tonumber(<rememberMs>))\n', replace: '' },
+  { name: 'a run does not end', find: '  end_run()\nelseif', replace: 'elseif' },
+  {
+    name: 'a release ends the run of another',
+    find: 'if run_attempt ~= <attempt> or',
+    replace: 'if run_attempt == nil or',
+  },
+  { name: 'a run ends without an outcome', find: "or <runOutcome> == '-' then return", replace: 'then return' },
+  // Downgrade.
+  { name: 'a downgrade ignores the token', find: 'hold.token ~= <token>\nif not', replace: 'false\nif not' },
+  {
+    name: 'a parked hold is downgraded',
+    find: "local lost = not hold or hold.token == '0' or",
+    replace: 'local lost = not hold or',
+  },
+  {
+    name: 'a downgraded hold stays counted as a writer',
+    find: "count_hold(hold, -1)\n  hold.mode = 'read'",
+    replace: "hold.mode = 'read'",
+  },
+  {
+    name: 'a downgraded hold does not count as a reader',
+    find: "hold.mode = 'read'\n  count_hold(hold, 1)",
+    replace: "hold.mode = 'read'",
+  },
+  { name: 'a downgraded owner does not re-enter', find: '  count_owned(hold.owner, 1, hold.token)\n', replace: '' },
+  {
+    name: 'a downgrade that is sent again counts twice',
+    find: "if not lost and hold.mode == 'write' then",
+    replace: 'if not lost then',
+  },
+  {
+    name: 'a downgrade lets no readers in',
+    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then\n  save()\n  keep_for(0)\nend\nif not lost',
+    replace:
+      '  changed = true\nend\nif freed then hand_over(nil) end\nif changed then\n  save()\n  keep_for(0)\nend\nif not lost',
+  },
+  {
+    name: 'a downgraded writer is told as the writer',
+    find: "if writer == <attempt> then writer = '' end",
+    replace: '',
+  },
+  // Forced release.
+  {
+    name: 'a forced release that is sent again ends other holds',
+    find: 'if is_in(forced, <attempt>) then\n  outcome',
+    replace: 'if false then\n  outcome',
+  },
+  { name: 'a forced release is not told', find: "  tell({ attempt = attempt }, 'revoked ' .. attempt)\n", replace: '' },
+  {
+    name: 'a forced release is told after the next grant',
+    find: "  tell({ attempt = attempt }, 'revoked ' .. attempt)\n",
+    replace: "  hand_over(nil)\n  tell({ attempt = attempt }, 'revoked ' .. attempt)\n",
+  },
+  {
+    name: 'a forced release keeps a parked hold',
+    find: 'if attempt then table.insert(held',
+    replace: "if attempt and read_hold(fields[i + 1]).token ~= '0' then table.insert(held",
+  },
+  { name: 'a forced release counts nothing', find: '  count_hold(ended.hold, -1)\n', replace: '' },
+  {
+    name: 'a forced attempt may acquire late',
+    find: 'released, forced = with(released, attempt), with',
+    replace: 'released, forced = released, with',
+  },
+  {
+    name: 'a forced attempt is not known as such',
+    find: 'with(released, attempt), with(forced, attempt)',
+    replace: 'with(released, attempt), forced',
+  },
+  { name: 'a forced command is not remembered', find: '  forced = with(forced, <attempt>)\n', replace: '' },
+  {
+    name: 'a forced release hands nothing over',
+    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then\n  save()\n  keep_for(0)\nend\nreturn',
+    replace: '  changed = true\nend\nif changed then\n  save()\n  keep_for(0)\nend\nreturn',
+  },
+  {
+    name: 'a release does not tell that it was forced',
+    find: 'elseif is_in(forced, <attempt>) then',
+    replace: 'elseif false then',
+  },
+  {
+    name: 'a renewal does not tell that it was forced',
+    find: "int(token), is_in(forced, <attempt>) and '1' or '0' }",
+    replace: "int(token), '0' }",
+  },
+  { name: 'the forced are not saved', find: "if forced ~= ';' then", replace: 'if false then' },
   { name: 'the time to live forgets a parked hold', find: 'math.max(ms, longest, ', replace: 'math.max(ms, ' },
 ];
 

@@ -1,8 +1,8 @@
-import { type Ask } from './lock-model.js';
+import { type Ask } from './commands.js';
 
 /** What one client was told about its hold: the only thing that exclusion can be judged by. */
 interface Belief {
-  readonly ask: Ask;
+  ask: Ask;
   readonly token: number;
   readonly since: number;
   /** Proven until then. Moves back with the clock: a lease is a length of time. */
@@ -22,6 +22,7 @@ export interface Grant {
 /** Watches the replies alone, without any model, and throws when they break a promise of the lock. */
 export class PromiseWatch {
   readonly #beliefs = new Map<string, Belief>();
+  readonly #runs = new Map<number, string>();
   #greatest = 0;
 
   clockSteppedBack(ms: number): void {
@@ -35,7 +36,10 @@ export class PromiseWatch {
   granted({ ask, token, now, remaining }: Grant): void {
     const known = this.#beliefs.get(ask.attempt);
     // The server may have kept a hold for longer than its holder could prove, after its clock was set back.
-    if (known?.token === token && !known.parked && known.atMost > now) return this.#prolong(known, now, remaining);
+    if (known?.token === token && !known.parked && known.atMost > now) {
+      // Of several locks, the shortest lease is told.
+      return this.#prolong(known, now, ask.keys.length > 1 ? Math.max(remaining, known.until - now) : remaining);
+    }
     const others = [...this.#beliefs.values()].filter((belief) => belief.ask.attempt !== ask.attempt);
     const kin = others.filter((belief) => ask.owner !== '-' && belief.ask.owner === ask.owner);
     const mine = kin.filter(({ parked, atMost }) => !parked && atMost > now);
@@ -68,6 +72,26 @@ export class PromiseWatch {
     belief.parked = true;
     belief.until = Math.min(belief.since, now) + minHoldMs;
     belief.atMost = belief.until;
+  }
+
+  downgraded(attempt: string, now: number): void {
+    const belief = this.#beliefs.get(attempt);
+    if (!belief || belief.parked || now >= belief.atMost) throw new Error(`${attempt} was downgraded after its end`);
+    belief.ask = { ...belief.ask, mode: 'read' };
+  }
+
+  /** An operator ended all holds. */
+  forced(): void {
+    for (const belief of this.#beliefs.values()) {
+      Object.assign(belief, { parked: true, until: -Infinity, atMost: -Infinity });
+    }
+  }
+
+  /** A fire is granted once, if nobody asked for a repetition. */
+  claimed({ attempt, rerun }: Ask, fire: number): void {
+    const first = this.#runs.get(fire);
+    if (first !== undefined && first !== attempt && rerun === 0) throw new Error(`fire ${fire} was granted twice`);
+    this.#runs.set(fire, attempt);
   }
 
   #prolong(belief: Belief, now: number, remaining: number): void {

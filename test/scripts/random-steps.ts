@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** What may happen to one lock; the numbers `pick` choose among what exists by then. */
+/** What may happen; the numbers `pick` choose among what exists by then. */
 export type Action =
   | {
       readonly kind: 'acquire';
@@ -10,11 +10,23 @@ export type Action =
       readonly leaseMs: number;
       readonly waiterLeaseMs: number;
       readonly fair: number;
+      /** Chooses one lock or several of the game. */
+      readonly keys: number;
+      readonly fire: Fire;
     }
   | { readonly kind: 'poll'; readonly pick: number; readonly last: boolean }
-  | { readonly kind: 'release'; readonly pick: number; readonly minHoldMs: number }
+  | { readonly kind: 'release'; readonly pick: number; readonly minHoldMs: number; readonly runOutcome: string }
   | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
+  | { readonly kind: 'downgrade'; readonly pick: number; readonly foreign: boolean }
+  | { readonly kind: 'forceRelease'; readonly pick: number }
   | { readonly kind: 'again'; readonly pick: number };
+
+/** Which fire of a job is claimed; the time of `at` is counted from the begin of the game. */
+export interface Fire {
+  readonly fireKind: string;
+  readonly fireMs: number;
+  readonly rerun: number;
+}
 
 export interface Step {
   /** How far the clock moves before the action; negative: it is set back. */
@@ -33,6 +45,10 @@ export interface Profile {
   readonly fairness: readonly number[];
   readonly owners: readonly string[];
   readonly limit: number;
+  /** How many locks there are. */
+  readonly locks: number;
+  /** Writers claim fires. */
+  readonly jobs: boolean;
 }
 
 const LEASES = [10_000, 15_000, 40_000];
@@ -40,6 +56,27 @@ const NOBODY = '-';
 /** The last one has no subscriber: its waiters are dead. */
 export const CLIENTS = ['c1-8f2e91a', 'c2-03bd77a', 'c3-a91c40f', 'd4-5be20c6'] as const;
 export const DEAD_CLIENT = CLIENTS[3];
+
+export const NO_FIRE: Fire = { fireKind: '-', fireMs: 0, rerun: 0 };
+const fire: fc.Arbitrary<Fire> = fc.oneof(
+  { weight: 1, arbitrary: fc.constant(NO_FIRE) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      fireKind: fc.constant('at'),
+      fireMs: fc.nat({ max: 24 }).map((n) => n * 1_000),
+      rerun: fc.constantFrom(0, 0, 1),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      fireKind: fc.constantFrom('slot', 'slot', 'gap'),
+      fireMs: fc.constantFrom(2, 8_000),
+      rerun: fc.constantFrom(0, 0, 1),
+    }),
+  },
+);
 
 const pick = fc.nat({ max: 997 });
 const leaseMs = fc.constantFrom(...LEASES);
@@ -55,6 +92,8 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       leaseMs,
       waiterLeaseMs: fc.constantFrom(0, 8_000, 30_000, 30_000),
       fair: fc.constantFrom(1, 1, 0),
+      keys: pick,
+      fire,
     }),
   },
   { weight: 14, arbitrary: fc.record({ kind: fc.constant('poll' as const), pick, last: fc.boolean() }) },
@@ -64,6 +103,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       kind: fc.constant('release' as const),
       pick,
       minHoldMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
+      runOutcome: fc.constantFrom('done', 'failed', '-'),
     }),
   },
   {
@@ -75,7 +115,16 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       foreign: fc.constantFrom(false, false, false, true),
     }),
   },
-  { weight: 10, arbitrary: fc.record({ kind: fc.constant('again' as const), pick }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant('downgrade' as const),
+      pick,
+      foreign: fc.constantFrom(false, false, false, true),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('forceRelease' as const), pick }) },
+  { weight: 12, arbitrary: fc.record({ kind: fc.constant('again' as const), pick }) },
 );
 
 const SECOND = 1_000_000;
@@ -90,6 +139,8 @@ const profile: fc.Arbitrary<Profile> = fc.record({
   fairness: fc.constantFrom([1], [1], [0], [1, 0]),
   owners: fc.constantFrom([NOBODY], [NOBODY, 'ann'], [NOBODY, 'ann', 'bob']),
   limit: fc.constantFrom(0, 0, 1, 2, 3),
+  locks: fc.constantFrom(1, 1, 2, 2, 3),
+  jobs: fc.constantFrom(false, false, false, true),
 });
 
 export const gameArbitrary: fc.Arbitrary<Game> = fc.record({

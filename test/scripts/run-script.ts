@@ -1,10 +1,10 @@
 import { type Redis } from 'ioredis';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
-import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 
-export type Operands = Readonly<Record<string, string | number>>;
-export type AnyScript = LuaScript<any, any>;
-export type AnyScripts = Readonly<Record<'acquire' | 'release' | 'renew' | 'inspect', AnyScript>>;
+export type Operands = Readonly<Record<string, string | number | readonly string[]>>;
+export type AnyScript = LuaScript<any, any, any>;
+export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 
 /** A clock that the test owns: every command carries its time, so that no run sleeps and each can be repeated. */
 const OPERAND_CLOCK = lua`

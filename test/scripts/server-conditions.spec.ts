@@ -1,11 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
 import { type Operands, runScript, timedScripts } from './run-script.js';
 
 const KEY = 'lock:order%3A42';
+const OTHER_KEY = 'lock:order%3A43';
+const BOTH = [KEY, OTHER_KEY];
 const LEASE_MS = 30_000;
 const KEEP_MS = 600_000;
 const CHANNELS = 'wake:';
+const NO_CLAIM = { fireKind: '-', fireMs: 0, rememberMs: 0, rerun: 0 };
 
 const scripts = timedScripts();
 const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;
@@ -36,15 +40,22 @@ describe('the scripts on a server', () => {
     return runScript(client, scripts[name], { ...common, ...values });
   };
   const acquire = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0 };
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0, ...NO_CLAIM };
     return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes }, client);
   };
   const waitFor = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> =>
     acquire(who, { waiterLeaseMs: 10_000, ...wishes }, client);
   const release = (who: string, client = redis): Promise<string[]> =>
-    run('release', { attempt: who, minHoldMs: 0 }, client);
+    run('release', { attempt: who, minHoldMs: 0, runOutcome: '-' }, client);
   const renew = (who: string, token: string): Promise<string[]> =>
     run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+
+  const acquireBoth = (who: string, wishes: Operands = {}): Promise<string[]> => {
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0 };
+    return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes, lock: BOTH });
+  };
+  const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });
+  const forceRelease = (who = 'operator.00000001'): Promise<string[]> => run('forceRelease', { attempt: who });
 
   const connect = (options: RedisOptions = {}): Redis => {
     const client = new Redis(server.url, options);
@@ -80,11 +91,35 @@ describe('the scripts on a server', () => {
       expect((await release(B))[0]).toBe('released');
     });
 
+    it('downgrades, and lets an operator take the lock away', async () => {
+      const messages = await listening(A, B);
+      const token = (await acquire(A))[3]!;
+      await waitFor(B);
+      await fill();
+      expect(await downgrade(A, token)).toEqual(['downgraded', A, `${now}`]);
+      expect(await forceRelease()).toEqual(['forced', 'operator.00000001', `${now}`, '1']);
+      expect(await forceRelease()).toEqual(['again', 'operator.00000001', `${now}`, '0']);
+      expect((await renew(A, token))[4]).toBe('1');
+      expect((await acquire(B))[0]).toBe('granted');
+      expect((await release(A))[0]).toBe('forced');
+      expect(messages).toEqual([`revoked ${A}`, expect.stringMatching(`^granted ${B} `)]);
+    });
+
+    it('grants several keys to nobody new, but to who waits for them', async () => {
+      await acquire(A);
+      await acquireBoth(B, { waiterLeaseMs: 10_000 });
+      await fill();
+      await expect(acquireBoth(C, { waiterLeaseMs: 10_000 })).rejects.toThrow('OOM');
+      expect((await redis.hgetall(OTHER_KEY))['tail']).toBe('1');
+      await release(A);
+      expect((await acquireBoth(B))[0]).toBe('granted');
+    });
+
     it('tells a holder that it lost, and a late release that the lease had ended', async () => {
       const token = (await acquire(A))[3]!;
       await fill();
       now += LEASE_MS;
-      expect(await renew(A, token)).toEqual(['lost', A, `${now}`, token]);
+      expect(await renew(A, token)).toEqual(['lost', A, `${now}`, token, '0']);
       expect((await release(A))[0]).toBe('unknown');
       expect(await redis.hkeys(KEY)).toEqual(['token', 'released']);
     });
@@ -156,11 +191,42 @@ describe('the scripts on a server', () => {
   it('write nothing to a key of another type', async () => {
     await redis.set(KEY, 'mine', 'PX', 60_000);
     const expiry = await redis.pexpiretime(KEY);
-    for (const command of [() => acquire(A), () => waitFor(A), () => release(A), () => renew(A, '1')]) {
+    for (const command of [
+      () => acquire(A),
+      () => waitFor(A),
+      () => acquireBoth(A),
+      () => release(A),
+      () => renew(A, '1'),
+      () => downgrade(A, '1'),
+      () => forceRelease(),
+    ]) {
       await expect(command()).rejects.toThrow('WRONGTYPE');
     }
     await expect(run('inspect', {})).rejects.toThrow('WRONGTYPE');
     expect([await redis.get(KEY), await redis.pexpiretime(KEY)]).toEqual(['mine', expiry]);
+  });
+
+  it('write nothing to several keys when one is of another type', async () => {
+    await acquire(A);
+    await redis.set(OTHER_KEY, 'mine');
+    const before = await redis.hgetall(KEY);
+    now += LEASE_MS;
+    await expect(acquireBoth(B, { waiterLeaseMs: 10_000 })).rejects.toThrow('WRONGTYPE');
+    expect(await redis.hgetall(KEY)).toEqual(before);
+  });
+
+  it.each([
+    ['fair', 1, [B]],
+    ['unfair', 0, [B, C]],
+  ])('wake nobody again who waits for another key, %s', async (_, fair, called) => {
+    const messages = await listening(B, C);
+    await acquire(D, { lock: OTHER_KEY });
+    await acquire(A);
+    for (const who of [B, C]) await acquireBoth(who, { waiterLeaseMs: 10_000, fair });
+    await release(A);
+    for (const who of [B, C, B, C]) expect((await acquireBoth(who, { waiterLeaseMs: 10_000, fair }))[0]).toBe('busy');
+    await sleep(50);
+    expect(messages).toEqual(called.map((who) => `wake ${who}`));
   });
 
   describe('keep the key', () => {
@@ -179,7 +245,7 @@ describe('the scripts on a server', () => {
 
     it('as long as a hold is parked', async () => {
       await acquire(A);
-      await run('release', { attempt: A, minHoldMs: 7_200_000 });
+      await run('release', { attempt: A, minHoldMs: 7_200_000, runOutcome: '-' });
       expect(await redis.pttl(KEY)).toBeGreaterThan(7_195_000);
       now += 7_199_999;
       expect((await acquire(B))[0]).toBe('busy');
@@ -193,8 +259,10 @@ describe('the scripts on a server', () => {
       expect((await acquire(A)).slice(0, 2)).toEqual(['refused', A]);
     });
 
-    it('untouched when a renewal finds nothing', async () => {
+    it('untouched when there is nothing to renew, to downgrade or to take away', async () => {
       expect((await renew(A, '1'))[0]).toBe('lost');
+      expect((await downgrade(A, '1'))[0]).toBe('lost');
+      expect((await forceRelease())[3]).toBe('0');
       expect(await redis.exists(KEY)).toBe(0);
     });
   });

@@ -48,5 +48,6 @@ else
 end
 save()
 keep_for(math.max(lease, waiter_lease))
-return reply or { 'granted', ${attempt}, int(now), hold.token, int(hold.deadline - now), int(writes + reads), fire_of_mine() }
+return reply or { 'granted', ${attempt}, int(now), hold.token, int(hold.deadline - now), int(writes + reads),
+  fire_of_mine() }
 `;

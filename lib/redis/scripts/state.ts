@@ -27,8 +27,10 @@ const lock = key('lock');
  * A waiter with `fair` 2 is fair, but has to come and ask in its turn: for a lock of several keys, or for a fire.
  *
  * Times are milliseconds of the server's clock; tokens are its microseconds. An owner of `-` means the attempt itself.
- * Values stay within 64 bytes (but for those of jobs, of which there are few), so that Redis keeps a small hash compact. All later scripts start with this text, which
- * loads the hash, drops holds whose lease is over, and shortens those that a clock which stepped back made too long.
+ * Values stay within 64 bytes, so that Redis keeps a small hash compact, but for those of jobs, of which there are few.
+ *
+ * All later scripts start with this text, which loads the hash, drops holds whose lease is over, and shortens those that
+ * a clock which stepped back made too long.
  */
 export const STATE = lua`
 local micros = server_time()

@@ -1,4 +1,4 @@
-import { readLockState } from '../../../lib/redis/lock-record.js';
+import { readLastRun, readLockState } from '../../../lib/redis/lock-record.js';
 
 const NOW = 1_700_000_000_000;
 const TOKEN = 1_700_000_000_000_001;
@@ -76,5 +76,33 @@ describe('the record of a lock', () => {
       String(sequence),
     ];
     expect(read(...waiter(1, 10), ...waiter(2, 0), ...waiter(3, 10)).waiters).toBe(2);
+  });
+});
+
+describe('the last run of a job', () => {
+  const run = (rest: string, ...fields: string[]) =>
+    readLastRun([String(NOW), 'run', `60000 c.1 ${NOW - 500} ${rest}`, 'run:by', 'web-1:42', ...fields]);
+  const started = { fire: new Date(60_000), instance: 'web-1:42', started: new Date(NOW - 500) };
+
+  it('is null when there was none', () => {
+    expect(readLastRun([String(NOW), 'token', '1'])).toBeNull();
+  });
+
+  it.each(['done', 'failed'] as const)('is %s when its end was told', (outcome) => {
+    const ended = new Date(NOW - 100);
+    expect(run(`${NOW - 100} ${outcome}`)).toEqual({ ...started, ended, outcome });
+    expect(run(`${NOW - 100} ${outcome}`, ...holdFields('c.1', 900))).toMatchObject({ outcome });
+  });
+
+  it('goes on while its own hold is live, and not parked', () => {
+    expect(run('0 -', ...holdFields('c.1', 1))).toEqual({ ...started, ended: null, outcome: 'running' });
+    const parked = `${NOW + 900} 3000 write 0 ${NOW - 500} -`;
+    expect(run('0 -', 'hold:c.1', parked)).toMatchObject({ outcome: 'lost' });
+  });
+
+  it('is lost when its hold is gone, over, or of another', () => {
+    expect(run('0 -')).toEqual({ ...started, ended: null, outcome: 'lost' });
+    expect(run('0 -', ...holdFields('c.1', 0))).toMatchObject({ outcome: 'lost' });
+    expect(run('0 -', ...holdFields('c.2', 900))).toMatchObject({ outcome: 'lost' });
   });
 });

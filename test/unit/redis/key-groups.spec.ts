@@ -1,0 +1,52 @@
+import { LockKeyError } from '../../../lib/core/lock.errors.js';
+import { groupKeys, slotOf } from '../../../lib/redis/key-groups.js';
+
+const single: any = { isCluster: false, options: {} };
+const cluster: any = { isCluster: true, options: {} };
+const storageKey = (key: string): string => `lock:${key}`;
+
+describe('the cluster slot of a key', () => {
+  it.each([
+    ['123456789', 12_739],
+    ['foo', 12_182],
+    ['', 0],
+    ['{foo}bar', 12_182],
+    ['a{foo}{bar}', 12_182],
+    ['{}foo', slotOf('{}foo')],
+  ])('%p is in slot %d', (key, slot) => {
+    expect(slotOf(key)).toBe(slot);
+  });
+
+  it('is that of the whole key when the hash tag is empty or open', () => {
+    expect(slotOf('{}a{b}')).not.toBe(slotOf('b'));
+    expect(slotOf('{a')).not.toBe(slotOf('a'));
+  });
+});
+
+describe('the groups of keys', () => {
+  it('are one on a single Redis: sorted by bytes, each key once', () => {
+    expect(groupKeys(['b', 'a', 'b', '\u{1f511}', '￿'], storageKey, single)).toEqual([['a', 'b', '￿', '\u{1f511}']]);
+  });
+
+  it('are one for each slot of a cluster, in the order of the slots', () => {
+    const keys = ['a', 'b', 'c', 'd'];
+    const groups = groupKeys(keys, storageKey, cluster);
+    const slots = groups.map(([key]) => slotOf(storageKey(key!)));
+    expect(slots).toEqual([...slots].sort((a, b) => a - b));
+    expect(groups.flat().sort()).toEqual(keys);
+    expect(groupKeys(keys.toReversed(), storageKey, cluster)).toEqual(groups);
+  });
+
+  it('follow a hash tag in the prefix, and the key prefix of ioredis', () => {
+    expect(groupKeys(['b', 'a'], (key) => `{lock}:${key}`, cluster)).toEqual([['a', 'b']]);
+    const tagged: any = { isCluster: true, options: { keyPrefix: '{app}' } };
+    expect(groupKeys(['b', 'a'], storageKey, tagged)).toEqual([['a', 'b']]);
+  });
+
+  it('hold at most 16 different keys', () => {
+    const keys = Array.from({ length: 16 }, (_, i) => `k${i}`);
+    expect(groupKeys([...keys, 'k0'], storageKey, single)[0]).toHaveLength(16);
+    expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow(LockKeyError);
+    expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow('at most 16 keys in one acquisition, got 17');
+  });
+});

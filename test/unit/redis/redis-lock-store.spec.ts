@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { systemClock } from '../../../lib/core/clock.js';
+import { LockConfigurationError, LockStoreError } from '../../../lib/core/lock.errors.js';
+import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/lock-store.js';
+import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
+import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
+
+const ignore = (): void => undefined;
+const reporter = { debug: ignore, warn: ignore, error: ignore };
+const TIMEOUT_MS = 2_000;
+
+describe('the store on Redis', () => {
+  let redis: Redis;
+  let keyPrefix: string;
+  let store: RedisLockStore;
+  let attempts = 0;
+  const wakeUps: [string, WakeUp][] = [];
+  const late: AcquireReply[] = [];
+
+  const open = (): RedisLockStore =>
+    new RedisLockStore({
+      connection: redis,
+      keyPrefix,
+      keepMs: 60_000,
+      scripts: createLockScripts(),
+      clock: systemClock,
+      reporter,
+    });
+  const newAttempt = (): string => `${store.clientId}.${String((attempts += 1)).padStart(8, '0')}`;
+  const request = (keys: string[], wish: Partial<AcquireRequest> = {}): AcquireRequest => ({
+    keys,
+    attempt: newAttempt(),
+    owner: undefined,
+    mode: 'write',
+    leaseMs: 10_000,
+    waiterLeaseMs: 0,
+    fair: true,
+    limit: 0,
+    holder: 'web-1:42 Orders.pay',
+    ...wish,
+  });
+  const acquire = (asked: AcquireRequest, timeoutMs = TIMEOUT_MS) =>
+    store.acquire(asked, timeoutMs, (reply) => late.push(reply));
+  const holdOf = async (asked: AcquireRequest) => {
+    const reply = await acquire(asked);
+    if (reply.outcome !== 'granted') throw new Error(`Expected a grant, got ${reply.outcome}.`);
+    return { key: asked.keys[0]!, attempt: asked.attempt, fencingToken: reply.fencingTokens[0]! };
+  };
+  const release = (key: string, attempt: string, runOutcome?: 'done' | 'failed') =>
+    store.release({ key, attempt, minHoldMs: 0, runOutcome }, TIMEOUT_MS);
+
+  beforeEach(() => {
+    redis = new Redis(process.env['REDIS_URL']!);
+    keyPrefix = `${randomUUID()}:`;
+    store = open();
+    store.listen({ onWakeUp: (attempt, wakeUp) => wakeUps.push([attempt, wakeUp]), onGap: ignore });
+    wakeUps.length = 0;
+    late.length = 0;
+  });
+  afterEach(async () => {
+    await store.close();
+    redis.disconnect();
+  });
+
+  it('grants several keys or none, with a token for each', async () => {
+    const both = request(['a', 'b']);
+    const granted = await acquire(both);
+    expect(granted).toMatchObject({ outcome: 'granted', remainingMs: 10_000 });
+    expect(granted.outcome === 'granted' && granted.fencingTokens).toHaveLength(2);
+    expect(Math.abs((granted as { serverTimeMs: number }).serverTimeMs - Date.now())).toBeLessThan(5_000);
+    expect(await acquire(both)).toMatchObject({ fencingTokens: (granted as any).fencingTokens });
+    expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'busy', holder: 'web-1:42 Orders.pay' });
+    expect(await store.inspect('c')).toMatchObject({ mode: 'free', waiters: 0 });
+    await release('a', both.attempt);
+    expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'busy' });
+    await release('b', both.attempt);
+    expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'granted' });
+  });
+
+  it('calls who waits for several keys, and pushes no single one of them', async () => {
+    const [first, waiting] = [request(['a']), request(['a', 'b'], { waiterLeaseMs: 9_000 })];
+    await acquire(first);
+    expect(await acquire(waiting)).toMatchObject({ outcome: 'busy', ahead: 0 });
+    await sleep(100);
+    await release('a', first.attempt);
+    await sleep(100);
+    expect(wakeUps).toEqual([[waiting.attempt, { kind: 'wake' }]]);
+    expect(await acquire(waiting)).toMatchObject({ outcome: 'granted' });
+  });
+
+  it('grants a fire once, and tells of the last run', async () => {
+    const claim = { kind: 'at', ms: 60_000, rememberMs: 120_000, rerunOnLoss: false } as const;
+    expect(await store.lastRun('job')).toBeNull();
+    const run = request(['job'], { claim });
+    expect(await acquire(run)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
+    expect(await acquire(request(['job'], { claim }))).toEqual({ outcome: 'refused', reason: 'claimed' });
+    expect(await store.lastRun('job')).toMatchObject({
+      fire: new Date(60_000),
+      instance: 'web-1:42',
+      outcome: 'running',
+    });
+    await release('job', run.attempt, 'failed');
+    expect(await store.lastRun('job')).toMatchObject({ outcome: 'failed', ended: expect.any(Date) });
+    expect(await redis.pttl(`${keyPrefix}job`)).toBeGreaterThan(110_000);
+  });
+
+  it('repeats a run without an outcome only when asked to', async () => {
+    const claim = { kind: 'at', ms: 60_000, rememberMs: 120_000, rerunOnLoss: false } as const;
+    const run = request(['job'], { claim });
+    await acquire(run);
+    expect(await store.forceRelease('job')).toBe(true);
+    expect(await store.lastRun('job')).toMatchObject({ outcome: 'lost', ended: null });
+    expect(await acquire(request(['job'], { claim }))).toMatchObject({ reason: 'claimed' });
+    const again = request(['job'], { claim: { ...claim, rerunOnLoss: true } });
+    expect(await acquire(again)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
+  });
+
+  it('downgrades, also twice, and tells when the hold is lost', async () => {
+    const hold = await holdOf(request(['a']));
+    expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
+    expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
+    expect(await acquire(request(['a'], { mode: 'read' }))).toMatchObject({ outcome: 'granted' });
+    await release('a', hold.attempt);
+    expect(await store.downgrade(hold, TIMEOUT_MS)).toMatchObject({ outcome: 'lost', forced: false });
+  });
+
+  it('takes a lock from its holder, who is told at once and at the next renewal', async () => {
+    const hold = await holdOf(request(['a']));
+    await sleep(100);
+    expect(await store.forceRelease('a')).toBe(true);
+    expect(await store.forceRelease('a')).toBe(false);
+    const [renewed] = await store.renew([{ ...hold, leaseMs: 10_000, timeoutMs: TIMEOUT_MS }]);
+    expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, forced: true });
+    expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'forced', holds: 0 });
+    await sleep(50);
+    expect(wakeUps).toEqual([[hold.attempt, { kind: 'revoked' }]]);
+  });
+
+  it('never rejects a renewal', async () => {
+    const hold = { key: 'a', attempt: newAttempt(), fencingToken: 1, leaseMs: 1_000, timeoutMs: TIMEOUT_MS };
+    await redis.set(`${keyPrefix}b`, 'mine');
+    const replies = await store.renew([hold, { ...hold, key: 'b' }, { ...hold, key: '' }]);
+    expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);
+  });
+
+  it('keeps the owner called "-" apart from nobody', async () => {
+    await acquire(request(['a'], { owner: '-' }));
+    expect(await acquire(request(['a'], { owner: undefined }))).toMatchObject({ outcome: 'busy' });
+    expect(await acquire(request(['a'], { owner: '-' }))).toMatchObject({ outcome: 'granted' });
+    expect((await store.inspect('a')).holders.map(({ owner }) => owner)).toEqual(['-', '-']);
+  });
+
+  it('hears the reply of a command that it gave up', async () => {
+    await acquire(request(['a']));
+    await redis.call('CLIENT', 'PAUSE', '200');
+    const given = request(['b']);
+    await expect(acquire(given, 20)).rejects.toThrow('no answer within 20 ms');
+    await sleep(400);
+    expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
+  });
+
+  it('takes a release without a trace for done when its connection was lost meanwhile', async () => {
+    await acquire(request(['a']));
+    const attempt = newAttempt();
+    expect(await release('a', attempt)).toMatchObject({ outcome: 'unknown' });
+    const other = newAttempt();
+    const releasing = release('a', other);
+    redis.emit('close');
+    expect(await releasing).toMatchObject({ outcome: 'again' });
+  });
+
+  it('lists the locks, and skips what is none', async () => {
+    await redis.set(`${keyPrefix}x:text`, 'mine');
+    for (const key of ['x:1', 'x:2', 'y:1']) await acquire(request([key]));
+    const listed: string[] = [];
+    for await (const { key } of store.list({ prefix: 'x:', limit: 10 })) listed.push(key);
+    expect(listed.sort()).toEqual(['x:1', 'x:2']);
+    const some: string[] = [];
+    for await (const { key } of store.list({ prefix: '', limit: 1 })) some.push(key);
+    expect(some).toHaveLength(1);
+  });
+
+  it('refuses to list with a wrong prefix or limit, and wraps what Redis says', async () => {
+    expect(() => store.list({ prefix: 5 as never, limit: 1 })).toThrow(LockConfigurationError);
+    for (const limit of [0, -1, 1.5, NaN, Infinity, '3' as never]) {
+      expect(() => store.list({ prefix: '', limit })).toThrow('whole number from 1');
+    }
+    redis.scan = () => Promise.reject(new Error('away'));
+    const listing = store.list({ prefix: '', limit: 1 })[Symbol.asyncIterator]();
+    await expect(listing.next()).rejects.toThrow(LockStoreError);
+  });
+
+  it('leaves no listener on a client that was given', async () => {
+    const count = () => redis.eventNames().reduce((sum, name) => sum + redis.listenerCount(name), 0);
+    const before = count();
+    const other = open();
+    expect(count()).toBeGreaterThan(before);
+    await other.close();
+    expect(count()).toBe(before);
+  });
+});

@@ -1,0 +1,38 @@
+import { readAcquireReply, readLostReply } from '../../../lib/redis/store-replies.js';
+
+const read = (text: string, several = false) => readAcquireReply('k', several, text.split(' '));
+
+describe('a reply of the acquire script', () => {
+  it('tells a grant, with the fire where there is one', () => {
+    const grant = { outcome: 'granted', fencingTokens: [7], remainingMs: 900, serverTimeMs: 5 };
+    expect(read('granted c.1 5 7 900 1 ')).toEqual(grant);
+    expect(read('granted c.1 5 7 900 1 60000')).toEqual({ ...grant, fireMs: 60_000 });
+  });
+
+  it('tells a grant of several keys', () => {
+    expect(read('granted c.1 5 900 7 8 9', true)).toEqual({
+      outcome: 'granted',
+      fencingTokens: [7, 8, 9],
+      remainingMs: 900,
+      serverTimeMs: 5,
+    });
+  });
+
+  it('tells a busy lock and a refusal', () => {
+    const busy = { outcome: 'busy', retryMs: 30, ahead: 2, serverTimeMs: 5 };
+    expect(read('busy c.1 5 30 2 ')).toEqual({ ...busy, holder: undefined });
+    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b'];
+    expect(readAcquireReply('k', true, reply)).toEqual({ ...busy, holder: 'host:1 A.b' });
+    expect(read('refused c.1 5 claimed')).toEqual({ outcome: 'refused', reason: 'claimed' });
+  });
+
+  it('is refused when a token is no safe integer', () => {
+    expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('no safe integer');
+    expect(() => read('granted c.1 5 900 7 x', true)).toThrow('no safe integer');
+  });
+});
+
+it('a lost hold tells the last token, and whether an operator ended it', () => {
+  expect(readLostReply('lost c.1 5 7 0'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, forced: false });
+  expect(readLostReply('lost c.1 5 7 1'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, forced: true });
+});
