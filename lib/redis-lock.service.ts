@@ -118,10 +118,12 @@ export class RedisLockService {
 
   /**
    * The locks that are held or waited for, by SCAN: a look at a moving picture, for people.
-   * @throws LockStoreError
+   * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
-    return this.store.list({ prefix: options.prefix ?? '', limit: options.limit ?? 1_000 });
+    checkIsOptions(options, ['prefix', 'limit']);
+    const { prefix = '', limit = 1_000 } = options;
+    return this.store.list({ prefix, limit });
   }
 
   /**
@@ -143,6 +145,15 @@ export class RedisLockService {
     this.store.checkKey(key);
     return this.store.lastRun(key);
   }
+}
+
+function checkIsOptions(options: unknown, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new LockConfigurationError(`Expected the options to be an object, got ${String(options)}.`);
+  }
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw new LockConfigurationError(`Unknown option \`${unknown}\`; expected one of ${known.join(', ')}.`);
 }
 
 function keysOf(key: Key): readonly string[] {

@@ -208,7 +208,8 @@ export class Locker implements LockKeeper, WakeUpListener {
   ): Promise<HeldLock> {
     if (this.#isClosing) throw shutdownError();
     options.signal?.throwIfAborted();
-    const grant = await new Acquisition(this.#host, { keys: group, name: named.join(', '), options, label, claim }).granted;
+    const grant = await new Acquisition(this.#host, { keys: group, name: named.join(', '), options, label, claim })
+      .granted;
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
       this.#host.abandon(group, grant.attempt, options.leaseMs);

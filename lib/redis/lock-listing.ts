@@ -11,8 +11,8 @@ export interface ListOptions {
 
 /** @throws LockConfigurationError */
 export function checkListOptions({ prefix, limit }: ListOptions): void {
-  if (typeof prefix !== 'string') {
-    throw new LockConfigurationError(`Expected \`prefix\` to be a string, got ${typeof prefix}.`);
+  if (typeof prefix !== 'string' || /\p{Surrogate}/u.test(prefix)) {
+    throw new LockConfigurationError(`Expected \`prefix\` to be a well-formed string, got ${JSON.stringify(prefix)}.`);
   }
   if (!Number.isSafeInteger(limit) || limit < 1) {
     throw new LockConfigurationError(`Expected \`limit\` to be a whole number from 1, got ${String(limit)}.`);

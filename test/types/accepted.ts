@@ -1,3 +1,5 @@
+import type { Readable } from 'node:stream';
+import type { Observable } from 'rxjs';
 import type { KeySpec } from '../../lib/decorators/key-spec.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
 import { Locked, type Order, type OrderId, type Region } from './support.js';
@@ -93,6 +95,58 @@ export class Accepted {
 
   @Locked('order:<0>')
   anyResult(_id: string): any {}
+
+  @Locked('order:<0>')
+  observable(_id: string): Observable<Order> {
+    return this.anyResult('');
+  }
+
+  @Locked((id: string) => id)
+  observableWithKeyFunction(_id: string): Observable<Order> {
+    return this.anyResult('');
+  }
+
+  @Locked('order:<0>')
+  async promiseOfAnObservable(_id: string): Promise<Observable<Order>> {
+    return this.anyResult('');
+  }
+
+  @Locked('order:<0>')
+  observableOfAnotherCopy(_id: string): { subscribe(observer: (id: string) => void): void; pipe(): unknown } {
+    return this.anyResult('');
+  }
+
+  @Locked('order:<0>')
+  async *asyncGenerator(id: string): AsyncGenerator<string, number, boolean> {
+    yield id;
+    return 1;
+  }
+
+  @Locked((order: Order) => order.id)
+  async *inferredAsyncGenerator(order: Order) {
+    yield order.id;
+  }
+
+  @Locked('order:<0>')
+  asyncIterable(_id: string): AsyncIterable<Order> {
+    return this.anyResult('');
+  }
+
+  @Locked('things')
+  async *genericAsyncGenerator<T extends { id: string }>(thing: T): AsyncGenerator<T> {
+    yield thing;
+  }
+
+  @Locked('order:<0>')
+  sometimesAnObservable(_id: string): Promise<Order> | Observable<Order> {
+    return this.anyResult('');
+  }
+
+  /** A known limit: only refused at run time. */
+  @Locked('file:<0>')
+  async promiseOfAStream(_name: string): Promise<Readable> {
+    return this.anyResult('');
+  }
 
   @Locked('a > b')
   async greaterThan(): Promise<void> {}
@@ -206,6 +260,26 @@ export abstract class Base<T extends { readonly id: string }> {
 
   @Locked(BOTH_KEYS)
   async constants(_from: string, _to: string): Promise<void> {}
+
+  @Locked('things')
+  promiseOfTheParameter(): Promise<T> {
+    throw new Error();
+  }
+
+  @Locked('things')
+  promiseOfThis(): Promise<this> {
+    throw new Error();
+  }
+
+  @Locked('things')
+  observableOfTheParameter(): Observable<T> {
+    throw new Error();
+  }
+
+  @Locked('things')
+  iterableOfTheParameter(): AsyncIterable<T> {
+    throw new Error();
+  }
 
   @Locked((thing: { readonly id: string }) => thing.id)
   async parameterOfTheClass(_thing: T): Promise<void> {}

@@ -1,4 +1,7 @@
-import type { KeyTemplateError } from '../../lib/decorators/key-template.types.js';
+import type { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
+import type { Observable } from 'rxjs';
+import type { KeyTemplateError, StreamError } from '../../lib/decorators/key-template.types.js';
 import { check, type Order, type Same } from './support.js';
 
 type NotAnArgument<P extends string> = `<${P}> is not an argument of this method`;
@@ -44,6 +47,18 @@ check<Same<KeyTemplateError<'order:<0.id>:<1>', [Order, 1 | 'a']>, never>>();
 check<Same<KeyTemplateError<'order:<0.x.y>', [any]>, never>>();
 check<Same<KeyTemplateError<string, [Order]>, never>>();
 check<Same<KeyTemplateError<`<${string}>`, []>, never>>();
+
+/** What the compiler shows of a result, as `Property 'lockedResultError' is missing ... 'a locked method cannot ...'`. */
+type NoStream =
+  'a locked method cannot return a stream: return an Observable, an async iterable, or a promise of the whole result';
+check<Same<StreamError<Readable>, NoStream>>();
+check<Same<StreamError<NodeJS.ReadableStream>, NoStream>>();
+check<Same<StreamError<ReadableStream<string>>, NoStream>>();
+check<Same<StreamError<Promise<string> | Readable>, NoStream>>();
+check<Same<StreamError<Promise<Readable>>, never>>();
+check<Same<StreamError<Observable<string>>, never>>();
+check<Same<StreamError<AsyncGenerator<string>>, never>>();
+check<Same<StreamError<any>, never>>();
 
 /** The checker itself can fail. */
 // @ts-expect-error another sentence

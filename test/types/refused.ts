@@ -1,3 +1,7 @@
+import type { Duplex, Readable, Writable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
+import type { StreamableFile } from '@nestjs/common';
+import type { Observable } from 'rxjs';
 import { Locked, type Order } from './support.js';
 
 declare const dynamic: string;
@@ -205,6 +209,72 @@ export class Refused {
   // @ts-expect-error the method returns nothing
   @Locked('order:<0>')
   nothing(_id: string): void {}
+
+  // @ts-expect-error a stream of Node
+  @Locked('file:<0>')
+  readable(_name: string): Readable {
+    throw new Error();
+  }
+
+  // @ts-expect-error a stream of Node, with a key function
+  @Locked((name: string) => name)
+  readableWithKeyFunction(_name: string): Readable {
+    throw new Error();
+  }
+
+  // @ts-expect-error a stream of Node that can be written, too
+  @Locked('files')
+  duplex(): Duplex {
+    throw new Error();
+  }
+
+  // @ts-expect-error a stream of Node that can only be written
+  @Locked('files')
+  writable(): Writable {
+    throw new Error();
+  }
+
+  // @ts-expect-error a stream of Node by its interface
+  @Locked('files')
+  readableByInterface(): NodeJS.ReadableStream {
+    throw new Error();
+  }
+
+  // @ts-expect-error sometimes a stream
+  @Locked('files')
+  maybeReadable(): Promise<string> | Readable {
+    throw new Error();
+  }
+
+  // @ts-expect-error a stream of the web
+  @Locked('files')
+  webStream(): ReadableStream<Uint8Array> {
+    throw new Error();
+  }
+
+  // @ts-expect-error a stream in Nest's wrapping
+  @Locked('files')
+  streamableFile(): StreamableFile {
+    throw new Error();
+  }
+
+  // @ts-expect-error a generator that does not wait
+  @Locked('order:<0>')
+  *generator(id: string): Generator<string> {
+    yield id;
+  }
+
+  // @ts-expect-error not an argument, of a method that returns an Observable
+  @Locked('order:<1>')
+  observable(_id: string): Observable<Order> {
+    throw new Error();
+  }
+
+  // @ts-expect-error a property that is not there, of an async generator
+  @Locked('order:<0.idd>')
+  async *asyncGenerator(order: Order): AsyncGenerator<Order> {
+    yield order;
+  }
 
   // @ts-expect-error an accessor
   @Locked('orders')

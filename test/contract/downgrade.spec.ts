@@ -1,0 +1,165 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { type Lock, LockLostError, LockNotHeldError, LockReentryError } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { loadScripts, ownRedis, proxyTo, queued, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+
+const PATIENT = { waitMs: 25_000 };
+const READ = { mode: 'read', ...PATIENT } as const;
+
+const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
+
+/** Waits until so many are in the queue. */
+async function untilWaiting({ locks }: LockApp, key: string, count: number): Promise<void> {
+  await eventually(async () => (await locks.inspect(key)).waiters === count);
+}
+
+describe('downgrade', () => {
+  afterEach(closeAll);
+
+  it('lets the readers in that wait and keeps out the writer; the fencing token and the lease stay', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
+    const token = lock.fencingToken;
+    const readers: Promise<Lock>[] = [];
+    for (const app of [a, b]) {
+      readers.push(app.locks.acquire(key, READ));
+      await untilWaiting(a, key, readers.length);
+    }
+    let written = false;
+    const writer = b.locks.acquire(key, PATIENT).then((granted) => {
+      written = true;
+      return granted;
+    });
+    await untilWaiting(a, key, 3);
+    await lock.downgrade();
+    const shared = await Promise.all(readers);
+    expect([lock.mode, lock.fencingToken, lock.held, lock.signal.aborted]).toEqual(['read', token, true, false]);
+    expect(lock.remainingMs).toBeGreaterThan(30_000);
+    const state = await a.locks.inspect(key);
+    expect(state).toMatchObject({ mode: 'read', waiters: 1 });
+    expect(state.holders.map(({ mode }) => mode)).toEqual(['read', 'read', 'read']);
+    expect(state.holders.map(({ fencingToken }) => fencingToken)).toContain(token);
+    for (const one of shared) await one.release();
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    expect(written).toBe(false);
+    await lock.extend(90_000);
+    await lock.release();
+    expect((await writer).fencingToken).toBeGreaterThan(Math.max(...shared.map(({ fencingToken }) => fencingToken)));
+  });
+
+  it('leaves no gap in which a writer is granted', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    for (let round = 0; round < 40; round++) {
+      const lock = await a.locks.acquire(key, PATIENT);
+      const [waiting, stop] = [b.locks.acquire(key, { ...PATIENT, fair: round % 2 === 0 }), new AbortController()];
+      await untilWaiting(a, key, 1);
+      const intruders: Lock[] = [];
+      const intrude = async (fair: boolean) => {
+        while (!stop.signal.aborted) {
+          const granted = await b.locks.tryAcquire(key, { fair });
+          if (granted) intruders.push(granted);
+        }
+      };
+      const intruding = [intrude(true), intrude(false)];
+      await lock.downgrade();
+      for (let i = 0; i < 5; i++) await turn();
+      stop.abort();
+      await Promise.all(intruding);
+      expect(intruders).toEqual([]);
+      expect(await a.locks.inspect(key)).toMatchObject({ mode: 'read', waiters: 1, holders: [{ mode: 'read' }] });
+      await lock.release();
+      await (await waiting).release();
+    }
+  });
+
+  it('changes nothing the second time, and nothing of a read lock, for which it sends no command', async () => {
+    const { admin, url } = await ownRedis();
+    const { locks } = await startApp({ connection: url, leaseMs: 600_000 });
+    const lock = await locks.acquire('written');
+    await lock.downgrade();
+    await lock.downgrade();
+    const other = await locks.acquire('written', { mode: 'read', waitMs: 0 });
+    await lock.downgrade();
+    expect((await locks.inspect('written')).holders).toHaveLength(2);
+    const read = await locks.acquire('read', { mode: 'read' });
+    await admin.config('RESETSTAT');
+    await read.downgrade();
+    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+    expect([read.mode, read.held]).toEqual(['read', true]);
+    for (const held of [lock, other, read]) await held.release();
+    expect(await locks.tryAcquire('written')).not.toBeNull();
+    expect(await locks.tryAcquire('read')).not.toBeNull();
+  });
+
+  it('rejects with LockLostError after a loss, and with LockNotHeldError after a release', async () => {
+    const [a, b] = await startTwo();
+    const [admin, keys] = [openAdmin(), [freshKey(), freshKey(), freshKey()]];
+    const deleted = await a.locks.acquire(keys[0]!);
+    await admin.del(`lock:${keys[0]!}`);
+    expect(await rejection(deleted.downgrade())).toBeInstanceOf(LockLostError);
+    expect(deleted.signal.aborted).toBe(true);
+    const expired = await a.locks.acquire(keys[1]!, { leaseMs: 60, renew: false });
+    const taken = await b.locks.acquire(keys[1]!, PATIENT);
+    expect(await rejection(expired.downgrade())).toBeInstanceOf(LockLostError);
+    expect(await b.locks.inspect(keys[1]!)).toMatchObject({ mode: 'write', fencingToken: taken.fencingToken });
+    const released = await a.locks.acquire(keys[2]!);
+    await released.release();
+    expect(await rejection(released.downgrade())).toBeInstanceOf(LockNotHeldError);
+  });
+
+  it('is done once when its reply is lost', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    await loadScripts(admin);
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
+    const reader = b.locks.acquire(key, READ);
+    await eventually(async () => (await queued(admin, key)) === 1);
+    proxy.dropNextReply((text) => text.startsWith('evalsha ') && text.includes(key));
+    await lock.downgrade();
+    expect(proxy.droppedReplies).toBe(1);
+    const other = await reader;
+    expect(lock.held).toBe(true);
+    expect((await b.locks.inspect(key)).holders.map(({ mode }) => mode)).toEqual(['read', 'read']);
+    await other.release();
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    await lock.release();
+    expect(await b.locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it('of all keys is one of each', async () => {
+    const [a, b] = await startTwo();
+    const keys = [freshKey(), freshKey()];
+    const lock = await a.locks.acquire(keys);
+    await lock.downgrade();
+    const reader = await b.locks.acquire(keys, { mode: 'read', waitMs: 0 });
+    for (const key of keys) expect(await b.locks.tryAcquire(key)).toBeNull();
+    await Promise.all([lock.release(), reader.release()]);
+    for (const key of keys) expect(await b.locks.isLocked(key)).toBe(false);
+  });
+
+  it('lets work under it read on, and refuses to write or to downgrade the hold of an outer call', async () => {
+    const { locks } = await startApp();
+    const [key, entered, leave] = [freshKey(), gate(), gate()];
+    await locks.withLock(key, async (lock) => {
+      await locks.withLock(key, async (inner) => {
+        expect(await rejection(inner.downgrade())).toBeInstanceOf(LockReentryError);
+      });
+      const writing = locks.withLock(key, async () => {
+        entered.open();
+        await leave.opened;
+      });
+      await entered.opened;
+      expect(await rejection(lock.downgrade())).toBeInstanceOf(LockReentryError);
+      leave.open();
+      await writing;
+      await lock.downgrade();
+      expect(await locks.withLock(key, READ, (inner) => inner.fencingToken)).toBe(lock.fencingToken);
+      expect(await rejection(locks.withLock(key, PATIENT, () => 1))).toBeInstanceOf(LockReentryError);
+    });
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+});

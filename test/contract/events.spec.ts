@@ -1,0 +1,247 @@
+import 'reflect-metadata';
+import { channel } from 'node:diagnostics_channel';
+import { hostname } from 'node:os';
+import { jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { Locked, type LockEventMap, type LockEventName, type LockLostError, ReadLocked } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { disconnect, grantedAt, proxyTo, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+
+const NAMES: readonly LockEventName[] = [
+  'acquired', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
+]; // prettier-ignore
+const MONTH_MS = 30 * 24 * 3_600_000;
+const HOLDER = `${hostname().slice(0, 40)}:${process.pid}`;
+
+class Work {
+  @Locked('work:<0>')
+  async write(_key: string, until: Promise<unknown> = Promise.resolve()): Promise<unknown> {
+    return until;
+  }
+
+  @ReadLocked('work:<0>')
+  async read(_key: string): Promise<void> {}
+
+  @Locked('work:<0>', { ifBusy: 'skip' })
+  async skip(_key: string): Promise<void> {}
+
+  @Locked('work:<0>', { ifBusy: (key) => key })
+  async orElse(_key: string): Promise<unknown> {
+    return 'ran';
+  }
+
+  @Locked('work:<0>', { onUnavailable: 'skip', waitMs: 0 })
+  async ifThere(_key: string): Promise<void> {}
+
+  @Locked('work:<0>', { oncePer: MONTH_MS, spreadMs: 0 })
+  async job(_key: string): Promise<void> {}
+
+  @Locked('work:<0>')
+  async outer(key: string): Promise<void> {
+    await this.write(key);
+  }
+}
+
+type Told = { [Name in LockEventName]: LockEventMap[Name][] };
+
+/** All that an app tells from now on. */
+function record({ locks }: LockApp): Told {
+  const told = Object.fromEntries(NAMES.map((name) => [name, []])) as unknown as Told;
+  for (const name of NAMES) locks.events.on(name, (event) => told[name].push(event as never));
+  return told;
+}
+
+async function start(connection?: string) {
+  const app = await startApp(connection ? { connection } : {}, { providers: [Work] });
+  return { ...app, work: app.app.get(Work), told: record(app) };
+}
+
+/** The names of what was told, in how many. */
+const counts = (told: Told) =>
+  Object.fromEntries(NAMES.filter((name) => told[name].length > 0).map((name) => [name, told[name].length]));
+
+describe('the events of a lock', () => {
+  afterEach(closeAll);
+
+  it('acquired and released: of a method, of a reader, of the service', async () => {
+    const { work, told, locks } = await start();
+    const key = freshKey();
+    await work.write(key);
+    await work.read(key);
+    const lock = await locks.acquire([key, `${key}-2`]);
+    await lock.release();
+    expect(counts(told)).toEqual({ acquired: 3, released: 3 });
+    const [written, read, byHand] = told.acquired;
+    const common = { key: `work:${key}`, template: 'work:<0>' };
+    expect(written).toMatchObject({ ...common, mode: 'write', where: 'Work.write' });
+    expect(read).toMatchObject({ ...common, mode: 'read', where: 'Work.read' });
+    expect(byHand).toMatchObject({ key: `${key}, ${key}-2`, template: undefined, mode: 'write', where: '' });
+    expect(byHand!.fencingToken).toBe(lock.fencingToken);
+    for (const [i, { attempt, fencingToken, heldMs, holds }] of told.released.entries()) {
+      const acquired = told.acquired[i]!;
+      expect({ attempt, fencingToken, holds }).toEqual({ ...acquiredAs(acquired), holds: 0 });
+      expect(heldMs).toBeGreaterThanOrEqual(0);
+      expect(acquired.waitedMs).toBeGreaterThanOrEqual(0);
+      expect(acquired.serverTimeMs).toBe(grantedAt(acquired));
+    }
+  });
+
+  it('waiting, then acquired with the time that was waited; released with the holds that remain', async () => {
+    const [a, b] = [await start(), await start()];
+    const [key, until] = [freshKey(), gate()];
+    const first = a.work.write(key, until.opened);
+    await eventually(() => a.told.acquired.length === 1);
+    const second = b.work.write(key);
+    await eventually(() => b.told.waiting.length === 1);
+    const waited = performance.now();
+    await eventually(() => performance.now() - waited > 30);
+    until.open();
+    await Promise.all([first, second]);
+    expect(b.told.waiting).toEqual([
+      {
+        key: `work:${key}`,
+        template: 'work:<0>',
+        mode: 'write',
+        where: 'Work.write',
+        ahead: 0,
+        holder: expect.any(String),
+      },
+    ]);
+    expect(b.told.waiting[0]!.holder).toBe(`${HOLDER} Work.write`);
+    expect(b.told.acquired[0]!.waitedMs).toBeGreaterThanOrEqual(30);
+    expect(a.told.released[0]!.heldMs).toBeGreaterThanOrEqual(30);
+    expect(a.told.released[0]!.holds).toBe(1);
+  });
+
+  it('timedOut, with the wait and the holder', async () => {
+    const [a, b] = [await start(), await start()];
+    const key = freshKey();
+    await a.locks.acquire(key);
+    await rejection(b.locks.acquire(key, { waitMs: 60, mode: 'read' }));
+    expect(counts(b.told)).toEqual({ waiting: 1, timedOut: 1 });
+    expect(b.told.timedOut[0]).toMatchObject({ key, template: undefined, mode: 'read', where: '', holder: HOLDER });
+    expect(b.told.timedOut[0]!.waitedMs).toBeGreaterThanOrEqual(59);
+  });
+
+  it('renewed, by the watchdog and by extend', async () => {
+    const { locks, told } = await start();
+    const lock = await locks.acquire(freshKey(), { leaseMs: 6_000 });
+    await lock.extend(60_000);
+    expect(told.renewed[0]).toMatchObject({ key: lock.key, mode: 'write', fencingToken: lock.fencingToken });
+    expect(told.renewed[0]!.remainingMs).toBeGreaterThan(50_000);
+    await eventually(() => told.renewed.length === 2, { timeoutMs: 20_000 });
+    await lock.release();
+    expect(counts(told)).toEqual({ acquired: 1, renewed: 2, released: 1 });
+  });
+
+  it('renewFailed, then lost with its error', async () => {
+    const proxy = await proxyTo();
+    const { locks, told } = await start(proxy.url);
+    const lock = await locks.acquire(freshKey(), { leaseMs: 2_000 });
+    disconnect(proxy);
+    await eventually(() => lock.signal.aborted, { timeoutMs: 20_000 });
+    expect(told.renewFailed[0]).toMatchObject({ key: lock.key, fencingToken: lock.fencingToken, where: '' });
+    expect(told.renewFailed[0]!.cause).toBeInstanceOf(Error);
+    expect(told.lost).toHaveLength(1);
+    const { error, reason, heldMs } = told.lost[0]!;
+    expect(error).toBe(lock.signal.reason as LockLostError);
+    expect(reason).toBe('unreachable');
+    expect(heldMs).toBeGreaterThan(1_500);
+    await lock.release();
+    expect(told.released).toEqual([]);
+  });
+
+  it('skipped: busy, claimed, unavailable, shutdown', async () => {
+    const [a, proxy] = [await start(), await proxyTo()];
+    const b = await start(proxy.url);
+    const key = freshKey();
+    const held = await a.locks.acquire(`work:${key}`);
+    expect([await b.work.skip(key), await b.work.orElse(key)]).toEqual([undefined, `work:${key}`]);
+    await held.release();
+    await b.work.job(key);
+    await b.work.job(key);
+    disconnect(proxy);
+    await b.work.ifThere(key);
+    await b.close();
+    await b.work.job(key);
+    const common = { key: `work:${key}`, template: 'work:<0>', mode: 'write' };
+    expect(b.told.skipped).toEqual([
+      { ...common, where: 'Work.skip', reason: 'busy' },
+      { ...common, where: 'Work.orElse', reason: 'busy' },
+      { ...common, where: 'Work.job', reason: 'claimed' },
+      { ...common, where: 'Work.ifThere', reason: 'unavailable' },
+      { ...common, where: 'Work.job', reason: 'shutdown' },
+    ]);
+  });
+
+  it('reentered, and neither acquired nor released a second time', async () => {
+    const { work, told } = await start();
+    const key = freshKey();
+    await work.outer(key);
+    expect(counts(told)).toEqual({ acquired: 1, reentered: 1, released: 1 });
+    const { waitedMs, ...event } = told.reentered[0]!;
+    expect(event).toEqual({ key: `work:${key}`, template: 'work:<0>', mode: 'write', where: 'Work.write' });
+    expect(waitedMs).toBeGreaterThanOrEqual(0);
+  });
+});
+
+const acquiredAs = ({ attempt, fencingToken }: LockEventMap['acquired']) => ({ attempt, fencingToken });
+
+describe('those who listen', () => {
+  afterEach(closeAll);
+
+  it('get the same object on the diagnostics channel of the event', async () => {
+    const { work, told, locks } = await start();
+    const key = freshKey();
+    const published: [string | symbol, unknown][] = [];
+    const subscriber = (event: unknown, name: string | symbol) => {
+      if ((event as { key: string }).key.endsWith(key)) published.push([name, event]);
+    };
+    for (const name of NAMES) channel(`nestjs-redis-lock:${name}`).subscribe(subscriber);
+    try {
+      await work.outer(key);
+      await locks.withLock(key, (lock) => lock.extend(60_000));
+    } finally {
+      for (const name of NAMES) channel(`nestjs-redis-lock:${name}`).unsubscribe(subscriber);
+    }
+    const names = ['acquired', 'reentered', 'released', 'acquired', 'renewed', 'released'];
+    expect(published.map(([name]) => name)).toEqual(names.map((name) => `nestjs-redis-lock:${name}`));
+    const events = [
+      told.acquired[0],
+      told.reentered[0],
+      told.released[0],
+      told.acquired[1],
+      told.renewed[0],
+      told.released[1],
+    ];
+    for (const [i, [, event]] of published.entries()) expect(event).toBe(events[i]);
+  });
+
+  it('may throw, in their turn or later: it is logged, and the lock feels nothing', async () => {
+    const { locks, told, work } = await start();
+    const logged = jest.spyOn(Logger.prototype, 'error').mockClear();
+    locks.events.on('acquired', () => {
+      throw new Error('in its turn');
+    });
+    locks.events.on('released', async () => Promise.reject(new Error('later')));
+    const after: string[] = [];
+    locks.events.on('acquired', ({ where }) => after.push(where));
+    expect(await work.write(freshKey(), Promise.resolve('value'))).toBe('value');
+    await eventually(() => logged.mock.calls.length === 2);
+    const messages = logged.mock.calls.map(([text]) => String(text));
+    logged.mockRestore();
+    expect(messages[0]).toMatch(/"acquired".*in its turn/);
+    expect(messages[1]).toMatch(/"released".*later/);
+    expect(after).toEqual(['Work.write']);
+    expect(counts(told)).toEqual({ acquired: 1, released: 1 });
+  });
+
+  it('hear nothing more after off', async () => {
+    const { locks } = await start();
+    const listener = jest.fn();
+    locks.events.on('acquired', listener).on('released', listener).off('acquired', listener);
+    await locks.withLock(freshKey(), () => undefined);
+    expect(listener).toHaveBeenCalledTimes(1);
+  });
+});

@@ -1,0 +1,83 @@
+import { eventually } from '../support/eventually.js';
+import { grantedAt } from '../support/faults.js';
+import { type JobApp, type JobOptions, startJob } from '../support/job-app.js';
+import { closeAll, freshKey } from '../support/lock-app.js';
+
+const HOUR_MS = 3_600_000;
+
+const startAll = (skews: readonly number[], options: Omit<JobOptions, 'skewMs'>): Promise<JobApp[]> =>
+  Promise.all(skews.map((skewMs) => startJob({ ...options, skewMs })));
+
+const runsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ runs }) => runs);
+const skipsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ skips }) => skips);
+
+/** Has the processes end by themselves, so that all that happened is told. */
+async function stopAll(jobs: readonly JobApp[]): Promise<void> {
+  await Promise.all(jobs.map((job) => job.stop()));
+}
+
+/** Each fire was run once, and who did not run it said nothing but that. */
+function expectOncePerFire(jobs: readonly JobApp[]): void {
+  const fires = runsOf(jobs).map(({ fire }) => fire);
+  expect(fires.filter((fire, i) => fires.indexOf(fire) !== i)).toEqual([]);
+  const reasons = new Set(skipsOf(jobs).map(({ reason }) => reason));
+  reasons.delete('shutdown');
+  expect([...reasons]).toEqual(['claimed']);
+  expect(jobs.flatMap(({ logs }) => logs)).toEqual([]);
+}
+
+describe('a job with `oncePer` in several processes', () => {
+  afterEach(closeAll);
+
+  const CRONS = [
+    [8, { kind: 'cron', cron: '*/2 * * * * *' }],
+    [4, { kind: 'cron', cron: '*/2 * 0-23 * * *', timeZone: 'Asia/Kolkata' }],
+  ] as const;
+  it.each(CRONS)(
+    'runs each of %i fires once, with work of 1 ms and clocks half a period apart (%o)',
+    async (count, schedule) => {
+      const jobs = await startAll([0, 500, -500], { key: freshKey('job'), schedule });
+      await eventually(() => runsOf(jobs).length >= count, { timeoutMs: 60_000 });
+      await stopAll(jobs);
+      expectOncePerFire(jobs);
+      const fires = runsOf(jobs).map(({ fire }) => fire);
+      expect(fires.filter((fire) => fire % 2_000 !== 0)).toEqual([]);
+      // What one skipped, another has run: by its own clock, in which it may have been late.
+      for (const { at, reason } of skipsOf(jobs)) {
+        const due = at - (at % 2_000);
+        if (reason === 'claimed') expect(fires.includes(due) || fires.includes(due - 2_000)).toBe(true);
+      }
+      // Nobody is late by a whole period unless this machine stood still: then the scheduler leaves fires out.
+      expect(skipsOf(jobs).length).toBeGreaterThanOrEqual(fires.length);
+    },
+    100_000,
+  );
+
+  it('runs once per slot of the server, whatever the clocks of the callers', async () => {
+    const key = freshKey('job');
+    const schedule = { kind: 'interval', intervalMs: 90 } as const;
+    const jobs = await startAll([HOUR_MS, -HOUR_MS], { key, schedule, locked: { oncePer: 1_000, spreadMs: 20 } });
+    await eventually(() => runsOf(jobs).length >= 5, { timeoutMs: 30_000 });
+    await stopAll(jobs);
+    expectOncePerFire(jobs);
+    for (const run of runsOf(jobs)) expect(run.fire).toBe(Math.floor(grantedAt(run) / 1_000) * 1_000);
+  }, 60_000);
+
+  it('runs an @Interval once per interval', async () => {
+    const key = freshKey('job');
+    const jobs = await startAll([0, HOUR_MS, 0], { key, schedule: { kind: 'interval', intervalMs: 1_000 } });
+    await eventually(() => runsOf(jobs).length >= 4, { timeoutMs: 30_000 });
+    await stopAll(jobs);
+    expectOncePerFire(jobs);
+    for (const run of runsOf(jobs)) expect(run.fire).toBe(Math.floor(grantedAt(run) / 1_000) * 1_000);
+  }, 60_000);
+
+  it('runs a @Timeout once, though the processes start at different times', async () => {
+    const schedule = { kind: 'timeout', timeoutMs: 6_000 } as const;
+    const jobs = await startAll([0, HOUR_MS, -HOUR_MS], { key: freshKey('job'), schedule });
+    await eventually(() => runsOf(jobs).length + skipsOf(jobs).length === 3, { timeoutMs: 30_000 });
+    await stopAll(jobs);
+    expect(runsOf(jobs)).toHaveLength(1);
+    expectOncePerFire(jobs);
+  }, 60_000);
+});

@@ -1,0 +1,200 @@
+import 'reflect-metadata';
+import { hostname } from 'node:os';
+import { Cron } from '@nestjs/schedule';
+import { LockConfigurationError, Locked, type LockedOptions, ReadLocked } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { hashOf, rejection, serverTime } from '../support/faults.js';
+import { startJob } from '../support/job-app.js';
+import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+
+/** So long that no test sees the end of one. */
+const SLOT_MS = 30 * 24 * 3_600_000;
+
+type Task = () => Promise<unknown>;
+
+class Jobs {
+  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500 })
+  async run(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
+  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500, rerunOnLoss: true, waitMs: 25_000 })
+  async rerun(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
+  @Locked('job:<0>', { oncePer: 20, spreadMs: 0 })
+  async often(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
+  @Locked('job:<0>', { oncePer: 'fire' })
+  async unscheduled(_id: string): Promise<void> {}
+
+  @Cron('* * * * * *')
+  @Locked('job', { oncePer: 'fire' })
+  async nowhere(): Promise<void> {}
+}
+
+/** An instance in this process; `skipped` are the reasons why it did not run. */
+async function start() {
+  const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Jobs] });
+  const skipped: string[] = [];
+  locks.events.on('skipped', ({ reason }) => skipped.push(reason));
+  return {
+    jobs: app.get(Jobs),
+    lastRun: (id: string) => locks.lastRun(`job:${id}`),
+    skipped,
+    locks,
+    close: () => app.close(),
+  };
+}
+
+const run = async (): Promise<string> => 'ran';
+const HERE = `${hostname().slice(0, 40)}:${process.pid}`;
+
+describe('the last run of a job', () => {
+  afterEach(closeAll);
+
+  it('is null before the first, running during it, and done after it', async () => {
+    const [a, b, admin] = [await start(), await start(), openAdmin()];
+    const [id, until] = [freshKey(), gate()];
+    expect(await a.lastRun(id)).toBeNull();
+    const before = await serverTime(admin);
+    const running = a.jobs.run(id, async () => until.opened.then(run));
+    const during = await eventually(() => b.lastRun(id));
+    expect(during).toMatchObject({ instance: HERE, outcome: 'running', ended: null });
+    expect(during.started.getTime()).toBeGreaterThanOrEqual(before);
+    expect(during.fire.getTime()).toBe(Math.floor(before / SLOT_MS) * SLOT_MS);
+    until.open();
+    expect(await running).toBe('ran');
+    const after = (await b.lastRun(id))!;
+    expect(after).toEqual({ ...during, outcome: 'done', ended: expect.any(Date) });
+    expect(after.ended!.getTime()).toBeGreaterThanOrEqual(after.started.getTime());
+    expect(after.ended!.getTime()).toBeLessThanOrEqual(await serverTime(admin));
+  });
+
+  it('is failed when the work threw: the caller gets the error, and the fire is not run again', async () => {
+    const [a, b] = [await start(), await start()];
+    const [id, error] = [freshKey(), new Error('of the work')];
+    expect(await rejection(a.jobs.run(id, () => Promise.reject(error)))).toBe(error);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'failed', instance: HERE, ended: expect.any(Date) });
+    expect([await b.jobs.run(id, run), await b.jobs.rerun(id, run)]).toEqual([undefined, undefined]);
+    expect(b.skipped).toEqual(['claimed', 'claimed']);
+  });
+
+  it('leaves one hash of the documented fields, with a time to live', async () => {
+    const [a, admin] = [await start(), openAdmin()];
+    const id = freshKey();
+    await a.jobs.run(id, run);
+    await a.jobs.run(id, run);
+    await a.jobs.often(id, run);
+    const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
+    expect(fields).toEqual(['fires', 'released', 'run', 'run:by', 'token']);
+    expect(await admin.pttl(`lock:job:${id}`)).toBeGreaterThan(0);
+  });
+});
+
+describe('a process that dies in the midst of a fire', () => {
+  afterEach(closeAll);
+
+  const startVictim = async (id: string) => {
+    const locked = { oncePer: SLOT_MS, leaseMs: 1_500 };
+    const schedule = { kind: 'interval', intervalMs: 100 } as const;
+    const victim = await startJob({ key: `job:${id}`, schedule, locked, workMs: 600_000 });
+    await eventually(() => victim.runs.length === 1);
+    return victim;
+  };
+
+  it('has lost its run when the lease is over, and nobody runs that fire again', async () => {
+    const [a, id] = [await start(), freshKey()];
+    const victim = await startVictim(id);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'running', instance: victim.instance });
+    await victim.kill();
+    await eventually(async () => (await a.lastRun(id))?.outcome === 'lost', { timeoutMs: 20_000 });
+    expect(await a.jobs.run(id, run)).toBeUndefined();
+    expect(a.skipped).toEqual(['claimed']);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'lost', instance: victim.instance });
+  });
+
+  it('has it run again with `rerunOnLoss`, by exactly one other', async () => {
+    const [a, b, id] = [await start(), await start(), freshKey()];
+    const victim = await startVictim(id);
+    const again = [a, b, a].map(({ jobs }) => jobs.rerun(id, run));
+    await eventually(async () => (await a.locks.inspect(`job:${id}`)).waiters === 3);
+    await victim.kill();
+    const answers = await Promise.all(again);
+    expect(answers.filter((answer) => answer === 'ran')).toHaveLength(1);
+    expect([...a.skipped, ...b.skipped]).toEqual(['claimed', 'claimed']);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'done', instance: HERE });
+  });
+});
+
+describe('a fire that comes', () => {
+  afterEach(closeAll);
+
+  it('while the last one is still run is skipped as busy', async () => {
+    const [a, b, admin] = [await start(), await start(), openAdmin()];
+    const [id, until] = [freshKey(), gate()];
+    const first = a.jobs.often(id, () => until.opened.then(run));
+    const { fire } = await eventually(() => a.lastRun(id));
+    await eventually(async () => (await serverTime(admin)) > fire.getTime() + 40);
+    expect(await b.jobs.often(id, run)).toBeUndefined();
+    expect(b.skipped).toEqual(['busy']);
+    until.open();
+    expect(await first).toBe('ran');
+    expect(await b.jobs.often(id, run)).toBe('ran');
+  });
+
+  it('while the app shuts down is skipped, and is no error', async () => {
+    const a = await start();
+    const [id, until] = [freshKey(), gate()];
+    const working = a.jobs.run(id, () => until.opened.then(run));
+    await eventually(() => a.lastRun(id));
+    const closed = a.close();
+    expect(await a.jobs.often(freshKey(), run)).toBeUndefined();
+    expect(a.skipped).toEqual(['shutdown']);
+    until.open();
+    expect(await working).toBe('ran');
+    await closed;
+  });
+});
+
+describe('oncePer', () => {
+  afterEach(closeAll);
+
+  it.each(['unscheduled', 'nowhere'] as const)('`fire` without a schedule names what to do (%s)', async (method) => {
+    const { jobs } = await start();
+    const error = await rejection(jobs[method](freshKey()));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
+    expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
+  });
+
+  it.each([
+    ['spreadMs', Locked, { spreadMs: 5 }],
+    ['rerunOnLoss', Locked, { rerunOnLoss: true }],
+    ['oncePer', ReadLocked, { oncePer: 'fire' }],
+    ['oncePer', Locked, { oncePer: 0 }],
+    ['oncePer', Locked, { oncePer: 'day' }],
+    ['spreadMs', Locked, { oncePer: 'fire', spreadMs: -1 }],
+    ['rerunOnLoss', Locked, { oncePer: 'fire', rerunOnLoss: 'yes' }],
+  ])('that is wrong is refused where it stands, with %s in the message (%#)', (option, decorator, options) => {
+    const define = () => {
+      class Orders {
+        @decorator('job', options as LockedOptions)
+        async run(): Promise<void> {}
+      }
+      return Orders;
+    };
+    expect(define).toThrow(LockConfigurationError);
+    expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
+  });
+
+  it('claims the slot in which the grant is, on the clock of the server', async () => {
+    const [{ jobs, lastRun }, id] = [await start(), freshKey()];
+    const token = await jobs.often(id, async () => (await lastRun(id))!);
+    const { fire, started } = token as { fire: Date; started: Date };
+    expect(fire.getTime()).toBe(Math.floor(started.getTime() / 20) * 20);
+  });
+});

@@ -1,0 +1,184 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { type Lock } from '../../lib/index.js';
+import { startChildApp } from '../support/child-app.js';
+import { eventually } from '../support/eventually.js';
+import { FREEZE_MS, grantedAt, serverTime } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+
+const HOUR_MS = 3_600_000;
+const PATIENT = { waitMs: 25_000 };
+const READ = { mode: 'read', ...PATIENT } as const;
+
+const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
+
+/** Waits until so many are in the queue. */
+async function untilWaiting({ locks }: LockApp, key: string, count: number): Promise<void> {
+  await eventually(async () => (await locks.inspect(key)).waiters === count);
+}
+
+/** Acquires again and again until the signal; notes each grant by its token. */
+async function useWithoutEnd(app: LockApp, key: string, mode: 'read' | 'write', grants: number[], stop: AbortSignal) {
+  while (!stop.aborted) {
+    const lock = await app.locks.acquire(key, { mode, ...PATIENT });
+    grants.push(lock.fencingToken);
+    for (let i = 0; i < 5; i++) await turn();
+    await lock.release();
+  }
+}
+
+describe('readers and writers', () => {
+  afterEach(closeAll);
+
+  it('lets readers share, and a writer exclude everybody', async () => {
+    const apps = [await startApp(), await startApp(), await startApp()];
+    const key = freshKey();
+    const readers = await Promise.all(Array.from({ length: 9 }, (_, i) => apps[i % 3]!.locks.acquire(key, READ)));
+    expect(new Set(readers.map(({ fencingToken }) => fencingToken)).size).toBe(9);
+    expect((await apps[0]!.locks.inspect(key)).holders).toHaveLength(9);
+    for (const reader of readers) {
+      expect(await apps[0]!.locks.tryAcquire(key)).toBeNull();
+      await reader.release();
+    }
+    const writer = await apps[1]!.locks.acquire(key);
+    for (const { locks } of apps) {
+      expect(await locks.tryAcquire(key)).toBeNull();
+      expect(await locks.tryAcquire(key, { mode: 'read' })).toBeNull();
+      expect(await locks.tryAcquire(key, { mode: 'read', fair: false })).toBeNull();
+    }
+    expect(writer.fencingToken).toBeGreaterThan(Math.max(...readers.map(({ fencingToken }) => fencingToken)));
+  });
+
+  it('gives each reader a lease of its own, on the clock of Redis: a killed one frees itself only', async () => {
+    const [a, child, admin] = [await startApp(), await startChildApp({}, HOUR_MS), openAdmin()];
+    const key = freshKey();
+    const token = await child.acquire(key, { mode: 'read', leaseMs: 5_000 });
+    const reader = await a.locks.acquire(key, { mode: 'read', leaseMs: 60_000 });
+    await child.kill();
+    const killedAt = await serverTime(admin);
+    expect((await a.locks.inspect(key)).holders).toHaveLength(2);
+    const holders = await eventually(
+      async () => {
+        const state = await a.locks.inspect(key);
+        return state.holders.length === 1 && state.holders;
+      },
+      { timeoutMs: 5_000 + FREEZE_MS },
+    );
+    expect(holders).toMatchObject([{ fencingToken: reader.fencingToken }]);
+    expect(token).not.toBe(reader.fencingToken);
+    expect(reader.held).toBe(true);
+    expect(await a.locks.tryAcquire(key)).toBeNull();
+    await reader.release();
+    const writer = await a.locks.acquire(key, { waitMs: 0 });
+    expect(grantedAt(writer)).toBeGreaterThanOrEqual(killedAt);
+  });
+
+  it('frees a lock whose readers have all died, for a writer that waits', async () => {
+    const [a, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const key = freshKey();
+    await child.acquire(key, { mode: 'read', leaseMs: 5_000 });
+    const writer = a.locks.acquire(key, PATIENT);
+    await untilWaiting(a, key, 1);
+    await child.kill();
+    const killedAt = await serverTime(admin);
+    expect(grantedAt(await writer)).toBeLessThanOrEqual(killedAt + 5_000 + FREEZE_MS);
+  });
+
+  it('holds back new readers while a writer waits, and lets the writer in first', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = await a.locks.acquire(key, READ);
+    const writer = b.locks.acquire(key, PATIENT);
+    await untilWaiting(a, key, 1);
+    expect(await a.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
+    const second = a.locks.acquire(key, READ);
+    await untilWaiting(a, key, 2);
+    expect((await a.locks.inspect(key)).holders).toHaveLength(1);
+    await first.release();
+    const written = await writer;
+    expect(await a.locks.inspect(key)).toMatchObject({ mode: 'write', waiters: 1 });
+    await written.release();
+    expect((await second).fencingToken).toBeGreaterThan(written.fencingToken);
+  });
+
+  it('lets readers that wait side by side in together', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const writer = await a.locks.acquire(key);
+    const readers: Promise<Lock>[] = [];
+    for (let i = 0; i < 4; i++) {
+      readers.push([a, b][i % 2]!.locks.acquire(key, READ));
+      await untilWaiting(a, key, i + 1);
+    }
+    await writer.release();
+    await Promise.all(readers);
+    expect(await a.locks.inspect(key)).toMatchObject({ mode: 'read', waiters: 0, holders: [{}, {}, {}, {}] });
+  });
+
+  it('re-enters a read under a read while a writer waits: no deadlock', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    let writer!: Promise<Lock>;
+    const token = await a.locks.withLock(key, READ, async ({ fencingToken }) => {
+      writer = b.locks.acquire(key, PATIENT);
+      await untilWaiting(a, key, 1);
+      expect(await a.locks.withLock(key, READ, (inner) => inner.fencingToken)).toBe(fencingToken);
+      return fencingToken;
+    });
+    expect((await writer).fencingToken).toBeGreaterThan(token);
+  });
+
+  it('re-enters a read of the same owner in another process while a writer waits', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'report-3'];
+    const outer = await a.locks.acquire(key, { ...READ, owner });
+    const writer = a.locks.acquire(key, PATIENT);
+    await untilWaiting(a, key, 1);
+    const inner = await b.locks.acquire(key, { ...READ, owner });
+    expect(inner.fencingToken).toBe(outer.fencingToken);
+    await Promise.all([outer.release(), inner.release()]);
+    expect((await writer).held).toBe(true);
+  });
+});
+
+describe('readers and writers: nobody starves', () => {
+  afterEach(closeAll);
+
+  it('grants no new reader before a writer that waits, however many readers come', async () => {
+    const [a, b] = await startTwo();
+    const [admin, key, stop, grants] = [openAdmin(), freshKey(), new AbortController(), [] as number[]];
+    const lanes = Array.from({ length: 6 }, (_, i) => useWithoutEnd([a, b][i % 2]!, key, 'read', grants, stop.signal));
+    await eventually(() => grants.length > 60);
+    const before = await a.locks.acquire(key, READ);
+    const writing = b.locks.acquire(key, PATIENT);
+    // The writer, and behind it every lane of the stream.
+    await untilWaiting(a, key, 7);
+    const allWaitAt = await serverTime(admin);
+    const known = grants.length;
+    await before.release();
+    const writer = await writing;
+    expect(grants).toHaveLength(known);
+    expect(grantedAt(writer)).toBeGreaterThanOrEqual(allWaitAt);
+    expect(Math.max(...grants)).toBeLessThan(writer.fencingToken);
+    await writer.release();
+    await eventually(() => grants.length > known + 60);
+    stop.abort();
+    await Promise.all(lanes);
+  });
+
+  it('grants a reader after the writers that were queued before it, however many writers come', async () => {
+    const [a, b] = await startTwo();
+    const [key, stop, grants] = [freshKey(), new AbortController(), [] as number[]];
+    const held = await a.locks.acquire(key);
+    const lanes = Array.from({ length: 5 }, (_, i) => useWithoutEnd([a, b][i % 2]!, key, 'write', grants, stop.signal));
+    await untilWaiting(a, key, 5);
+    const reading = b.locks.acquire(key, READ);
+    await untilWaiting(a, key, 6);
+    await held.release();
+    const reader = await reading;
+    expect(grants.filter((token) => token < reader.fencingToken)).toHaveLength(5);
+    await reader.release();
+    await eventually(() => grants.length > 40);
+    stop.abort();
+    await Promise.all(lanes);
+  });
+});

@@ -1,0 +1,182 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable } from '@nestjs/common';
+import { type Lock, Limited, LockConfigurationError, Locked, currentLock } from '../../lib/index.js';
+import { startChildApp } from '../support/child-app.js';
+import { eventually } from '../support/eventually.js';
+import { FREEZE_MS, ownRedis, queued, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+
+const PATIENT = { waitMs: 25_000 };
+const permit = (permits: number) => ({ mode: 'read', permits, ...PATIENT }) as const;
+
+let inside = 0;
+let most = 0;
+
+@Injectable()
+class Imports {
+  @Limited('tenant:<0>', 2, { waitMs: 25_000 })
+  async run(_tenant: string): Promise<number> {
+    inside += 1;
+    most = Math.max(most, inside);
+    await sleep(3);
+    inside -= 1;
+    return currentLock().fencingToken;
+  }
+
+  @Limited('single:<0>', 1)
+  async outer(id: string): Promise<number[]> {
+    return [currentLock().fencingToken, await this.inner(id)];
+  }
+
+  @Limited('single:<0>', 1, { waitMs: 0 })
+  async inner(_id: string): Promise<number> {
+    return currentLock().fencingToken;
+  }
+
+  @Locked('tenant:<0>', { waitMs: 25_000 })
+  async alone(_tenant: string): Promise<number> {
+    return inside;
+  }
+}
+
+const holders = async ({ locks }: LockApp, key: string) => (await locks.inspect(key)).holders.length;
+
+describe('permits', () => {
+  afterEach(closeAll);
+
+  it('let in at most so many at once, over all instances, and no fewer', async () => {
+    const start = () => startApp({}, { providers: [Imports] });
+    const apps = [await start(), await start(), await start()];
+    const [tenant, other] = [freshKey(), freshKey()];
+    [inside, most] = [0, 0];
+    const services = apps.map(({ app }) => app.get(Imports));
+    const calls = Array.from({ length: 60 }, (_, i) => services[i % 3]!.run(tenant));
+    const writers = services.map((service) => service.alone(tenant));
+    const tokens = await Promise.all(calls);
+    expect(await Promise.all(writers)).toEqual([0, 0, 0]);
+    expect(most).toBe(2);
+    expect(new Set(tokens).size).toBe(60);
+    const taken = [await apps[0]!.locks.acquire(other, permit(2)), await apps[1]!.locks.acquire(other, permit(2))];
+    expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).toBeNull();
+    await taken[0]!.release();
+    expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).not.toBeNull();
+  });
+
+  it('have a lease each: a process that is killed frees its own only', async () => {
+    const [a, child] = [await startApp(), await startChildApp()];
+    const key = freshKey();
+    await child.acquire(key, { ...permit(2), leaseMs: 5_000 });
+    const mine = await a.locks.acquire(key, { ...permit(2), leaseMs: 60_000 });
+    const waiting = a.locks.acquire(key, permit(2));
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await child.kill();
+    const next = await waiting;
+    expect([mine.held, next.held]).toEqual([true, true]);
+    await eventually(async () => (await holders(a, key)) === 2, { timeoutMs: 5_000 + FREEZE_MS });
+    expect(await a.locks.tryAcquire(key, permit(2))).toBeNull();
+  });
+
+  it('are granted in the order of arrival, one for each that is given back', async () => {
+    const apps = [await startApp(), await startApp(), await startApp()];
+    const [admin, key, order] = [openAdmin(), freshKey(), [] as number[]];
+    const held = [await apps[0]!.locks.acquire(key, permit(2)), await apps[1]!.locks.acquire(key, permit(2))];
+    const waiting: Promise<Lock>[] = [];
+    for (let i = 0; i < 6; i++) {
+      const granted = apps[i % 3]!.locks.acquire(key, permit(2));
+      waiting.push(granted);
+      void granted.then(() => order.push(i));
+      await eventually(async () => (await queued(admin, key)) === i + 1);
+    }
+    for (let i = 0; i < 6; i++) {
+      await held[i]!.release();
+      held.push(await waiting[i]!);
+      expect(order).toEqual(Array.from({ length: i + 1 }, (_, at) => at));
+      expect(await holders(apps[0]!, key)).toBe(2);
+    }
+  });
+
+  it('are taken by nobody who counts fewer, and count every reader', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const three = await Promise.all([1, 2, 3].map(() => a.locks.acquire(key, permit(3))));
+    expect(await b.locks.tryAcquire(key, permit(2))).toBeNull();
+    expect(await b.locks.tryAcquire(key, permit(3))).toBeNull();
+    const fourth = await b.locks.acquire(key, { ...permit(4), waitMs: 0 });
+    const reader = await b.locks.acquire(key, { mode: 'read', waitMs: 0 });
+    expect(await holders(a, key)).toBe(5);
+    await Promise.all([...three, fourth].map((lock) => lock.release()));
+    expect(await b.locks.tryAcquire(key, permit(1))).toBeNull();
+    await reader.release();
+    expect(await b.locks.tryAcquire(key, permit(1))).not.toBeNull();
+  });
+
+  it('exclude a writer and are excluded by one, which is not overtaken while it waits', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const one = await a.locks.acquire(key, permit(5));
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    const writing = b.locks.acquire(key, PATIENT);
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
+    await one.release();
+    const writer = await writing;
+    expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
+    await writer.release();
+    expect(await a.locks.tryAcquire(key, permit(5))).not.toBeNull();
+  });
+
+  it('are not taken twice by a nested call', async () => {
+    const { app, locks } = await startApp({}, { providers: [Imports] });
+    const id = freshKey();
+    const [outer, inner] = await app.get(Imports).outer(id);
+    expect(inner).toBe(outer);
+    const key = freshKey();
+    await locks.withLock(key, permit(1), async () => {
+      await locks.withLock(key, { ...permit(1), waitMs: 0 }, async () => {
+        expect((await locks.inspect(key)).holders).toHaveLength(1);
+      });
+    });
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+});
+
+describe('permits that make no sense', () => {
+  afterEach(closeAll);
+
+  it.each([
+    { permits: 2 },
+    { permits: 2, mode: 'write' as const },
+    ...[0, -1, 1.5, NaN, Infinity, '2', null].map((permits) => ({ permits: permits as number, mode: 'read' as const })),
+  ])('are refused with LockConfigurationError before anything is sent: %p', async (options) => {
+    const { admin, url } = await ownRedis();
+    const { locks } = await startApp({ connection: url });
+    for (const call of [
+      locks.acquire('key', options),
+      locks.tryAcquire('key', options),
+      locks.withLock('key', options, () => 'ran'),
+    ]) {
+      expect(await rejection(call)).toBeInstanceOf(LockConfigurationError);
+    }
+    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+  });
+
+  const define = (permits: unknown) => () => {
+    class Wrong {
+      @Limited('tenant:<0>', permits as number)
+      async run(_tenant: string): Promise<void> {}
+    }
+    return Wrong;
+  };
+
+  it.each([0, -1, 1.5, NaN, Infinity, '2', null])(
+    'do not pass the definition of a class: @Limited(…, %p)',
+    (permits) => {
+      expect(define(permits)).toThrow(LockConfigurationError);
+      expect(define(permits)).toThrow('Wrong.run');
+    },
+  );
+
+  it('do not pass the definition of a class: a number that is missing, which would be no limit', () => {
+    expect(define(undefined)).toThrow(LockConfigurationError);
+  });
+});

@@ -1,0 +1,62 @@
+import 'reflect-metadata';
+import { Locked } from '../../lib/index.js';
+import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+
+const INSTANCES = 4;
+const ROUNDS = 200;
+/** So long that no test sees the end of one: each round has a key, and with it a fire, of its own. */
+const SLOT_MS = 30 * 24 * 3_600_000;
+/** With three degrees of freedom, chance alone exceeds it once in 10,000 runs. */
+const CRITICAL = 21.108;
+
+class Job {
+  wins = 0;
+
+  @Locked('uniform:<0>', { oncePer: SLOT_MS, spreadMs: 10 })
+  async spread(_fire: string): Promise<string> {
+    return this.#win();
+  }
+
+  @Locked('uniform:<0>', { oncePer: SLOT_MS, spreadMs: 0 })
+  async atOnce(_fire: string): Promise<string> {
+    return this.#win();
+  }
+
+  #win(): string {
+    this.wins += 1;
+    return 'ran';
+  }
+}
+
+const start = async (): Promise<Job[]> => {
+  const apps = await Promise.all(Array.from({ length: INSTANCES }, () => startApp({}, { providers: [Job] })));
+  return apps.map(({ app }) => app.get(Job));
+};
+
+/** All instances get to the same fire at once; gives how often it was run. */
+async function fire(jobs: readonly Job[], method: 'spread' | 'atOnce', round: number): Promise<number> {
+  const key = freshKey();
+  // Each takes its turn to be called first: timers of one process that end in the same millisecond keep their order.
+  const inTurn = jobs.map((_, i) => jobs[(i + round) % INSTANCES]!);
+  const answers = await Promise.all(inTurn.map((job) => job[method](key)));
+  return answers.filter((answer) => answer === 'ran').length;
+}
+
+describe('the winner of a fire, with clocks that agree', () => {
+  afterEach(closeAll);
+
+  it('is one, and each instance as often as any (chi-square of 3 degrees of freedom, p = 0.0001)', async () => {
+    const jobs = await start();
+    for (let round = 0; round < ROUNDS; round += 1) expect(await fire(jobs, 'spread', round)).toBe(1);
+    const expected = ROUNDS / INSTANCES;
+    const wins = jobs.map((job) => job.wins);
+    const chiSquare = wins.reduce((sum, won) => sum + (won - expected) ** 2 / expected, 0);
+    expect({ wins, isUniform: chiSquare < CRITICAL }).toEqual({ wins, isUniform: true });
+  });
+
+  it('is one also without a delay before the claim', async () => {
+    const jobs = await start();
+    for (let round = 0; round < 50; round += 1) expect(await fire(jobs, 'atOnce', round)).toBe(1);
+    expect(jobs.reduce((sum, { wins }) => sum + wins, 0)).toBe(50);
+  });
+});
