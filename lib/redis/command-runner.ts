@@ -27,6 +27,7 @@ export interface ScriptCall {
 export class CommandRunner {
   #client: RedisClient;
   #closes = 0;
+  #isClosed = false;
   readonly #onClose = (): void => {
     this.#closes += 1;
   };
@@ -81,6 +82,7 @@ export class CommandRunner {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#unwatch();
     if (this.owned) await closeClient(this.#client);
   }
@@ -118,7 +120,8 @@ export class CommandRunner {
   }
 
   #replaceSocket(client: RedisClient): void {
-    if (client !== this.#client) return;
+    // After the close nobody would ever close a new connection.
+    if (this.#isClosed || client !== this.#client) return;
     if (this.owned) {
       if (client.status === 'ready') client.disconnect(true);
       return;

@@ -19,16 +19,17 @@ function givenClient(url: string, options: RedisOptions): Redis {
   const client = new Redis(url, options);
   client.on('error', () => undefined);
   const duplicate = client.duplicate.bind(client);
-  let isOver = false;
-  // A connection that is opened when the test is over would keep its process alive; one test is about those alone.
+  const copies: Redis[] = [client];
+  let end = (copy: Redis): unknown => copies.push(copy);
+  // A connection that is left open would keep this process alive; one test is about those alone.
   client.duplicate = (override) => {
     const copy = duplicate(override);
-    if (isOver) copy.disconnect();
+    end(copy);
     return copy;
   };
   const close = async (): Promise<void> => {
-    isOver = true;
-    client.disconnect();
+    end = (copy) => copy.disconnect();
+    copies.forEach(end);
   };
   closeLater({ close });
   return client;
