@@ -34,7 +34,13 @@ export function startAcquisition(
     abandon: (_keys, attempt) => abandoned.push(attempt),
   };
   const label = { where: 'Orders.charge', template: 'k' };
-  const acquisition = new Acquisition(host, { keys, name: keys.join(', '), options: lockOptions(options), label, claim });
+  const acquisition = new Acquisition(host, {
+    keys,
+    name: keys.join(', '),
+    options: lockOptions(options),
+    label,
+    claim,
+  });
   void acquisition.granted.then(
     ({ attempt }) => held.add(attempt),
     () => undefined,
