@@ -1,4 +1,4 @@
-import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile, type Step } from './random-steps.js';
+import { type Action, type Game, NO_FIRE, type Profile, type Step } from './random-steps.js';
 
 type Acquire = Extract<Action, { kind: 'acquire' }>;
 
@@ -33,9 +33,6 @@ const profile: Profile = {
   jobs: false,
 };
 const job: Profile = { ...profile, modes: ['write'], owners: ['-'], jobs: true };
-const BOTH = 3;
-/** Chooses the second lock, and the first of those that it knows. */
-const SECOND = 332;
 
 /** Games that random ones seldom reach; each showed a defect once, or is what tells a mutant from the true scripts. */
 export const KNOWN_GAMES: readonly Game[] = [
@@ -81,17 +78,6 @@ export const KNOWN_GAMES: readonly Game[] = [
       acquire('-', 'write'),
       acquire('-', 'write', 60_000),
       { advanceMicros: 40_000_000, action: { kind: 'poll', pick: 1, last: true } },
-    ],
-  },
-  {
-    // Who lost its place in one queue goes to the tail of all: else two attempts would wait for each other.
-    profile: { ...profile, locks: 2 },
-    steps: [
-      ask({ keys: BOTH }),
-      ask({ keys: BOTH, waiterLeaseMs: 30_000, client: DEAD_CLIENT }),
-      ask({ keys: BOTH, waiterLeaseMs: 30_000, client: 'c2-03bd77a' }),
-      release(3),
-      step({ kind: 'poll', pick: SECOND, last: false }),
     ],
   },
   {

@@ -31,12 +31,13 @@ export class LockModel extends HandOverModel {
       const waiter = lock.waiter(attempt);
       if (waiter && !lock.look(waiter)) lock.freed = true;
     }
-    if (needed.some((lock) => !lock.waiter(attempt))) for (const lock of locks) lock.leave(attempt);
     const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
     if (busy) {
-      for (const lock of locks) {
-        if (ask.waiterLeaseMs && (needed.includes(lock) || lock.waiter(attempt))) lock.enqueue(ask);
-        if (!ask.fair || lock.freed) this.serve(lock, attempt);
+      for (const [i, lock] of locks.entries()) {
+        const past = i > locks.indexOf(busy);
+        if (past) lock.leave(attempt);
+        else if (ask.waiterLeaseMs && (needed.includes(lock) || lock.waiter(attempt))) lock.enqueue(ask);
+        if (past ? lock.freed : !ask.fair || lock.freed) this.serve(lock, past ? undefined : attempt);
       }
       return busyReply(busy, attempt);
     }

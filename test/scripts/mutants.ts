@@ -210,8 +210,8 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'several keys are granted when one is busy', find: 'busy = busy or lock end', replace: 'busy = nil end' },
   {
     name: 'some of several keys are granted while it waits',
-    find: '  if busy then\n    lock.wait()',
-    replace: '  if busy and not lock.has_turn then\n    lock.wait()',
+    find: '  elseif busy then\n    lock.wait()',
+    replace: '  elseif busy and not lock.has_turn then\n    lock.wait()',
   },
   {
     name: 'a refusal of one key is not one of all',
@@ -223,11 +223,15 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'do lock.refuse() end',
     replace: "do if lock.stands == 'refused' then lock.refuse() end end",
   },
-  { name: 'who lost one place keeps the others', find: 'if not placed then lock.leave_place() end', replace: '' },
   {
-    name: 'only the first key is waited for',
-    find: 'for _, lock in ipairs(locks) do\n  if busy then\n    lock.wait()',
-    replace: 'for i, lock in ipairs(locks) do\n  if busy then\n    if i == 1 then lock.wait() end',
+    name: 'only the busy key is waited for',
+    find: '  elseif busy then\n    lock.wait()',
+    replace: '  elseif busy then\n    if lock == busy then lock.wait() end',
+  },
+  {
+    name: 'a key after the busy one is waited for, too',
+    find: '  if past_busy then\n    lock.wait_no_more()',
+    replace: '  if past_busy then\n    lock.wait()',
   },
   {
     name: 'of several keys, the longest lease is told',

@@ -106,11 +106,12 @@ describe('the scripts on a server', () => {
     });
 
     it('grants several keys to nobody new, but to who waits for them', async () => {
+      await listening(B);
       await acquire(A);
       await acquireBoth(B, { waiterLeaseMs: 10_000 });
       await fill();
       await expect(acquireBoth(C, { waiterLeaseMs: 10_000 })).rejects.toThrow('OOM');
-      expect((await redis.hgetall(OTHER_KEY))['tail']).toBe('1');
+      expect((await redis.hgetall(KEY))['tail']).toBe('1');
       await release(A);
       expect((await acquireBoth(B))[0]).toBe('granted');
     });

@@ -6,8 +6,9 @@ import { STATE } from './state.js';
 const attempt = arg('attempt');
 
 /**
- * Acquires several locks, all or none, or waits for all of them without holding any. A place in the queue of each is
- * taken at one moment: so all queues have the same order, and two attempts never wait for each other.
+ * Acquires several locks, all or none, or waits without holding any. It has a place in the queue of each up to the first
+ * that is busy, in the order of the keys, which is the same for everybody: so nobody waits for one who waits for him, also
+ * not whoever holds an earlier key and asks for a later one.
  *
  * KEYS: `lock`, the hashes of 2 to 16 locks. ARGV: as of acquire, without those of a fire; `owner` re-enters each lock.
  *
@@ -27,15 +28,11 @@ for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
 local function at(lock_key)
 local KEYS = { lock_key }
 ${STATE}${QUEUE}${ASKING}
-  local this = { refuse = refuse, leave_place = leave_place, busy_reply = busy_reply }
+  local this = { refuse = refuse, busy_reply = busy_reply }
   this.stands, this.detail = standing()
 
-  function this.keeps_place()
-    check_place()
-    return place or this.stands ~= 'asking'
-  end
-
   function this.check_turn()
+    check_place()
     if this.stands == 'asking' then this.has_turn = has_turn() else this.has_turn = true end
     return this.has_turn
   end
@@ -49,6 +46,12 @@ ${STATE}${QUEUE}${ASKING}
   function this.wait()
     if this.stands == 'asking' or place then join_queue(fair == '1' and '2' or fair) end
     if fair ~= '1' or freed then hand_over(${attempt}) end
+  end
+
+  -- A place holds back those behind it, and one of them may hold what this attempt waits for.
+  function this.wait_no_more()
+    leave_place()
+    if freed then hand_over(nil) end
   end
 
   function this.finish()
@@ -69,22 +72,19 @@ if refusal then
   return { 'refused', ${attempt}, now, refusal }
 end
 
--- Who lost its place in one queue goes to the tail of all.
-local placed = true
-for _, lock in ipairs(locks) do
-  if not lock.keeps_place() then placed = false end
-end
 local busy = nil
 for _, lock in ipairs(locks) do
-  if not placed then lock.leave_place() end
   if not lock.check_turn() then busy = busy or lock end
 end
 
 local reply = { 'granted', ${attempt}, now, '' }
-local shortest = math.huge
+local shortest, past_busy = math.huge, false
 for _, lock in ipairs(locks) do
-  if busy then
+  if past_busy then
+    lock.wait_no_more()
+  elseif busy then
     lock.wait()
+    past_busy = lock == busy
   else
     local hold_token, remaining = lock.take_or_extend()
     table.insert(reply, hold_token)
