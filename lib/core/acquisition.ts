@@ -128,6 +128,8 @@ export class Acquisition {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
       // Our cancel of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
+      // An operator may have forced one of several keys: what the attempt has of the others would be in our way.
+      if (this.wanted.keys.length > 1) this.#abandon(attempt);
       this.#attempt = this.host.nextAttempt();
       this.host.onAttempt(this, attempt, this.#attempt);
       this.#ask();
@@ -151,6 +153,8 @@ export class Acquisition {
     if (first) {
       this.#armLimit(this.#startedAt + waitMs);
       this.host.events.emit('waiting', () => ({ ...this.#event(), ahead: reply.ahead, holder: reply.holder }));
+      // A listener may have ended it.
+      if (this.#settled) return;
     }
     if (this.#askAgain) return this.#ask();
     const pollMs = waiterLeaseMs(leaseMs) / 3;

@@ -32,6 +32,8 @@ export abstract class HeldHandle implements Lock {
   abstract readonly lost: LockLostError | null;
   /** What is left of the lease in milliseconds, also when only nested calls keep the hold. */
   abstract readonly provenMs: number;
+  /** @throws what `downgrade` would throw before anything is sent */
+  abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
   /** Calls back once when the lock is lost; gives a function that stops listening. */
   abstract onLost(callback: (error: LockLostError) => void): () => void;

@@ -130,9 +130,13 @@ export class HeldLock extends HeldHandle {
     return () => void callbacks.delete(callback);
   }
 
-  async downgrade(): Promise<void> {
+  checkDowngrade(): void {
     this.checkHeld('downgrading');
     this.checkNoWriter();
+  }
+
+  async downgrade(): Promise<void> {
+    this.checkDowngrade();
     if (this.#mode === 'read' && this.grant.mode === 'read') return;
     // From the first command on it counts as a read lock: the store may have carried it out.
     this.#mode = 'read';

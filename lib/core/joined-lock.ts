@@ -52,9 +52,15 @@ export class JoinedLock extends HeldHandle {
     return this.#lost;
   }
 
-  async downgrade(): Promise<void> {
+  checkDowngrade(): void {
     this.checkHeld('downgrading');
     this.checkNoWriter();
+    // All before any: a part that went alone would have given up its exclusion although the caller sees an error.
+    for (const part of this.parts) part.checkDowngrade();
+  }
+
+  async downgrade(): Promise<void> {
+    this.checkDowngrade();
     await Promise.all(this.parts.map((part) => part.downgrade()));
   }
 

@@ -37,11 +37,15 @@ export class NestedLock extends HeldHandle {
     return this.outer.lost;
   }
 
-  async downgrade(): Promise<void> {
+  checkDowngrade(): void {
     this.checkHeld('downgrading');
     if (this.mode === 'read') return;
     const text = `The lock "${this.key}" belongs to an outer call, which goes on writing. Downgrade it there.`;
     throw new LockReentryError(text, this);
+  }
+
+  async downgrade(): Promise<void> {
+    this.checkDowngrade();
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {

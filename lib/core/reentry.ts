@@ -44,15 +44,15 @@ export async function enterLock(
     const parts = await enterAll(locker, nested, options, { label, startedAt });
     // A hold ended while we waited under it: then it is not ours any more, and there may be another way in.
     if (!parts) continue;
-    if (missing.length === 0 && parts.length === 1) return parts[0]!;
     try {
       if (missing.length > 0) parts.push(await locker.acquire(missing, locker.restOf(options, startedAt), label));
+      // Also while it waited for its turn: the timer that would have told may not have run yet.
       throwIfLost(parts);
     } catch (error) {
       for (const part of parts) void part.release();
       throw error;
     }
-    return new JoinedLock(wanted, parts);
+    return parts.length === 1 ? parts[0]! : new JoinedLock(wanted, parts);
   }
 }
 

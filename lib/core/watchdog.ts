@@ -135,7 +135,8 @@ export class Watchdog {
       watch.renewAt = renew ? this.clock.now() + Math.min(Math.max(leaseMs / 20, 20), 1_000) : Infinity;
       this.events.emit('renewFailed', () => ({ ...heldEvent(lock), cause: renewal.cause }));
     }
-    this.#schedule(watch);
+    // A listener may have released it.
+    if (!lock.isOver) this.#schedule(watch);
   }
 
   /** Ends the watch of a lock that is lost for this reason; without one, because its lease ran out. */

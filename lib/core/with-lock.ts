@@ -1,5 +1,6 @@
 import { type HeldHandle } from './held-handle.js';
 import { runHolding } from './lock-context.js';
+import { LockLostError, type LockMode } from './lock.errors.js';
 
 /**
  * Runs `work` as the holder of `lock` and releases it. The work's own error passes untouched; when the work returned but
@@ -23,9 +24,11 @@ export async function runWithLock<T>(
   const lostBefore = lock.lost;
   await lock.finish('done');
   const lost = lostBefore ?? lock.lost;
-  if (lost) {
-    lost.result = result;
-    throw lost;
-  }
+  if (lost) throw withResult(lost, result, lock.mode);
   return result;
+}
+
+/** An error of its own: parallel calls under one hold lose it together, and each has another result. */
+function withResult({ message, key, reason, cause }: LockLostError, result: unknown, mode: LockMode): LockLostError {
+  return new LockLostError(message, { key, mode, reason, result, ...(cause === undefined ? {} : { cause }) });
 }

@@ -34,20 +34,24 @@ export function checkLockedOptions(
   }
 }
 
-function checkIfBusy({ ifBusy, waitMs, rerunOnLoss }: LockedOptions, kind: LockedCall['kind']): void {
-  if (ifBusy === undefined) return;
+function checkIfBusy(options: LockedOptions, kind: LockedCall['kind']): void {
+  const { oncePer, rerunOnLoss, waitMs } = options;
+  const { ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
   if (!['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
     fail(`Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
   }
   if (typeof ifBusy === 'function' && kind !== 'promise') {
     fail("A function as `ifBusy` cannot answer for a method that returns a stream; use 'wait', 'skip' or 'throw'.");
   }
+  if (rerunOnLoss && ifBusy !== 'skip') {
+    fail('With `rerunOnLoss` all others wait for the run to end and then skip; leave `ifBusy` out.');
+  }
   if (ifBusy !== 'wait' && waitMs && !rerunOnLoss) {
     fail(`\`waitMs: ${waitMs}\` has no effect beside this \`ifBusy\`, which tries once; leave one out.`);
   }
 }
 
-function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits }: LockedOptions, mode: LockMode): void {
+function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions, mode: LockMode): void {
   checkBoolean('rerunOnLoss', rerunOnLoss);
   if (spreadMs !== undefined) checkDuration(spreadMs, 'spreadMs', { min: 0, max: MAX_SPREAD_MS });
   if (oncePer === undefined) {
@@ -57,6 +61,7 @@ function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits }: LockedOptions
     return;
   }
   if (oncePer !== 'fire') checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS });
+  if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
 }
 

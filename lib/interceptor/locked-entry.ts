@@ -96,7 +96,7 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
   } = call.options;
   const stop = both(options.signal, signal);
   const withSignal = stop ? { ...options, signal: stop } : options;
-  if (rerunOnLoss) return { waitMs: 2 * (options.leaseMs ?? host.leaseMs), ...withSignal };
+  if (rerunOnLoss) return { ...withSignal, waitMs: options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
   return ifBusy === 'wait' ? withSignal : { ...withSignal, waitMs: 0 };
 }
 

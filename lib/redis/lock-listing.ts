@@ -28,10 +28,10 @@ export async function* scanKeys(
 ): AsyncGenerator<string> {
   const { client } = commands;
   const seen = new Set<string>();
+  // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives; a cluster's nodes lack it.
+  const before = client.options.keyPrefix ?? '';
+  const pattern = keys.pattern(prefix, before);
   for (const node of isCluster(client) ? client.nodes('master') : [client]) {
-    // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives.
-    const before = node.options.keyPrefix ?? '';
-    const pattern = keys.pattern(prefix, before);
     let cursor = '0';
     do {
       const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);

@@ -17,6 +17,9 @@ const waiters = ({ locks }: LockApp, keys: readonly string[]): Promise<number[]>
 const untilQueued = (app: LockApp, keys: readonly string[]) =>
   eventually(async () => (await waiters(app, keys)).every((count) => count > 0));
 
+/** Waits until somebody waits for several busy keys: he does so for the first, in the order that all have in common. */
+const untilQueuedAtFirst = (app: LockApp, keys: readonly string[]) => untilQueued(app, [[...keys].sort()[0]!]);
+
 /** Some of these keys in any order, at least two. */
 function someOf(keys: readonly string[]): string[] {
   const shuffled = [...keys];
@@ -52,7 +55,7 @@ describe('waiting for several keys', () => {
       const waiting = b.locks.acquire(keys, PATIENT);
       let granted = false;
       void waiting.then(() => (granted = true));
-      await untilQueued(a, keys);
+      await untilQueuedAtFirst(a, keys);
       for (const at of order) {
         expect(granted).toBe(false);
         await held[at]!.release();
@@ -72,6 +75,19 @@ describe('waiting for several keys', () => {
     await lock.release();
     const granted = await Promise.all(single);
     granted.forEach(({ fencingToken }, i) => expect(fencingToken).toBeGreaterThan(lock.fencingTokens[i]!));
+  });
+
+  it('holds back nobody who holds an earlier of the keys and asks for a later one', async () => {
+    const [a, b] = await startTwo();
+    const [first, free, last] = [freshKey('a'), freshKey('b'), freshKey('c')];
+    await a.locks.withLock(first, async () => {
+      const list = b.locks.acquire([last, free, first], PATIENT);
+      await untilQueued(a, [first]);
+      await a.locks.withLock(last, { waitMs: 0 }, () => undefined);
+      await a.locks.withLock([last, free], { waitMs: 0 }, () => undefined);
+      void list.then((lock) => lock.release());
+    });
+    await (await a.locks.acquire([first, free, last], PATIENT)).release();
   });
 
   it('is fair: it is not overtaken for ever by calls for single keys', async () => {
@@ -132,7 +148,7 @@ describe('waiting for several keys', () => {
     const keys = [freshKey(), freshKey()];
     const busy = await Promise.all(keys.map((key) => a.locks.acquire(key)));
     void child.acquire(keys as unknown as string, PATIENT);
-    await untilQueued(a, keys);
+    await untilQueuedAtFirst(a, keys);
     await child.kill();
     const next = keys.map((key) => a.locks.acquire(key, PATIENT));
     await eventually(async () => String(await waiters(a, keys)) === '1,1', { timeoutMs: 6_000 + FREEZE_MS });

@@ -74,7 +74,7 @@ describe('a nested call that waits for its sibling', () => {
     expect(sibling.error).toBe(lock.lost);
     open();
     await settled();
-    expect(told.error).toBe(lock.lost);
+    expect(told.error).toMatchObject({ code: 'LOCK_LOST', reason: 'taken', message: lock.lost?.message });
   });
 
   it('leaves its place to the next when it gives up', async () => {

@@ -50,7 +50,9 @@ describe('work under a lock', () => {
     const error = await rejectionOf(runWithLock(lock, work));
     expect(error).toBeInstanceOf(LockLostError);
     expect(error).toMatchObject({ reason: 'taken', result: 'value' });
-    expect(lock.signal.reason).toBe(error);
+    const { message } = error as LockLostError;
+    expect(lock.signal.reason).toMatchObject({ reason: 'taken', message });
+    expect((lock.signal.reason as LockLostError).result).toBeUndefined();
   });
 
   it('that lost its lock and failed rejects with its own error', async () => {
