@@ -35,6 +35,8 @@ export abstract class HeldHandle implements Lock {
   /** @throws what `downgrade` would throw before anything is sent */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
+  /** Whether this is a nested lock that keeps `hold` from ending. */
+  abstract keeps(hold: HeldHandle): boolean;
   /** Calls back once when the lock is lost; gives a function that stops listening. */
   abstract onLost(callback: (error: LockLostError) => void): () => void;
   /** Extends the hold, also when only nested calls keep it. */

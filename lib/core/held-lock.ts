@@ -124,6 +124,10 @@ export class HeldLock extends HeldHandle {
     this.keeper.onLost(this, error);
   }
 
+  keeps(): boolean {
+    return false;
+  }
+
   onLost(callback: (error: LockLostError) => void): () => void {
     const callbacks = (this.#callbacks ??= new Set());
     callbacks.add(callback);

@@ -64,6 +64,10 @@ export class JoinedLock extends HeldHandle {
     await Promise.all(this.parts.map((part) => part.downgrade()));
   }
 
+  keeps(hold: HeldHandle): boolean {
+    return this.parts.some((part) => part.keeps(hold));
+  }
+
   onLost(callback: (error: LockLostError) => void): () => void {
     this.#callbacks.add(callback);
     return () => void this.#callbacks.delete(callback);

@@ -29,6 +29,19 @@ export function heldInContext(key?: string, keeper?: object): HeldHandle | undef
   return undefined;
 }
 
+/** A hold of `key` that was released and goes on only because of this chain of calls: it ends when the chain does. */
+export function keptByChain(key: string, keeper: object): HeldHandle | undefined {
+  const inside: HeldHandle[] = [];
+  for (let scope = storage.getStore(); scope; scope = scope.outer) {
+    const { lock } = scope;
+    if (!lock.isReleased) inside.push(lock);
+    else if (lock.keeper === keeper && !lock.isEnded && lock.keys.includes(key)) {
+      if (inside.some((inner) => inner.keeps(lock))) return lock;
+    }
+  }
+  return undefined;
+}
+
 /**
  * The lock under which this code runs: inside a method with `@Locked`, or inside `withLock`; with a key, the one of that
  * key. A lock that was lost meanwhile is given too, so that it can be asked.

@@ -48,6 +48,10 @@ export class NestedLock extends HeldHandle {
     this.checkDowngrade();
   }
 
+  keeps(hold: HeldHandle): boolean {
+    return this.outer === hold || this.outer.keeps(hold);
+  }
+
   onLost(callback: (error: LockLostError) => void): () => void {
     return this.outer.onLost(callback);
   }

@@ -3,7 +3,7 @@ import { busyError, waitTimeoutError } from './acquisition-errors.js';
 import { type HeldHandle } from './held-handle.js';
 import { JoinedLock } from './joined-lock.js';
 import { type SlotOutcome } from './local-slot.js';
-import { heldInContext } from './lock-context.js';
+import { heldInContext, keptByChain } from './lock-context.js';
 import { type LockLabel } from './lock-label.js';
 import { type ResolvedLockOptions } from './lock-options.js';
 import { type FireClaim } from './lock-store.js';
@@ -61,7 +61,10 @@ function heldOuter(locker: Locker, keys: readonly string[], options: EnterOption
   const nested: Nested[] = [];
   for (const key of keys) {
     const outer = heldInContext(key, locker);
-    if (!outer) continue;
+    if (!outer) {
+      refuseLeftover(key, locker, options.mode);
+      continue;
+    }
     if (outer.lost) throw outer.lost;
     refuseUpgrade(key, outer.mode, options.mode);
     if (!options.reentrant) {
@@ -171,6 +174,14 @@ function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
   const advice =
     'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
   throw reentryError(key, held, mode, advice);
+}
+
+/** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */
+function refuseLeftover(key: string, locker: Locker, mode: LockMode): void {
+  const kept = keptByChain(key, locker);
+  if (!kept || (kept.mode === 'read' && mode === 'read')) return;
+  const text = `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it`;
+  throw new LockReentryError(`${text} from ending. Await nested calls before the outer one returns.`, { key, mode });
 }
 
 function reentryError(key: string, held: LockMode, mode: LockMode, advice: string): LockReentryError {

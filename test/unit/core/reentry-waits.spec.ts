@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type HeldHandle } from '../../../lib/core/held-handle.js';
 import { type EnterOptions } from '../../../lib/core/reentry.js';
-import { LockBusyError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
+import { LockBusyError, type LockReentryError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
 import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 
@@ -135,6 +135,33 @@ describe('a nested call that is still inside when the outer work has returned', 
     });
     open();
     expect([await late, store.asked, store.givenBack]).toEqual(['deepest', ['k'], ['k']]);
+  });
+
+  it('is refused another key of the hold, which would wait for its own end, but may read it beside a reader', async () => {
+    for (const [mode, outcome] of [['write', 'LOCK_REENTRY'], ['read', 'entered']] as const) {
+      const { store, under, locker } = startLocker();
+      const { opened, open } = gate();
+      let late!: Promise<string>;
+      const inner = () => opened.then(() => under('b', () => 'entered', { mode }));
+      await under(['a', 'b'], () => void (late = under('a', inner, { mode })), { mode });
+      open();
+      expect(await late.catch(({ code }: LockReentryError) => code)).toBe(outcome);
+      expect(store.asked).toEqual(mode === 'write' ? ['a+b'] : ['a+b', 'b']);
+      await settled();
+      expect(locker.live.locks).toBe(0);
+    } // prettier-ignore
+  });
+
+  it('may wait for another key of the hold that only a sibling keeps', async () => {
+    const { store, under } = startLocker();
+    const { opened, open } = gate();
+    let [sibling, late]: Promise<string>[] = [];
+    await under(['a', 'b'], () => {
+      sibling = under('a', () => opened.then(() => 'sibling'));
+      late = under('c', () => opened.then(() => under('b', () => 'anew')));
+    });
+    open();
+    expect([await sibling, await late, store.asked]).toEqual(['sibling', 'anew', ['a+b', 'c', 'b']]);
   });
 
   it('may extend the hold', async () => {
