@@ -28,6 +28,8 @@ export class Acquisition {
   #settled = false;
   #inFlight = false;
   #askAgain = false;
+  /** An operator took from this attempt what it was granted; the message may come before the reply that grants it. */
+  #isRevoked = false;
   #failures = 0;
   /** A command of this acquisition had no answer: it may still be carried out, however late. */
   #unanswered = false;
@@ -65,6 +67,10 @@ export class Acquisition {
 
   onWakeUp(wakeUp: WakeUp): void {
     if (this.#settled) return;
+    if (wakeUp.kind === 'revoked') {
+      this.#isRevoked = true;
+      return;
+    }
     const { keys, options } = this.wanted;
     // A pushed grant is short: where no renewal makes it full soon, or a crash must not shorten it, ask instead. And it
     // is of one key.
@@ -122,20 +128,27 @@ export class Acquisition {
     this.#failures = 0;
     this.#lastError = undefined;
     if (reply.outcome === 'granted') {
+      if (this.#isRevoked) return this.#askAnew(attempt);
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
       if (!this.#winBy(reply, sent)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
       // Our cancel of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
-      // An operator may have forced one of several keys: what the attempt has of the others would be in our way.
-      if (this.wanted.keys.length > 1) this.#abandon(attempt);
-      this.#attempt = this.host.nextAttempt();
-      this.host.onAttempt(this, attempt, this.#attempt);
-      this.#ask();
+      this.#askAnew(attempt);
     } else {
       this.giveUp(reply.reason === 'upgrade' ? upgradeError(this.#name) : claimedError(this.#name));
     }
+  }
+
+  /** The attempt is used up. */
+  #askAnew(attempt: string): void {
+    // An operator may have forced one of several keys: what the attempt has of the others would be in our way.
+    if (this.wanted.keys.length > 1) this.#abandon(attempt);
+    this.#isRevoked = false;
+    this.#attempt = this.host.nextAttempt();
+    this.host.onAttempt(this, attempt, this.#attempt);
+    this.#ask();
   }
 
   /** An answer that nobody waits for any more: what it left in the store is given back. */

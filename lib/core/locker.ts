@@ -118,8 +118,13 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
-    if (wakeUp.kind === 'revoked') this.#held.get(attempt)?.lose('released-by-operator');
-    else this.#acquisitions.get(attempt)?.onWakeUp(wakeUp);
+    const acquisition = this.#acquisitions.get(attempt);
+    if (acquisition) return acquisition.onWakeUp(wakeUp);
+    if (wakeUp.kind !== 'revoked') return;
+    const revoke = () => this.#held.get(attempt)?.lose('released-by-operator');
+    revoke();
+    // It may be told in one piece with the grant, whose lock is there a microtask later.
+    queueMicrotask(revoke);
   }
 
   onGap(): void {
@@ -175,7 +180,7 @@ export class Locker implements LockKeeper, WakeUpListener {
       this.events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
     });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    if (!lock.lost) await this.#within(RELEASE_PATIENCE_MS, released);
+    if (!lock.lost) await this.timers.within(RELEASE_PATIENCE_MS, released);
     this.#onRelease?.();
   }
 
@@ -190,13 +195,13 @@ export class Locker implements LockKeeper, WakeUpListener {
       this.#onRelease = () => this.#watchdog.size === 0 && resolve();
       this.#onRelease();
     });
-    await this.#within(drainMs, drained);
+    await this.timers.within(drainMs, drained);
     for (const lock of this.#watchdog.locks) {
       this.reporter.warn(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
       lock.lose('released-by-operator', shutdownError());
       lock.endNow();
     }
-    await this.#within(RELEASE_PATIENCE_MS, this.#releaser.idle());
+    await this.timers.within(RELEASE_PATIENCE_MS, this.#releaser.idle());
   }
 
   async #acquireGroup(
@@ -226,17 +231,6 @@ export class Locker implements LockKeeper, WakeUpListener {
 
   #heldMs(lock: HeldLock): number {
     return Math.round(this.clock.now() - lock.grant.sent.at);
-  }
-
-  /** Waits for `done`, but no longer than `ms`. */
-  #within(ms: number, done: Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      const limit = this.timers.schedule(this.clock.now() + ms, resolve);
-      void done.then(() => {
-        limit.cancel();
-        resolve();
-      });
-    });
   }
 
   #nextAttempt(): string {

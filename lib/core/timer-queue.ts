@@ -43,6 +43,17 @@ export class TimerQueue {
     return entry;
   }
 
+  /** Waits for `done`, but no longer than `ms`. */
+  within(ms: number, done: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      const limit = this.schedule(this.#clock.now() + ms, resolve);
+      void done.then(() => {
+        limit.cancel();
+        resolve();
+      });
+    });
+  }
+
   #cancel(entry: Entry): void {
     if (entry.callback === null) return;
     entry.callback = null;

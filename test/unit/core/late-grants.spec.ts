@@ -1,4 +1,5 @@
 import { LockShutdownError } from '../../../lib/core/lock.errors.js';
+import { startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';
 import { startAcquisition } from '../../support/start-acquisition.js';
@@ -66,6 +67,42 @@ describe('a grant that is pushed', () => {
     store.acquires[1]!.reply(granted(3_000, 9));
     await settled();
     expect([outcome.grant?.holds[0]!.fencingToken, abandoned]).toEqual([9, []]);
+  });
+});
+
+describe('a grant that an operator takes back', () => {
+  it('before its reply has come is asked for anew', async () => {
+    const { store, attempts, abandoned, acquisition, outcome } = startAcquisition();
+    acquisition.onWakeUp({ kind: 'revoked' });
+    store.acquires[0]!.reply(granted(3_000, 1));
+    await settled();
+    expect([outcome.grant, attempts]).toEqual([undefined, ['client.1', 'client.2']]);
+    store.acquires[1]!.reply(granted(3_000, 2));
+    await settled();
+    expect(outcome.grant).toMatchObject({ attempt: 'client.2', holds: [{ fencingToken: 2 }] });
+    expect(abandoned).toEqual([]);
+  });
+
+  it('as one of several gives the others back before they are asked for anew', async () => {
+    const { store, abandoned, acquisition, outcome } = startAcquisition({}, { keys: ['a', 'b'] });
+    acquisition.onWakeUp({ kind: 'revoked' });
+    store.acquires[0]!.reply(granted(3_000, 1, 2));
+    await settled();
+    expect([abandoned, store.acquires[1]!.request.attempt]).toEqual([['client.1'], 'client.2']);
+    store.acquires[1]!.reply(granted(3_000, 3, 4));
+    await settled();
+    expect(outcome.grant!.holds.map(({ fencingToken }) => fencingToken)).toEqual([3, 4]);
+  });
+
+  it('in one piece with the grant is a loss', async () => {
+    const { store, enter } = startLocker();
+    store.onAcquire = () => busy();
+    const entering = enter('k');
+    await settled();
+    const { attempt } = store.acquires[0]!.request;
+    store.listener!.onWakeUp(attempt, { kind: 'granted', fencingToken: 7, remainingMs: 3_000, serverTimeMs: 0 });
+    store.listener!.onWakeUp(attempt, { kind: 'revoked' });
+    expect((await entering).signal.reason).toMatchObject({ reason: 'released-by-operator' });
   });
 });
 
