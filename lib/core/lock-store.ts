@@ -3,11 +3,13 @@ import { type LockMode } from './lock.errors.js';
 /**
  * Which fire of a scheduled job an acquisition is for: it is granted once per fire.
  * `at`: the fire of this time, in milliseconds since the epoch; `slot`: the slot of this width in which the store's clock
- * is; `gap`: any time that is at least this far from the last fire.
+ * was when the method was called; `gap`: any time that is at least this far from the last fire.
  */
 export interface FireClaim {
   readonly kind: 'at' | 'slot' | 'gap';
   readonly ms: number;
+  /** When the method was called, on the monotonic clock: it may have waited since, for its turn or to spread the claims. */
+  readonly calledAt: number;
   /** For how long the store remembers the fire, in milliseconds. */
   readonly rememberMs: number;
   /** Whether a fire whose run ended without an outcome may be granted again. */

@@ -30,7 +30,7 @@ export class LockInterceptor {
     @Inject(RESOLVED_OPTIONS) { leaseMs, onUnavailable }: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
-    this.#host = { locks, fires: new FireFinder(modules), leaseMs, onUnavailable };
+    this.#host = { locks, fires: new FireFinder(modules), clock: locker.clock, leaseMs, onUnavailable };
   }
 
   /** The name of the connection whose locks these are. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Clock } from '../core/clock.js';
 import { type HeldHandle } from '../core/held-handle.js';
 import { type LockEventMap } from '../core/lock-events.js';
 import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
@@ -25,6 +26,7 @@ export type Entered =
 export interface EntryHost {
   readonly locks: RedisLockService;
   readonly fires: FireFinder;
+  readonly clock: Clock;
   readonly leaseMs: number;
   readonly onUnavailable: OnUnavailable;
 }
@@ -105,20 +107,22 @@ const both = (a: AbortSignal | undefined, b: AbortSignal | undefined): AbortSign
 
 /** Which fire the call is for; taken before the random delay, which may reach into the next one. */
 function claimOf(
-  { fires }: EntryHost,
+  { fires, clock }: EntryHost,
   call: LockedCall,
   self: unknown,
   key: string | readonly string[],
 ): FireClaim | undefined {
   const { oncePer, rerunOnLoss = false } = call.options;
   if (oncePer === undefined) return undefined;
+  const calledAt = clock.now();
   if (typeof key !== 'string' && key.length > 1) {
     throw new LockConfigurationError(
       `${call.where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`,
     );
   }
-  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), rerunOnLoss };
-  return { kind: 'slot', ms: oncePer, rememberMs: Math.max(2 * oncePer, MIN_REMEMBER_MS), rerunOnLoss };
+  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), calledAt, rerunOnLoss };
+  const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
+  return { kind: 'slot', ms: oncePer, calledAt, rememberMs, rerunOnLoss };
 }
 
 /** Whoever claims first wins, and the fastest instance would always be first. */

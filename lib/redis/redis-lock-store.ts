@@ -115,6 +115,7 @@ export class RedisLockStore implements LockStore {
       lock: this.#keys.storageKey(keys[0]!),
       fireKind: claim?.kind ?? '-',
       fireMs: claim?.ms ?? 0,
+      fireAgeMs: claim ? Math.round(this.options.clock.now() - claim.calledAt) : 0,
       rememberMs: claim?.rememberMs ?? 0,
       rerun: claim?.rerunOnLoss ? 1 : 0,
     });

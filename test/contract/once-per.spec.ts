@@ -28,6 +28,11 @@ class Jobs {
     return task();
   }
 
+  @Locked('job:<0>', { oncePer: 100, spreadMs: 1_000 })
+  async late(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
   @Locked('job:<0>', { oncePer: 'fire' })
   async unscheduled(_id: string): Promise<void> {}
 
@@ -92,6 +97,24 @@ describe('the last run of a job', () => {
     const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
     expect(fields).toEqual(['fires', 'released', 'run', 'run:by', 'token']);
     expect(await admin.pttl(`lock:job:${id}`)).toBeGreaterThan(0);
+  });
+});
+
+describe('a call of a job that runs once per slot', () => {
+  afterEach(closeAll);
+
+  it('belongs to the slot in which it was made, however long its claim is delayed', async () => {
+    const [a, admin] = [await start(), openAdmin()];
+    const slot = (ms: number): number => Math.floor(ms / 100) * 100;
+    const calls = Array.from({ length: 6 }, async () => {
+      const id = freshKey();
+      const before = await serverTime(admin);
+      const called = a.jobs.late(id, run);
+      const after = await serverTime(admin);
+      expect(await called).toBe('ran');
+      expect([slot(before), slot(after)]).toContain((await a.lastRun(id))!.fire.getTime());
+    });
+    await Promise.all(calls);
   });
 });
 

@@ -11,6 +11,7 @@ export interface Ask {
   readonly holder: string;
   readonly fireKind: string;
   readonly fireMs: number;
+  readonly fireAgeMs: number;
   readonly rerun: number;
 }
 

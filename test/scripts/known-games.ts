@@ -16,8 +16,8 @@ const wish: Acquire = {
 };
 const ask = (wanted: Partial<Acquire>, advanceMicros = 1_000): Step => step({ ...wish, ...wanted }, advanceMicros);
 const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => ask({ owner, mode, waiterLeaseMs });
-const claim = (fireKind: string, fireMs: number, rerun = 0, advanceMicros = 1_000): Step =>
-  ask({ fire: { fireKind, fireMs, rerun } }, advanceMicros);
+const claim = (fireKind: string, fireMs: number, rerun = 0, advanceMicros = 1_000, fireAgeMs = 0): Step =>
+  ask({ fire: { fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
 const release = (pick: number, minHoldMs = 0, runOutcome = '-'): Step =>
   step({ kind: 'release', pick, minHoldMs, runOutcome });
@@ -137,6 +137,20 @@ export const KNOWN_GAMES: readonly Game[] = [
       claim('gap', 8_000, 0, 1_000),
       done,
       claim('gap', 8_000, 0, -5_000_000),
+    ],
+  },
+  {
+    // A call belongs to the slot in which it was made, also when its command comes in the next one.
+    profile: job,
+    steps: [claim('slot', 8_000), done, claim('slot', 8_000, 0, 7_998_000, 1), claim('slot', 8_000, 0, 0)],
+  },
+  {
+    // The leases of several keys may differ, when one of them was renewed for longer; the shortest is what is held.
+    profile: { ...profile, locks: 2 },
+    steps: [
+      ask({ keys: 3, leaseMs: 10_000 }),
+      step({ kind: 'renew', pick: 332, leaseMs: 40_000, foreign: false }),
+      step({ kind: 'again', pick: 0 }),
     ],
   },
 ];

@@ -36,9 +36,9 @@ export function refusal(lock: LockLists, ask: Ask): string | undefined {
   return isClaimed(lock, ask) ? 'claimed' : undefined;
 }
 
-function fireOf({ fireKind, fireMs }: Ask, now: number): number {
+function fireOf({ fireKind, fireMs, fireAgeMs }: Ask, now: number): number {
   if (fireKind === 'at') return fireMs;
-  return fireKind === 'slot' ? Math.floor(now / fireMs) * fireMs : now;
+  return fireKind === 'slot' ? Math.floor((now - fireAgeMs) / fireMs) * fireMs : now;
 }
 
 function isClaimed({ run, fires, now }: LockLists, ask: Ask): boolean {

@@ -75,7 +75,7 @@ describe('every lock script', () => {
     const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
     const many = 'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit mode owner waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
-      acquire: [...many.split(' '), 'fireKind', 'fireMs', 'rememberMs', 'rerun'].sort(),
+      acquire: [...many.split(' '), 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun'].sort(),
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs'.split(' '),

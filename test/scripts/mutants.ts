@@ -268,7 +268,8 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'math.abs(now - run_fire)',
     replace: '(now >= run_fire and now - run_fire or width)',
   },
-  { name: 'a slot is not rounded', find: 'math.floor(now / width) * width', replace: 'now' },
+  { name: 'a slot is not rounded', find: 'math.floor((now - tonumber(<fireAgeMs>)) / width) * width', replace: 'now' },
+  { name: 'a slot is that of the command', find: 'now - tonumber(<fireAgeMs>)', replace: 'now' },
   {
     name: 'a claim is not checked',
     find: "stands ~= 'refused' and claimed()",

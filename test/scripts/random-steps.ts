@@ -25,6 +25,7 @@ export type Action =
 export interface Fire {
   readonly fireKind: string;
   readonly fireMs: number;
+  readonly fireAgeMs: number;
   readonly rerun: number;
 }
 
@@ -57,7 +58,7 @@ const NOBODY = '-';
 export const CLIENTS = ['c1-8f2e91a', 'c2-03bd77a', 'c3-a91c40f', 'd4-5be20c6'] as const;
 export const DEAD_CLIENT = CLIENTS[3];
 
-export const NO_FIRE: Fire = { fireKind: '-', fireMs: 0, rerun: 0 };
+export const NO_FIRE: Fire = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rerun: 0 };
 const fire: fc.Arbitrary<Fire> = fc.oneof(
   { weight: 1, arbitrary: fc.constant(NO_FIRE) },
   {
@@ -65,6 +66,7 @@ const fire: fc.Arbitrary<Fire> = fc.oneof(
     arbitrary: fc.record({
       fireKind: fc.constant('at'),
       fireMs: fc.nat({ max: 24 }).map((n) => n * 1_000),
+      fireAgeMs: fc.constant(0),
       rerun: fc.constantFrom(0, 0, 1),
     }),
   },
@@ -73,6 +75,7 @@ const fire: fc.Arbitrary<Fire> = fc.oneof(
     arbitrary: fc.record({
       fireKind: fc.constantFrom('slot', 'slot', 'gap'),
       fireMs: fc.constantFrom(2, 8_000),
+      fireAgeMs: fc.constantFrom(0, 0, 1, 5_000),
       rerun: fc.constantFrom(0, 0, 1),
     }),
   },

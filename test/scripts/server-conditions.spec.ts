@@ -9,7 +9,7 @@ const BOTH = [KEY, OTHER_KEY];
 const LEASE_MS = 30_000;
 const KEEP_MS = 600_000;
 const CHANNELS = 'wake:';
-const NO_CLAIM = { fireKind: '-', fireMs: 0, rememberMs: 0, rerun: 0 };
+const NO_CLAIM = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
 
 const scripts = timedScripts();
 const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;

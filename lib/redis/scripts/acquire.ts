@@ -13,7 +13,8 @@ const attempt = arg('attempt');
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`; `waiterLeaseMs` (0: do not
  * queue); `fair` 1 or 0; `limit` of readers (0: none); `holder` text for people; `keepMs`; `channelPrefix`;
  * `countReceivers` 1 when PUBLISH counts all. For a fire of a job: `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs`
- * (its time, the width, the distance), `rememberMs` for which the key is kept, `rerun` 1 or 0 after a run without outcome.
+ * (its time, the width, the distance), `fireAgeMs` since the method was called, `rememberMs` for which the key is kept,
+ * `rerun` 1 or 0 after a run without outcome.
  *
  * Reply, first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be

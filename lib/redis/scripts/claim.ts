@@ -12,7 +12,12 @@ local recorded = kind ~= '-' and redis.call('HMGET', ${lock}, 'fires', 'run') or
 local run_fire, run_attempt, run_outcome = string.match(recorded[2] or '', '^(%d+) (%S+) %d+ %d+ (%S+)$')
 run_fire = tonumber(run_fire)
 
-local fire = kind == 'at' and width or kind == 'slot' and math.floor(now / width) * width or now
+local function fire_of_call()
+  if kind == 'at' then return width end
+  return kind == 'slot' and math.floor((now - tonumber(${arg('fireAgeMs')})) / width) * width or now
+end
+
+local fire = fire_of_call()
 local fires = {}
 for time in string.gmatch(recorded[1] or '', '%d+') do table.insert(fires, tonumber(time)) end
 table.sort(fires)

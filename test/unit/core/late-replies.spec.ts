@@ -7,7 +7,7 @@ import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';
 import { startAcquisition } from '../../support/start-acquisition.js';
 
-const CLAIM: FireClaim = { kind: 'at', ms: 1_700_000_000_000, rememberMs: 60_000, rerunOnLoss: false };
+const CLAIM: FireClaim = { kind: 'at', ms: 1_700_000_000_000, calledAt: 0, rememberMs: 60_000, rerunOnLoss: false };
 
 describe('a reply that comes after the caller was told that there was none', () => {
   it.each([

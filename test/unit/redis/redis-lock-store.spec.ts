@@ -91,7 +91,7 @@ describe('the store on Redis', () => {
   });
 
   it('grants a fire once, and tells of the last run', async () => {
-    const claim = { kind: 'at', ms: 60_000, rememberMs: 120_000, rerunOnLoss: false } as const;
+    const claim = { kind: 'at', ms: 60_000, calledAt: 0, rememberMs: 120_000, rerunOnLoss: false } as const;
     expect(await store.lastRun('job')).toBeNull();
     const run = request(['job'], { claim });
     expect(await acquire(run)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
@@ -107,7 +107,7 @@ describe('the store on Redis', () => {
   });
 
   it('repeats a run without an outcome only when asked to', async () => {
-    const claim = { kind: 'at', ms: 60_000, rememberMs: 120_000, rerunOnLoss: false } as const;
+    const claim = { kind: 'at', ms: 60_000, calledAt: 0, rememberMs: 120_000, rerunOnLoss: false } as const;
     const run = request(['job'], { claim });
     await acquire(run);
     expect(await store.forceRelease('job')).toBe(true);
