@@ -43,11 +43,13 @@ function checkIfBusy(options: LockedOptions, kind: LockedCall['kind']): void {
   if (typeof ifBusy === 'function' && kind !== 'promise') {
     fail("A function as `ifBusy` cannot answer for a method that returns a stream; use 'wait', 'skip' or 'throw'.");
   }
-  if (rerunOnLoss && ifBusy !== 'skip') {
-    fail('With `rerunOnLoss` all others wait for the run to end and then skip; leave `ifBusy` out.');
+  const said = `\`ifBusy: ${typeof ifBusy === 'function' ? 'a function' : `'${ifBusy}'`}\``;
+  if (rerunOnLoss && oncePer !== undefined && ifBusy !== 'skip') {
+    fail(`With \`rerunOnLoss\` all others wait for the run to end and then skip; leave ${said} out.`);
   }
   if (ifBusy !== 'wait' && waitMs && !rerunOnLoss) {
-    fail(`\`waitMs: ${waitMs}\` has no effect beside this \`ifBusy\`, which tries once; leave one out.`);
+    const beside = options.ifBusy === undefined ? '`oncePer`' : said;
+    fail(`\`waitMs: ${waitMs}\` has no effect beside ${beside}, which tries once; leave it out.`);
   }
 }
 

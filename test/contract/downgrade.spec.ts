@@ -141,6 +141,23 @@ describe('downgrade', () => {
     for (const key of keys) expect(await b.locks.isLocked(key)).toBe(false);
   });
 
+  it('of keys of which an outer call writes one is refused, and all stay written', async () => {
+    const [a, b] = await startTwo();
+    const keys = [freshKey(), freshKey(), freshKey()];
+    for (const outer of keys) {
+      await a.locks.withLock(outer, () =>
+        a.locks.withLock(keys, async (lock) => {
+          expect(await rejection(lock.downgrade())).toBeInstanceOf(LockReentryError);
+          expect([lock.mode, lock.held]).toEqual(['write', true]);
+          for (const key of keys) {
+            expect(await b.locks.inspect(key)).toMatchObject({ mode: 'write', holders: [{ mode: 'write' }] });
+            expect(await b.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
+          }
+        }),
+      );
+    }
+  });
+
   it('lets work under it read on, and refuses to write or to downgrade the hold of an outer call', async () => {
     const { locks } = await startApp();
     const [key, entered, leave] = [freshKey(), gate(), gate()];

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { type Lock, LockLostError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, proxyTo, queued, rejection } from '../support/faults.js';
+import { FREEZE_MS, loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
 import {
   type LockApp,
   closeAll,
@@ -23,8 +23,9 @@ const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
 ];
 
 /** A client whose subscriber connection goes another way than its commands. */
-function clientWithSubscriberAt(url: string): Redis {
-  const client = new Redis(redisUrl());
+function clientWithSubscriberAt(url: string, commandsAt = redisUrl()): Redis {
+  const client = new Redis(commandsAt);
+  client.on('error', () => undefined);
   closeLater({ close: async () => client.disconnect() });
   return Object.assign(client, { duplicate: () => new Redis(url) });
 }
@@ -168,5 +169,28 @@ describe('forceRelease', () => {
     expect(lock.signal.reason).toMatchObject(OPERATOR);
     await lock.release();
     await eventually(async () => (await b.locks.tryAcquire(keys)) !== null);
+  });
+
+  it('of one of several keys, whose grant was not heard of yet, has all of them asked for anew', async () => {
+    const [commands, messages, b] = [await proxyTo(), await proxyTo(), await startApp()];
+    await loadScripts(openAdmin());
+    const a = await startApp({ connection: clientWithSubscriberAt(messages.url, commands.url) });
+    const keys = [freshKey(), freshKey(), freshKey()];
+    await a.locks.withLock(freshKey(), () => messages.blackhole(true));
+    commands.dropNextReply((text) => text.startsWith('evalsha ') && keys.some((key) => text.includes(key)));
+    commands.refuse(true);
+    const waiting = a.locks.acquire(keys, { ...PATIENT, leaseMs: 600_000 });
+    await eventually(() => commands.droppedReplies === 1);
+    const before = await Promise.all(keys.map((key) => b.locks.inspect(key)));
+    expect(await b.locks.forceRelease(keys[1]!)).toBe(true);
+    commands.refuse(false);
+    const lock = await waiting;
+    for (const [i, key] of keys.entries()) {
+      const fencingToken = lock.fencingTokens[i]!;
+      expect(fencingToken).toBeGreaterThan(before[i]!.holders[0]!.fencingToken);
+      expect(await b.locks.inspect(key)).toMatchObject({ mode: 'write', waiters: 0, holders: [{ fencingToken }] });
+    }
+    await lock.release();
+    expect(await b.locks.tryAcquire(keys)).not.toBeNull();
   });
 });

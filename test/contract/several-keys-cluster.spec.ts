@@ -1,38 +1,16 @@
-import { Cluster, type Redis } from 'ioredis';
 import { LockLostError } from '../../lib/index.js';
+import { openCluster, startClusterNode } from '../support/cluster.js';
 import { eventually } from '../support/eventually.js';
-import { ownRedis, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+import { rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
 
 const PATIENT = { waitMs: 20_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
-/** The port of the cluster bus is 10,000 higher by default, which may be none. */
-async function startClusterNode(): Promise<{ admin: Redis; port: number }> {
-  for (let launch = 1; ; launch++) {
-    const busPort = 20_000 + Math.floor(Math.random() * 10_000);
-    try {
-      // A node that has met no other knows no address of its own.
-      const announced = ['--cluster-announce-ip', '127.0.0.1', '--cluster-port', String(busPort)];
-      const { admin, port } = await ownRedis(['--cluster-enabled', 'yes', ...announced]);
-      await admin.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
-      await eventually(async () => String(await admin.call('CLUSTER', 'INFO')).includes('cluster_state:ok'));
-      return { admin, port };
-    } catch (error) {
-      if (launch === 5) throw error;
-    }
-  }
-}
-
 /** Two instances on a cluster of one node, and keys which are all in different slots. */
 async function startOnCluster(count: number) {
   const { admin, port } = await startClusterNode();
-  const start = () => {
-    const client = new Cluster([{ host: '127.0.0.1', port }]);
-    client.on('error', () => undefined);
-    closeLater({ close: async () => client.disconnect() });
-    return startApp({ connection: client });
-  };
+  const start = () => startApp({ connection: openCluster(port) });
   const [a, b] = [await start(), await start()];
   const slots = new Map<unknown, string>();
   while (slots.size < count) {

@@ -48,13 +48,15 @@ export interface PlayOptions {
   readonly runs: number;
   /** Makes a failure small before it is told; a mutant need not be. */
   readonly shrink: boolean;
+  /** Whether the exact model plays, too, beside the reference model. @default true */
+  readonly exact?: boolean;
 }
 
 /** Plays random games; resolves with the number of operations, rejects with the smallest failing game. */
-export async function playGames(arena: Arena, { seed, runs, shrink }: PlayOptions): Promise<number> {
+export async function playGames(arena: Arena, { seed, runs, shrink, exact = true }: PlayOptions): Promise<number> {
   let operations = 0;
   const property = fc.asyncProperty(gameArbitrary, async (game) => {
-    const played = new LockGame(arena, game);
+    const played = new LockGame(arena, game, exact);
     await played.play();
     operations += played.operations;
   });

@@ -1,9 +1,9 @@
 import { type Redis } from 'ioredis';
 import { type Ask, type Command } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
-import { LockModel, type Reply } from './lock-model.js';
-import { PromiseWatch } from './promises.js';
+import { ExactModel, type Reply } from './exact-model.js';
 import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
+import { Referee } from './referee.js';
 import { type AnyScripts, type Operands, runScript } from './run-script.js';
 
 /** A server connection, another that listens to the channels of the live clients, and the scripts to test. */
@@ -19,13 +19,14 @@ const KEEP_MS = 12_000;
 const REMEMBER_MS = 25_000;
 const START_MS = 1_800_000_000_000;
 let games = 0;
+const hears = (client: string): boolean => client !== DEAD_CLIENT;
 
 /** Plays one random game on locks of its own, against the model. */
 export class LockGame {
   operations = 0;
   readonly #keys: readonly string[];
-  readonly #model = new LockModel((client) => client !== DEAD_CLIENT);
-  readonly #watches: ReadonlyMap<string, PromiseWatch>;
+  readonly #model = new ExactModel(hears);
+  readonly #referee: Referee;
   readonly #asks = new Map<string, Ask>();
   readonly #sent: Command[] = [];
   readonly #trace: string[] = [];
@@ -36,10 +37,12 @@ export class LockGame {
   constructor(
     readonly arena: Arena,
     readonly game: Game,
+    /** Without the exact model, only broken promises are noticed. */
+    readonly exact: boolean,
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
-    this.#watches = new Map(this.#keys.map((key) => [key, new PromiseWatch()]));
+    this.#referee = new Referee(this.#keys, hears, this.#asks);
   }
 
   async play(): Promise<void> {
@@ -48,7 +51,7 @@ export class LockGame {
         const before = this.#now;
         this.#micros += advanceMicros;
         const back = before - this.#now;
-        if (back > 0) for (const watch of this.#watches.values()) watch.clockSteppedBack(back);
+        if (back > 0) this.#referee.clockSteppedBack(back);
         await this.#run(this.#commandOf(action));
       }
     } catch (error) {
@@ -74,7 +77,7 @@ export class LockGame {
     const attemptOf = (known: string[]): string | undefined =>
       choose(known.length > 0 && action.pick % 8 > 0 ? known : [...this.#asks.keys()], action.pick);
     const holder = attemptOf(holding) ?? 'nobody.000001';
-    const known = this.#watches.get(key)!.tokenOf(holder) ?? 1;
+    const known = this.#referee.tokenOf(key, holder) ?? 1;
     const token = `${'foreign' in action && action.foreign ? (action.pick % 2) * (known - 1) : known}`;
     switch (action.kind) {
       case 'poll': {
@@ -149,9 +152,11 @@ export class LockGame {
       }),
     ]);
     this.#trace.push(`  got ${text.join(' ')}${pushes.length > 0 ? `; pushed ${pushes.join(', ')}` : ''}`);
-    this.#watchPromises(command, text, pushes);
+    this.#referee.judge(command, { reply: text, pushes, now: this.#now });
+    const told = this.#model.pushes.splice(0);
+    if (!this.exact) return;
     compare('reply', ...bounded(text, expected));
-    compare('pushes', pushes.join(', '), this.#model.pushes.splice(0).join(', '));
+    compare('pushes', pushes.join(', '), told.join(', '));
     for (const { key, hash, ttl } of hashes) {
       const model = this.#model.lock(key);
       const faults = [...inconsistencies(hash), ...differences(hash, model)];
@@ -186,38 +191,6 @@ export class LockGame {
     return keys.length > 1
       ? { name: 'acquireMany', operands: { ...wish, lock: keys } }
       : { name: 'acquire', operands: { ...wish, lock: keys[0]! } };
-  }
-
-  #watchPromises(command: Command, reply: string[], pushes: string[]): void {
-    const [outcome] = reply;
-    if (command.name !== 'acquire') this.#watchOne(command, reply);
-    const grants = pushes.map((push) => push.split(' ')).filter(([, kind]) => kind === 'granted');
-    const told = grants.flatMap(([, , who, token, , remaining]) =>
-      this.#grantsOf(this.#asks.get(who!)!, [token!], Number(remaining)),
-    );
-    if (command.name === 'acquire' && outcome === 'granted') {
-      const several = command.ask.keys.length > 1;
-      const [tokens, remaining] = several ? [reply.slice(4), reply[3]] : [[reply[3]!], reply[4]];
-      told.push(...this.#grantsOf(command.ask, tokens, Number(remaining)));
-      if (!several && reply[6] !== '') this.#watches.get(command.ask.keys[0]!)!.claimed(command.ask, Number(reply[6]));
-    }
-    for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) {
-      this.#watches.get(key)!.granted({ ...grant, now: this.#now });
-    }
-  }
-
-  /** What ended is known before those who were granted after it. */
-  #watchOne(command: Exclude<Command, { name: 'acquire' }>, [outcome, attempt = '', nowText, fourth]: string[]): void {
-    const now = Number(nowText);
-    const watch = this.#watches.get(command.key)!;
-    if (outcome === 'forced' && command.name === 'forceRelease') watch.forced();
-    if (command.name === 'release' && outcome === 'released') watch.released(attempt, now, command.minHoldMs);
-    if (outcome === 'renewed') watch.renewed(attempt, now, Number(fourth));
-    if (outcome === 'downgraded') watch.downgraded(attempt, now);
-  }
-
-  #grantsOf(ask: Ask, tokens: readonly string[], remaining: number) {
-    return ask.keys.map((key, i) => ({ key, ask, token: Number(tokens[i]), remaining }));
   }
 
   /** The key must outlive all that is in it. Its own time to live runs in real time, unlike the clock of the game. */

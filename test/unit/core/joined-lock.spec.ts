@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockLostError, LockNotHeldError, LockShutdownError } from '../../../lib/core/lock.errors.js';
+import { LockLostError, LockNotHeldError, LockReentryError, LockShutdownError } from '../../../lib/core/lock.errors.js';
 import { gate, lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy, gone, granted } from '../../support/fake-store.js';
@@ -144,6 +144,19 @@ describe('a joined lock', () => {
     await lock.downgrade();
     expect([lock.mode, store.downgrades.map(({ request }) => request.key)]).toEqual(['read', ['a', 'b']]);
   });
+
+  it.each(['a', 'b', 'c'])(
+    'of which an outer call writes %s is not downgraded in part: it sends nothing',
+    async (key) => {
+      const { store, under } = setUp();
+      await under(key, () =>
+        under(['a', 'b', 'c'], async (lock) => {
+          await expect(lock.downgrade()).rejects.toBeInstanceOf(LockReentryError);
+          expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
+        }),
+      );
+    },
+  );
 
   it('gives back every part once, and refuses what comes after', async () => {
     const { store, locker, acquire } = setUp();

@@ -77,6 +77,27 @@ describe('a nested call that waits for its sibling', () => {
     expect(told.error).toMatchObject({ code: 'LOCK_LOST', reason: 'taken', message: lock.lost?.message });
   });
 
+  it('rejects, and does not run, when the lease of the hold ran out before any timer fired', async () => {
+    const { clock, under, locker } = startLocker();
+    const { opened, open } = gate();
+    let [sibling, ran]: [{ error?: unknown }, boolean] = [{}, false];
+    const outer = outcomeOf(
+      under('k', () => {
+        // Work that fails is not asked whether its lock was lost: nothing tells but the clock.
+        const inside = under('k', () => opened.then(() => Promise.reject(new Error('business'))));
+        sibling = outcomeOf(under('k', () => void (ran = true)));
+        return inside;
+      }),
+    );
+    await settled();
+    clock.jump(60_000);
+    open();
+    await settled();
+    expect([ran, outer.error]).toEqual([false, new Error('business')]);
+    expect(sibling.error).toMatchObject({ code: 'LOCK_LOST', reason: 'expired', result: undefined });
+    expect(locker.live).toMatchObject({ locks: 0, waiting: 0, timers: 0 });
+  });
+
   it('leaves its place to the next when it gives up', async () => {
     const { clock, outer, open, sibling, under, lock } = await startSiblings({ waitMs: 1_000 });
     expect(lock.held).toBe(true);
@@ -155,7 +176,8 @@ describe('a nested call that is still inside when the outer work has returned', 
   it('may wait for another key of the hold that only a sibling keeps', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
-    let [sibling, late]: Promise<string>[] = [];
+    let sibling!: Promise<string>;
+    let late!: Promise<string>;
     await under(['a', 'b'], () => {
       sibling = under('a', () => opened.then(() => 'sibling'));
       late = under('c', () => opened.then(() => under('b', () => 'anew')));

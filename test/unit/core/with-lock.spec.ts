@@ -1,7 +1,8 @@
 import { currentLock } from '../../../lib/core/lock-context.js';
 import { LockLostError } from '../../../lib/core/lock.errors.js';
 import { runWithLock } from '../../../lib/core/with-lock.js';
-import { FakeKeeper, heldLock } from '../../support/core-parts.js';
+import { FakeKeeper, gate, heldLock, outcomeOf, startLocker } from '../../support/core-parts.js';
+import { settled } from '../../support/fake-clock.js';
 
 const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
@@ -90,5 +91,48 @@ describe('work under a lock', () => {
     const keeper = new FakeKeeper();
     keeper.release = () => Promise.reject(new Error('down'));
     expect(await runWithLock(heldLock(keeper), () => 'done')).toBe('done');
+  });
+});
+
+describe('parallel calls under one hold that is lost', () => {
+  it('reject each with an error of its own, which has its own result, and the reason of the signal has none', async () => {
+    const { store, under } = startLocker();
+    const { opened, open } = gate();
+    let signal!: AbortSignal;
+    const nested: { error?: unknown }[] = [];
+    const outer = outcomeOf(
+      under('k', async (lock) => {
+        signal = lock.signal;
+        const calls = ['first', 'second'].map((value) => under('k', () => opened.then(() => value), { mode: 'read' }));
+        nested.push(...calls.map(outcomeOf));
+        await Promise.allSettled(calls);
+        return 'outer';
+      }),
+    );
+    await settled();
+    store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
+    open();
+    await settled();
+    const errors = [...nested, outer].map(({ error }) => error as LockLostError);
+    const { message } = signal.reason as LockLostError;
+    const lost = { code: 'LOCK_LOST', key: 'k', reason: 'released-by-operator', message };
+    expect(errors).toEqual(errors.map(() => expect.any(LockLostError)));
+    expect(errors).toMatchObject([
+      { ...lost, mode: 'read', result: 'first' },
+      { ...lost, mode: 'read', result: 'second' },
+      { ...lost, mode: 'write', result: 'outer' },
+    ]);
+    expect(signal.reason).toMatchObject({ ...lost, result: undefined });
+    expect(new Set([...errors, signal.reason]).size).toBe(4);
+  });
+
+  it('reject with the cause of the loss', async () => {
+    const { clock, store, under } = startLocker();
+    const cause = new Error('ECONNREFUSED');
+    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause }));
+    const outer = outcomeOf(under('k', () => clock.advance(3_000).then(() => 'outer')));
+    await clock.advance(3_000);
+    await settled();
+    expect(outer.error).toMatchObject({ reason: 'unreachable', cause, result: 'outer' });
   });
 });

@@ -7,8 +7,8 @@ import { admits, busyReply, endRun, entry, refusal, shareEntry, startRun } from 
 /** A script's reply; the game compares it as text. */
 export type Reply = (string | number)[];
 
-/** Locks in memory: what the scripts promise, written from their headers and not from their data. */
-export class LockModel extends HandOverModel {
+/** Locks in memory, to the last field; what a client may rely on is in the reference model. Written from the scripts' headers. */
+export class ExactModel extends HandOverModel {
   readonly #locks = new Map<string, LockLists>();
 
   lock(key: string): LockLists {

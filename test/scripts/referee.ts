@@ -1,0 +1,83 @@
+import { type Ask, type Command } from './commands.js';
+import { ReferenceModel } from './reference-model.js';
+
+/** What the script answered, as text, and the messages that it published: `client kind attempt ...`. */
+export interface Answer {
+  readonly reply: readonly string[];
+  readonly pushes: readonly string[];
+  readonly now: number;
+}
+
+/** Tells the reference model of each lock what was said about it. */
+export class Referee {
+  readonly #models: ReadonlyMap<string, ReferenceModel>;
+  readonly #runs = new Map<string, string>();
+
+  constructor(
+    keys: readonly string[],
+    hears: (client: string) => boolean,
+    private readonly asks: ReadonlyMap<string, Ask>,
+  ) {
+    this.#models = new Map(keys.map((key) => [key, new ReferenceModel(hears)]));
+  }
+
+  clockSteppedBack(ms: number): void {
+    for (const model of this.#models.values()) model.clockSteppedBack(ms);
+  }
+
+  /** The token that an attempt was told. */
+  tokenOf(key: string, attempt: string): number | undefined {
+    return this.#of(key).tokenOf(attempt);
+  }
+
+  /** @throws when a promise is broken */
+  judge(command: Command, { reply, pushes, now }: Answer): void {
+    // What ended is known before those who were granted after it.
+    if (command.name === 'acquire') this.#judgeRefusal(command.ask, reply[0]!, now);
+    else this.#judgeOne(command, reply, now);
+    const grants = pushes.map((push) => push.split(' ')).filter(([, kind]) => kind === 'granted');
+    const told = grants.flatMap(([, , who, token, , remaining]) => {
+      return grantsOf(this.asks.get(who!)!, [token!], Number(remaining));
+    });
+    if (command.name === 'acquire' && reply[0] === 'granted') told.push(...this.#grantsOfReply(command.ask, reply));
+    for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) this.#of(key).granted({ ...grant, now });
+    const hasEnded = reply[0] === 'released' || (command.name === 'forceRelease' && Number(reply[3]) > 0);
+    if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(pushes.length, now);
+  }
+
+  #judgeRefusal(ask: Ask, outcome: string, now: number): void {
+    if (outcome === 'granted') return;
+    for (const key of ask.keys) this.#of(key).notGranted(ask, outcome, now);
+  }
+
+  #judgeOne(command: Exclude<Command, { name: 'acquire' }>, reply: readonly string[], now: number): void {
+    const [outcome, attempt = '', , fourth] = reply;
+    const model = this.#of(command.key);
+    if (outcome === 'forced' && command.name === 'forceRelease') model.forced();
+    if (command.name === 'release') model.released(attempt, outcome!, now, command.minHoldMs);
+    if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
+    if (outcome === 'downgraded') model.downgraded(attempt, now);
+    if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);
+  }
+
+  #grantsOfReply(ask: Ask, reply: readonly string[]) {
+    const several = ask.keys.length > 1;
+    const [tokens, remaining] = several ? [reply.slice(4), reply[3]] : [[reply[3]!], reply[4]];
+    if (!several && reply[6] !== '') this.#checkFire(ask, reply[6]!);
+    return grantsOf(ask, tokens, Number(remaining));
+  }
+
+  /** A fire is granted once, if nobody asked for a repetition. */
+  #checkFire({ keys, attempt, rerun }: Ask, fire: string): void {
+    const first = this.#runs.get(`${keys[0]} ${fire}`) ?? attempt;
+    if (first !== attempt && rerun === 0) throw new Error(`fire ${fire} was granted twice`);
+    this.#runs.set(`${keys[0]} ${fire}`, attempt);
+  }
+
+  #of(key: string): ReferenceModel {
+    return this.#models.get(key)!;
+  }
+}
+
+const grantsOf = (ask: Ask, tokens: readonly string[], remaining: number) =>
+  ask.keys.map((key, i) => ({ key, ask, token: Number(tokens[i]), remaining }));

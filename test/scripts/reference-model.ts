@@ -1,0 +1,146 @@
+import { type Ask, clientOf } from './commands.js';
+
+/**
+ * What one client was told about its hold: the only thing that exclusion can be judged by. Proven `until` then, which moves
+ * back with the clock, since a lease is a length of time; `atMost` is the latest end ever told, as a time of the server.
+ */
+interface Belief {
+  ask: Ask;
+  readonly token: number;
+  readonly since: number;
+  until: number;
+  atMost: number;
+  parked: boolean;
+}
+
+/**
+ * What a lock may answer, whatever is in Redis: judged by the replies and the messages alone, as its clients see them.
+ * Throws when a promise is broken: exclusion, order, no lost wake-up, leases that only grow, tokens that only rise.
+ */
+export class ReferenceModel {
+  readonly #beliefs = new Map<string, Belief>();
+  /** Who waits, in order, and until when the place is certain; later it may be the same, or a new one at the tail. */
+  readonly #waiting = new Map<string, { ask: Ask; isSure: boolean; until: number }>();
+  /** The attempts before it may be forgotten by now. */
+  #releasedLast: string | undefined;
+  #greatest = 0;
+
+  constructor(private readonly hears: (client: string) => boolean) {}
+
+  clockSteppedBack(ms: number): void {
+    for (const one of [...this.#beliefs.values(), ...this.#waiting.values()]) one.until -= ms;
+  }
+
+  tokenOf = (attempt: string): number | undefined => this.#beliefs.get(attempt)?.token;
+
+  /** An acquire was answered, and not with a grant. */
+  notGranted(ask: Ask, outcome: string, now: number): void {
+    const { attempt, waiterLeaseMs, keys } = ask;
+    const belief = this.#beliefs.get(attempt);
+    const isHeld = belief && !belief.parked && belief.until > now;
+    if (isHeld && keys.length === 1) throw new Error(`${attempt} was refused what it holds`);
+    const known = this.#waiting.get(attempt);
+    const isLapsed = known !== undefined && known.until <= now;
+    const waits = outcome === 'busy' && this.#isJudged(ask);
+    if (!waits || isLapsed) this.#waiting.delete(attempt);
+    const isSure = !isLapsed && known?.isSure !== false;
+    if (waits && waiterLeaseMs > 0) this.#waiting.set(attempt, { ask, isSure, until: now + waiterLeaseMs });
+  }
+
+  granted({ ask, token, now, remaining }: { ask: Ask; token: number; now: number; remaining: number }): void {
+    const known = this.#beliefs.get(ask.attempt);
+    if (known?.parked && this.#releasedLast === ask.attempt) throw new Error(`${ask.attempt} was granted late`);
+    // The server may have kept a hold for longer than its holder could prove, after its clock was set back.
+    if (known?.token === token && !known.parked && known.atMost > now) {
+      // Of several locks, the shortest lease is told.
+      return this.#prolong(known, now, ask.keys.length > 1 ? Math.max(remaining, known.until - now) : remaining);
+    }
+    const others = [...this.#beliefs.values()].filter((belief) => belief.ask.attempt !== ask.attempt);
+    const kin = others.filter((belief) => ask.owner !== '-' && belief.ask.owner === ask.owner);
+    const mine = kin.filter(({ parked, atMost }) => !parked && atMost > now);
+    const inside = mine.length > 0;
+    // A parked hold is nobody's, except that it does not lock out who holds the lock by another hold.
+    const live = others.filter(({ until }) => until > now);
+    const foreign = live.filter((belief) => !inside || !kin.includes(belief));
+    const conflict = foreign.find((belief) => ask.mode === 'write' || belief.ask.mode === 'write');
+    if (conflict) throw new Error(`${ask.attempt} was granted beside ${conflict.ask.attempt}`);
+    // Under its own write hold, an owner writes and reads as often as it likes.
+    const writes = mine.some((belief) => belief.ask.mode === 'write');
+    const readers = writes ? 0 : live.filter((belief) => belief.ask.mode === 'read').length;
+    if (readers > 0 && ask.mode === 'write') throw new Error(`${ask.attempt} was upgraded`);
+    if (ask.limit > 0 && readers >= ask.limit) throw new Error(`${ask.attempt} is one reader too many`);
+    // Also an attempt whose own hold has ended re-enters, beside another of its owner's.
+    const reentry = inside && [...kin, known].some((belief) => belief?.token === token);
+    if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
+    if (ask.fair && !inside && this.#isJudged(ask)) this.#checkOrder(ask.attempt, now);
+    this.#waiting.delete(ask.attempt);
+    this.#greatest = Math.max(this.#greatest, token);
+    const until = now + remaining;
+    this.#beliefs.set(ask.attempt, { ask, token, since: now, until, atMost: until, parked: false });
+  }
+
+  renewed(attempt: string, now: number, remaining: number): void {
+    this.#prolong(this.#held(attempt, now), now, remaining);
+  }
+
+  downgraded(attempt: string, now: number): void {
+    const belief = this.#held(attempt, now);
+    belief.ask = { ...belief.ask, mode: 'read' };
+  }
+
+  /** A renewal or a downgrade was told that there is no such hold. */
+  lost(attempt: string, token: string, now: number): void {
+    const belief = this.#beliefs.get(attempt);
+    if (!belief || belief.parked || belief.until <= now || `${belief.token}` !== token) return;
+    throw new Error(`${attempt} was told a loss within its lease`);
+  }
+
+  /** Whatever this attempt had is over. */
+  released(attempt: string, outcome: string, now: number, minHoldMs: number): void {
+    this.#waiting.delete(attempt);
+    this.#releasedLast = attempt;
+    const belief = this.#beliefs.get(attempt);
+    if (outcome !== 'released' || belief?.parked) return;
+    if (!belief) throw new Error(`${attempt} was released and never granted`);
+    const until = Math.min(belief.since, now) + minHoldMs;
+    Object.assign(belief, { parked: true, until, atMost: until });
+  }
+
+  /** An operator ended all holds. */
+  forced(): void {
+    this.#releasedLast = undefined;
+    const over = { parked: true, until: -Infinity, atMost: -Infinity };
+    for (const belief of this.#beliefs.values()) Object.assign(belief, over);
+  }
+
+  /** A hold ended in this command: when the lock is free now, somebody of those who wait was told. */
+  checkHandedOver(messages: number, now: number): void {
+    if (messages > 0 || [...this.#beliefs.values()].some(({ atMost }) => atMost > now)) return;
+    const waiter = [...this.#waiting.values()].find(({ until }) => until > now);
+    if (waiter) throw new Error(`nobody told ${waiter.ask.attempt} of the free lock`);
+  }
+
+  /** First in, first out among those who are fair, whether they read or write. */
+  #checkOrder(attempt: string, now: number): void {
+    if (this.#waiting.get(attempt)?.isSure === false) return;
+    for (const [earlier, { ask, until }] of this.#waiting) {
+      if (earlier === attempt) return;
+      if (ask.fair && until > now) throw new Error(`${attempt} overtook ${earlier}`);
+    }
+  }
+
+  /** Of several locks, it is not told for which an attempt waits. */
+  #isJudged = ({ keys, attempt }: Ask): boolean => keys.length === 1 && this.hears(clientOf(attempt));
+
+  #held(attempt: string, now: number): Belief {
+    const belief = this.#beliefs.get(attempt);
+    if (!belief || belief.parked || now >= belief.atMost) throw new Error(`${attempt} was kept after its end`);
+    return belief;
+  }
+
+  #prolong(belief: Belief, now: number, remaining: number): void {
+    if (now + remaining < belief.until) throw new Error(`the lease of ${belief.ask.attempt} was shortened`);
+    belief.until = now + remaining;
+    belief.atMost = Math.max(belief.atMost, belief.until);
+  }
+}

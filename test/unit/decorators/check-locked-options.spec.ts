@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
+import { checkLockedOptions } from '../../../lib/decorators/check-locked-options.js';
+import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+
+const check = (options: LockedOptions): void =>
+  checkLockedOptions(options, { mode: 'write', kind: 'promise', where: 'Jobs.run' });
+
+function refusalOf(options: LockedOptions): Error {
+  try {
+    check(options);
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('It was not refused.');
+}
+
+const ALTERNATIVE = (): string => 'busy';
+
+describe('the options of a job that runs once', () => {
+  it.each<[LockedOptions, RegExp]>([
+    [{ waitMs: 5 }, /`waitMs: 5` .*beside `oncePer`.*leave it out\.$/],
+    [{ waitMs: 5, ifBusy: 'skip' }, /`waitMs: 5` .*leave it out\.$/],
+    [{ waitMs: Infinity, ifBusy: 'throw' }, /`waitMs: Infinity` .*leave it out\.$/],
+    [{ waitMs: 5, rerunOnLoss: false }, /`waitMs: 5` .*leave it out\.$/],
+    [{ rerunOnLoss: true, ifBusy: 'throw' }, /`rerunOnLoss` .*leave `ifBusy: 'throw'` out\.$/],
+    [{ rerunOnLoss: true, ifBusy: 'wait' }, /`rerunOnLoss` .*leave `ifBusy: 'wait'` out\.$/],
+    [{ rerunOnLoss: true, ifBusy: ALTERNATIVE }, /`rerunOnLoss` .*leave `ifBusy: a function` out\.$/],
+    [{ rerunOnLoss: true, ifBusy: 'wait', waitMs: 5 }, /`rerunOnLoss` .*leave `ifBusy: 'wait'` out\.$/],
+    [{ reentrant: true }, /leave `reentrant` out\.$/],
+    [{ reentrant: true, rerunOnLoss: true }, /leave `reentrant` out\.$/],
+  ])('are refused when they contradict, with what to do: %j', (options, text) => {
+    for (const oncePer of ['fire', 60_000] as const) {
+      const error = refusalOf({ ...options, oncePer });
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(/^Jobs\.run: /);
+      expect(error.message).toMatch(text);
+    }
+  });
+
+  it.each<LockedOptions>([
+    {},
+    { waitMs: 0 },
+    { waitMs: 5, ifBusy: 'wait' },
+    { ifBusy: 'throw' },
+    { ifBusy: ALTERNATIVE },
+    { rerunOnLoss: true },
+    { rerunOnLoss: true, ifBusy: 'skip' },
+    { rerunOnLoss: true, waitMs: 5 },
+    { rerunOnLoss: true, ifBusy: 'skip', waitMs: 5 },
+    { rerunOnLoss: false, ifBusy: 'throw' },
+    { reentrant: false },
+  ])('are taken when they make sense: %j', (options) => {
+    for (const oncePer of ['fire', 60_000] as const) check({ ...options, oncePer });
+  });
+
+  it.each<LockedOptions>([{ spreadMs: 5 }, { rerunOnLoss: true }, { rerunOnLoss: false }])(
+    'are refused without `oncePer`, which is the one to give: %j',
+    (options) => {
+      expect(refusalOf(options).message).toMatch(/^Jobs\.run: .*give them an `oncePer`/);
+    },
+  );
+});
+
+describe('the options of a call that waits', () => {
+  it.each<LockedOptions>([
+    { waitMs: 5 },
+    { waitMs: 5, ifBusy: 'wait' },
+    { waitMs: 0, ifBusy: 'skip' },
+    { reentrant: true },
+  ])('are taken: %j', check);
+
+  it.each(['skip', 'throw', ALTERNATIVE] as const)('have no place beside `ifBusy` %p, which tries once', (ifBusy) => {
+    expect(refusalOf({ waitMs: 5, ifBusy }).message).toMatch(
+      /`waitMs: 5` .*`ifBusy: .*`, which tries once; leave it out/,
+    );
+  });
+});
