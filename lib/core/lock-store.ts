@@ -117,6 +117,7 @@ export interface LockHolder {
   /** When it was granted, by the store's clock. */
   readonly since: Date;
   readonly remainingMs: number;
+  /** 0: its holder has given it back, and it stays taken until its `holdAtLeastMs` is over. */
   readonly fencingToken: number;
 }
 
