@@ -25,13 +25,12 @@ export function waitTimeoutError(
   { key, mode }: LockName,
   waitedMs: number,
   last: { readonly holder: string | undefined; readonly ahead: number },
-  cause: unknown,
 ): LockWaitTimeoutError {
   const { holder, ahead } = last;
   const text =
     `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${holder ? `, held by ${holder}` : ''}` +
     `${ahead > 0 ? `, with ${ahead} waiting before` : ''}. Wait longer (\`waitMs\`), or hold it shorter.`;
-  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, cause });
+  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder });
 }
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {

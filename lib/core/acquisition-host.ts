@@ -36,4 +36,6 @@ export interface Wanted {
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
   readonly claim?: FireClaim | undefined;
+  /** When the call began, on the monotonic clock: it may have acquired other groups since. */
+  readonly startedAt: number;
 }

@@ -3,7 +3,7 @@ import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutErro
 import { type AcquisitionHost, type Wanted } from './acquisition-host.js';
 import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
-import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
+import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingOf } from './lease.js';
 import { type AcquireReply, type AcquireRequest, type WakeUp } from './lock-store.js';
 import { LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
 import { type ScheduledCall } from './timer-queue.js';
@@ -12,7 +12,6 @@ import { type ScheduledCall } from './timer-queue.js';
 const FIRST_ANSWER_MS = 1_000;
 
 type Busy = AcquireReply & { readonly outcome: 'busy' };
-type Granted = AcquireReply & { readonly outcome: 'granted' };
 
 /**
  * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first
@@ -27,6 +26,7 @@ export class Acquisition {
   #attempt: string;
   #settled = false;
   #inFlight = false;
+  #askedAt = 0;
   #askAgain = false;
   /** An operator took from this attempt what it was granted; the message may come before the reply that grants it. */
   #isRevoked = false;
@@ -48,11 +48,12 @@ export class Acquisition {
       this.#reject = reject;
     });
     const { signal, waitMs } = wanted.options;
-    this.#startedAt = host.clock.now();
+    this.#startedAt = wanted.startedAt;
     this.#attempt = host.nextAttempt();
     host.onAttempt(this, null, this.#attempt);
     this.#stopListening = signal && onAbort(signal, () => this.giveUp(signal.reason));
-    this.#armLimit(this.#startedAt + Math.max(waitMs, FIRST_ANSWER_MS));
+    const waitUntil = this.#startedAt + waitMs;
+    this.#armLimit(Math.min(Math.max(waitUntil, host.clock.now() + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS));
     this.#ask();
   }
 
@@ -76,13 +77,12 @@ export class Acquisition {
     // is of one key.
     const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
     if (wakeUp.kind === 'granted' && this.#busy && suffices) {
-      const { sent, reply } = this.#busy;
-      // The server's clock at `sent` was no later than in the reply: so this deadline comes before the server's.
-      const proven = leaseFrom(sent, wakeUp.serverTimeMs + wakeUp.remainingMs - reply.serverTimeMs);
+      const { fencingToken, serverTimeMs, remainingMs } = wakeUp;
       const receivedAt = moment(this.host.clock);
-      const received = leaseFrom(receivedAt, wakeUp.remainingMs);
-      const lease = received.deadline > proven.deadline ? proven : received;
-      if (this.#win([wakeUp.fencingToken], lease, receivedAt, wakeUp.serverTimeMs)) return;
+      const { sent, reply } = this.#busy;
+      const push = { grantedMs: serverTimeMs, remainingMs, receivedAt };
+      const lease = leaseOfPush(push, { sent, repliedMs: reply.serverTimeMs });
+      if (this.#win([fencingToken], lease, receivedAt, serverTimeMs)) return;
     }
     this.#ask();
   }
@@ -97,6 +97,7 @@ export class Acquisition {
     this.#askAgain = false;
     const attempt = this.#attempt;
     const sent = moment(this.host.clock);
+    this.#askedAt = sent.at;
     const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
     this.host.store.acquire(this.#request(), commandTimeoutMs(this.wanted.options.leaseMs), onLate).then(
       (reply) => this.#onReply(attempt, sent, reply),
@@ -130,7 +131,8 @@ export class Acquisition {
     if (reply.outcome === 'granted') {
       if (this.#isRevoked) return this.#askAnew(attempt);
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
-      if (!this.#winBy(reply, sent)) this.#ask();
+      const lease = leaseFrom(sent, reply.remainingMs);
+      if (!this.#win(reply.fencingTokens, lease, sent, reply.serverTimeMs)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
@@ -192,10 +194,6 @@ export class Acquisition {
     this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, () => this.#ask());
   }
 
-  #winBy(reply: Granted, sent: Moment): boolean {
-    return this.#win(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs);
-  }
-
   #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
     if (remainingOf(lease, this.host.clock) <= 0) return false;
     this.#settle();
@@ -240,9 +238,11 @@ export class Acquisition {
 
   #limitError(): LockWaitTimeoutError | LockStoreError {
     const waitedMs = this.#waitedMs();
-    if (!this.#busy) return unansweredError(this.#name, waitedMs, this.#lastError);
+    // It was busy once; whether it still is nobody knows.
+    const isSilent = this.#inFlight && this.host.clock.now() - this.#askedAt >= FIRST_ANSWER_MS;
+    if (!this.#busy || isSilent || this.#failures > 0) return unansweredError(this.#name, waitedMs, this.#lastError);
     const { holder } = this.#busy.reply;
     this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder }));
-    return waitTimeoutError(this.#name, waitedMs, this.#busy.reply, this.#lastError);
+    return waitTimeoutError(this.#name, waitedMs, this.#busy.reply);
   }
 }

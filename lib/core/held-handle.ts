@@ -1,6 +1,12 @@
 import { LocalSlot } from './local-slot.js';
 import { checkDuration, MAX_LEASE_MS } from './lock-options.js';
-import { type LockLostError, type LockMode, LockNotHeldError, LockReentryError } from './lock.errors.js';
+import {
+  type LockLostError,
+  type LockLostReason,
+  type LockMode,
+  LockNotHeldError,
+  LockReentryError,
+} from './lock.errors.js';
 import { type Lock } from './lock.js';
 
 /** How the work under a lock ended. */
@@ -32,6 +38,10 @@ export abstract class HeldHandle implements Lock {
   abstract readonly lost: LockLostError | null;
   /** What is left of the lease in milliseconds, also when only nested calls keep the hold. */
   abstract readonly provenMs: number;
+  /** Whether somebody asked for its signal, and may still go by it. */
+  abstract readonly isWatched: boolean;
+  /** Tells the holder that the lock is lost; the first reason stays. A nested call has nothing of its own to lose. */
+  abstract lose(reason: LockLostReason, cause?: unknown): void;
   /** @throws what `downgrade` would throw before anything is sent */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;

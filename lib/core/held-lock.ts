@@ -104,7 +104,10 @@ export class HeldLock extends HeldHandle {
     this.unanswered = undefined;
   }
 
-  /** Tells the holder that the lock is lost; the first reason stays. */
+  get isWatched(): boolean {
+    return this.#controller !== null;
+  }
+
   lose(reason: LockLostReason, cause?: unknown): void {
     if (!this.isOver) this.loseAtRelease(reason, cause);
   }

@@ -1,5 +1,5 @@
 import { HeldHandle, type WorkOutcome } from './held-handle.js';
-import { type LockLostError, type LockMode } from './lock.errors.js';
+import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
 
 /** Several holds as one lock: keys that no one command may name together, or of which an outer call holds some. */
 export class JoinedLock extends HeldHandle {
@@ -52,6 +52,14 @@ export class JoinedLock extends HeldHandle {
     return this.#lost;
   }
 
+  get isWatched(): boolean {
+    return this.#controller !== null;
+  }
+
+  lose(reason: LockLostReason, cause?: unknown): void {
+    for (const part of this.parts) part.lose(reason, cause);
+  }
+
   checkDowngrade(): void {
     this.checkHeld('downgrading');
     this.checkNoWriter();
@@ -87,5 +95,7 @@ export class JoinedLock extends HeldHandle {
     this.#lost = error;
     this.#controller?.abort(error);
     for (const callback of this.#callbacks) callback(error);
+    // The others are not renewed any more: a holder that does not listen would keep them for ever.
+    for (const part of this.parts) part.lose(error.reason, error);
   }
 }

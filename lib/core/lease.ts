@@ -30,6 +30,19 @@ export function leaseFrom(sent: Moment, remainingMs: number): Lease {
   return { deadline: sent.at + provenMs, wallDeadline: sent.wallAt + provenMs };
 }
 
+/**
+ * The lease of a grant that the store told by itself. Its time on the store's clock is related to ours by an earlier reply,
+ * whose command was sent at `sent`: no later than `repliedMs` there. Never longer than counted from its arrival.
+ */
+export function leaseOfPush(
+  { grantedMs, remainingMs, receivedAt }: { grantedMs: number; remainingMs: number; receivedAt: Moment },
+  { sent, repliedMs }: { sent: Moment; repliedMs: number },
+): Lease {
+  const proven = leaseFrom(sent, grantedMs + remainingMs - repliedMs);
+  const received = leaseFrom(receivedAt, remainingMs);
+  return received.deadline > proven.deadline ? proven : received;
+}
+
 /** The longer of two proofs of the same hold. */
 export const longer = (a: Lease, b: Lease): Lease => (b.deadline > a.deadline ? b : a);
 

@@ -1,5 +1,5 @@
 import { type HeldHandle } from './held-handle.js';
-import { type LockMode } from './lock.errors.js';
+import { type LockMode, LockNotHeldError } from './lock.errors.js';
 import { type Lock } from './lock.js';
 import { type Reporter } from './reporter.js';
 
@@ -74,10 +74,12 @@ export class HandleRegistry {
   constructor(reporter: Reporter) {
     this.#dropped = new FinalizationRegistry((lock) => {
       if (lock.isReleased || lock.lost) return;
-      reporter.error(
+      const text =
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
-          '`finally`, or use `await using` or `withLock`.',
-      );
+        '`finally`, or use `await using` or `withLock`.';
+      reporter.error(text);
+      // Whoever kept no more than the signal is to be told before another can hold the lock.
+      if (lock.isWatched) lock.lose('released-by-operator', new LockNotHeldError(text, lock));
       void lock.release();
     });
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Acquisition } from './acquisition.js';
-import { type AcquisitionHost, type Waiting } from './acquisition-host.js';
+import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
 import { heldEvent } from './held-event.js';
@@ -94,17 +94,18 @@ export class Locker implements LockKeeper, WakeUpListener {
   ): Promise<HeldLock | JoinedLock> {
     const named = this.checkKeys(keys);
     const groups = named.length === 1 ? [named] : this.store.groups(named);
-    if (groups.length === 1) return this.#acquireGroup(groups[0]!, named, options, label, claim);
     const startedAt = this.clock.now();
+    const call = { options, label, claim, startedAt };
+    if (groups.length === 1) return this.#acquireGroup(groups[0]!, named, call);
     const parts: HeldHandle[] = [];
     try {
-      for (const group of groups) {
-        const left = this.restOf(options, startedAt);
-        parts.push(await this.#acquireGroup(group, group, left, label));
-      }
+      for (const group of groups) parts.push(await this.#acquireGroup(group, group, call));
       throwIfLost(parts);
     } catch (error) {
-      await Promise.all(parts.map((part) => part.release()));
+      // Within the limit for the whole call, also when Redis is away by now.
+      const patienceMs = startedAt + options.waitMs + RELEASE_PATIENCE_MS - this.clock.now();
+      const released = Promise.all(parts.map((part) => part.release()));
+      await this.timers.within(Math.min(Math.max(patienceMs, 0), RELEASE_PATIENCE_MS), released);
       throw error;
     }
     return new JoinedLock(named, parts);
@@ -207,17 +208,14 @@ export class Locker implements LockKeeper, WakeUpListener {
   async #acquireGroup(
     group: readonly string[],
     named: readonly string[],
-    options: ResolvedLockOptions,
-    label: LockLabel,
-    claim?: FireClaim,
+    call: Pick<Wanted, 'options' | 'label' | 'claim' | 'startedAt'>,
   ): Promise<HeldLock> {
     if (this.#isClosing) throw shutdownError();
-    options.signal?.throwIfAborted();
-    const grant = await new Acquisition(this.#host, { keys: group, name: named.join(', '), options, label, claim })
-      .granted;
+    call.options.signal?.throwIfAborted();
+    const grant = await new Acquisition(this.#host, { ...call, keys: group, name: named.join(', ') }).granted;
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(group, grant.attempt, options.leaseMs);
+      this.#host.abandon(group, grant.attempt, call.options.leaseMs);
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);

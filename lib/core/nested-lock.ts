@@ -37,6 +37,12 @@ export class NestedLock extends HeldHandle {
     return this.outer.lost;
   }
 
+  get isWatched(): boolean {
+    return false;
+  }
+
+  lose(): void {}
+
   checkDowngrade(): void {
     this.checkHeld('downgrading');
     if (this.mode === 'read') return;

@@ -164,7 +164,7 @@ function limitError(locker: Locker, { key, mode, waitMs, startedAt, label }: Nes
   if (waitMs === 0) return busyError({ key, mode }, holder);
   const waited = waitedMs(locker, startedAt);
   locker.events.emit('timedOut', () => ({ ...label, key, mode, waitedMs: waited, holder }));
-  return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 }, undefined);
+  return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 });
 }
 
 const waitedMs = (locker: Locker, startedAt: number): number => Math.round(locker.clock.now() - startedAt);

@@ -44,7 +44,7 @@ export class TimerQueue {
   }
 
   /** Waits for `done`, but no longer than `ms`. */
-  within(ms: number, done: Promise<void>): Promise<void> {
+  within(ms: number, done: Promise<unknown>): Promise<void> {
     return new Promise((resolve) => {
       const limit = this.schedule(this.#clock.now() + ms, resolve);
       void done.then(() => {

@@ -3,7 +3,7 @@ import { Inject } from '@nestjs/common';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { resultKindOf } from '../interceptor/locked-stream.js';
+import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { checkLockedOptions } from './check-locked-options.js';
@@ -20,7 +20,8 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const where = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
     const method = methodOf(target, descriptor, where);
-    const kind = resultKindOf(method, Reflect.getMetadata('design:returntype', target, name));
+    const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
+    const kind = resultKindOf(method, returnType);
     checkLockedOptions(options, { mode, kind, where });
     const property = injectInterceptor(target, options.connection);
     const call: LockedCall = {
@@ -32,8 +33,10 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
       method: (self) => (self as Record<string | symbol, Function> | undefined)?.[name] ?? locked,
       options: { ...options, mode },
     };
+    const iterates = mayBeIterable(method, returnType);
+    const finish = (result: unknown) => (iterates ? iterablePromise(result as Promise<unknown>, where) : result);
     const locked: AnyMethod = new Proxy(method, {
-      apply: (_method, self: unknown, args: unknown[]) => runLocked(call, property, self, args, method),
+      apply: (_method, self: unknown, args: unknown[]) => finish(runLocked(call, property, self, args, method)),
     });
     copyMetadata(method, locked);
     descriptor.value = locked;

@@ -87,7 +87,9 @@ export class LockInterceptor {
   /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
   #streamLock(lock: HeldHandle): StreamLock {
     const streamLock: StreamLock = {
-      signal: lock.signal,
+      get signal() {
+        return lock.signal;
+      },
       run: (work) => runHolding(lock, work),
       end: (outcome) => endOf(lock, outcome),
     };

@@ -5,7 +5,8 @@ import { LockedIterator, iterateUnder } from './stream-iterator.js';
 import { type StreamLock } from './stream-lock.js';
 import { HeldSubscription } from './stream-observable.js';
 
-export { type ResultKind, refuseStream, resultKindOf } from './stream-kind.js';
+export { iterablePromise } from './iterable-promise.js';
+export { type ResultKind, mayBeIterable, refuseStream, resultKindOf } from './stream-kind.js';
 export { lockedAsyncIterable } from './stream-iterator.js';
 export { type OpenLock, type StreamLock } from './stream-lock.js';
 export { lockedObservable } from './stream-observable.js';

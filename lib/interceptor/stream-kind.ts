@@ -14,10 +14,14 @@ export interface ObservableLike {
  * from `design:returntype`, since the method itself is not called yet.
  */
 export function resultKindOf(method: Function, returnType: unknown): ResultKind {
-  const tag = Object.prototype.toString.call(method);
-  if (tag === '[object AsyncGeneratorFunction]') return 'async-iterable';
-  if (tag === '[object AsyncFunction]') return 'promise';
+  if (tagOf(method) === '[object AsyncGeneratorFunction]') return 'async-iterable';
+  if (isAsyncFunction(method)) return 'promise';
   return typeof returnType === 'function' && isObservableLike(returnType.prototype) ? 'observable' : 'promise';
+}
+
+/** Whether a call that gives a promise may be meant to be iterated: neither the function nor its type tells. */
+export function mayBeIterable(method: Function, returnType: unknown): boolean {
+  return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
 }
 
 /** An Observable of any copy of rxjs. */
@@ -49,6 +53,9 @@ function streamKindOf(value: unknown): string | null {
   if (has(value, 'pipe')) return has(value, 'on') && !has(value, 'subscribe') ? 'a Node stream' : null;
   return has(value, 'subscribe') && has(value, observable) ? 'an observable of another library' : null;
 }
+
+const tagOf = (method: Function): string => Object.prototype.toString.call(method);
+const isAsyncFunction = (method: Function): boolean => tagOf(method) === '[object AsyncFunction]';
 
 function has(value: unknown, name: PropertyKey): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;

@@ -5,6 +5,9 @@ import { type RedisClient, closeClient, duplicateClient, isCluster } from './red
 import { storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 
+/** How long a given client may be disconnected before locks go on without it. */
+const PATIENCE_MS = 3_000;
+
 type AnyScript = LuaScript<any, any, any>;
 
 /** One script to run, and what to expect of its reply. */
@@ -28,8 +31,17 @@ export class CommandRunner {
   #client: RedisClient;
   #closes = 0;
   #isClosed = false;
+  /** Since when the client is not connected. */
+  #downSince: number | null = null;
   readonly #onClose = (): void => {
     this.#closes += 1;
+    this.#downSince ??= this.clock.now();
+  };
+  readonly #onNodeLost = (): void => {
+    this.#closes += 1;
+  };
+  readonly #onReady = (): void => {
+    this.#downSince = null;
   };
 
   /** `owned`: the client is ours to cut and to close. */
@@ -54,6 +66,7 @@ export class CommandRunner {
 
   /** Gives the script's reply as strings. */
   async run({ script, operands, key, timeoutMs, echo, onLate }: ScriptCall): Promise<string[]> {
+    this.#leaveDeadClient();
     const client = this.#client;
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
@@ -68,6 +81,7 @@ export class CommandRunner {
 
   /** Any command, under its deadline. @throws LockStoreError */
   async ask<T>(key: string, timeoutMs: number, send: () => Promise<T>, onLate?: (answer: T) => void): Promise<T> {
+    this.#leaveDeadClient();
     const client = this.#client;
     try {
       return await this.#within(timeoutMs, send(), () => this.#replaceSocket(client), onLate);
@@ -119,6 +133,13 @@ export class CommandRunner {
     });
   }
 
+  /** A given client may give up for ever, or try again only after a long time: its application decided on that. */
+  #leaveDeadClient(): void {
+    if (this.owned) return;
+    const isLong = this.#downSince !== null && this.clock.now() - this.#downSince > PATIENCE_MS;
+    if (isLong || this.#client.status === 'end') this.#replaceSocket(this.#client);
+  }
+
   #replaceSocket(client: RedisClient): void {
     // After the close nobody would ever close a new connection.
     if (this.#isClosed || client !== this.#client) return;
@@ -127,7 +148,7 @@ export class CommandRunner {
       return;
     }
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
-    this.reporter.warn('The given Redis client does not answer in time; locks continue on a connection of their own.');
+    this.reporter.warn('The given Redis client does not answer; locks continue on a connection of their own.');
     this.#unwatch();
     this.#client = duplicateClient(client);
     this.#client.on('error', (error: Error) => this.reporter.debug(`Redis connection: ${error.message}`));
@@ -140,11 +161,13 @@ export class CommandRunner {
   /** A cluster as a whole closes seldom; a lost node is told by its own event. */
   #watch(client: RedisClient): void {
     client.on('close', this.#onClose);
-    if (isCluster(client)) client.on('-node', this.#onClose);
+    client.on('ready', this.#onReady);
+    if (isCluster(client)) client.on('-node', this.#onNodeLost);
   }
 
   #unwatch(): void {
     this.#client.off('close', this.#onClose);
-    this.#client.off('-node', this.#onClose);
+    this.#client.off('ready', this.#onReady);
+    this.#client.off('-node', this.#onNodeLost);
   }
 }

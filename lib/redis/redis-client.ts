@@ -14,8 +14,20 @@ export const isRedisClient = (value: unknown): value is RedisClient =>
 
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster;
 
-/** Our own connections give an unsent command back soon, so that nothing queues up while Redis is away: we ask again. */
-const OWN_OPTIONS: RedisOptions = { maxRetriesPerRequest: 1, lazyConnect: true, disconnectTimeout: 100 };
+/**
+ * Our own connections give an unsent command back soon, so that nothing queues up while Redis is away: we ask again. They
+ * never give up, and are back soon after Redis is, whatever the application chose for its own.
+ */
+const OWN_OPTIONS: RedisOptions = {
+  maxRetriesPerRequest: 1,
+  lazyConnect: true,
+  disconnectTimeout: 100,
+  retryStrategy: reconnectDelayMs,
+};
+
+function reconnectDelayMs(times: number): number {
+  return Math.min(50 * times, 1_000);
+}
 
 /** Opens a connection that is ours to close. */
 export function openClient(connection: string | RedisOptions): Redis {
@@ -30,7 +42,7 @@ export function openClient(connection: string | RedisOptions): Redis {
  */
 export function duplicateClient(client: RedisClient): RedisClient {
   return isCluster(client)
-    ? client.duplicate()
+    ? client.duplicate([], { lazyConnect: false, clusterRetryStrategy: reconnectDelayMs })
     : client.duplicate({ ...OWN_OPTIONS, lazyConnect: false, autoResubscribe: false });
 }
 

@@ -48,6 +48,22 @@ describe('a handle that is dropped without a release', () => {
     });
   });
 
+  it('tells whoever kept its signal, before another can hold the lock', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const [key, keys] = [freshKey(), [freshKey(), freshKey()]];
+    const signalOf = async (name: string | string[]) => (await a.locks.acquire(name, OPTIONS)).signal;
+    const signals = [await signalOf(key), await signalOf(keys)];
+    const next = [key, keys].map((name) => b.locks.acquire(name, { waitMs: 25_000 }));
+    const toldThen = next.map((granted, i) => granted.then(() => signals[i]!.aborted));
+    await eventuallyPasses(async () => {
+      await collectGarbage();
+      expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+    });
+    expect(await Promise.all(toldThen)).toEqual([true, true]);
+    expect(signals[0]!.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator', key });
+    expect((signals[0]!.reason as Error).cause).toMatchObject({ message: expect.stringContaining('was dropped') });
+  });
+
   it('is left alone while anybody keeps it, its signal or not', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [kept, dropped] = [freshKey(), freshKey()];

@@ -32,6 +32,14 @@ const rotated = (keys: readonly string[], by: number) => [...keys.slice(by), ...
 describe('several keys in different slots of a cluster', () => {
   afterEach(closeAll);
 
+  it('are handed over by messages, also with a given client that connects lazily', async () => {
+    const { admin, port } = await startClusterNode();
+    const client = openCluster(port, { lazyConnect: true });
+    const { locks } = await startApp({ connection: client });
+    await locks.withLock(freshKey(), () => undefined);
+    await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
+  });
+
   it('are one lock, with a token of each in the order given, and are released together', async () => {
     const { a, b, keys } = await startOnCluster(4);
     const named = keys.toReversed();

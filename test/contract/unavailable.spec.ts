@@ -43,6 +43,18 @@ const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
     givenClient(url, { maxRetriesPerRequest: null, enableOfflineQueue: false }),
 };
 
+const never = (): null => null;
+const IN_AN_HOUR = { retryStrategy: () => 3_600_000 };
+/** Connections whose application does not want them back soon, or at all. */
+const RELUCTANT: Record<string, (url: string) => RedisConnection> = {
+  'an own connection that gives up': (url) => ({ port: Number(new URL(url).port), retryStrategy: never }),
+  'an own connection that is late': (url) => ({ port: Number(new URL(url).port), ...IN_AN_HOUR }),
+  'a given client that gives up': (url) => givenClient(url, { retryStrategy: never }),
+  'a given client that is late': (url) => givenClient(url, IN_AN_HOUR),
+  'a given client that is late and queues nothing': (url) =>
+    givenClient(url, { ...IN_AN_HOUR, enableOfflineQueue: false }),
+};
+
 const OUTAGES = ['nobody listens', 'connections are dead', 'it went away'] as const;
 
 /** Gives where to connect, and has it fail. */
@@ -228,19 +240,22 @@ describe('when Redis is back', () => {
     expect(await eventually(() => other.locks.tryAcquire('late', LONG), { timeoutMs: 20_000 })).toBeTruthy();
   });
 
-  it.each(Object.keys(CONNECTIONS))('calls that wait go on by themselves (%s)', async (name) => {
-    const server = await ownRedis();
-    const connection = CONNECTIONS[name]!(server.url);
-    const { locks } = await startApp({ connection });
-    const held = await locks.acquire('key', { renew: false });
-    const before = locks.acquire('key', { waitMs: Infinity });
-    await eventually(async () => (await locks.inspect('key')).waiters === 1);
-    await server.kill();
-    const during = locks.acquire('key-2', { waitMs: 60_000 });
-    await expect(locks.tryAcquire('key-3')).rejects.toBeInstanceOf(LockStoreError);
-    await startAgain(server);
-    await held.release();
-    const locksThen = await Promise.all([before, during]);
-    expect(locksThen.map((lock) => lock.held)).toEqual([true, true]);
-  });
+  it.each(Object.entries({ ...CONNECTIONS, ...RELUCTANT }))(
+    'calls that wait go on by themselves (%s)',
+    async (...by) => {
+      const server = await ownRedis();
+      const connection = by[1](server.url);
+      const { locks } = await startApp({ connection });
+      const held = await locks.acquire('key', { renew: false });
+      const before = locks.acquire('key', { waitMs: Infinity });
+      await eventually(async () => (await locks.inspect('key')).waiters === 1);
+      await server.kill();
+      const during = locks.acquire('key-2', { waitMs: 60_000 });
+      await expect(locks.tryAcquire('key-3')).rejects.toBeInstanceOf(LockStoreError);
+      await startAgain(server);
+      await held.release();
+      const locksThen = await Promise.all([before, during]);
+      expect(locksThen.map((lock) => lock.held)).toEqual([true, true]);
+    },
+  );
 });

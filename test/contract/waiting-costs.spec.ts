@@ -31,7 +31,8 @@ async function costOf(
   admin: Redis,
   { waiters, heldMs, names = 1, options = {} }: Scene,
 ): Promise<Costs> {
-  const keys = Array.from({ length: names }, () => freshKey());
+  // In the order in which all wait for them: everybody stands in the queue of the first.
+  const keys = Array.from({ length: names }, () => freshKey()).sort();
   const patient = { ...options, waitMs: 60_000, leaseMs: 120_000 };
   await admin.config('RESETSTAT');
   const from = performance.now();

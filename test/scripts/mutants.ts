@@ -177,7 +177,7 @@ export const MUTANTS: readonly Mutant[] = [
   // The queue of those that come and ask.
   {
     name: 'who must come and ask is handed the lock',
-    find: "if waiter.fair == '1' then\n        if not push",
+    find: "if waiter.fair == '1' and served < 64 then\n        if not push",
     replace: "if waiter.fair ~= '0' then\n        if not push",
   },
   {

@@ -40,6 +40,7 @@ export function startAcquisition(
     options: lockOptions(options),
     label,
     claim,
+    startedAt: clock.now(),
   });
   void acquisition.granted.then(
     ({ attempt }) => held.add(attempt),

@@ -114,18 +114,21 @@ end
 -- then it is told again only after something was freed here: else two of them could wake each other without end.
 local told = head
 
--- Serves the queue from its head as far as the lock admits; at most 64 waiters, so that a script stays short.
+-- Serves the queue from its head as far as the lock admits. After 64 grants the next one is called to come and ask, and
+-- its own script goes on: so each stays short.
 -- True when the waiter \`me\` (who is calling) has its turn; it is for the caller to grant it.
 local function hand_over(me)
   local news, served = freed, 0
   freed = false
-  while head <= tail and served < 64 do
+  while head <= tail and served < 128 do
     local waiter = waiter_at(int(head))
     if waiter then
       if not admits(waiter.mode, waiter.limit) then break end
       if waiter.attempt == me then return true end
-      if waiter.fair == '1' then
+      if waiter.fair == '1' and served < 64 then
         if not push_grant(waiter) then break end
+      elseif waiter.fair == '1' then
+        if wake(waiter) then break end
       else
         if head == told and not news then break end
         local came = waiter.fair == '2' and wake(waiter) or waiter.fair == '0' and wake_some()

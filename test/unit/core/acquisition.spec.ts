@@ -176,7 +176,7 @@ describe('an acquisition whose store fails', () => {
     expect([outcome.error, store.acquires.length]).toEqual([error, 1]);
   });
 
-  it('rejects with LockWaitTimeoutError when it was told before that the lock is busy', async () => {
+  it('rejects with LockStoreError when Redis went away while it waited: nobody knows whether it is busy', async () => {
     const { clock, store, outcome } = startAcquisition({ waitMs: 3_000 });
     store.acquires[0]!.reply(busy());
     await settled();
@@ -185,6 +185,18 @@ describe('an acquisition whose store fails', () => {
       throw cause;
     };
     await clock.advance(3_000);
-    expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', cause });
+    expect(outcome.error).toMatchObject({ code: 'LOCK_STORE', cause });
+  });
+
+  it('rejects with LockStoreError when the last command of a wait had no answer for a second', async () => {
+    for (const [silentMs, code] of [[999, 'LOCK_WAIT_TIMEOUT'], [1_000, 'LOCK_STORE']] as const) {
+      const { clock, store, acquisition, outcome } = startAcquisition({ waitMs: 1_900, leaseMs: 30_000 });
+      store.acquires[0]!.reply(busy({ ahead: 1 }));
+      await settled();
+      await clock.advance(1_900 - silentMs);
+      acquisition.onWakeUp({ kind: 'wake' });
+      await clock.advance(silentMs);
+      expect(outcome.error).toMatchObject({ code });
+    } // prettier-ignore
   });
 });

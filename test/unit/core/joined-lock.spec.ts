@@ -49,6 +49,21 @@ describe('a lock of keys in several groups', () => {
     expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
   });
 
+  it.each([0, 500, 3_000])('rejects within waitMs and a second when Redis falls silent (waitMs %i)', async (waitMs) => {
+    const { clock, store, acquire, locker } = setUp();
+    store.onAcquire = null;
+    store.onRelease = null;
+    const outcome = outcomeOf(acquire(['a', 'b', 'c'], { waitMs, leaseMs: 30_000 }));
+    for (const i of [0, 1]) {
+      store.acquires[i]!.reply(granted(30_000));
+      await settled();
+    }
+    await clock.advance(Math.max(waitMs, 1_000) - 1);
+    expect(outcome.error).toBeUndefined();
+    await clock.advance(Math.max(waitMs + 1_000 - Math.max(waitMs, 1_000), 0) + 1);
+    expect([outcome.error, locker.live.waiting]).toMatchObject([{ code: 'LOCK_STORE' }, 0]);
+  });
+
   it('says that it waited, not that it was not to wait, when the first group took all of waitMs', async () => {
     const { clock, store, acquire } = setUp();
     store.onAcquire = null;
@@ -114,6 +129,14 @@ describe('a joined lock', () => {
     await expect(lock.extend(100)).rejects.toThrow(LockLostError);
     await lock.release();
     expect(store.givenBack.toSorted()).toEqual(['a', 'b']);
+  });
+
+  it('has none of its parts renewed any more when one is lost: who does not listen would keep them for ever', async () => {
+    const { clock, acquire, store, locker } = setUp();
+    await acquire(['a', 'b', 'c']);
+    store.listener!.onWakeUp(store.acquires[1]!.request.attempt, { kind: 'revoked' });
+    await clock.advance(60_000);
+    expect([store.renews.length, locker.live.locks]).toEqual([0, 0]);
   });
 
   it('tells its loss once, even when all of its parts are lost', async () => {

@@ -1,10 +1,26 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
-import { LockEvents } from '../../../lib/core/lock-events.js';
+import { type LockEventMap, type LockEventName, LockEvents } from '../../../lib/core/lock-events.js';
+import { LockLostError } from '../../../lib/core/lock.errors.js';
 import { FakeReporter } from '../../support/fake-store.js';
 import { settled } from '../../support/fake-clock.js';
 
 const EVENT = { key: 'k', template: undefined, mode: 'write', where: '', reason: 'busy' } as const;
+const LOCK = { key: 'k', template: undefined, mode: 'write', where: '' } as const;
+const HELD = { ...LOCK, attempt: 'client.1', fencingToken: 7 };
+const LOSS = new LockLostError('gone', { key: 'k', reason: 'expired' });
+
+const SAMPLES: { readonly [Name in LockEventName]: LockEventMap[Name] } = {
+  acquired: { ...HELD, waitedMs: 1, serverTimeMs: 2 },
+  waiting: { ...LOCK, ahead: 1, holder: 'host:1' },
+  released: { ...HELD, heldMs: 1, holds: 0 },
+  renewed: { ...HELD, remainingMs: 1 },
+  renewFailed: { ...HELD, cause: new Error('down') },
+  lost: { ...HELD, heldMs: 1, reason: 'expired', error: LOSS },
+  skipped: EVENT,
+  timedOut: { ...LOCK, waitedMs: 1, holder: 'host:1' },
+  reentered: { ...LOCK, waitedMs: 1 },
+};
 
 function setUp() {
   const reporter = new FakeReporter();
@@ -78,20 +94,27 @@ describe('lock events', () => {
     expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken later']);
   });
 
-  it('are published on the diagnostics channel of their name, the same object to all', () => {
-    const { events } = setUp();
-    const [published, listened]: unknown[][] = [[], []];
-    const onMessage = (message: unknown) => void published!.push(message);
-    subscribe('nestjs-redis-lock:skipped', onMessage);
-    try {
-      events.emit('skipped', () => ({ ...EVENT }));
-      events.on('skipped', (event) => void listened!.push(event));
-      events.emit('skipped', () => ({ ...EVENT }));
-    } finally {
-      unsubscribe('nestjs-redis-lock:skipped', onMessage);
-    }
-    events.emit('skipped', () => ({ ...EVENT }));
-    expect(published).toEqual([EVENT, EVENT]);
-    expect(published![1]).toBe(listened![0]);
-  });
+  it.each(Object.keys(SAMPLES) as LockEventName[])(
+    'are published on the channel of %s, the same object to all',
+    (name) => {
+      const { events } = setUp();
+      const [published, listened]: unknown[][] = [[], []];
+      const sample = () => ({ ...SAMPLES[name] }) as never;
+      const onMessage = (message: unknown, from: string | symbol) => void published!.push([from, message]);
+      const channel = `nestjs-redis-lock:${name}`;
+      subscribe(channel, onMessage);
+      try {
+        events.emit(name, sample);
+        events.on(name, (event) => void listened!.push(event)).on(name, (event) => void listened!.push(event));
+        for (const other of Object.keys(SAMPLES) as LockEventName[]) events.emit(other, sample);
+      } finally {
+        unsubscribe(channel, onMessage);
+      }
+      events.emit(name, sample);
+      expect(published).toEqual([[channel, SAMPLES[name]], [channel, SAMPLES[name]]]); // prettier-ignore
+      expect(listened).toHaveLength(4);
+      const [, [, event]] = published as [unknown, [string, unknown]];
+      expect([listened![0] === event, listened![1] === event, listened![2] === event]).toEqual([true, true, false]);
+    },
+  );
 });
