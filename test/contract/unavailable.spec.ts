@@ -1,59 +1,12 @@
 import 'reflect-metadata';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { Redis, type RedisOptions } from 'ioredis';
-import {
-  currentLock,
-  Locked,
-  LockNotHeldError,
-  LockStoreError,
-  type OnUnavailable,
-  type RedisConnection,
-} from '../../lib/index.js';
+import { type Redis } from 'ioredis';
+import { currentLock, Locked, LockNotHeldError, LockStoreError, type OnUnavailable } from '../../lib/index.js';
+import { CONNECTIONS, givenClient } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, hashOf, ownRedis, proxyTo, rejection, startAgain } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-
-/** A client of the caller's own. */
-function givenClient(url: string, options: RedisOptions): Redis {
-  const client = new Redis(url, options);
-  client.on('error', () => undefined);
-  const duplicate = client.duplicate.bind(client);
-  const copies: Redis[] = [client];
-  let end = (copy: Redis): unknown => copies.push(copy);
-  // A connection that is left open would keep this process alive; one test is about those alone.
-  client.duplicate = (override) => {
-    const copy = duplicate(override);
-    end(copy);
-    return copy;
-  };
-  const close = async (): Promise<void> => {
-    end = (copy) => copy.disconnect();
-    copies.forEach(end);
-  };
-  closeLater({ close });
-  return client;
-}
-
-const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
-  'an own connection': (url) => url,
-  'a given client': (url) => givenClient(url, {}),
-  'a given client that retries for ever': (url) => givenClient(url, { maxRetriesPerRequest: null }),
-  'a given client that retries for ever, without a queue': (url) =>
-    givenClient(url, { maxRetriesPerRequest: null, enableOfflineQueue: false }),
-};
-
-const never = (): null => null;
-const IN_AN_HOUR = { retryStrategy: () => 3_600_000 };
-/** Connections whose application does not want them back soon, or at all. */
-const RELUCTANT: Record<string, (url: string) => RedisConnection> = {
-  'an own connection that gives up': (url) => ({ port: Number(new URL(url).port), retryStrategy: never }),
-  'an own connection that is late': (url) => ({ port: Number(new URL(url).port), ...IN_AN_HOUR }),
-  'a given client that gives up': (url) => givenClient(url, { retryStrategy: never }),
-  'a given client that is late': (url) => givenClient(url, IN_AN_HOUR),
-  'a given client that is late and queues nothing': (url) =>
-    givenClient(url, { ...IN_AN_HOUR, enableOfflineQueue: false }),
-};
+import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
 
 const OUTAGES = ['nobody listens', 'connections are dead', 'it went away'] as const;
 
@@ -204,58 +157,4 @@ describe('an app that closes while Redis is away', () => {
       for (const connection of opened) connection.disconnect();
     }
   }, 40_000);
-});
-
-/** Long enough that no test waits for its end. */
-const LONG = { leaseMs: 300_000, waitMs: 0 };
-
-describe('when Redis is back', () => {
-  afterEach(closeAll);
-
-  it('a grant that came too late was given back, on a network that was slow', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    const { locks, locker } = await startApp({ connection: proxy.url });
-    await locks.withLock(freshKey(), () => undefined);
-    const key = freshKey();
-    proxy.delayMs = 2_000;
-    expect(await rejection(locks.acquire(key, LONG))).toBeInstanceOf(LockStoreError);
-    proxy.delayMs = 0;
-    await eventually(() => locker.live.releasing === 0, { timeoutMs: 20_000 });
-    await eventually(async () => 'released' in (await hashOf(admin, key)));
-    expect(await (await startApp()).locks.tryAcquire(key)).not.toBeNull();
-  });
-
-  it('what a given client had queued leaves no lock behind', async () => {
-    const server = await ownRedis();
-    const client = givenClient(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-    const { locks, locker } = await startApp({ connection: client });
-    await locks.withLock('warm', () => undefined);
-    await server.kill();
-    expect(await rejection(locks.acquire('late', LONG))).toBeInstanceOf(LockStoreError);
-    await startAgain(server);
-    await eventually(() => locker.live.releasing === 0, { timeoutMs: 20_000 });
-    // In the order in which the client sends: what it had queued has been carried out.
-    await client.ping();
-    const other = await startApp({ connection: server.url });
-    expect(await eventually(() => other.locks.tryAcquire('late', LONG), { timeoutMs: 20_000 })).toBeTruthy();
-  });
-
-  it.each(Object.entries({ ...CONNECTIONS, ...RELUCTANT }))(
-    'calls that wait go on by themselves (%s)',
-    async (...by) => {
-      const server = await ownRedis();
-      const connection = by[1](server.url);
-      const { locks } = await startApp({ connection });
-      const held = await locks.acquire('key', { renew: false });
-      const before = locks.acquire('key', { waitMs: Infinity });
-      await eventually(async () => (await locks.inspect('key')).waiters === 1);
-      await server.kill();
-      const during = locks.acquire('key-2', { waitMs: 60_000 });
-      await expect(locks.tryAcquire('key-3')).rejects.toBeInstanceOf(LockStoreError);
-      await startAgain(server);
-      await held.release();
-      const locksThen = await Promise.all([before, during]);
-      expect(locksThen.map((lock) => lock.held)).toEqual([true, true]);
-    },
-  );
 });

@@ -61,19 +61,20 @@ describe('a method that is typed to return an async iterable and is no async fun
 
   it('may be awaited first', async () => {
     const { lists, id, isLocked } = await start();
-    const values: number[] = [];
-    for await (const value of await lists.list(id)) values.push(value);
+    const [values, listed]: [number[], unknown] = [[], lists.list(id)];
+    for await (const value of (await listed) as AsyncIterable<number>) values.push(value);
     expect([values, await isLocked()]).toEqual([[1, 2, 3], false]);
   });
 
   it('rejects at its first value when the lock is busy, and is empty when it is skipped', async () => {
     const { lists, locks, id } = await start();
-    await using _lock = await locks.acquire(`list:${id}`);
+    const busy = await locks.acquire(`list:${id}`);
     const first = lists.list(id)[Symbol.asyncIterator]().next();
     expect(await rejection(first)).toBeInstanceOf(LockBusyError);
     const values: number[] = [];
     for await (const value of lists.listOrSkip(id)) values.push(value);
     expect(values).toEqual([]);
+    await busy.release();
   });
 
   it('may return anything else, which cannot be iterated', async () => {
