@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { channel } from 'node:diagnostics_channel';
 import { hostname } from 'node:os';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
@@ -190,33 +189,6 @@ const acquiredAs = ({ attempt, fencingToken }: LockEventMap['acquired']) => ({ a
 
 describe('those who listen', () => {
   afterEach(closeAll);
-
-  it('get the same object on the diagnostics channel of the event', async () => {
-    const { work, told, locks } = await start();
-    const key = freshKey();
-    const published: [string | symbol, unknown][] = [];
-    const subscriber = (event: unknown, name: string | symbol) => {
-      if ((event as { key: string }).key.endsWith(key)) published.push([name, event]);
-    };
-    for (const name of NAMES) channel(`nestjs-redis-lock:${name}`).subscribe(subscriber);
-    try {
-      await work.outer(key);
-      await locks.withLock(key, (lock) => lock.extend(60_000));
-    } finally {
-      for (const name of NAMES) channel(`nestjs-redis-lock:${name}`).unsubscribe(subscriber);
-    }
-    const names = ['acquired', 'reentered', 'released', 'acquired', 'renewed', 'released'];
-    expect(published.map(([name]) => name)).toEqual(names.map((name) => `nestjs-redis-lock:${name}`));
-    const events = [
-      told.acquired[0],
-      told.reentered[0],
-      told.released[0],
-      told.acquired[1],
-      told.renewed[0],
-      told.released[1],
-    ];
-    for (const [i, [, event]] of published.entries()) expect(event).toBe(events[i]);
-  });
 
   it('may throw, in their turn or later: it is logged, and the lock feels nothing', async () => {
     const { locks, told, work } = await start();

@@ -1,6 +1,40 @@
+import 'reflect-metadata';
+import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { deadlineOf, grantedAt, queued, rejection } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+
+class Jobs {
+  runs = 0;
+
+  /** Once per fire without `oncePer`: instances whose clocks differ by less than half a minute find the key taken. */
+  @Locked('job:<0>', { ifBusy: 'skip', holdAtLeastMs: 30_000 })
+  async run(_id: string): Promise<string> {
+    this.runs += 1;
+    return 'ran';
+  }
+
+  @Locked('job:<0>', { ifBusy: 'skip', holdAtLeastMs: 1_000 })
+  async brief(_id: string): Promise<string> {
+    return 'ran';
+  }
+
+  @Locked('job:<0>', { ifBusy: 'skip' })
+  async shortly(_id: string): Promise<string> {
+    return 'ran';
+  }
+}
+
+const RAN = ['ran', 'ran', 'ran'];
+
+/** An instance with the jobs; `grants` are the times at which it ran, `skipped` the reasons why it did not. */
+async function startJobs() {
+  const { app, locks } = await startApp({}, { providers: [Jobs] });
+  const [grants, skipped]: [number[], string[]] = [[], []];
+  locks.events.on('acquired', (event) => grants.push(grantedAt(event)));
+  locks.events.on('skipped', ({ where, reason }) => skipped.push(`${where} ${reason}`));
+  return { jobs: app.get(Jobs), locks, grants, skipped };
+}
 
 describe('holdAtLeastMs', () => {
   afterEach(closeAll);
@@ -55,5 +89,27 @@ describe('holdAtLeastMs', () => {
     await lock.release();
     expect(await deadlineOf(admin, key)).toBe(grantedAt(lock) + 30_000);
     expect(await b.locks.tryAcquire(key)).toBeNull();
+  });
+});
+
+describe('holdAtLeastMs with `ifBusy: skip`', () => {
+  afterEach(closeAll);
+
+  it('skips the call of a second instance that comes when the first has ended, and of the first one, too', async () => {
+    const [a, b, key] = [await startJobs(), await startJobs(), freshKey()];
+    expect(await a.jobs.run(key)).toBe('ran');
+    expect([await b.jobs.run(key), await a.jobs.run(key), await b.jobs.shortly(key)]).toEqual(Array(3).fill(undefined));
+    expect([a.jobs.runs, b.jobs.runs]).toEqual([1, 0]);
+    expect([a.skipped, b.skipped]).toEqual([['Jobs.run busy'], ['Jobs.run busy', 'Jobs.shortly busy']]);
+    expect(await b.locks.inspect(`job:${key}`)).toMatchObject({ holders: [{ fencingToken: 0 }], waiters: 0 });
+  });
+
+  it('runs again when the time is over; without it, as soon as the first has ended', async () => {
+    const [a, b, key] = [await startJobs(), await startJobs(), freshKey()];
+    expect([await a.jobs.shortly(key), await b.jobs.shortly(key), await a.jobs.brief(key)]).toEqual(RAN);
+    await eventually(() => b.jobs.brief(key));
+    const [first, second] = [a.grants.at(-1)!, b.grants.at(-1)!];
+    expect(second - first).toBeGreaterThanOrEqual(1_000);
+    expect(a.skipped).toEqual([]);
   });
 });

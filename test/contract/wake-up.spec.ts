@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
+import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { type Lock, LockWaitTimeoutError } from '../../lib/index.js';
+import { outcomeOf } from '../support/core-parts.js';
 import { eventually } from '../support/eventually.js';
 import {
   FREEZE_MS,
@@ -26,10 +28,16 @@ async function enqueue(app: LockApp, admin: Redis, key: string): Promise<{ reado
 }
 
 /** A client whose subscriber connection goes another way than its commands. */
-function clientWithSubscriberAt(url: string): Redis {
-  const client = new Redis(redisUrl());
+function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()): Redis {
+  const client = new Redis(url);
   closeLater({ close: async () => client.disconnect() });
-  return Object.assign(client, { duplicate: () => new Redis(url) });
+  return Object.assign(client, { duplicate: () => new Redis(subscriberUrl) });
+}
+
+/** Takes its timers from an app, until they are given back: who waits then asks when it is told to, and never by itself. */
+function withoutPolls({ locker }: LockApp): () => void {
+  const schedule = jest.spyOn(locker.timers, 'schedule').mockImplementation((at) => ({ at, cancel: () => undefined }));
+  return () => schedule.mockRestore();
 }
 
 describe('promise 6: no lost wake-up', () => {
@@ -84,18 +92,27 @@ describe('promise 6: no lost wake-up', () => {
   });
 
   it('asks again after a new subscription, as the message may have been missed', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    const [a, b] = [await startApp(), await startApp({ connection: clientWithSubscriberAt(proxy.url) })];
-    const key = freshKey();
+    const { admin, url } = await ownRedis();
+    const proxy = await proxyTo(url);
+    const client = clientWithSubscriberAt(proxy.url, url);
+    const [a, b, key] = [await startApp({ connection: url }), await startApp({ connection: client }), freshKey()];
     const held = await a.locks.acquire(key, { leaseMs: 60_000 });
-    const { lock } = await enqueue(b, admin, key);
-    proxy.blackhole(true);
-    await held.release();
-    proxy.blackhole(false);
-    proxy.cutAll();
-    const next = await lock;
-    expect(next.held).toBe(true);
-    expect(await queued(admin, key)).toBe(0);
+    const restore = withoutPolls(b);
+    try {
+      const { lock } = await enqueue(b, admin, key);
+      const outcome = outcomeOf(lock);
+      await eventually(async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length === 2);
+      proxy.blackhole(true);
+      await held.release();
+      proxy.cutAll();
+      expect(outcome).toEqual({});
+      proxy.blackhole(false);
+      const next = await eventually(() => outcome.value, { timeoutMs: 20_000 });
+      expect([next.held, await queued(admin, key)]).toEqual([true, 0]);
+      await next.release();
+    } finally {
+      restore();
+    }
   });
 
   it('serves the waiters of all instances in the order in which they came', async () => {

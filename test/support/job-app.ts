@@ -20,6 +20,8 @@ export interface JobOptions {
   readonly module?: RedisLockModuleOptions;
   /** How wrong the clock of the process is. */
   readonly skewMs?: number;
+  /** The time zone of the process itself; that of this machine by default. */
+  readonly localZone?: string;
   readonly workMs?: number;
 }
 
@@ -59,12 +61,14 @@ type Message =
 const OF_NEST = ['NestFactory', 'InstanceLoader', 'NestApplicationContext'];
 
 /** Starts an instance; it is killed with the test. */
-export async function startJob({ key, schedule, locked, module, skewMs = 0, workMs = 1 }: JobOptions): Promise<JobApp> {
+export async function startJob(options: JobOptions): Promise<JobApp> {
+  const { key, schedule, locked, module, skewMs = 0, localZone, workMs = 1 } = options;
   await buildPackage();
   const settings = { connection: redisUrl(), ...module };
   const argument = { module: settings, key, schedule, locked: { oncePer: 'fire', ...locked }, skewMs, workMs };
   const child = fork(join(process.cwd(), 'test', 'support', 'job-process.mjs'), [JSON.stringify(argument)], {
     execArgv: [],
+    env: localZone === undefined ? process.env : { ...process.env, TZ: localZone },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
