@@ -161,7 +161,7 @@ export type WakeUp =
 export interface WakeUpListener {
   /** For one attempt of this process. */
   onWakeUp(attempt: string, wakeUp: WakeUp): void;
-  /** Messages may have been missed: everybody who waits should ask once. */
+  /** Messages may have been missed: everybody who waits should ask once, and every holder renew. */
   onGap(): void;
 }
 

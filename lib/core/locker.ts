@@ -130,6 +130,7 @@ export class Locker implements LockKeeper, WakeUpListener {
 
   onGap(): void {
     for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+    this.#watchdog.renewAll();
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {

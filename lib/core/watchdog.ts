@@ -24,6 +24,7 @@ interface Watch {
 export class Watchdog {
   readonly #watched = new Map<HeldLock, Watch>();
   readonly #due: Watch[] = [];
+  #gapAt = -Infinity;
 
   constructor(
     private readonly clock: Clock,
@@ -55,6 +56,16 @@ export class Watchdog {
   unwatch(lock: HeldLock): void {
     this.#watched.get(lock)?.scheduled.cancel();
     this.#watched.delete(lock);
+  }
+
+  /** Renews all locks now: word that one is lost may have been missed until this moment. */
+  renewAll(): void {
+    this.#gapAt = this.clock.now();
+    for (const watch of this.#watched.values()) {
+      if (watch.renewAt === Infinity) continue;
+      watch.renewAt = this.#gapAt;
+      this.#schedule(watch);
+    }
   }
 
   /** Renews now, for a caller who asked for more; the same four outcomes. */
@@ -125,7 +136,9 @@ export class Watchdog {
     const { leaseMs, renew } = lock.grant;
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));
-      watch.renewAt = renew ? sent.at + leaseMs / 3 : Infinity;
+      // One that was sent before a gap ended says nothing about all of it.
+      const nextAt = sent.at < this.#gapAt ? this.clock.now() : sent.at + leaseMs / 3;
+      watch.renewAt = renew ? nextAt : Infinity;
       this.events.emit('renewed', () => ({ ...heldEvent(lock), remainingMs: renewal.remainingMs }));
     } else {
       if (lock.unanswered === undefined) {

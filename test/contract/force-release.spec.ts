@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { type Lock, LockLostError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
+import { FREEZE_MS, disconnect, loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
 import {
   type LockApp,
   closeAll,
@@ -96,6 +96,20 @@ describe('forceRelease', () => {
     await eventually(() => lock.signal.aborted, { timeoutMs: 2_000 + FREEZE_MS });
     expect(lock.signal.reason).toMatchObject(OPERATOR);
     expect(next.held).toBe(true);
+  });
+
+  it('tells a holder that missed the message as soon as it hears again', async () => {
+    const [proxy, b] = [await proxyTo(), await startApp()];
+    const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
+    const [lock, key] = [await a.locks.acquire('warm-up'), freshKey()];
+    await lock.release();
+    disconnect(proxy);
+    const missed = await a.locks.acquire(key, { leaseMs: 600_000 });
+    await b.locks.forceRelease(key);
+    expect(missed.signal.aborted).toBe(false);
+    proxy.refuse(false);
+    await eventually(() => missed.signal.aborted);
+    expect(missed.signal.reason).toMatchObject(OPERATOR);
   });
 
   it('tells a holder that releases before it has heard of it', async () => {

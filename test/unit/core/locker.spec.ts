@@ -58,6 +58,35 @@ describe('a gap in the messages of the store', () => {
   });
 });
 
+describe('a gap in the messages of the store, for holders,', () => {
+  it('is followed by a renewal of all locks, which tells those that an operator took', async () => {
+    const { clock, store, locker } = startLocker();
+    const [kept, taken] = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b'], lockOptions())];
+    const unrenewed = await locker.acquire(['c'], lockOptions({ renew: false }));
+    store.onRenew = (requests) =>
+      requests.map(({ key }) => (key === 'b' ? gone(102, true) : { outcome: 'renewed', remainingMs: 3_000 }));
+    store.listener!.onGap();
+    await clock.advance(0);
+    expect([kept.held, taken.lost?.reason, unrenewed.held]).toEqual([true, 'released-by-operator', true]);
+    expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['a', 'b']]);
+  });
+
+  it('has a renewal follow that was in flight', async () => {
+    const { clock, store, locker } = startLocker();
+    const lock = await locker.acquire(['k'], lockOptions());
+    store.onRenew = null;
+    await clock.advance(1_100);
+    clock.jump(10);
+    store.listener!.onGap();
+    store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: 3_000 }]);
+    await clock.advance(0);
+    expect(store.renews).toHaveLength(2);
+    store.renews[1]!.reply([gone(100, true)]);
+    await settled();
+    expect(lock.lost).toMatchObject({ reason: 'released-by-operator' });
+  });
+});
+
 describe('extending in the locker', () => {
   it('rejects with the loss that it finds, or that the lock was released meanwhile', async () => {
     const { store, locker } = startLocker();
