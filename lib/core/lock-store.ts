@@ -161,7 +161,10 @@ export type WakeUp =
 export interface WakeUpListener {
   /** For one attempt of this process. */
   onWakeUp(attempt: string, wakeUp: WakeUp): void;
-  /** Messages may have been missed: everybody who waits should ask once, and every holder renew. */
+  /**
+   * Messages may have been missed: everybody who waits should ask once, and every holder renew. Also called when listening
+   * begins, for those who wait by then.
+   */
   onGap(): void;
 }
 

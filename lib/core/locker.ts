@@ -36,6 +36,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #salt = randomBytes(2).toString('base64url').slice(0, 2);
   #counter = 0;
   #isClosing = false;
+  #isListening = false;
   #onRelease: (() => void) | null = null;
 
   constructor(
@@ -130,7 +131,9 @@ export class Locker implements LockKeeper, WakeUpListener {
 
   onGap(): void {
     for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
-    this.#watchdog.renewAll();
+    // The first is no gap, but the begin.
+    if (this.#isListening) this.#watchdog.renewAll();
+    this.#isListening = true;
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {

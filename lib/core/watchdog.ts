@@ -62,7 +62,8 @@ export class Watchdog {
   renewAll(): void {
     this.#gapAt = this.clock.now();
     for (const watch of this.#watched.values()) {
-      if (watch.renewAt === Infinity) continue;
+      // One that is over by now is told in this turn.
+      if (watch.renewAt === Infinity || watch.lock.deadline <= this.#gapAt) continue;
       watch.renewAt = this.#gapAt;
       this.#schedule(watch);
     }

@@ -96,7 +96,7 @@ describe('classic mistake: GETSET over the expiry of another', () => {
   it('changes nothing of a hold by asking for it, by waiting, or by giving up', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
-    const held = await a.locks.acquire(key, { leaseMs: 60_000 });
+    const held = await a.locks.acquire(key, { leaseMs: 60_000, renew: false });
     const hold = async () => (await hashOf(admin, key))[`hold:${held.owner}`];
     const before = await hold();
     for (let i = 0; i < 20; i++) expect(await b.locks.tryAcquire(key, { leaseMs: 600_000 })).toBeNull();

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { type Lock, LockLostError } from '../../lib/index.js';
+import { type Lock, LockLostError, type RedisLockModuleOptions } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, disconnect, loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
 import {
@@ -16,10 +16,20 @@ import {
 const PATIENT = { waitMs: 25_000 };
 const OPERATOR = { code: 'LOCK_LOST', reason: 'released-by-operator' };
 
+/** An app that hears messages. */
+async function startListening(options: RedisLockModuleOptions = {}): Promise<LockApp> {
+  const app = await startApp(options);
+  const lock = await app.locks.acquire(freshKey('warm-up'));
+  await lock.release();
+  const channel = `lock:wake:${lock.owner.split('.')[0]!}`;
+  await eventually(async () => Number((await openAdmin().pubsub('NUMSUB', channel))[1]) === 1);
+  return app;
+}
+
 const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
-  await startApp(),
-  await startApp(),
-  await startApp(),
+  await startListening(),
+  await startListening(),
+  await startListening(),
 ];
 
 /** A client whose subscriber connection goes another way than its commands. */
@@ -100,9 +110,8 @@ describe('forceRelease', () => {
 
   it('tells a holder that missed the message as soon as it hears again', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
-    const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
-    const [lock, key] = [await a.locks.acquire('warm-up'), freshKey()];
-    await lock.release();
+    const a = await startListening({ connection: clientWithSubscriberAt(proxy.url) });
+    const key = freshKey();
     disconnect(proxy);
     const missed = await a.locks.acquire(key, { leaseMs: 600_000 });
     await b.locks.forceRelease(key);

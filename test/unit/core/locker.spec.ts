@@ -67,6 +67,9 @@ describe('a gap in the messages of the store, for holders,', () => {
       requests.map(({ key }) => (key === 'b' ? gone(102, true) : { outcome: 'renewed', remainingMs: 3_000 }));
     store.listener!.onGap();
     await clock.advance(0);
+    expect(store.renews).toEqual([]);
+    store.listener!.onGap();
+    await clock.advance(0);
     expect([kept.held, taken.lost?.reason, unrenewed.held]).toEqual([true, 'released-by-operator', true]);
     expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['a', 'b']]);
   });
@@ -77,6 +80,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     store.onRenew = null;
     await clock.advance(1_100);
     clock.jump(10);
+    store.listener!.onGap();
     store.listener!.onGap();
     store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: 3_000 }]);
     await clock.advance(0);
