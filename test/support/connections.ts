@@ -1,10 +1,10 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisConnection } from '../../lib/index.js';
-import { closeLater } from './lock-app.js';
+import { SOON_CLOSED, closeLater } from './lock-app.js';
 
 /** A client of the caller's own. */
 export function givenClient(url: string, options: RedisOptions): Redis {
-  const client = new Redis(url, options);
+  const client = new Redis(url, { ...SOON_CLOSED, ...options });
   client.on('error', () => undefined);
   const duplicate = client.duplicate.bind(client);
   const copies: Redis[] = [client];
