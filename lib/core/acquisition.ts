@@ -25,8 +25,8 @@ export class Acquisition {
   readonly #stopListening: (() => void) | undefined;
   #attempt: string;
   #settled = false;
-  #inFlight = false;
-  #askedAt = 0;
+  /** When the command was sent that has no answer yet. */
+  #inFlightSince: number | null = null;
   #askAgain = false;
   /** An operator took from this attempt what it was granted; the message may come before the reply that grants it. */
   #isRevoked = false;
@@ -62,7 +62,7 @@ export class Acquisition {
     if (this.#settled) return;
     this.#settle();
     // Busy without queueing leaves nothing behind; anything else may be, or may become, a place or a hold.
-    if (this.wanted.options.waitMs > 0 || this.#inFlight || this.#unanswered) this.#abandon(this.#attempt);
+    if (this.wanted.options.waitMs > 0 || this.#inFlightSince !== null || this.#unanswered) this.#abandon(this.#attempt);
     this.#reject(error);
   }
 
@@ -88,16 +88,15 @@ export class Acquisition {
   }
 
   #ask(): void {
-    if (this.#inFlight) {
+    if (this.#inFlightSince !== null) {
       this.#askAgain = true;
       return;
     }
     this.#next?.cancel();
-    this.#inFlight = true;
     this.#askAgain = false;
     const attempt = this.#attempt;
     const sent = moment(this.host.clock);
-    this.#askedAt = sent.at;
+    this.#inFlightSince = sent.at;
     const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
     this.host.store.acquire(this.#request(), commandTimeoutMs(this.wanted.options.leaseMs), onLate).then(
       (reply) => this.#onReply(attempt, sent, reply),
@@ -123,7 +122,7 @@ export class Acquisition {
   }
 
   #onReply(attempt: string, sent: Moment, reply: AcquireReply): void {
-    this.#inFlight = false;
+    this.#inFlightSince = null;
     // The caller has gone, and a release was sent; once more, in case it came before this command.
     if (this.#settled) return this.#onLate(attempt, reply);
     this.#failures = 0;
@@ -179,7 +178,7 @@ export class Acquisition {
   }
 
   #onFailure(error: unknown): void {
-    this.#inFlight = false;
+    this.#inFlightSince = null;
     this.#unanswered = true;
     if (this.#settled) return;
     this.#lastError = error;
@@ -239,7 +238,7 @@ export class Acquisition {
   #limitError(): LockWaitTimeoutError | LockStoreError {
     const waitedMs = this.#waitedMs();
     // It was busy once; whether it still is nobody knows.
-    const isSilent = this.#inFlight && this.host.clock.now() - this.#askedAt >= FIRST_ANSWER_MS;
+    const isSilent = this.host.clock.now() - (this.#inFlightSince ?? Infinity) >= FIRST_ANSWER_MS;
     if (!this.#busy || isSilent || this.#failures > 0) return unansweredError(this.#name, waitedMs, this.#lastError);
     const { holder } = this.#busy.reply;
     this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder }));

@@ -86,16 +86,19 @@ export class Locker implements LockKeeper, WakeUpListener {
     return [...new Set(keys)];
   }
 
-  /** Acquires all keys or none, in an order that is the same for everybody, so that two calls cannot block each other. */
+  /**
+   * Acquires all keys or none, in an order that is the same for everybody, so that two calls cannot block each other.
+   * `startedAt`: from when `waitMs` counts, for a call that has waited elsewhere before.
+   */
   async acquire(
     keys: readonly string[],
     options: ResolvedLockOptions,
     label: LockLabel = NO_LABEL,
     claim?: FireClaim,
+    startedAt = this.clock.now(),
   ): Promise<HeldLock | JoinedLock> {
     const named = this.checkKeys(keys);
     const groups = named.length === 1 ? [named] : this.store.groups(named);
-    const startedAt = this.clock.now();
     const call = { options, label, claim, startedAt };
     if (groups.length === 1) return this.#acquireGroup(groups[0]!, named, call);
     const parts: HeldHandle[] = [];
@@ -110,13 +113,6 @@ export class Locker implements LockKeeper, WakeUpListener {
       throw error;
     }
     return new JoinedLock(named, parts);
-  }
-
-  /** The same options, with what is left of the waiting time that began then. */
-  restOf<T extends ResolvedLockOptions>(options: T, startedAt: number): T {
-    if (options.waitMs === 0) return options;
-    // Never 0, which would be a call that was not to wait.
-    return { ...options, waitMs: Math.max(1, Math.round(startedAt + options.waitMs - this.clock.now())) };
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {

@@ -35,17 +35,15 @@ export async function enterLock(
 ): Promise<HeldHandle> {
   const wanted = locker.checkKeys(keys);
   const startedAt = locker.clock.now();
-  for (let first = true; ; first = false) {
+  for (;;) {
     const nested = heldOuter(locker, wanted, options);
-    if (nested.length === 0) {
-      return locker.acquire(wanted, first ? options : locker.restOf(options, startedAt), label, claim);
-    }
+    if (nested.length === 0) return locker.acquire(wanted, options, label, claim, startedAt);
     const missing = wanted.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
     const parts = await enterAll(locker, nested, options, { label, startedAt });
     // A hold ended while we waited under it: then it is not ours any more, and there may be another way in.
     if (!parts) continue;
     try {
-      if (missing.length > 0) parts.push(await locker.acquire(missing, locker.restOf(options, startedAt), label));
+      if (missing.length > 0) parts.push(await locker.acquire(missing, options, label, undefined, startedAt));
       // Also while it waited for its turn: the timer that would have told may not have run yet.
       throwIfLost(parts);
     } catch (error) {
