@@ -23,6 +23,15 @@ export interface ScriptCall {
   readonly onLate?: (reply: string[]) => void;
 }
 
+/** What a command is for, and for how long it is waited. */
+interface Asked<T> {
+  /** For errors. */
+  readonly key: string;
+  readonly timeoutMs: number;
+  /** Hears an answer that comes after the command was given up. */
+  readonly onLate?: (answer: T) => void;
+}
+
 /**
  * Runs scripts under deadlines of our own: ioredis may leave a promise pending for ever (a half-open socket, a lost
  * reply). A command without an answer is given up, and its socket replaced; every script may be sent again.
@@ -55,7 +64,13 @@ export class CommandRunner {
     this.#watch(client);
   }
 
-  get client(): RedisClient {
+  /**
+   * The client to send by. A given one that gave up for ever, or that tries again only after a long time, as its application
+   * decided, is left for a connection of our own.
+   */
+  liveClient(): RedisClient {
+    const isLong = this.#downSince !== null && this.clock.now() - this.#downSince > PATIENCE_MS;
+    if (!this.owned && (isLong || this.#client.status === 'end')) this.#replaceSocket(this.#client);
     return this.#client;
   }
 
@@ -66,23 +81,21 @@ export class CommandRunner {
 
   /** Gives the script's reply as strings. */
   async run({ script, operands, key, timeoutMs, echo, onLate }: ScriptCall): Promise<string[]> {
-    this.#leaveDeadClient();
-    const client = this.#client;
+    const client = this.liveClient();
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
-    const answer = () => this.#evaluate(client, script, operands);
-    const reply = await this.ask<unknown>(key, timeoutMs, answer, (late) => {
-      if (isOurs(late)) onLate?.(late.map(String));
+    const reply = await this.ask<unknown>(client, () => this.#evaluate(client, script, operands), {
+      key,
+      timeoutMs,
+      onLate: (late) => isOurs(late) && onLate?.(late.map(String)),
     });
     if (isOurs(reply)) return reply.map(String);
     this.#replaceSocket(client);
     throw new LockStoreError(`Redis answered another command than the one for the lock "${key}".`, { key });
   }
 
-  /** Any command, under its deadline. @throws LockStoreError */
-  async ask<T>(key: string, timeoutMs: number, send: () => Promise<T>, onLate?: (answer: T) => void): Promise<T> {
-    this.#leaveDeadClient();
-    const client = this.#client;
+  /** Any command to a client of `liveClient`, under its deadline. @throws LockStoreError */
+  async ask<T>(client: RedisClient, send: () => Promise<T>, { key, timeoutMs, onLate }: Asked<T>): Promise<T> {
     try {
       return await this.#within(timeoutMs, send(), () => this.#replaceSocket(client), onLate);
     } catch (error) {
@@ -131,13 +144,6 @@ export class CommandRunner {
       };
       answer.then(settle, fail).catch(fail);
     });
-  }
-
-  /** A given client may give up for ever, or try again only after a long time: its application decided on that. */
-  #leaveDeadClient(): void {
-    if (this.owned) return;
-    const isLong = this.#downSince !== null && this.clock.now() - this.#downSince > PATIENCE_MS;
-    if (isLong || this.#client.status === 'end') this.#replaceSocket(this.#client);
   }
 
   #replaceSocket(client: RedisClient): void {

@@ -26,7 +26,7 @@ export async function* scanKeys(
   prefix: string,
   timeoutMs: number,
 ): AsyncGenerator<string> {
-  const { client } = commands;
+  const client = commands.liveClient();
   const seen = new Set<string>();
   // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives; a cluster's nodes lack it.
   const before = client.options.keyPrefix ?? '';
@@ -35,7 +35,7 @@ export async function* scanKeys(
     let cursor = '0';
     do {
       const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
-      const [next, found] = await commands.ask(`${prefix}*`, timeoutMs, scan);
+      const [next, found] = await commands.ask(client, scan, { key: `${prefix}*`, timeoutMs });
       const fresh = found.map((stored) => keys.keyOf(stored.slice(before.length))).filter((key) => !seen.has(key));
       for (const key of new Set(fresh)) {
         seen.add(key);

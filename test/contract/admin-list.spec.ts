@@ -1,4 +1,5 @@
 import { LockConfigurationError, type LockState } from '../../lib/index.js';
+import { givenClient } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
 import { ownRedis, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, startApp } from '../support/lock-app.js';
@@ -13,11 +14,22 @@ const keysOf = (states: readonly LockState[]) => states.map(({ key }) => key).to
 
 async function startAlone() {
   const { admin, url } = await ownRedis();
-  return { admin, a: await startApp({ connection: url }), b: await startApp({ connection: url, keyPrefix: 'other:' }) };
+  return { admin, url, a: await startApp({ connection: url }), b: await startApp({ connection: url, keyPrefix: 'other:' }) };
 }
 
 describe('list', () => {
   afterEach(closeAll);
+
+  it('goes on without a given client that was closed', async () => {
+    const { a, url } = await startAlone();
+    const client = givenClient(url, {});
+    const b = await startApp({ connection: client });
+    await a.locks.acquire('held');
+    expect(keysOf(await listed(b))).toEqual(['held']);
+    client.disconnect();
+    await eventually(() => client.status === 'end');
+    expect(keysOf(await listed(b))).toEqual(['held']);
+  });
 
   it('gives the locks that are held or waited for, as inspect does, each once, and no other', async () => {
     const { a, b } = await startAlone();
