@@ -4,9 +4,10 @@
  */
 import { NestFactory } from '@nestjs/core';
 import { RedisLockModule, RedisLockService } from 'nestjs-redis-lock';
+import { median, rateOf, sliceMs } from './rates.mjs';
 
 const SLICES = 15;
-const SLICE_MS = Number(process.env.SLICE_MS ?? 500);
+const SLICE_MS = sliceMs(500);
 const NAMES = ['acquired', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered'];
 const connection = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379';
 
@@ -18,29 +19,18 @@ async function open(name) {
   return { app, locks, pair };
 }
 
-async function rateOf({ pair }) {
-  const startedAt = performance.now();
-  let pairs = 0;
-  while (performance.now() - startedAt < SLICE_MS) {
-    await pair();
-    pairs += 1;
-  }
-  return (pairs * 1_000) / (performance.now() - startedAt);
-}
-
 const [mute, silent, heard] = [await open('mute'), await open('silent'), await open('heard')];
 mute.locks.events.emit = () => undefined;
 let events = 0;
 for (const name of NAMES) heard.locks.events.on(name, () => (events += 1));
-for (const one of [mute, silent, heard]) await rateOf(one);
+for (const { pair } of [mute, silent, heard]) await rateOf(pair, SLICE_MS);
 
 const ratios = { silent: [], heard: [] };
 for (let slice = 0; slice < SLICES; slice += 1) {
-  const base = await rateOf(mute);
-  ratios.silent.push((await rateOf(silent)) / base);
-  ratios.heard.push((await rateOf(heard)) / base);
+  const base = await rateOf(mute.pair, SLICE_MS);
+  ratios.silent.push((await rateOf(silent.pair, SLICE_MS)) / base);
+  ratios.heard.push((await rateOf(heard.pair, SLICE_MS)) / base);
 }
-const median = (values) => values.sort((a, b) => a - b)[values.length >> 1].toFixed(2);
-console.log(`nobody listens: median ratio ${median(ratios.silent)}`);
-console.log(`${NAMES.length} listeners (${events} events): median ratio ${median(ratios.heard)}`);
+console.log(`nobody listens: median ratio ${median(ratios.silent).toFixed(2)}`);
+console.log(`${NAMES.length} listeners (${events} events): median ratio ${median(ratios.heard).toFixed(2)}`);
 for (const { app } of [mute, silent, heard]) await app.close();

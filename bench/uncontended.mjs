@@ -6,9 +6,10 @@ import { randomUUID } from 'node:crypto';
 import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 import { RedisLockModule, RedisLockService } from 'nestjs-redis-lock';
+import { median, rateOf, sliceMs } from './rates.mjs';
 
 const SLICES = 7;
-const SLICE_MS = Number(process.env.SLICE_MS ?? 1_000);
+const SLICE_MS = sliceMs(1_000);
 const DELETE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
 const redis = new Redis(process.env.REDIS_URL ?? 'redis://127.0.0.1:6379');
@@ -29,25 +30,15 @@ async function byModule() {
   await lock.release();
 }
 
-async function rateOf(pair) {
-  const startedAt = performance.now();
-  let pairs = 0;
-  while (performance.now() - startedAt < SLICE_MS) {
-    await pair();
-    pairs += 1;
-  }
-  return (pairs * 1_000) / (performance.now() - startedAt);
-}
-
-await rateOf(byHand);
-await rateOf(byModule);
+await rateOf(byHand, SLICE_MS);
+await rateOf(byModule, SLICE_MS);
 const ratios = [];
 for (let slice = 0; slice < SLICES; slice += 1) {
-  const [hand, module] = [await rateOf(byHand), await rateOf(byModule)];
+  const [hand, module] = [await rateOf(byHand, SLICE_MS), await rateOf(byModule, SLICE_MS)];
   ratios.push(module / hand);
   console.log(`by hand ${hand.toFixed(0)}/s, module ${module.toFixed(0)}/s, ratio ${(module / hand).toFixed(2)}`);
 }
-console.log(`median ratio ${ratios.sort((a, b) => a - b)[SLICES >> 1].toFixed(2)}`);
+console.log(`median ratio ${median(ratios).toFixed(2)}`);
 await app.close();
 await redis.del('bench:by-hand');
 redis.disconnect();

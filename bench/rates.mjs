@@ -1,0 +1,15 @@
+/** How long one slice of a measurement is. */
+export const sliceMs = (byDefault) => Number(process.env.SLICE_MS ?? byDefault);
+
+/** How often `pair` (an acquire and its release) runs in a second, by one caller, for `ms` milliseconds. */
+export async function rateOf(pair, ms) {
+  const startedAt = performance.now();
+  let pairs = 0;
+  while (performance.now() - startedAt < ms) {
+    await pair();
+    pairs += 1;
+  }
+  return (pairs * 1_000) / (performance.now() - startedAt);
+}
+
+export const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
