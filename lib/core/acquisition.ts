@@ -62,7 +62,8 @@ export class Acquisition {
     if (this.#settled) return;
     this.#settle();
     // Busy without queueing leaves nothing behind; anything else may be, or may become, a place or a hold.
-    if (this.wanted.options.waitMs > 0 || this.#inFlightSince !== null || this.#unanswered) this.#abandon(this.#attempt);
+    const { waitMs } = this.wanted.options;
+    if (waitMs > 0 || this.#inFlightSince !== null || this.#unanswered) this.#abandon(this.#attempt);
     this.#reject(error);
   }
 

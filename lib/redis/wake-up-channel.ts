@@ -4,8 +4,8 @@ import { type RedisClient, closeClient, duplicateClient } from './redis-client.j
 
 /**
  * The one subscriber connection of a store. Messages are `granted <attempt> <token> <now> <remainingMs>`,
- * `wake <attempt>` (see scripts/queue.ts) or `revoked <attempt>` (see scripts/force-release.ts). Pub/sub loses messages while it is not connected, so everybody who waits asks
- * once after each subscription.
+ * `wake <attempt>` (see scripts/queue.ts) or `revoked <attempt>` (see scripts/force-release.ts). Pub/sub loses messages
+ * while it is not connected, so everybody who waits asks once after each subscription.
  */
 export class WakeUpChannel {
   readonly #subscriber: RedisClient;
