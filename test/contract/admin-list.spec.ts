@@ -14,7 +14,12 @@ const keysOf = (states: readonly LockState[]) => states.map(({ key }) => key).to
 
 async function startAlone() {
   const { admin, url } = await ownRedis();
-  return { admin, url, a: await startApp({ connection: url }), b: await startApp({ connection: url, keyPrefix: 'other:' }) };
+  return {
+    admin,
+    url,
+    a: await startApp({ connection: url }),
+    b: await startApp({ connection: url, keyPrefix: 'other:' }),
+  };
 }
 
 describe('list', () => {

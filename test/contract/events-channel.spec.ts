@@ -1,13 +1,10 @@
 import 'reflect-metadata';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { Locked, type LockEventName } from '../../lib/index.js';
+import { Locked } from '../../lib/index.js';
+import { EVENT_NAMES } from '../support/event-names.js';
 import { eventually } from '../support/eventually.js';
 import { disconnect, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
-
-const NAMES: readonly LockEventName[] = [
-  'acquired', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
-]; // prettier-ignore
 
 type Told = readonly [name: string, event: { readonly key: string }];
 
@@ -32,7 +29,7 @@ const start = async (connection?: string) => {
 /** All that these apps tell their listeners of a key while something goes on, and all that the channels tell of it. */
 async function recordBoth(apps: readonly LockApp[], key: string, during: () => Promise<void>) {
   const [listened, published]: [Told[], Told[]] = [[], []];
-  const subscribers = NAMES.map((name) => {
+  const subscribers = EVENT_NAMES.map((name) => {
     for (const { locks } of apps) locks.events.on(name, (event) => listened.push([name, event]));
     const subscriber = (event: unknown, from: string | symbol) => {
       const told = [String(from), event] as Told;
@@ -65,7 +62,7 @@ describe('the diagnostics channel of an event', () => {
       await eventually(() => held.signal.aborted, { timeoutMs: 20_000 });
       await held.release();
     });
-    expect(new Set(listened.map(([name]) => name))).toEqual(new Set(NAMES));
+    expect(new Set(listened.map(([name]) => name))).toEqual(new Set(EVENT_NAMES));
     expect(published.map(([name]) => name)).toEqual(listened.map(([name]) => `nestjs-redis-lock:${name}`));
     for (const [i, [, event]] of listened.entries()) expect(published[i]![1]).toBe(event);
   });

@@ -3,13 +3,11 @@ import { hostname } from 'node:os';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { Locked, type LockEventMap, type LockEventName, type LockLostError, ReadLocked } from '../../lib/index.js';
+import { EVENT_NAMES } from '../support/event-names.js';
 import { eventually } from '../support/eventually.js';
 import { disconnect, grantedAt, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
 
-const NAMES: readonly LockEventName[] = [
-  'acquired', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
-]; // prettier-ignore
 const MONTH_MS = 30 * 24 * 3_600_000;
 const HOLDER = `${hostname().slice(0, 40)}:${process.pid}`;
 
@@ -46,8 +44,8 @@ type Told = { [Name in LockEventName]: LockEventMap[Name][] };
 
 /** All that an app tells from now on. */
 function record({ locks }: LockApp): Told {
-  const told = Object.fromEntries(NAMES.map((name) => [name, []])) as unknown as Told;
-  for (const name of NAMES) locks.events.on(name, (event) => told[name].push(event as never));
+  const told = Object.fromEntries(EVENT_NAMES.map((name) => [name, []])) as unknown as Told;
+  for (const name of EVENT_NAMES) locks.events.on(name, (event) => told[name].push(event as never));
   return told;
 }
 
@@ -58,7 +56,7 @@ async function start(connection?: string) {
 
 /** The names of what was told, in how many. */
 const counts = (told: Told) =>
-  Object.fromEntries(NAMES.filter((name) => told[name].length > 0).map((name) => [name, told[name].length]));
+  Object.fromEntries(EVENT_NAMES.filter((name) => told[name].length > 0).map((name) => [name, told[name].length]));
 
 describe('the events of a lock', () => {
   afterEach(closeAll);

@@ -1,17 +1,8 @@
-import { Redis } from 'ioredis';
 import { type Lock, LockLostError, type RedisLockModuleOptions } from '../../lib/index.js';
+import { clientWithSubscriberAt } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, disconnect, loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
-import {
-  type LockApp,
-  closeAll,
-  closeLater,
-  freshKey,
-  gate,
-  openAdmin,
-  redisUrl,
-  startApp,
-} from '../support/lock-app.js';
+import { type LockApp, closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
 
 const PATIENT = { waitMs: 25_000 };
 const OPERATOR = { code: 'LOCK_LOST', reason: 'released-by-operator' };
@@ -31,14 +22,6 @@ const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
   await startListening(),
   await startListening(),
 ];
-
-/** A client whose subscriber connection goes another way than its commands. */
-function clientWithSubscriberAt(url: string, commandsAt = redisUrl()): Redis {
-  const client = new Redis(commandsAt);
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return Object.assign(client, { duplicate: () => new Redis(url) });
-}
 
 /** Waits in the queue as the last. */
 async function enqueue({ locks }: LockApp, key: string): Promise<{ readonly lock: Promise<Lock> }> {

@@ -2,7 +2,7 @@ import { LockNotHeldError, LockLostError, createLockScripts } from '../../lib/in
 import { eventually } from '../support/eventually.js';
 import { hashOf, rejection } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { runScript } from '../scripts/run-script.js';
+import { NO_CLAIM, runScript } from '../scripts/run-script.js';
 
 const scripts = createLockScripts();
 
@@ -10,8 +10,7 @@ const scripts = createLockScripts();
 async function send(name: 'acquire' | 'renew' | 'release', key: string, operands: Record<string, string | number>) {
   const shared = { lock: `lock:${key}`, keepMs: 600_000, channelPrefix: 'lock:wake:', countReceivers: 1 };
   const asked = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: 1, limit: 0, holder: 'x:1' };
-  const noFire = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0, runOutcome: '-' };
-  const values = { ...shared, ...asked, ...noFire, minHoldMs: 0, ...operands };
+  const values = { ...shared, ...asked, ...NO_CLAIM, runOutcome: '-', minHoldMs: 0, ...operands };
   const [outcome] = await runScript(openAdmin(), scripts[name], values);
   return outcome;
 }

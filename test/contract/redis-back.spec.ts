@@ -41,9 +41,9 @@ describe('when Redis is back', () => {
 
   it.each(Object.entries({ ...CONNECTIONS, ...RELUCTANT }))(
     'calls that wait go on by themselves (%s)',
-    async (...by) => {
+    async (_name, connectTo) => {
       const server = await ownRedis();
-      const connection = by[1](server.url);
+      const connection = connectTo(server.url);
       const { locks } = await startApp({ connection });
       const held = await locks.acquire('key', { renew: false });
       const before = locks.acquire('key', { waitMs: Infinity });

@@ -1,7 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { jest } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { type Redis } from 'ioredis';
 import { type Lock, LockWaitTimeoutError } from '../../lib/index.js';
+import { clientWithSubscriberAt } from '../support/connections.js';
 import { outcomeOf } from '../support/core-parts.js';
 import { eventually } from '../support/eventually.js';
 import {
@@ -14,7 +15,7 @@ import {
   rejection,
   serverTime,
 } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, openAdmin, redisUrl, startApp } from '../support/lock-app.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
 
 /** How soon a free lock is granted to a live waiter that heard nothing. */
 const POLL_MS = 2_000;
@@ -25,13 +26,6 @@ async function enqueue(app: LockApp, admin: Redis, key: string): Promise<{ reado
   const lock = app.locks.acquire(key, { waitMs: 30_000 });
   await eventually(async () => (await queued(admin, key)) === before + 1);
   return { lock };
-}
-
-/** A client whose subscriber connection goes another way than its commands. */
-function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()): Redis {
-  const client = new Redis(url);
-  closeLater({ close: async () => client.disconnect() });
-  return Object.assign(client, { duplicate: () => new Redis(subscriberUrl) });
 }
 
 /** Takes its timers from an app, until they are given back: who waits then asks when it is told to, and never by itself. */

@@ -1,10 +1,8 @@
 import { Redis } from 'ioredis';
-import { type Operands, runScript, timedScripts } from './run-script.js';
+import { NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
 
 const scripts = timedScripts();
 const attempt = (n: number): string => `client${n % 10}-8f2e.ab${String(n).padStart(6, '0')}`;
-
-const NO_CLAIM = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
 
 /** What a lock costs in Redis. */
 describe('the hash of a lock', () => {

@@ -1,6 +1,6 @@
 import { openArena } from './arena.js';
-import { runScript, timedScripts } from './run-script.js';
-import { CLIENTS, NO_FIRE } from './random-steps.js';
+import { NO_CLAIM, runScript, timedScripts } from './run-script.js';
+import { CLIENTS } from './random-steps.js';
 
 const [WAITING, HOLDING] = CLIENTS;
 
@@ -17,10 +17,10 @@ describe('a hand-over to very many waiters', () => {
       fair: 1,
       limit: 0,
       holder: 'host:1',
-      rememberMs: 0,
+      ...NO_CLAIM,
     };
     const acquire = (attempt: string, mode: string): Promise<string[]> =>
-      runScript(redis, scripts.acquire, { ...common, ...terms, ...NO_FIRE, attempt, mode });
+      runScript(redis, scripts.acquire, { ...common, ...terms, attempt, mode });
     const reader = (i: number): string => `${WAITING}.${String(i).padStart(6, '0')}`;
     try {
       await acquire(`${HOLDING}.000001`, 'write');

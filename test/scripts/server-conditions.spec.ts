@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
-import { type Operands, runScript, timedScripts } from './run-script.js';
+import { NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
 
 const KEY = 'lock:order%3A42';
 const OTHER_KEY = 'lock:order%3A43';
@@ -9,7 +9,6 @@ const BOTH = [KEY, OTHER_KEY];
 const LEASE_MS = 30_000;
 const KEEP_MS = 600_000;
 const CHANNELS = 'wake:';
-const NO_CLAIM = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
 
 const scripts = timedScripts();
 const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;

@@ -1,6 +1,6 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisConnection } from '../../lib/index.js';
-import { SOON_CLOSED, closeLater } from './lock-app.js';
+import { SOON_CLOSED, closeLater, openAdmin, redisUrl } from './lock-app.js';
 
 /** A client of the caller's own. */
 export function givenClient(url: string, options: RedisOptions): Redis {
@@ -8,20 +8,25 @@ export function givenClient(url: string, options: RedisOptions): Redis {
   client.on('error', () => undefined);
   const duplicate = client.duplicate.bind(client);
   const copies: Redis[] = [client];
-  let end = (copy: Redis): unknown => copies.push(copy);
+  let isOver = false;
   // A connection that is left open would keep this process alive; one test is about those alone.
   client.duplicate = (override) => {
     const copy = duplicate(override);
-    end(copy);
+    copies.push(copy);
+    if (isOver) copy.disconnect();
     return copy;
   };
   const close = async (): Promise<void> => {
-    end = (copy) => copy.disconnect();
-    copies.forEach(end);
+    isOver = true;
+    for (const copy of copies) copy.disconnect();
   };
   closeLater({ close });
   return client;
 }
+
+/** A client whose subscriber connection goes another way than its commands. */
+export const clientWithSubscriberAt = (subscriberUrl: string, url = redisUrl()): Redis =>
+  Object.assign(openAdmin(url), { duplicate: () => new Redis(subscriberUrl) });
 
 export const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
   'an own connection': (url) => url,

@@ -36,6 +36,26 @@ describe('a nested call for several keys', () => {
     expect([store.asked, store.givenBack.length]).toEqual([['a+b+c', 'd'], 4]);
   });
 
+  it('waits waitMs in all for its turn and for the keys that are missing, and says so', async () => {
+    const { clock, store, under } = startLocker();
+    const { opened, open } = gate();
+    let both: { error?: unknown } = {};
+    const outer = under('a', () => {
+      const sibling = under('a', () => opened);
+      both = outcomeOf(under(['a', 'b'], () => 'ran', { waitMs: 2_000 }));
+      return sibling;
+    });
+    await settled();
+    store.onAcquire = () => busy({ ahead: 1 });
+    await clock.advance(500);
+    open();
+    await clock.advance(1_499);
+    expect(both.error).toBeUndefined();
+    await clock.advance(1);
+    expect(both.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT', key: 'b', waitedMs: 2_000 });
+    await outer;
+  });
+
   it('leaves siblings on other keys of one hold to themselves, and enters in the order of the keys', async () => {
     const { store, under } = startLocker();
     const order: string[] = [];

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type FireClaim } from '../../../lib/core/lock-store.js';
-import { type LockedCall, type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
 import { type EntryHost, enterCall } from '../../../lib/interceptor/locked-entry.js';
 import { FakeClock } from '../../support/fake-clock.js';
+import { jobCall } from '../../support/job-call.js';
 
 const LOCK = {};
 const FIRE = { kind: 'at', ms: 1_234_000, rememberMs: 99_000 } as const;
@@ -22,15 +23,7 @@ function startCall(options: LockedOptions) {
   };
   const fires = { claimOf: () => FIRE };
   const host = { locks: { enter }, fires, clock, leaseMs: 4_000, onUnavailable: 'fail' } as unknown as EntryHost;
-  const call: LockedCall = {
-    where: 'Jobs.run',
-    template: 'job',
-    kind: 'promise',
-    keyOf: () => 'job',
-    method: () => startCall,
-    options: { ...options, mode: 'write' },
-  };
-  return { clock, entries, entered, done: enterCall(host, call, undefined, []) };
+  return { clock, entries, entered, done: enterCall(host, jobCall(options), undefined, []) };
 }
 
 /**

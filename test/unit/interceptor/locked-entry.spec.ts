@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
-import { type LockedCall, type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
 import { type EntryHost, enterCall } from '../../../lib/interceptor/locked-entry.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
@@ -8,6 +8,7 @@ import { FireFinder } from '../../../lib/schedule/fire-of-call.js';
 import { outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { type FakeStore, busy } from '../../support/fake-store.js';
+import { jobCall } from '../../support/job-call.js';
 
 const SKIPPED = { kind: 'skipped', answer: undefined };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -23,14 +24,7 @@ async function enterJob(options: LockedOptions, answer: FakeStore['onAcquire'] =
   locks.events.on('skipped', ({ key, reason }) => skips.push(`${key} ${reason}`));
   const { leaseMs, onUnavailable } = defaults;
   const host: EntryHost = { locks, fires: new FireFinder(new ModulesContainer()), clock, leaseMs, onUnavailable };
-  const call: LockedCall = {
-    where: 'Jobs.run',
-    template: 'job',
-    kind: 'promise',
-    keyOf: () => 'job',
-    method: () => enterJob,
-    options: { oncePer: 60_000, spreadMs: 0, ...options, mode: 'write' },
-  };
+  const call = jobCall({ oncePer: 60_000, spreadMs: 0, ...options });
   const outcome = outcomeOf(enterCall(host, call, undefined, []));
   await settled();
   return { clock, store, locker, outcome, skips };
