@@ -13,7 +13,7 @@ import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { addModule, removeModule } from './interceptor/living-modules.js';
-import { RedisLockStore } from './redis/redis-lock-store.js';
+import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import {
   type ASYNC_OPTIONS_TYPE,
@@ -43,7 +43,7 @@ const logger = new Logger('RedisLock');
 const BY_CLASS = [RedisLockService, LockInterceptor, LOCK_SCRIPTS];
 
 const createStore = (options: ResolvedModuleOptions, scripts: LockScripts): LockStore =>
-  new RedisLockStore({ ...options, scripts, clock: systemClock, reporter: logger });
+  openStore({ ...options, scripts, clock: systemClock, reporter: logger });
 
 const createLocker = (store: LockStore): Locker =>
   new Locker(systemClock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);

@@ -8,6 +8,7 @@ import {
   checkOnUnavailable,
 } from './core/lock-options.js';
 import type { RedisConnection } from './redis/redis-client.js';
+import { checkConnection } from './redis-lock.connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {
@@ -19,10 +20,11 @@ export interface RedisLockModuleOptions {
    */
   isGlobal?: boolean;
   /**
-   * A URL, ioredis options, or a client. A client that was given is used and never closed.
+   * A URL, ioredis options (also of Sentinel), `{ cluster: [nodes] }`, or a client, which is used and never closed. A list
+   * names independent masters: a lock is held when more than half of them granted it (Redlock).
    * @default 'redis://127.0.0.1:6379'
    */
-  connection?: RedisConnection;
+  connection?: RedisConnection | readonly RedisConnection[];
   /**
    * What all keys in Redis begin with. Apps that share a Redis and are not to share locks need different ones.
    * @default 'lock:'
@@ -62,21 +64,40 @@ export interface RedisLockModuleOptions {
    * @default 600_000
    */
   keepMs?: number;
+  /**
+   * How many replicas have to confirm a grant (WAIT) before it counts; else it is given back and the call fails with a
+   * `LockStoreError`. A grant that no replica has is lost when the master is. 0: none is asked.
+   * @default 0
+   */
+  minReplicas?: number;
+  /**
+   * How long replicas may take to confirm a grant.
+   * @default 500
+   */
+  replicaTimeoutMs?: number;
+  /**
+   * Gives the hash tag of a key, or undefined: keys with one tag lie in one slot of a cluster, where several of them are
+   * locked in one command. All instances need the same rule; another rule makes other locks of the same keys.
+   */
+  hashTag?: (key: string) => string | undefined;
 }
 
 /** The options with nothing left open. */
 export interface ResolvedModuleOptions extends LockDefaults {
   readonly name: string | undefined;
-  readonly connection: RedisConnection;
+  readonly connection: RedisConnection | readonly RedisConnection[];
   readonly keyPrefix: string;
   readonly drainMs: number;
   readonly keepMs: number;
+  readonly minReplicas: number;
+  readonly replicaTimeoutMs: number;
+  readonly hashTag: ((key: string) => string | undefined) | undefined;
   readonly onUnavailable: OnUnavailable;
 }
 
 const NAMES = [
   'name', 'isGlobal', 'connection', 'keyPrefix', 'leaseMs', 'waitMs', 'maxHoldMs', 'drainMs', 'keepMs',
-  'onUnavailable',
+  'onUnavailable', 'minReplicas', 'replicaTimeoutMs', 'hashTag',
 ]; // prettier-ignore
 
 /**
@@ -92,15 +113,19 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
     );
   }
   const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = options;
-  const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail' } = options;
+  const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = options;
+  const { minReplicas = 0, replicaTimeoutMs = 500 } = options;
   checkOnUnavailable(onUnavailable);
   checkLockOptions({ leaseMs, waitMs, maxHoldMs });
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
   checkDuration(keepMs, 'keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
   checkKeyPrefix(keyPrefix);
   checkConnection(connection);
+  checkHashTag(hashTag);
   const filled = { leaseMs: leaseMs ?? 30_000, waitMs: waitMs ?? 10_000, maxHoldMs: maxHoldMs ?? Infinity };
-  return { name, connection, keyPrefix, drainMs, keepMs, onUnavailable, ...filled };
+  checkReplicas(minReplicas, replicaTimeoutMs, filled.leaseMs);
+  const redis = { connection, keyPrefix, keepMs, minReplicas, replicaTimeoutMs, hashTag };
+  return { name, drainMs, onUnavailable, isQuorum: Array.isArray(connection), ...redis, ...filled };
 }
 
 /** Checks what is said where the module is imported. */
@@ -125,33 +150,21 @@ function checkKeyPrefix(keyPrefix: unknown): void {
   );
 }
 
-function checkConnection(connection: unknown): void {
-  if (Array.isArray(connection)) {
-    throw new LockConfigurationError('Expected `connection` to be one Redis, got a list; a quorum is not supported.');
+function checkHashTag(hashTag: unknown): void {
+  if (hashTag === undefined || typeof hashTag === 'function') return;
+  throw new LockConfigurationError(`Expected \`hashTag\` to be a function of the key, got ${typeof hashTag}.`);
+}
+
+function checkReplicas(minReplicas: unknown, replicaTimeoutMs: number, leaseMs: number): void {
+  if (!Number.isInteger(minReplicas) || (minReplicas as number) < 0 || (minReplicas as number) > 100) {
+    throw new LockConfigurationError(
+      `Expected \`minReplicas\` to be a whole number from 0 to 100, got ${String(minReplicas)}.`,
+    );
   }
-  if (isRedisClient(connection) || isPlainObject(connection)) return;
-  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
-  const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
+  checkDuration(replicaTimeoutMs, 'replicaTimeoutMs', { min: 1, max: 60_000 });
+  if (minReplicas === 0 || replicaTimeoutMs < leaseMs) return;
   throw new LockConfigurationError(
-    `Expected \`connection\` to be a redis:// or rediss:// URL, ioredis options or an ioredis client, got ${got}.`,
+    `Expected \`replicaTimeoutMs\` to be shorter than the lease of ${leaseMs} ms, got ${replicaTimeoutMs}: a grant would ` +
+      'be over before it counts.',
   );
 }
-
-/** A client by what it can do; ioredis itself is not imported here. */
-const isRedisClient = (value: unknown): boolean =>
-  typeof (value as { evalsha?: unknown } | null)?.evalsha === 'function';
-
-/** A promise, a `URL` or another library's client would be read as options without a host, which is the local Redis. */
-function isPlainObject(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  // By the constructor's name: options may come from another realm.
-  return prototype === null || (prototype as object).constructor.name === 'Object';
-}
-
-const describe = (value: unknown): string =>
-  value instanceof Promise
-    ? 'a promise (await it)'
-    : value instanceof URL
-      ? 'a URL object (pass its `href`)'
-      : String(value);

@@ -1,3 +1,4 @@
+import { type AcquireReply } from './lock-store.js';
 import {
   type LockMode,
   LockBusyError,
@@ -5,6 +6,7 @@ import {
   LockReentryError,
   LockStoreError,
   LockWaitTimeoutError,
+  type NodeAnswer,
 } from './lock.errors.js';
 import { messageOf } from './reporter.js';
 
@@ -14,30 +16,32 @@ export interface LockName {
   readonly mode: LockMode;
 }
 
-export function busyError({ key, mode }: LockName, holder: string | undefined): LockBusyError {
+/** What a store said of a lock that is busy. */
+type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes'>;
+
+export function busyError({ key, mode }: LockName, { holder, nodes }: Omit<Busy, 'ahead'>): LockBusyError {
   const text =
     `The lock "${key}" (${mode}) is held${holder ? ` by ${holder}` : ''}, and the call was not to wait. Try later, or ` +
-    'give it a `waitMs`.';
-  return new LockBusyError(text, { key, mode });
+    `give it a \`waitMs\`.${nodesText(nodes)}`;
+  return new LockBusyError(text, { key, mode, nodes });
 }
 
 export function waitTimeoutError(
   { key, mode }: LockName,
   waitedMs: number,
-  last: { readonly holder: string | undefined; readonly ahead: number },
+  { holder, ahead, nodes }: Busy,
 ): LockWaitTimeoutError {
-  const { holder, ahead } = last;
   const text =
     `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${holder ? `, held by ${holder}` : ''}` +
-    `${ahead > 0 ? `, with ${ahead} waiting before` : ''}. Wait longer (\`waitMs\`), or hold it shorter.`;
-  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder });
+    `${ahead > 0 ? `, with ${ahead} waiting before` : ''}. Wait longer (\`waitMs\`), or hold it shorter.${nodesText(nodes)}`;
+  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes });
 }
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {
-  const text =
-    `Redis gave no answer for the lock "${key}" within ${waitedMs} ms` +
-    `${cause === undefined ? '' : `: ${messageOf(cause)}`}. Check the connection.`;
-  return new LockStoreError(text, { key, mode, cause });
+  const reason = cause === undefined ? 'Redis gave no answer. Check the connection.' : messageOf(cause);
+  const text = `The lock "${key}" (${mode}) was not acquired within ${waitedMs} ms: ${reason}`;
+  const nodes = cause instanceof LockStoreError ? cause.nodes : undefined;
+  return new LockStoreError(text, { key, mode, cause, nodes });
 }
 
 export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
@@ -49,3 +53,10 @@ export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
 
 export const claimedError = ({ key, mode }: LockName): LockClaimedError =>
   new LockClaimedError(`This fire of "${key}" is run, or was run, by another call.`, { key, mode });
+
+/** What each master of a quorum answered, as a sentence more; nothing elsewhere. */
+export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {
+  if (!nodes) return '';
+  const answers = nodes.map(({ node, answer, detail }) => `${node} ${answer}${detail && ` (${detail})`}`);
+  return ` Nodes: ${answers.join('; ')}.`;
+}

@@ -1,8 +1,9 @@
 import { type Clock } from './clock.js';
+import { waiterLeaseMs } from './command-times.js';
 import { type LockEvents } from './lock-events.js';
 import { type LockLabel } from './lock-label.js';
 import { type ResolvedLockOptions } from './lock-options.js';
-import { type FireClaim, type LockStore, type WakeUp } from './lock-store.js';
+import { type AcquireRequest, type FireClaim, type LockStore, type WakeUp } from './lock-store.js';
 import { type TimerQueue } from './timer-queue.js';
 
 /** An acquisition that is not over yet. */
@@ -38,4 +39,21 @@ export interface Wanted {
   readonly claim?: FireClaim | undefined;
   /** When the call began, on the monotonic clock: it may have acquired other groups since. */
   readonly startedAt: number;
+}
+
+/** What to ask the store. */
+export function requestOf({ keys, claim, options }: Wanted, attempt: string, holder: string): AcquireRequest {
+  const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
+  return {
+    keys,
+    attempt,
+    owner,
+    mode,
+    leaseMs: Math.max(leaseMs, holdAtLeastMs),
+    waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
+    fair,
+    limit: permits,
+    holder,
+    claim,
+  };
 }

@@ -1,11 +1,11 @@
 import { onAbort } from './abort-listener.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from './acquisition-errors.js';
-import { type AcquisitionHost, type Wanted } from './acquisition-host.js';
+import { type AcquisitionHost, type Wanted, requestOf } from './acquisition-host.js';
 import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingOf } from './lease.js';
-import { type AcquireReply, type AcquireRequest, type WakeUp } from './lock-store.js';
-import { LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
+import { type AcquireReply, type WakeUp } from './lock-store.js';
+import { type LockBusyError, LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
 import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
@@ -99,27 +99,12 @@ export class Acquisition {
     const sent = moment(this.host.clock);
     this.#inFlightSince = sent.at;
     const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
-    this.host.store.acquire(this.#request(), commandTimeoutMs(this.wanted.options.leaseMs), onLate).then(
-      (reply) => this.#onReply(attempt, sent, reply),
-      (error: unknown) => this.#onFailure(error),
-    );
-  }
-
-  #request(): AcquireRequest {
-    const { keys, claim, label, options } = this.wanted;
-    const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
-    return {
-      keys,
-      attempt: this.#attempt,
-      owner,
-      mode,
-      leaseMs: Math.max(leaseMs, holdAtLeastMs),
-      waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
-      fair,
-      limit: permits,
-      holder: this.host.holder + (label.where && ` ${label.where}`),
-      claim,
-    };
+    this.host.store
+      .acquire(requestOf(this.wanted, attempt, this.#holder), commandTimeoutMs(this.wanted.options.leaseMs), onLate)
+      .then(
+        (reply) => this.#onReply(attempt, sent, reply),
+        (error: unknown) => this.#onFailure(error),
+      );
   }
 
   #onReply(attempt: string, sent: Moment, reply: AcquireReply): void {
@@ -164,18 +149,19 @@ export class Acquisition {
     const first = this.#busy === null;
     this.#busy = { sent, reply };
     const { waitMs, leaseMs } = this.wanted.options;
-    if (waitMs === 0) return this.giveUp(busyError(this.#name, reply.holder));
-    if (first) {
+    if (waitMs === 0 && !reply.isSplit) return this.giveUp(busyError(this.#name, reply));
+    if (first && waitMs > 0) {
       this.#armLimit(this.#startedAt + waitMs);
       this.host.events.emit('waiting', () => ({ ...this.#event(), ahead: reply.ahead, holder: reply.holder }));
       // A listener may have ended it.
       if (this.#settled) return;
     }
+    if (reply.isSplit) return this.#later(reply.retryMs, () => this.#askAnew(this.#attempt));
     if (this.#askAgain) return this.#ask();
     const pollMs = waiterLeaseMs(leaseMs) / 3;
     // The head asks when the lease of the holder may end: nobody will tell it that a holder has died.
     const soonMs = reply.ahead === 0 && reply.retryMs > 0 ? reply.retryMs + 2 : pollMs;
-    this.#askIn(Math.min(pollMs, soonMs));
+    this.#later(Math.min(pollMs, soonMs));
   }
 
   #onFailure(error: unknown): void {
@@ -186,12 +172,12 @@ export class Acquisition {
     this.#failures += 1;
     if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
     const pauseMs = Math.min(20 * 2 ** this.#failures, 500);
-    this.#askIn(pauseMs * (0.5 + Math.random() / 2));
+    this.#later(pauseMs * (0.5 + Math.random() / 2));
   }
 
-  #askIn(delayMs: number): void {
+  #later(delayMs: number, ask = () => this.#ask()): void {
     this.#next?.cancel();
-    this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, () => this.#ask());
+    this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, ask);
   }
 
   #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
@@ -201,9 +187,10 @@ export class Acquisition {
     const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs } = options;
     const attempt = this.#attempt;
     const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+    const holder = this.#holder;
     const owner = options.owner ?? attempt;
     const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, label, isClaim: claim !== undefined };
-    this.#resolve({ holds, attempt, owner, ...kept, lease, sent, serverTimeMs, waitedMs: this.#waitedMs() });
+    this.#resolve({ holds, attempt, owner, holder, ...kept, lease, sent, serverTimeMs, waitedMs: this.#waitedMs() });
     return true;
   }
 
@@ -228,6 +215,12 @@ export class Acquisition {
     return Math.round(this.host.clock.now() - this.#startedAt);
   }
 
+  /** Who asks, for people. */
+  get #holder(): string {
+    const { where } = this.wanted.label;
+    return where ? `${this.host.holder} ${where}` : this.host.holder;
+  }
+
   get #name() {
     return { key: this.wanted.name, mode: this.wanted.options.mode };
   }
@@ -236,11 +229,12 @@ export class Acquisition {
     return { ...this.#name, ...this.wanted.label };
   }
 
-  #limitError(): LockWaitTimeoutError | LockStoreError {
+  #limitError(): LockBusyError | LockWaitTimeoutError | LockStoreError {
     const waitedMs = this.#waitedMs();
     // It was busy once; whether it still is nobody knows.
     const isSilent = this.host.clock.now() - (this.#inFlightSince ?? Infinity) >= FIRST_ANSWER_MS;
     if (!this.#busy || isSilent || this.#failures > 0) return unansweredError(this.#name, waitedMs, this.#lastError);
+    if (this.wanted.options.waitMs === 0) return busyError(this.#name, this.#busy.reply);
     const { holder } = this.#busy.reply;
     this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder }));
     return waitTimeoutError(this.#name, waitedMs, this.#busy.reply);

@@ -26,6 +26,8 @@ export interface Grant {
   readonly attempt: string;
   readonly mode: LockMode;
   readonly owner: string;
+  /** Who holds it, for people. */
+  readonly holder: string;
   readonly leaseMs: number;
   readonly renew: boolean;
   readonly maxHoldMs: number;

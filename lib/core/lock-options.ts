@@ -69,7 +69,10 @@ export interface ResolvedLockOptions {
 }
 
 /** What the module decides for calls that do not. */
-export type LockDefaults = Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs'>;
+export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs'> {
+  /** Whether the locks are in a quorum of masters, which has no queue and no semaphores. */
+  readonly isQuorum: boolean;
+}
 
 /** A lease has to outlast a round trip and a late timer; a longer one than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
@@ -130,19 +133,34 @@ export function checkPermits(value: unknown, where: string): void {
   fail(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
 }
 
-/** Fills what the call left open; the options were checked before. */
-export const resolveLockOptions = (options: LockOptions, defaults: LockDefaults): ResolvedLockOptions => ({
-  mode: options.mode ?? 'write',
-  leaseMs: options.leaseMs ?? defaults.leaseMs,
-  waitMs: options.waitMs ?? defaults.waitMs,
-  maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
-  holdAtLeastMs: options.holdAtLeastMs ?? 0,
-  renew: options.renew ?? true,
-  permits: options.permits ?? 0,
-  fair: options.fair ?? true,
-  owner: options.owner,
-  signal: options.signal,
-});
+/**
+ * Fills what the call left open; the options were checked before.
+ * @throws LockConfigurationError for what a quorum cannot do
+ */
+export function resolveLockOptions(options: LockOptions, defaults: LockDefaults): ResolvedLockOptions {
+  if (defaults.isQuorum) checkQuorumOptions(options);
+  return {
+    mode: options.mode ?? 'write',
+    leaseMs: options.leaseMs ?? defaults.leaseMs,
+    waitMs: options.waitMs ?? defaults.waitMs,
+    maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
+    holdAtLeastMs: options.holdAtLeastMs ?? 0,
+    renew: options.renew ?? true,
+    permits: options.permits ?? 0,
+    fair: options.fair ?? !defaults.isQuorum,
+    owner: options.owner,
+    signal: options.signal,
+  };
+}
+
+/** Majorities of a semaphore may admit more than its permits, and queues of several masters may differ in their order. */
+function checkQuorumOptions({ permits, fair }: LockOptions): void {
+  const name = permits !== undefined ? '`permits` (a counting semaphore)' : fair ? '`fair: true` (a queue)' : undefined;
+  if (name === undefined) return;
+  throw new LockConfigurationError(
+    `A quorum of masters cannot keep ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,
+  );
+}
 
 /** What a decorated call does when Redis cannot be asked. */
 export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';

@@ -1,4 +1,4 @@
-import { type LockMode } from './lock.errors.js';
+import { type LockMode, type NodeAnswer } from './lock.errors.js';
 
 /**
  * Which fire of a scheduled job an acquisition is for: it is granted once per fire.
@@ -56,6 +56,13 @@ export type AcquireReply =
       readonly holder: string | undefined;
       /** The server's time in milliseconds, to judge a later pushed grant. */
       readonly serverTimeMs: number;
+      /** Of a quorum: what each node answered. */
+      readonly nodes?: readonly NodeAnswer[];
+      /**
+       * Of a quorum: some nodes granted it, and too few. All was given back: whoever goes on asks with a new attempt in
+       * `retryMs`, even if it was not to wait, because those who split the votes may all have failed.
+       */
+      readonly isSplit?: boolean;
     }
   /** `claimed`: this fire was run, or is being run, by somebody. */
   | { readonly outcome: 'refused'; readonly reason: 'released' | 'upgrade' | 'claimed' };
@@ -69,6 +76,10 @@ export interface HoldRef {
 
 export interface RenewRequest extends HoldRef {
   readonly leaseMs: number;
+  /** What it was acquired with, for a node of a quorum that has forgotten it. */
+  readonly mode: LockMode;
+  readonly owner: string | undefined;
+  readonly holder: string;
   readonly timeoutMs: number;
 }
 
@@ -90,8 +101,8 @@ export interface ReleaseRequest {
   readonly attempt: string;
   /** Keep the lock taken until this long after the grant, in milliseconds. */
   readonly minHoldMs: number;
-  /** How the run of a claimed fire ended. */
-  readonly runOutcome?: 'done' | 'failed' | undefined;
+  /** How the run of a claimed fire ended; `void`: it never began, and the fire may be claimed again. */
+  readonly runOutcome?: 'done' | 'failed' | 'void' | undefined;
 }
 
 export interface ReleaseReply {

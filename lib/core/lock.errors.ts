@@ -16,12 +16,22 @@ export type LockErrorCode =
 /** Why a held lock was lost. */
 export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'released-by-operator';
 
+/** What one master of a quorum answered when a lock was asked for. */
+export interface NodeAnswer {
+  /** `host:port`, or the path of its socket. */
+  readonly node: string;
+  readonly answer: 'granted' | 'busy' | 'refused' | 'unreachable';
+  /** By whom it is held, or why the node could not be asked. */
+  readonly detail: string;
+}
+
 /** What every lock error carries besides its text. */
 export interface LockErrorDetails {
   /** The key as the caller gave it; several keys are joined by `, `. */
   readonly key?: string | undefined;
   readonly mode?: LockMode;
   readonly cause?: unknown;
+  readonly nodes?: readonly NodeAnswer[] | undefined;
 }
 
 /**
@@ -35,11 +45,14 @@ export class LockError extends Error {
   declare readonly code: LockErrorCode;
   readonly key: string | undefined;
   readonly mode: LockMode | undefined;
+  /** What each master of a quorum answered; undefined elsewhere. */
+  readonly nodes: readonly NodeAnswer[] | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.key = details.key;
     this.mode = details.mode;
+    this.nodes = details.nodes;
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {

@@ -159,7 +159,7 @@ interface NestedWait {
 
 function limitError(locker: Locker, { key, mode, waitMs, startedAt, label }: NestedWait): LockError {
   const holder = 'a nested call of the same chain of calls';
-  if (waitMs === 0) return busyError({ key, mode }, holder);
+  if (waitMs === 0) return busyError({ key, mode }, { holder });
   const waited = waitedMs(locker, startedAt);
   locker.events.emit('timedOut', () => ({ ...label, key, mode, waitedMs: waited, holder }));
   return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 });

@@ -169,8 +169,10 @@ export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastTok
 };
 
 const requestsOf = (lock: HeldLock, leaseMs: number): RenewRequest[] => {
-  const timeoutMs = commandTimeoutMs(lock.grant.leaseMs);
-  return lock.grant.holds.map((hold) => ({ ...hold, leaseMs, timeoutMs }));
+  const { mode, grant } = lock;
+  const timeoutMs = commandTimeoutMs(grant.leaseMs);
+  const owner = grant.owner === grant.attempt ? undefined : grant.owner;
+  return grant.holds.map((hold) => ({ ...hold, leaseMs, timeoutMs, mode, owner, holder: grant.holder }));
 };
 
 /** What a renewal of all holds of a lock came to. */

@@ -1,8 +1,10 @@
+import { type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { type RedisClient, closeClient, duplicateClient, isCluster } from './redis-client.js';
-import { storeError } from './redis-errors.js';
+import { slotOf } from './key-groups.js';
+import { type RedisClient, closeClient, duplicateClient, isCluster, masterOf } from './redis-client.js';
+import { isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 
 /** How long a given client may be disconnected before locks go on without it. */
@@ -27,6 +29,8 @@ export interface ScriptCall {
 interface Asked<T> {
   /** For errors. */
   readonly key: string;
+  /** The storage key that the command is about, or none. */
+  readonly storageKey?: string;
   readonly timeoutMs: number;
   /** Hears an answer that comes after the command was given up. */
   readonly onLate?: (answer: T) => void;
@@ -52,6 +56,11 @@ export class CommandRunner {
   readonly #onReady = (): void => {
     this.#downSince = null;
   };
+  #lastError: Error | undefined;
+  readonly #onError = (error: Error): void => {
+    this.#lastError = error;
+    this.reporter.debug(`Redis connection: ${error.message}`);
+  };
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
@@ -74,6 +83,18 @@ export class CommandRunner {
     return this.#client;
   }
 
+  /** Why no command can be sent now: the connection was lost, and is not back; null when there is one, or not yet. */
+  get outage(): Error | null {
+    this.liveClient();
+    return this.#downSince === null ? null : (this.#lastError ?? new Error('the connection was lost'));
+  }
+
+  /** Where commands go, for people: never a password. */
+  get address(): string {
+    const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
+    return sentinels ? `sentinel ${name}` : (path ?? `${host}:${port}`);
+  }
+
   /** Another number after a connection was lost: commands sent before may have been sent twice, by ioredis itself. */
   get epoch(): number {
     return this.#closes;
@@ -84,21 +105,27 @@ export class CommandRunner {
     const client = this.liveClient();
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
+    const storageKey = String(operands[1]);
     const reply = await this.ask<unknown>(client, () => this.#evaluate(client, script, operands), {
       key,
+      storageKey,
       timeoutMs,
       onLate: (late) => isOurs(late) && onLate?.(late.map(String)),
     });
     if (isOurs(reply)) return reply.map(String);
-    this.#replaceSocket(client);
+    this.#replaceSocket(client, storageKey);
     throw new LockStoreError(`Redis answered another command than the one for the lock "${key}".`, { key });
   }
 
   /** Any command to a client of `liveClient`, under its deadline. @throws LockStoreError */
-  async ask<T>(client: RedisClient, send: () => Promise<T>, { key, timeoutMs, onLate }: Asked<T>): Promise<T> {
+  async ask<T>(client: RedisClient, send: () => Promise<T>, asked: Asked<T>): Promise<T> {
+    const { key, storageKey, timeoutMs, onLate } = asked;
     try {
-      return await this.#within(timeoutMs, send(), () => this.#replaceSocket(client), onLate);
+      const answer = await this.#within(timeoutMs, send(), () => this.#replaceSocket(client, storageKey), onLate);
+      if (client === this.#client) this.#downSince = null;
+      return answer;
     } catch (error) {
+      if (isReadOnly(error)) this.#leaveReplica(client, storageKey);
       throw storeError(key, error);
     }
   }
@@ -146,22 +173,33 @@ export class CommandRunner {
     });
   }
 
-  #replaceSocket(client: RedisClient): void {
+  /** The master was made a replica, and its connection stayed: connecting again finds the new one. */
+  #leaveReplica(client: RedisClient, storageKey?: string): void {
+    if (this.owned) this.#replaceSocket(client, storageKey);
+    else this.#downSince ??= this.clock.now();
+  }
+
+  #replaceSocket(client: RedisClient, storageKey?: string): void {
     // After the close nobody would ever close a new connection.
     if (this.#isClosed || client !== this.#client) return;
     if (this.owned) {
-      if (client.status === 'ready') client.disconnect(true);
+      if (client.status === 'ready') this.#cut(client, storageKey);
       return;
     }
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
     this.reporter.warn('The given Redis client does not answer; locks continue on a connection of their own.');
     this.#unwatch();
     this.#client = duplicateClient(client);
-    this.#client.on('error', (error: Error) => this.reporter.debug(`Redis connection: ${error.message}`));
-    this.#watch(this.#client);
     this.owned = true;
+    this.#watch(this.#client);
     // What was sent on the old connection may still arrive, as after a lost one.
     this.#closes += 1;
+  }
+
+  /** Of a cluster, only the connection to the node that serves the key: the others answer. */
+  #cut(client: RedisClient, storageKey = ''): void {
+    const node = isCluster(client) && masterOf(client, slotOf((client.options.keyPrefix ?? '') + storageKey));
+    (node || client).disconnect(!node);
   }
 
   /** A cluster as a whole closes seldom; a lost node is told by its own event. */
@@ -169,6 +207,7 @@ export class CommandRunner {
     client.on('close', this.#onClose);
     client.on('ready', this.#onReady);
     if (isCluster(client)) client.on('-node', this.#onNodeLost);
+    if (this.owned) client.on('error', this.#onError);
   }
 
   #unwatch(): void {

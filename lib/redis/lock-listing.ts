@@ -36,8 +36,8 @@ export async function* scanKeys(
     do {
       const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
       const [next, found] = await commands.ask(client, scan, { key: `${prefix}*`, timeoutMs });
-      const fresh = found.map((stored) => keys.keyOf(stored.slice(before.length))).filter((key) => !seen.has(key));
-      for (const key of new Set(fresh)) {
+      const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
+      for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);
         yield key;
       }

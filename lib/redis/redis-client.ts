@@ -1,11 +1,19 @@
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../core/lock.errors.js';
 
 /** Any ioredis client, of the caller's own copy of ioredis. */
 export type RedisClient = Redis | Cluster;
 
-/** How to reach Redis: a URL, ioredis options, or a client, which is used and never closed. */
-export type RedisConnection = string | RedisOptions | Redis | Cluster;
+/** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
+export interface RedisClusterOptions extends ClusterOptions {
+  readonly cluster: readonly ClusterNode[];
+}
+
+/**
+ * How to reach Redis: a URL, ioredis options (with `sentinels` and `name` for Sentinel), the nodes of a cluster, or a
+ * client, which is used and never closed.
+ */
+export type RedisConnection = string | RedisOptions | RedisClusterOptions | Redis | Cluster;
 
 /** Recognised by what it can do: `instanceof` fails when the app and this package load two copies of ioredis. */
 export const isRedisClient = (value: unknown): value is RedisClient =>
@@ -23,27 +31,70 @@ const OWN_OPTIONS: RedisOptions = {
   lazyConnect: true,
   disconnectTimeout: 100,
   retryStrategy: reconnectDelayMs,
+  sentinelRetryStrategy: reconnectDelayMs,
 };
 
-function reconnectDelayMs(times: number): number {
+/** What the application may choose otherwise: ioredis would wait 10 s for a host that takes no connection. */
+const OWN_DEFAULTS: RedisOptions = { connectTimeout: 3_000, sentinelCommandTimeout: 1_000 };
+
+const OWN_CLUSTER_OPTIONS: ClusterOptions = { lazyConnect: true, clusterRetryStrategy: reconnectDelayMs };
+
+/** How long to wait before the next connection; `times` have failed. */
+export function reconnectDelayMs(times: number): number {
   return Math.min(50 * times, 1_000);
 }
 
 /** Opens a connection that is ours to close. */
-export function openClient(connection: string | RedisOptions): Redis {
-  return typeof connection === 'string'
-    ? new Redis(connection, OWN_OPTIONS)
-    : new Redis({ ...connection, ...OWN_OPTIONS });
+export function openClient(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
+  if (typeof connection === 'string') return new Redis(connection, { ...OWN_DEFAULTS, ...OWN_OPTIONS });
+  if (!('cluster' in connection)) return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS });
+  const { cluster, ...options } = connection;
+  return new Cluster([...cluster], { ...options, ...OWN_CLUSTER_OPTIONS });
+}
+
+/** One more connection to the same place, ours to close. */
+export function duplicateClient(client: RedisClient): RedisClient {
+  return isCluster(client)
+    ? client.duplicate([], { ...OWN_CLUSTER_OPTIONS, lazyConnect: false })
+    : duplicateRedis(client);
 }
 
 /**
- * One more connection to the same place, ours to close. It does not subscribe again by itself: ioredis leaves the rejection
- * of that unhandled when the connection is closed meanwhile.
+ * The same for what is no cluster. It does not subscribe again by itself: ioredis leaves the rejection of that unhandled
+ * when the connection is closed meanwhile.
  */
-export function duplicateClient(client: RedisClient): RedisClient {
-  return isCluster(client)
-    ? client.duplicate([], { lazyConnect: false, clusterRetryStrategy: reconnectDelayMs })
-    : client.duplicate({ ...OWN_OPTIONS, lazyConnect: false, autoResubscribe: false });
+export const duplicateRedis = (client: Redis): Redis =>
+  client.duplicate({ ...OWN_OPTIONS, lazyConnect: false, autoResubscribe: false });
+
+/**
+ * A connection to subscribe by, ours to close; null while a cluster knows no node. A node of a cluster hears what is
+ * published at any of them. When that node is gone, the connection ends, for another one to be chosen.
+ */
+export function openSubscriber(client: RedisClient): Redis | null {
+  if (!isCluster(client)) return duplicateRedis(client);
+  const nodes = client.nodes('all');
+  const node = nodes[Math.floor(Math.random() * nodes.length)];
+  return node ? duplicateNode(node) : null;
+}
+
+/** One more connection to a node of a cluster; it ends when that node is gone. */
+export const duplicateNode = (node: Redis): Redis =>
+  node.duplicate({
+    ...OWN_OPTIONS,
+    lazyConnect: false,
+    autoResubscribe: false,
+    readOnly: false,
+    retryStrategy: () => null,
+  });
+
+/** Whether the cluster still has the node that this connection is to. */
+export const hasNode = (cluster: Cluster, { options }: Redis): boolean =>
+  cluster.nodes('all').some((node) => node.options.host === options.host && node.options.port === options.port);
+
+/** The master that serves a slot, as far as the cluster's client knows. */
+export function masterOf(cluster: Cluster, slot: number): Redis | undefined {
+  const address = cluster.slots[slot]?.[0];
+  return cluster.nodes('master').find(({ options }) => `${options.host}:${options.port}` === address);
 }
 
 /** Refuses a client that cannot run commands, before the first lock fails on it. */

@@ -14,6 +14,9 @@ export function isRetryable(error: unknown): boolean {
   return name !== 'ReplyError';
 }
 
+/** A replica was asked to write. Before Redis 7 the code is not the first word of a script's error. */
+export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((error as Error).message);
+
 /** Wraps what ioredis threw. */
 export function storeError(key: string, error: unknown): LockStoreError {
   if (error instanceof LockStoreError) return error;
@@ -21,6 +24,7 @@ export function storeError(key: string, error: unknown): LockStoreError {
   const advice = retryable
     ? 'Is Redis reachable?'
     : 'Check the credentials, the rights of the user, and the key prefix.';
-  const text = `Redis could not serve the lock "${key}": ${(error as Error).message}. ${advice}`;
+  const reason = (error as Error).message.replace(/\.$/, '');
+  const text = `Redis could not serve the lock "${key}": ${reason}. ${advice}`;
   return new LockStoreError(text, { key, cause: error, retryable });
 }

@@ -15,6 +15,7 @@ import {
   type WakeUpListener,
 } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
+import { acquireCall } from './acquire-call.js';
 import { CommandRunner } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
 import { checkListOptions, type ListOptions, listLocks, scanKeys } from './lock-listing.js';
@@ -28,29 +29,38 @@ import {
   openClient,
 } from './redis-client.js';
 import { RedisKeys } from './redis-keys.js';
+import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { readAcquireReply, readLostReply } from './store-replies.js';
 import { WakeUpChannel } from './wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
+  /** Of the quorum of which this is a node; else the store has its own. */
+  readonly clientId?: string;
   readonly connection: RedisConnection;
   readonly keyPrefix: string;
   readonly keepMs: number;
+  readonly minReplicas: number;
+  readonly replicaTimeoutMs: number;
+  readonly hashTag?: ((key: string) => string | undefined) | undefined;
   readonly scripts: LockScripts;
   readonly clock: Clock;
   readonly reporter: Reporter;
 }
+
+/** Drawn when a store is made and not when the module is loaded: a snapshot of a process must not be cloned with it. */
+export const newClientId = (): string => randomBytes(9).toString('base64url');
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
-  /** Drawn when the store is made and not when the module is loaded: a snapshot of a process must not be cloned with it. */
-  readonly clientId = randomBytes(9).toString('base64url');
+  readonly clientId: string;
+  readonly commands: CommandRunner;
   readonly #keys: RedisKeys;
-  readonly #commands: CommandRunner;
   readonly #client: RedisClient;
+  readonly #replicas: ReplicaAcks | null;
   #channel: WakeUpChannel | null = null;
   #listener: WakeUpListener | null = null;
 
@@ -59,9 +69,11 @@ export class RedisLockStore implements LockStore {
     const given = isRedisClient(connection);
     this.#client = given ? connection : openClient(connection);
     checkClient(this.#client);
-    if (!given) this.#client.on('error', (error: Error) => reporter.debug(`Redis connection: ${error.message}`));
-    this.#keys = new RedisKeys(options.keyPrefix);
-    this.#commands = new CommandRunner(this.#client, !given, clock, reporter);
+    this.clientId = options.clientId ?? newClientId();
+    this.#keys = new RedisKeys(options.keyPrefix, options.hashTag);
+    this.commands = new CommandRunner(this.#client, !given, clock, reporter);
+    const live = () => this.commands.liveClient();
+    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(live, options) : null;
   }
 
   checkKey(key: string): void {
@@ -74,12 +86,14 @@ export class RedisLockStore implements LockStore {
 
   open(): void {
     if (this.#channel || !this.#listener) return;
-    const listener = this.#listener;
-    this.#commands.connect();
+    // A grant that was pushed is not confirmed by replicas: whoever gets one has to ask.
+    const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
+    this.commands.connect();
     this.#channel = new WakeUpChannel(
       this.#client,
       this.#channelPrefix + this.clientId,
       listener,
+      this.options.clock,
       this.options.reporter,
     );
   }
@@ -97,29 +111,23 @@ export class RedisLockStore implements LockStore {
     const { keys, attempt } = request;
     const key = keys.join(', ');
     const read = (reply: readonly string[]) => readAcquireReply(key, keys.length > 1, reply);
-    const call = { ...this.#acquireCall(request), key, timeoutMs, echo: attempt };
-    return read(await this.#commands.run({ ...call, onLate: (reply) => onLate(read(reply)) }));
-  }
-
-  #acquireCall({ keys, claim, ...request }: AcquireRequest) {
-    const { acquire, acquireMany } = this.options.scripts;
-    const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
-    const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, limit, holder };
-    const shared = { ...this.#shared, ...wish, fair: fair ? 1 : 0 };
-    if (keys.length > 1) {
-      const lock = keys.map((key) => this.#keys.storageKey(key));
-      return { script: acquireMany, operands: acquireMany.operands({ ...shared, lock }) };
+    const script = acquireCall(
+      this.options.scripts,
+      request,
+      this.#shared,
+      (named) => this.#keys.storageKey(named),
+      this.options.clock.now(),
+    );
+    const call = { ...script, key, timeoutMs, echo: attempt };
+    const reply = await this.commands.run({ ...call, onLate: (late) => onLate(read(late)) });
+    if (!this.#replicas || reply[0] !== 'granted') return read(reply);
+    try {
+      return read(await this.#replicas.confirm(call));
+    } catch (error) {
+      // Given back even if it is asked for again: nobody else is to wait for a grant that does not count.
+      await Promise.allSettled(keys.map((held) => this.release({ key: held, attempt, minHoldMs: 0 }, timeoutMs)));
+      throw error;
     }
-    const operands = acquire.operands({
-      ...shared,
-      lock: this.#keys.storageKey(keys[0]!),
-      fireKind: claim?.kind ?? '-',
-      fireMs: claim?.ms ?? 0,
-      fireAgeMs: claim ? Math.round(this.options.clock.now() - claim.calledAt) : 0,
-      rememberMs: claim?.rememberMs ?? 0,
-      rerun: claim?.rerunOnLoss ? 1 : 0,
-    });
-    return { script: acquire, operands };
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
@@ -130,7 +138,7 @@ export class RedisLockStore implements LockStore {
     const { renew } = this.options.scripts;
     try {
       const operands = renew.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken), leaseMs });
-      const reply = await this.#commands.run({ script: renew, operands, key, timeoutMs, echo: attempt });
+      const reply = await this.commands.run({ script: renew, operands, key, timeoutMs, echo: attempt });
       if (reply[0] === 'renewed') return { outcome: 'renewed', remainingMs: Number(reply[3]) };
       return readLostReply(reply);
     } catch (cause) {
@@ -142,11 +150,11 @@ export class RedisLockStore implements LockStore {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
     const { release } = this.options.scripts;
     const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome });
-    const { epoch } = this.#commands;
-    const reply = await this.#commands.run({ script: release, operands, key, timeoutMs, echo: attempt });
+    const { epoch } = this.commands;
+    const reply = await this.commands.run({ script: release, operands, key, timeoutMs, echo: attempt });
     const outcome = reply[0] as ReleaseReply['outcome'];
     // Sent twice by ioredis, whose first answer was lost: then no trace is no proof that the hold was lost before.
-    const resent = this.#commands.epoch !== epoch && (outcome === 'unknown' || outcome === 'expired');
+    const resent = this.commands.epoch !== epoch && (outcome === 'unknown' || outcome === 'expired');
     return { outcome: resent ? 'again' : outcome, holds: Number(reply[3]), lastToken: Number(reply[4]) };
   }
 
@@ -154,7 +162,7 @@ export class RedisLockStore implements LockStore {
     const { key, attempt, fencingToken } = hold;
     const { downgrade } = this.options.scripts;
     const operands = downgrade.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken) });
-    const reply = await this.#commands.run({ script: downgrade, operands, key, timeoutMs, echo: attempt });
+    const reply = await this.commands.run({ script: downgrade, operands, key, timeoutMs, echo: attempt });
     return reply[0] === 'downgraded' ? { outcome: 'downgraded' } : readLostReply(reply);
   }
 
@@ -163,7 +171,7 @@ export class RedisLockStore implements LockStore {
     const attempt = `${this.clientId}.${randomBytes(6).toString('base64url')}`;
     const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt });
     const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
-    const [outcome, , , holds] = await this.#commands.run(call);
+    const [outcome, , , holds] = await this.commands.run(call);
     return outcome === 'again' || Number(holds) > 0;
   }
 
@@ -177,18 +185,31 @@ export class RedisLockStore implements LockStore {
 
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    const keys = scanKeys(this.#commands, this.#keys, options.prefix, OPERATOR_TIMEOUT_MS);
-    return listLocks(keys, options.limit, (key) => this.inspect(key));
+    return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key));
+  }
+
+  /** The keys of locks, held or not, that begin with `prefix`. */
+  scan(prefix: string): AsyncIterable<string> {
+    return scanKeys(this.commands, this.#keys, prefix, OPERATOR_TIMEOUT_MS);
+  }
+
+  /** For a node of a quorum: gives a hold the greatest token of all nodes; false when it is lost. */
+  async writeBack({ key, attempt, fencingToken }: HoldRef, newToken: number, timeoutMs: number): Promise<boolean> {
+    const { writeBack } = this.options.scripts;
+    const tokens = { token: String(fencingToken), newToken: String(newToken) };
+    const operands = writeBack.operands({ ...this.#sharedOf(key), attempt, ...tokens });
+    const reply = await this.commands.run({ script: writeBack, operands, key, timeoutMs, echo: attempt });
+    return reply[0] === 'written';
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#channel?.close(), this.#commands.close()]);
+    await Promise.all([this.#channel?.close(), this.commands.close(), this.#replicas?.close()]);
   }
 
   #inspect(key: string): Promise<string[]> {
     const { inspect } = this.options.scripts;
     const operands = inspect.operands({ lock: this.#keys.storageKey(key) });
-    return this.#commands.run({ script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS });
+    return this.commands.run({ script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS });
   }
 
   /** Passed as an argument, because the key prefix of ioredis does not reach channels. */
@@ -210,8 +231,8 @@ export class RedisLockStore implements LockStore {
   }
 }
 
-/** The scripts write no owner as `-`. */
-function encodeOwner(owner: string | undefined): string {
-  if (owner === undefined) return '-';
-  return owner === '-' ? '%2D' : encodeURIComponent(owner);
-}
+/** Tells of a grant as of a call to come and ask. */
+const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
+  onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
+  onGap: () => listener.onGap(),
+});

@@ -1,35 +1,62 @@
+import { type Clock } from '../core/clock.js';
 import { type WakeUpListener } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
-import { type RedisClient, closeClient, duplicateClient } from './redis-client.js';
+import { type RedisClient, closeClient, hasNode, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
+
+type Subscriber = NonNullable<ReturnType<typeof openSubscriber>>;
 
 /**
  * The one subscriber connection of a store. Messages are `granted <attempt> <token> <now> <remainingMs>`,
  * `wake <attempt>` (see scripts/queue.ts) or `revoked <attempt>` (see scripts/force-release.ts). Pub/sub loses messages
- * while it is not connected, so everybody who waits asks once after each subscription.
+ * while it is not connected, so everybody who waits asks once after each subscription. On a cluster it is a connection of
+ * our own to one node: ioredis does not tell when its own moves to another node.
  */
 export class WakeUpChannel {
-  readonly #subscriber: RedisClient;
+  #subscriber: Subscriber | null = null;
+  #failures = 0;
   #refused = false;
+  #isClosed = false;
+  #cancelRetry: (() => void) | undefined;
+  readonly #onRefresh = (): void => this.#leaveForeignNode();
 
   constructor(
-    client: RedisClient,
+    private readonly client: RedisClient,
     private readonly name: string,
     private readonly listener: WakeUpListener,
+    private readonly clock: Clock,
     private readonly reporter: Reporter,
   ) {
-    this.#subscriber = duplicateClient(client);
-    this.#subscriber.on('error', (error: Error) => reporter.debug(`Redis subscriber: ${error.message}`));
-    this.#subscriber.on('message', (_channel: string, message: string) => this.#onMessage(message));
-    this.#subscriber.on('ready', () => void this.#subscribe());
+    if (isCluster(client)) client.on('refresh', this.#onRefresh);
+    this.#connect();
   }
 
-  close(): Promise<void> {
-    return closeClient(this.#subscriber);
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelRetry?.();
+    if (isCluster(this.client)) this.client.off('refresh', this.#onRefresh);
+    if (this.#subscriber) await closeClient(this.#subscriber);
   }
 
-  async #subscribe(): Promise<void> {
+  #connect(): void {
+    const subscriber = openSubscriber(this.client);
+    this.#subscriber = subscriber;
+    if (!subscriber) return this.#connectLater();
+    subscriber.on('error', (error: Error) => this.reporter.debug(`Redis subscriber: ${error.message}`));
+    subscriber.on('message', (_channel: string, message: string) => this.#onMessage(message));
+    subscriber.on('ready', () => void this.#subscribe(subscriber));
+    subscriber.once('end', () => this.#connectLater());
+  }
+
+  #connectLater(): void {
+    if (this.#isClosed) return;
+    this.#failures += 1;
+    this.#cancelRetry = this.clock.setTimer(() => this.#connect(), reconnectDelayMs(this.#failures));
+  }
+
+  async #subscribe(subscriber: Subscriber): Promise<void> {
     try {
-      await this.#subscriber.subscribe(this.name);
+      await subscriber.subscribe(this.name);
+      this.#failures = 0;
       this.listener.onGap();
     } catch (error) {
       // A lost connection subscribes again when it is ready; a refusal stays one, and is told once.
@@ -37,6 +64,12 @@ export class WakeUpChannel {
       this.#refused = true;
       this.reporter.warn(`Wake-ups are off, waiting locks poll instead: ${(error as Error).message}`);
     }
+  }
+
+  /** A node that left the cluster may live on, and hears nothing there. */
+  #leaveForeignNode(): void {
+    if (!this.#subscriber || !isCluster(this.client) || hasNode(this.client, this.#subscriber)) return;
+    this.#subscriber.disconnect(false);
   }
 
   #onMessage(message: string): void {

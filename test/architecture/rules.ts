@@ -21,7 +21,13 @@ interface LayerRule {
 
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
-const ROOT_FILES = ['redis-lock.service', 'redis-lock.tokens', 'redis-lock.options', 'redis-lock.module-definition'];
+const ROOT_FILES = [
+  'redis-lock.connection',
+  'redis-lock.service',
+  'redis-lock.tokens',
+  'redis-lock.options',
+  'redis-lock.module-definition',
+];
 
 /** The import direction, by folder or by file; `.` stands for the other files beside index.ts. `node:` is open to all. */
 const LAYERS: Readonly<Record<string, LayerRule>> = {

@@ -3,8 +3,10 @@ import { type LockStore } from '../../lib/core/lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
-import { loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
+import { loadScripts, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { itOnSingle, itWithQueue } from '../support/topology.js';
+import { inQueue, untilWaiting } from '../support/waiting.js';
 
 const OWNERS = [
   '-', '--', '%2D', ' ', 'a b', 'a%20b', 'a\tb', ':', ';', '%', '0', 'undefined', 'null', 'Ä-日本-🔒', "it's", '"', '{a}',
@@ -63,11 +65,11 @@ describe('reentry across processes: one owner', () => {
     const [key, owner] = [freshKey(), 'order-7'];
     const one = await a.locks.acquire(key, { owner });
     const waiting = b.locks.acquire(key, { waitMs: 25_000 });
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await untilWaiting(a, key);
     const two = await b.locks.acquire(key, { owner });
     expect(two.fencingToken).toBe(one.fencingToken);
     await one.release();
-    expect((await a.locks.inspect(key)).waiters).toBe(1);
+    expect((await a.locks.inspect(key)).waiters).toBe(inQueue(1));
     await two.release();
     expect((await waiting).fencingToken).toBeGreaterThan(one.fencingToken);
   });
@@ -111,7 +113,8 @@ describe('reentry across processes: one owner', () => {
     const foreign = (await b.locks.inspect(other.key)).holders[0]!.attempt;
     const release = store.release({ key, attempt: foreign, minHoldMs: 0 }, 5_000);
     expect(await release).toMatchObject({ outcome: 'unknown', holds: 1 });
-    const renewal = { key, leaseMs: 60_000, timeoutMs: 5_000 };
+    const wish = { mode: 'write', owner, holder: 'test' } as const;
+    const renewal = { key, leaseMs: 60_000, timeoutMs: 5_000, ...wish };
     const replies = await store.renew([
       { ...renewal, attempt: foreign, fencingToken },
       { ...renewal, attempt, fencingToken: fencingToken - 1 },
@@ -126,7 +129,7 @@ describe('reentry across processes: one owner', () => {
     await lock.extend(60_000);
   });
 
-  it('counts once when its acquire is sent again', async () => {
+  itOnSingle('counts once when its acquire is sent again', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -212,14 +215,14 @@ describe('reentry across processes: names of owners', () => {
     }
   });
 
-  it('wait for their turn and get in together with their own kind only', async () => {
+  itWithQueue('wait for their turn and get in together with their own kind only', async () => {
     const [a, b] = await startTwo();
-    const [key, admin] = [freshKey(), openAdmin()];
+    const key = freshKey();
     const held = await a.locks.acquire(key);
     const waiting = [b.locks.acquire(key, { owner: '-', waitMs: 25_000 })];
-    await eventually(async () => (await queued(admin, key)) === 1);
+    await untilWaiting(a, key);
     waiting.push(b.locks.acquire(key, { owner: 'a b', waitMs: 25_000 }));
-    await eventually(async () => (await queued(admin, key)) === 2);
+    await untilWaiting(a, key, 2);
     await held.release();
     const first = await waiting[0]!;
     const together = await a.locks.acquire(key, { owner: '-', waitMs: 0 });

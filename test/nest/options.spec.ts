@@ -28,9 +28,17 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     ['isGlobal', 'no', 'true or false', 'no'],
     ['connection', 'localhost:6379', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
     ['connection', 'http://localhost', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
-    ['connection', 6379, 'ioredis options or an ioredis client', '6379'],
-    ['connection', null, 'ioredis options or an ioredis client', 'null'],
-    ['connection', ['redis://a', 'redis://b'], 'one Redis', 'a list'],
+    ['connection', 6379, 'ioredis options, `{ cluster: [nodes] }` or an ioredis client', '6379'],
+    ['connection', null, 'ioredis options, `{ cluster: [nodes] }` or an ioredis client', 'null'],
+    ['connection', { cluster: [] }, 'to be a list of some of its nodes', '`cluster`'],
+    ['connection', { cluster: 'redis://a' }, 'to be a list of some of its nodes', '`cluster`'],
+    ['connection', [], 'the masters of a quorum', 'an empty list'],
+    ['connection', ['redis://a', 'redis://b', 'redis://a'], 'independent masters', 'the same one as [0] and [2]'],
+    ['connection', [{ port: 7001 }, { port: 7001, host: 'localhost' }], 'independent masters', '[0] and [1]'],
+    ['hashTag', 'order', 'a function of the key', 'string'],
+    ['minReplicas', -1, 'a whole number from 0 to 100', '-1'],
+    ['minReplicas', '1', 'a whole number from 0 to 100', '1'],
+    ['replicaTimeoutMs', 0, `${WHOLE} from 1 to 60000`, '`0` (number)'],
     ['keyPrefix', '', '1 to 128 characters', '""'],
     ['keyPrefix', 'a'.repeat(129), '1 to 128 characters', 'aaa'],
     ['keyPrefix', '{lock}:', 'without braces', '"{lock}:"'],
@@ -49,6 +57,20 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     expect(error.message).toContain(`\`${name}\``);
     expect(error.message).toContain(expected);
     expect(error.message).toContain(got);
+  });
+
+  it.each([
+    [['redis://a', 6379], 'Expected `connection[1]` to be a redis:// or rediss:// URL', 'got 6379'],
+    [['redis://a', { cluster: [{ port: 7001 }] }], 'Expected `connection[1]` to be one master', 'got a cluster'],
+  ])('a master of a quorum: %j', async (connection, expected, got) => {
+    const { message } = await errorOf({ connection });
+    expect([message.includes(expected), message.includes(got)]).toEqual([true, true]);
+  });
+
+  it('replicas that may take as long as the lease', async () => {
+    const options = { connection: redisUrl(), leaseMs: 1_000, minReplicas: 1, replicaTimeoutMs: 1_000 };
+    expect((await errorOf(options)).message).toContain('to be shorter than the lease of 1000 ms, got 1000');
+    await expect(errorOf({ ...options, minReplicas: 0 })).rejects.toThrow('The app has started.');
   });
 
   it('an unknown name, listing the known ones', async () => {

@@ -202,5 +202,6 @@ it('LOCK_SCRIPTS is exported by the module', async () => {
     'inspect',
     'release',
     'renew',
+    'writeBack',
   ]);
 });

@@ -81,6 +81,7 @@ describe('every lock script', () => {
       forceRelease: 'attempt channelPrefix countReceivers keepMs'.split(' '),
       release: 'attempt channelPrefix countReceivers keepMs minHoldMs runOutcome'.split(' '),
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs token'.split(' '),
+      writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],
     });
   });

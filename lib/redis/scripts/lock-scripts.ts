@@ -7,6 +7,7 @@ import { inspectScript } from './inspect.js';
 import { type LuaScript } from './lua.js';
 import { releaseScript } from './release.js';
 import { renewScript } from './renew.js';
+import { writeBackScript } from './write-back.js';
 
 /** Builds the scripts on a clock: Lua that defines `server_time()`, in microseconds. Another clock is for tests only. */
 export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK) => ({
@@ -16,6 +17,7 @@ export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK)
   renew: renewScript(clock),
   downgrade: downgradeScript(clock),
   forceRelease: forceReleaseScript(clock),
+  writeBack: writeBackScript(clock),
   inspect: inspectScript(clock),
 });
 

@@ -13,7 +13,7 @@ const attempt = arg('attempt');
  * which nobody can renew, release or re-enter, and ends by its lease.
  *
  * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `runOutcome` of a job's run (`-` unknown, `done`,
- * `failed`), `keepMs`, `channelPrefix`, `countReceivers`.
+ * `failed`; `void`: it never began, and its fire may be claimed again), `keepMs`, `channelPrefix`, `countReceivers`.
  *
  * Reply `outcome attempt now holds token`, with the holds that remain and the lock's last token; `outcome` is
  * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before),
@@ -41,9 +41,16 @@ local function park_or_drop(hold)
   bound_by(hold)
 end
 
+local function forget_run(fire)
+  redis.call('HDEL', ${lock}, 'run', 'run:by')
+  local fires = string.gsub(redis.call('HGET', ${lock}, 'fires') or ';', ';' .. fire .. ';', ';', 1)
+  redis.call('HSET', ${lock}, 'fires', fires)
+end
+
 local function end_run()
   local fire, run_attempt, started = string.match(redis.call('HGET', ${lock}, 'run') or '', '^(%d+) (%S+) (%d+)')
   if run_attempt ~= ${attempt} or ${arg('runOutcome')} == '-' then return end
+  if ${arg('runOutcome')} == 'void' then return forget_run(fire) end
   redis.call('HSET', ${lock}, 'run', table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
 end
 

@@ -6,7 +6,7 @@ import {
   resolveLockOptions,
 } from '../../../lib/core/lock-options.js';
 
-const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity };
+const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, isQuorum: false };
 const NAMES = [
   'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal',
 ]; // prettier-ignore
@@ -71,7 +71,8 @@ describe('the options of a lock', () => {
 
   it('are filled from the defaults', () => {
     const open = { permits: 0, fair: true, owner: undefined, signal: undefined };
-    const filled = { mode: 'write', ...DEFAULTS, holdAtLeastMs: 0, renew: true, ...open };
+    const { isQuorum: _isQuorum, ...durations } = DEFAULTS;
+    const filled = { mode: 'write', ...durations, holdAtLeastMs: 0, renew: true, ...open };
     expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);
     expect(resolveLockOptions({ waitMs: 0, renew: false, maxHoldMs: 5, mode: 'read' }, DEFAULTS)).toEqual({
       ...filled,

@@ -28,8 +28,9 @@ describe('the watchdog and a lock of several keys', () => {
   it('renews every hold in one call, each with its own fencing token', async () => {
     const { store } = await renewing();
     const timeoutMs = commandTimeoutMs(LEASE_MS);
+    const wish = { mode: 'write', owner: undefined, holder: 'host:1' };
     expect(store.renews.map(({ request }) => request)).toEqual([
-      holdsOf('client.1').map((hold) => ({ ...hold, leaseMs: LEASE_MS, timeoutMs })),
+      holdsOf('client.1').map((hold) => ({ ...hold, ...wish, leaseMs: LEASE_MS, timeoutMs })),
     ]);
   });
 

@@ -24,6 +24,8 @@ describe('the store on Redis', () => {
       connection: redis,
       keyPrefix,
       keepMs: 60_000,
+      minReplicas: 0,
+      replicaTimeoutMs: 500,
       scripts: createLockScripts(),
       clock: systemClock,
       reporter,
@@ -131,7 +133,8 @@ describe('the store on Redis', () => {
     await sleep(100);
     expect(await store.forceRelease('a')).toBe(true);
     expect(await store.forceRelease('a')).toBe(false);
-    const [renewed] = await store.renew([{ ...hold, leaseMs: 10_000, timeoutMs: TIMEOUT_MS }]);
+    const wish = { mode: 'write', owner: undefined, holder: 'web-1:42', leaseMs: 10_000 } as const;
+    const [renewed] = await store.renew([{ ...hold, ...wish, timeoutMs: TIMEOUT_MS }]);
     expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, forced: true });
     expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'forced', holds: 0 });
     await sleep(50);
@@ -139,7 +142,8 @@ describe('the store on Redis', () => {
   });
 
   it('never rejects a renewal', async () => {
-    const hold = { key: 'a', attempt: newAttempt(), fencingToken: 1, leaseMs: 1_000, timeoutMs: TIMEOUT_MS };
+    const wish = { mode: 'write', owner: undefined, holder: 'web-1:42', leaseMs: 1_000 } as const;
+    const hold = { ...wish, key: 'a', attempt: newAttempt(), fencingToken: 1, timeoutMs: TIMEOUT_MS };
     await redis.set(`${keyPrefix}b`, 'mine');
     const replies = await store.renew([hold, { ...hold, key: 'b' }, { ...hold, key: '' }]);
     expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../lib/core/lock-store.js';
 import { type RedisClient } from '../../../lib/redis/redis-client.js';
 import { WakeUpChannel } from '../../../lib/redis/wake-up-channel.js';
-import { settled } from '../../support/fake-clock.js';
+import { FakeClock, settled } from '../../support/fake-clock.js';
 import { FakeReporter } from '../../support/fake-store.js';
 
 /** The connection that subscribes: the test says when it is ready, and answers each subscription. */
@@ -24,7 +24,7 @@ function open() {
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
   const client = { duplicate: () => subscriber } as unknown as RedisClient;
-  const channel = new WakeUpChannel(client, 'wake:c', listener, reporter);
+  const channel = new WakeUpChannel(client, 'wake:c', listener, new FakeClock(), reporter);
   const connect = async () => {
     subscriber.emit('ready');
     await settled();

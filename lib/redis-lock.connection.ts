@@ -1,0 +1,75 @@
+import { LockConfigurationError } from './core/lock.errors.js';
+
+const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or an ioredis client';
+
+/**
+ * Checks where the locks are, before anything connects.
+ * @throws LockConfigurationError that tells what was given; never a URL, which may hold a password
+ */
+export function checkConnection(connection: unknown): void {
+  if (!Array.isArray(connection)) return checkOne(connection, '`connection`');
+  if (connection.length === 0) {
+    throw new LockConfigurationError('Expected `connection` to list the masters of a quorum, got an empty list.');
+  }
+  for (const [i, node] of connection.entries()) checkMaster(node, `\`connection[${i}]\``);
+  for (const [i, node] of connection.entries()) {
+    const first = connection.findIndex((other) => other === node || sameAddress(other, node));
+    if (first === i) continue;
+    throw new LockConfigurationError(
+      `Expected independent masters in \`connection\`, got the same one as [${first}] and [${i}]: it would vote twice.`,
+    );
+  }
+}
+
+function checkMaster(node: unknown, name: string): void {
+  checkOne(node, name);
+  const { cluster, isCluster } = node as { cluster?: unknown; isCluster?: unknown };
+  if (!cluster && isCluster !== true) return;
+  throw new LockConfigurationError(`Expected ${name} to be one master of a quorum, got a cluster; use it by itself.`);
+}
+
+function checkOne(connection: unknown, name: string): void {
+  if (isRedisClient(connection)) return;
+  if (isPlainObject(connection)) return checkCluster(connection, name);
+  if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
+  const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
+  throw new LockConfigurationError(`Expected ${name} to be ${FORMS}, got ${got}.`);
+}
+
+function checkCluster({ cluster }: { cluster?: unknown }, name: string): void {
+  if (cluster === undefined || (Array.isArray(cluster) && cluster.length > 0)) return;
+  throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
+}
+
+/** A client by what it can do; ioredis itself is not imported here. */
+const isRedisClient = (value: unknown): boolean =>
+  typeof (value as { evalsha?: unknown } | null)?.evalsha === 'function';
+
+/** A promise, a `URL` or another library's client would be read as options without a host, which is the local Redis. */
+function isPlainObject(value: unknown): value is { cluster?: unknown } {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  // By the constructor's name: options may come from another realm.
+  return prototype === null || (prototype as object).constructor.name === 'Object';
+}
+
+const describe = (value: unknown): string =>
+  value instanceof Promise
+    ? 'a promise (await it)'
+    : value instanceof URL
+      ? 'a URL object (pass its `href`)'
+      : String(value);
+
+/** Whether two descriptions name one server; another name of the same host is found by its run id, once it answers. */
+function sameAddress(a: unknown, b: unknown): boolean {
+  if (typeof a === 'string' || typeof b === 'string') return a === b;
+  const [one, other] = [addressOf(a), addressOf(b)];
+  return one !== undefined && one === other;
+}
+
+function addressOf(node: unknown): string | undefined {
+  const given = node as { options?: unknown };
+  const options = (isRedisClient(node) ? given.options : given) as Partial<Record<string, string>>;
+  if (options['sentinels']) return `sentinel ${options['name']}`;
+  return options['path'] ?? `${options['host'] ?? 'localhost'}:${options['port'] ?? 6379}`;
+}

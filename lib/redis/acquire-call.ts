@@ -1,0 +1,41 @@
+import { type AcquireRequest } from '../core/lock-store.js';
+import { type LockScripts } from './scripts/lock-scripts.js';
+
+/** What all scripts that change a lock are told. */
+export interface SharedOperands {
+  readonly keepMs: number;
+  readonly channelPrefix: string;
+  readonly countReceivers: number;
+}
+
+/** The script and the operands of an acquire; `now` is the monotonic time, to tell how old a fire is. */
+export function acquireCall(
+  { acquire, acquireMany }: LockScripts,
+  { keys, claim, ...request }: AcquireRequest,
+  shared: SharedOperands,
+  storageKey: (key: string) => string,
+  now: number,
+) {
+  const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
+  const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, limit, holder };
+  const common = { ...shared, ...wish, fair: fair ? 1 : 0 };
+  if (keys.length > 1) {
+    return { script: acquireMany, operands: acquireMany.operands({ ...common, lock: keys.map(storageKey) }) };
+  }
+  const operands = acquire.operands({
+    ...common,
+    lock: storageKey(keys[0]!),
+    fireKind: claim?.kind ?? '-',
+    fireMs: claim?.ms ?? 0,
+    fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
+    rememberMs: claim?.rememberMs ?? 0,
+    rerun: claim?.rerunOnLoss ? 1 : 0,
+  });
+  return { script: acquire, operands };
+}
+
+/** The scripts write no owner as `-`. */
+function encodeOwner(owner: string | undefined): string {
+  if (owner === undefined) return '-';
+  return owner === '-' ? '%2D' : encodeURIComponent(owner);
+}

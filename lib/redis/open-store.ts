@@ -1,0 +1,20 @@
+import { type LockStore } from '../core/lock-store.js';
+import { QuorumLockStore } from './quorum/quorum-lock-store.js';
+import { type RedisConnection } from './redis-client.js';
+import { RedisLockStore, type RedisLockStoreOptions, newClientId } from './redis-lock-store.js';
+
+export interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {
+  /** One Redis, or the independent masters of a quorum. */
+  readonly connection: RedisConnection | readonly RedisConnection[];
+}
+
+/** The store of a connection: of one Redis, Sentinel or a cluster, or of a quorum. */
+export function openStore({ connection, ...options }: StoreOptions): LockStore {
+  if (!isList(connection)) return new RedisLockStore({ ...options, connection });
+  const clientId = newClientId();
+  const nodes = connection.map((one) => new RedisLockStore({ ...options, connection: one, clientId }));
+  return new QuorumLockStore(clientId, nodes, options.clock);
+}
+
+const isList = (connection: StoreOptions['connection']): connection is readonly RedisConnection[] =>
+  Array.isArray(connection);

@@ -1,0 +1,178 @@
+import { type Clock } from '../../core/clock.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type HoldRef,
+  type LastRun,
+  type LockState,
+  type LockStore,
+  type LostReply,
+  type ReleaseReply,
+  type ReleaseRequest,
+  type RenewReply,
+  type RenewRequest,
+  type WakeUpListener,
+} from '../../core/lock-store.js';
+import { type ListOptions, checkListOptions, listLocks } from '../lock-listing.js';
+import { type RedisLockStore } from '../redis-lock-store.js';
+import { QuorumAcquirer } from './quorum-acquirer.js';
+import { QuorumNode } from './quorum-node.js';
+import {
+  checkAnswered,
+  isBeyond,
+  mergeLosses,
+  mergeReleases,
+  mergeRenewals,
+  mergeRuns,
+  mergeStates,
+  tooFew,
+  valuesOf,
+} from './quorum-merge.js';
+import { QuorumWakeUps } from './quorum-wake-ups.js';
+import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
+
+/** How long the nodes are waited for by who only looks. */
+const OPERATOR_TIMEOUT_MS = 2_000;
+
+/**
+ * Locks in a quorum of independent masters: held when a majority granted them (the Redlock algorithm, Redis docs,
+ * "Distributed Locks with Redis"). What it adds is told in docs/adr/007-a-quorum-of-stores.md: a fencing token that rises
+ * over majorities, and holds that come back on nodes that had lost them.
+ */
+export class QuorumLockStore implements LockStore {
+  readonly #nodes: readonly QuorumNode[];
+  readonly #acquirer: QuorumAcquirer;
+  #wakeUps: QuorumWakeUps | null = null;
+
+  /** `stores`: of each master; all have the same client id. */
+  constructor(
+    readonly clientId: string,
+    stores: readonly RedisLockStore[],
+    private readonly clock: Clock,
+  ) {
+    this.#nodes = stores.map((store) => new QuorumNode(store));
+    this.#acquirer = new QuorumAcquirer(this.#nodes, clock);
+  }
+
+  checkKey(key: string): void {
+    this.#nodes[0]!.store.checkKey(key);
+  }
+
+  groups(keys: readonly string[]): readonly (readonly string[])[] {
+    return this.#nodes[0]!.store.groups(keys);
+  }
+
+  listen(listener: WakeUpListener): void {
+    this.#wakeUps = new QuorumWakeUps(this.clock, this.#nodes, listener);
+    for (const node of this.#nodes) this.#wakeUps.listenTo(node);
+  }
+
+  open(): void {
+    for (const { store } of this.#nodes) store.open();
+  }
+
+  async close(): Promise<void> {
+    this.#wakeUps?.close();
+    await Promise.all(this.#nodes.map(({ store }) => store.close()));
+  }
+
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
+    return this.#acquirer.acquire(request, timeoutMs, onLate);
+  }
+
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    return Promise.all(requests.map((request) => this.#renewOne(request)));
+  }
+
+  async #renewOne(request: RenewRequest): Promise<RenewReply> {
+    const lost: QuorumNode[] = [];
+    const note = ({ node, value }: Vote<RenewReply>) => {
+      if (value?.outcome === 'lost' && !value.forced) lost.push(node);
+    };
+    let reply: RenewReply | undefined;
+    const votes = await this.#gather<RenewReply>({
+      ask: (node) => node.ask(async (store) => (await store.renew([request]))[0]!),
+      timeoutMs: request.timeoutMs,
+      isDecided: (cast) => mergeRenewals(this.#nodes, cast).outcome !== 'unknown',
+      onLate: (vote) => {
+        note(vote);
+        if (reply?.outcome === 'renewed') this.#acquirer.lockAgain(lost.splice(0), request);
+      },
+    });
+    votes.forEach(note);
+    reply = mergeRenewals(this.#nodes, votes);
+    if (reply.outcome === 'renewed') this.#acquirer.lockAgain(lost.splice(0), request);
+    return reply;
+  }
+
+  async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+    const votes = await this.#gather<ReleaseReply>({
+      ask: (node) => node.ask((store) => store.release(request, timeoutMs)),
+      timeoutMs,
+      isDecided: (cast) => mergeReleases(this.#nodes, cast) !== undefined,
+    });
+    const reply = mergeReleases(this.#nodes, votes);
+    if (reply) return reply;
+    throw tooFew(request.key, this.#nodes, votes, `Only ${valuesOf(votes).length} masters confirmed the release`);
+  }
+
+  async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
+    const votes = await this.#gather({
+      ask: (node) => node.ask((store) => store.downgrade(hold, timeoutMs)),
+      timeoutMs,
+    });
+    const replies = valuesOf(votes);
+    const lost = replies.filter((reply) => reply.outcome === 'lost');
+    if (isBeyond(this.#nodes, lost.length)) return mergeLosses(lost);
+    const done = replies.length - lost.length;
+    if (done >= majorityOf(this.#nodes)) return { outcome: 'downgraded' };
+    throw tooFew(hold.key, this.#nodes, votes, `Only ${done} masters confirmed the downgrade`);
+  }
+
+  async forceRelease(key: string): Promise<boolean> {
+    return (await this.#answers(key, (store) => store.forceRelease(key))).some(Boolean);
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    const states = await this.#answers(key, (store) => store.inspect(key));
+    return mergeStates(key, this.#nodes, states);
+  }
+
+  async lastRun(key: string): Promise<LastRun | null> {
+    return mergeRuns(await this.#answers(key, (store) => store.lastRun(key)));
+  }
+
+  list(options: ListOptions): AsyncIterable<LockState> {
+    checkListOptions(options);
+    return listLocks(this.#scan(options.prefix), options.limit, (key) => this.inspect(key));
+  }
+
+  /** Whatever a majority holds is on one of the nodes that answer, as long as these are a majority. */
+  async *#scan(prefix: string): AsyncGenerator<string> {
+    const seen = new Set<string>();
+    const votes: Vote<true>[] = [];
+    for (const node of this.#nodes) {
+      try {
+        for await (const key of await node.ask(async (store) => store.scan(prefix))) {
+          if (!seen.has(key)) yield key;
+          seen.add(key);
+        }
+        votes.push({ node, value: true });
+      } catch (error) {
+        votes.push({ node, error });
+      }
+    }
+    checkAnswered(`${prefix}*`, this.#nodes, votes);
+  }
+
+  /** Of a majority at least. @throws LockStoreError */
+  async #answers<T>(key: string, ask: (store: RedisLockStore) => Promise<T>): Promise<readonly T[]> {
+    const votes = await this.#gather({ ask: (node) => node.ask(ask), timeoutMs: OPERATOR_TIMEOUT_MS });
+    checkAnswered(key, this.#nodes, votes);
+    return valuesOf(votes);
+  }
+
+  #gather<T>(ballot: Partial<Ballot<T>> & Pick<Ballot<T>, 'ask' | 'timeoutMs'>): Promise<readonly Vote<T>[]> {
+    return gather(this.clock, { nodes: this.#nodes, isDecided: () => false, ...ballot });
+  }
+}

@@ -1,0 +1,63 @@
+import { type Clock } from '../../core/clock.js';
+import { type QuorumNode } from './quorum-node.js';
+
+/** What one node answered: a value, or why there is none. */
+export type Vote<T> =
+  | { readonly node: QuorumNode; readonly value: T; readonly error?: undefined }
+  | { readonly node: QuorumNode; readonly value?: undefined; readonly error: unknown };
+
+/** One question to all nodes at once. */
+export interface Ballot<T> {
+  readonly nodes: readonly QuorumNode[];
+  readonly ask: (node: QuorumNode) => Promise<T>;
+  /** For how long the nodes are waited for. */
+  readonly timeoutMs: number;
+  /** Whether these votes decide, whatever the others will be. */
+  readonly isDecided: (votes: readonly Vote<T>[]) => boolean;
+  /** Hears the votes that come after the others were counted. */
+  readonly onLate?: (vote: Vote<T>) => void;
+  /** When no vote is open any more. */
+  readonly onEnd?: () => void;
+}
+
+/** How many nodes make a majority. */
+export const majorityOf = (nodes: readonly unknown[]): number => Math.floor(nodes.length / 2) + 1;
+
+/**
+ * Asks all nodes in parallel. Gives the votes as soon as they decide, or all are in, or the time is over: then there is
+ * one for each node. Never rejects.
+ */
+export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vote<T>[]> {
+  const { nodes, timeoutMs } = ballot;
+  const votes: Vote<T>[] = [];
+  return new Promise((resolve) => {
+    let isCounted = false;
+    let open = nodes.length;
+    const count = (): void => {
+      isCounted = true;
+      cancel();
+      resolve([...votes]);
+    };
+    const cancel = clock.setTimer(() => {
+      const error = new Error(`no answer within ${Math.round(timeoutMs)} ms`);
+      const silent = nodes.filter((node) => !votes.some((vote) => vote.node === node));
+      votes.push(...silent.map((node) => ({ node, error })));
+      count();
+    }, timeoutMs);
+    const take = (vote: Vote<T>): void => {
+      open -= 1;
+      if (isCounted) ballot.onLate?.(vote);
+      else {
+        votes.push(vote);
+        if (open === 0 || ballot.isDecided(votes)) count();
+      }
+      if (open === 0) ballot.onEnd?.();
+    };
+    for (const node of nodes) {
+      ballot.ask(node).then(
+        (value) => take({ node, value }),
+        (error: unknown) => take({ node, error }),
+      );
+    }
+  });
+}

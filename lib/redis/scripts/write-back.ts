@@ -1,0 +1,52 @@
+import { type LuaScript, arg, key, lua } from './lua.js';
+import { QUEUE } from './queue.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+const attempt = arg('attempt');
+
+/**
+ * Gives a live hold another fencing token: the greatest that any node of a quorum has minted for it. The lock's last token
+ * becomes at least that, so that every later grant of this node exceeds it. The lease stays as it is.
+ *
+ * KEYS: `lock`. ARGV: `attempt`, `token` that this node has given it, `newToken`, `keepMs`, `channelPrefix`,
+ * `countReceivers`.
+ *
+ * Reply `written attempt now`, also when it is sent again, or `lost attempt now token forced` as of renew.
+ */
+export const writeBackScript = (clock: LuaScript<never, never>) => lua`
+${clock}${STATE}${QUEUE}
+local new_token = ${arg('newToken')}
+local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
+local hold = record and read_hold(record)
+local changed = swept
+local lost = not hold or hold.token == '0' or hold.token ~= ${arg('token')} and hold.token ~= new_token
+
+local function raise_owned()
+  local count, owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. hold.owner) or '', '^(%d+) (%d+)$')
+  if not count or tonumber(owned_token) >= tonumber(new_token) then return end
+  redis.call('HSET', ${lock}, 'owned:' .. hold.owner, count .. ' ' .. new_token)
+end
+
+if not lost then
+  -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
+  keep_for(0)
+  hold.token = new_token
+  write_hold(${attempt}, hold)
+  token = math.max(token, tonumber(new_token))
+  -- Who re-enters gets the greatest token of its owner.
+  if hold.mode == 'read' then
+    raise_owned()
+  elseif tonumber(fence) < tonumber(new_token) then
+    fence = new_token
+  end
+  changed = true
+end
+if freed then hand_over(nil) end
+if changed then
+  save()
+  keep_for(0)
+end
+if not lost then return { 'written', ${attempt}, int(now) } end
+return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
+`;
