@@ -111,8 +111,8 @@ export class Acquisition {
     this.#inFlightSince = null;
     // The caller has gone, and a release was sent; once more, in case it came before this command.
     if (this.#settled) return this.#onLate(attempt, reply);
-    this.#failures = 0;
-    this.#lastError = undefined;
+    // A refusal may come of what failed: the store has given back what it could not confirm.
+    if (reply.outcome !== 'refused') this.#failures = 0;
     if (reply.outcome === 'granted') {
       if (this.#isRevoked) return this.#askAnew(attempt);
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
@@ -233,7 +233,9 @@ export class Acquisition {
     const waitedMs = this.#waitedMs();
     // It was busy once; whether it still is nobody knows.
     const isSilent = this.host.clock.now() - (this.#inFlightSince ?? Infinity) >= FIRST_ANSWER_MS;
-    if (!this.#busy || isSilent || this.#failures > 0) return unansweredError(this.#name, waitedMs, this.#lastError);
+    if (!this.#busy || isSilent || this.#failures > 0) {
+      return unansweredError(this.#name, waitedMs, this.#failures > 0 ? this.#lastError : undefined);
+    }
     if (this.wanted.options.waitMs === 0) return busyError(this.#name, this.#busy.reply);
     const { holder } = this.#busy.reply;
     this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder }));
