@@ -11,7 +11,7 @@ export {
   LockStoreError,
   LockWaitTimeoutError,
 } from './core/lock.errors.js';
-export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode } from './core/lock.errors.js';
+export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode, NodeAnswer } from './core/lock.errors.js';
 export type { HeldLockEvent, LockEvent, LockEventMap, LockEventName, LockEvents } from './core/lock-events.js';
 export type { LockOptions, OnUnavailable } from './core/lock-options.js';
 export type { LastRun, LockHolder, LockState } from './core/lock-store.js';
@@ -29,7 +29,7 @@ export type { RedisLockModuleOptions } from './redis-lock.options.js';
 export type { Key } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
-export type { RedisConnection } from './redis/redis-client.js';
+export type { RedisClusterOptions, RedisConnection } from './redis/redis-client.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';
 export { arg, key, lua } from './redis/scripts/lua.js';

@@ -12,7 +12,7 @@ export interface StartedRedis {
 }
 
 export interface StartRedisOptions {
-  /** Arguments of `redis-server`; they override those of the tool. */
+  /** Arguments of `redis-server`; they override those of the tool. The first may be a configuration file. */
   args?: string[];
   /** Exactly this port, as when a server is started again; else a free one. */
   port?: number;
@@ -23,6 +23,12 @@ export function ensureRedisServer(): string;
 
 /** Starts a server on a loopback port, without persistence; resolves when it answers. */
 export function startRedisServer(options?: StartRedisOptions): Promise<StartedRedis>;
+
+/** Different loopback ports that nobody listens on now; somebody may before they are used. */
+export function freePorts(count: number): Promise<number[]>;
+
+/** A temporary folder, removed by `remove` or when this process ends, however it ends. */
+export function makeFolder(): { readonly path: string; remove(): void };
 
 /** The Redis of REDIS_URL (`stop` leaves it alone), or a server of its own. */
 export function provideRedis(): Promise<{ readonly url: string; stop(): Promise<void> }>;

@@ -31,7 +31,7 @@ export async function provideRedis() {
 export async function startRedisServer({ args = [], port } = {}) {
   const program = ensureRedisServer();
   for (let launch = 1; ; launch++) {
-    const { server, ready } = launchServer(program, port ?? (await freePort()), args);
+    const { server, ready } = launchServer(program, port ?? (await freePorts(1))[0], args);
     try {
       await ready();
       return server;
@@ -44,25 +44,43 @@ export async function startRedisServer({ args = [], port } = {}) {
   }
 }
 
-function freePort() {
+/** Different ports that nobody listens on now. */
+export async function freePorts(count) {
+  const probes = await Promise.all(Array.from({ length: count }, listenAnywhere));
+  const ports = probes.map((probe) => probe.address().port);
+  await Promise.all(probes.map((probe) => new Promise((closed) => probe.close(closed))));
+  return ports;
+}
+
+function listenAnywhere() {
   return new Promise((resolve, reject) => {
     const probe = createServer().once('error', reject);
-    probe.listen(0, HOST, () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
+    probe.listen(0, HOST, () => resolve(probe));
   });
+}
+
+/** A temporary folder that outlives its servers, as when one is started again, but not this process. */
+export function makeFolder() {
+  const path = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
+  const guard = guardOf(path);
+  const remove = () => {
+    guard.kill('SIGKILL');
+    running.delete(remove);
+    rmSync(path, { recursive: true, force: true });
+  };
+  running.add(remove);
+  return { path, remove };
 }
 
 function launchServer(program, port, args) {
   const dir = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
-  const settings = ['--bind', HOST, '--port', String(port), '--dir', dir, '--loglevel', 'warning'];
+  // A configuration file has to come first.
+  const files = args.slice(0, args[0]?.startsWith('-') ? 0 : 1);
+  const settings = [...files, '--bind', HOST, '--port', String(port), '--dir', dir, '--loglevel', 'warning'];
+  settings.push('--save', '', '--appendonly', 'no', ...args.slice(files.length));
   // A group of its own keeps the terminal's Ctrl-C away: who uses the server ends before the server does.
-  const child = spawn(program, [...settings, '--save', '', '--appendonly', 'no', ...args], {
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const guard = guardOf(child.pid, dir);
+  const child = spawn(program, settings, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const guard = child.pid && guardOf(dir, child.pid);
   const cleanUp = () => {
     running.delete(endNow);
     guard?.kill('SIGKILL');
@@ -92,13 +110,12 @@ function serverOf(child, port, args, exit) {
 }
 
 /**
- * Ends the server when this process ends without a chance to do so (SIGKILL, a test runner that hides the exit event):
- * the guard reads from a pipe that closes then.
+ * Ends the server, if any, and removes its folder when this process ends without a chance to do so (SIGKILL, a test
+ * runner that hides the exit event): the guard reads from a pipe that closes then.
  */
-function guardOf(pid, dir) {
-  if (!pid) return undefined;
-  const script = 'read -r _; kill -KILL "$0"; sleep 0.1; rm -rf "$1"';
-  const guard = spawn('sh', ['-c', script, String(pid), dir], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+function guardOf(dir, pid) {
+  const script = `read -r _; ${pid ? `kill -KILL ${pid}; ` : ''}sleep 0.1; rm -rf "$0"`;
+  const guard = spawn('sh', ['-c', script, dir], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
   guard.on('error', () => {});
   guard.stdin.on('error', () => {});
   guard.stdin.unref();

@@ -4,7 +4,7 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { slotOf } from './key-groups.js';
 import { type RedisClient, closeClient, duplicateClient, isCluster, masterOf } from './redis-client.js';
-import { isReadOnly, storeError } from './redis-errors.js';
+import { connectionErrorOf, isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 
 /** How long a given client may be disconnected before locks go on without it. */
@@ -46,6 +46,8 @@ export class CommandRunner {
   #isClosed = false;
   /** Since when the client is not connected. */
   #downSince: number | null = null;
+  /** Since when it is connected to a replica, which writes nothing. */
+  #readOnlySince: number | null = null;
   readonly #onClose = (): void => {
     this.#closes += 1;
     this.#downSince ??= this.clock.now();
@@ -55,10 +57,13 @@ export class CommandRunner {
   };
   readonly #onReady = (): void => {
     this.#downSince = null;
+    this.#readOnlySince = null;
+    this.#lastError = undefined;
   };
+  /** Why the last connection failed, while there is none. */
   #lastError: Error | undefined;
   readonly #onError = (error: Error): void => {
-    this.#lastError = error;
+    this.#lastError = connectionErrorOf(error);
     this.reporter.debug(`Redis connection: ${error.message}`);
   };
 
@@ -78,7 +83,8 @@ export class CommandRunner {
    * decided, is left for a connection of our own.
    */
   liveClient(): RedisClient {
-    const isLong = this.#downSince !== null && this.clock.now() - this.#downSince > PATIENCE_MS;
+    const awaySince = this.#downSince ?? this.#readOnlySince;
+    const isLong = awaySince !== null && this.clock.now() - awaySince > PATIENCE_MS;
     if (!this.owned && (isLong || this.#client.status === 'end')) this.#replaceSocket(this.#client);
     return this.#client;
   }
@@ -122,11 +128,11 @@ export class CommandRunner {
     const { key, storageKey, timeoutMs, onLate } = asked;
     try {
       const answer = await this.#within(timeoutMs, send(), () => this.#replaceSocket(client, storageKey), onLate);
-      if (client === this.#client) this.#downSince = null;
+      this.#readOnlySince = null;
       return answer;
     } catch (error) {
       if (isReadOnly(error)) this.#leaveReplica(client, storageKey);
-      throw storeError(key, error);
+      throw storeError(key, error, this.#lastError);
     }
   }
 
@@ -176,7 +182,7 @@ export class CommandRunner {
   /** The master was made a replica, and its connection stayed: connecting again finds the new one. */
   #leaveReplica(client: RedisClient, storageKey?: string): void {
     if (this.owned) this.#replaceSocket(client, storageKey);
-    else this.#downSince ??= this.clock.now();
+    else this.#readOnlySince ??= this.clock.now();
   }
 
   #replaceSocket(client: RedisClient, storageKey?: string): void {

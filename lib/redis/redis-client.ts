@@ -44,8 +44,21 @@ export function reconnectDelayMs(times: number): number {
   return Math.min(50 * times, 1_000);
 }
 
-/** Opens a connection that is ours to close. */
+/**
+ * Opens a connection that is ours to close.
+ * @throws LockConfigurationError for a URL that cannot be read
+ */
 export function openClient(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
+  try {
+    return open(connection);
+  } catch (error) {
+    // What the URL parser throws has all of the URL in it, and with it the password.
+    const text = `Expected \`connection\` to be readable by ioredis: ${(error as Error).message}.`;
+    throw new LockConfigurationError(`${text} Percent-encode special characters of user and password.`);
+  }
+}
+
+function open(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
   if (typeof connection === 'string') return new Redis(connection, { ...OWN_DEFAULTS, ...OWN_OPTIONS });
   if (!('cluster' in connection)) return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS });
   const { cluster, ...options } = connection;
@@ -74,7 +87,15 @@ export function openSubscriber(client: RedisClient): Redis | null {
   if (!isCluster(client)) return duplicateRedis(client);
   const nodes = client.nodes('all');
   const node = nodes[Math.floor(Math.random() * nodes.length)];
-  return node ? duplicateNode(node) : null;
+  if (!node) return null;
+  const subscriber = duplicateNode(node);
+  // A node that left the cluster may live on, and hears nothing there.
+  const leaveIfForeign = (): void => {
+    if (!hasNode(client, subscriber)) subscriber.disconnect(false);
+  };
+  client.on('refresh', leaveIfForeign);
+  subscriber.once('end', () => client.off('refresh', leaveIfForeign));
+  return subscriber;
 }
 
 /** One more connection to a node of a cluster; it ends when that node is gone. */
@@ -88,7 +109,7 @@ export const duplicateNode = (node: Redis): Redis =>
   });
 
 /** Whether the cluster still has the node that this connection is to. */
-export const hasNode = (cluster: Cluster, { options }: Redis): boolean =>
+const hasNode = (cluster: Cluster, { options }: Redis): boolean =>
   cluster.nodes('all').some((node) => node.options.host === options.host && node.options.port === options.port);
 
 /** The master that serves a slot, as far as the cluster's client knows. */

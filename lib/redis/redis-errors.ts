@@ -17,14 +17,41 @@ export function isRetryable(error: unknown): boolean {
 /** A replica was asked to write. Before Redis 7 the code is not the first word of a script's error. */
 export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((error as Error).message);
 
-/** Wraps what ioredis threw. */
-export function storeError(key: string, error: unknown): LockStoreError {
+/**
+ * Wraps what ioredis threw. What it says of a command that could not be sent tells little: `connectionError` is why the
+ * last connection failed.
+ */
+export function storeError(key: string, error: unknown, connectionError?: Error): LockStoreError {
   if (error instanceof LockStoreError) return error;
+  if (!connectionError || (error as Error).name === 'ReplyError') return wrap(key, error as Error);
+  // A log-in that is refused will be refused again.
+  if (!isRetryable(connectionError)) return wrap(key, connectionError);
+  return wrap(key, error as Error, connectionError.message);
+}
+
+function wrap(key: string, error: Error, detail = error.message): LockStoreError {
   const retryable = isRetryable(error);
   const advice = retryable
     ? 'Is Redis reachable?'
     : 'Check the credentials, the rights of the user, and the key prefix.';
-  const reason = (error as Error).message.replace(/\.$/, '');
+  const reason = [...new Set([error.message, detail])].map((text) => text.replace(/\.$/, '')).join(': ');
   const text = `Redis could not serve the lock "${key}": ${reason}. ${advice}`;
-  return new LockStoreError(text, { key, cause: error, retryable });
+  return new LockStoreError(text, { key, cause: withoutSecrets(error), retryable });
 }
+
+/** What ioredis throws: with the command, and, of a cluster, with what its last node said. */
+type ClientError = Error & { readonly command?: { readonly name?: string }; readonly lastNodeError?: ClientError };
+
+const isOfLogIn = ({ command, lastNodeError }: ClientError): boolean =>
+  /^(auth|hello)$/i.test(command?.name ?? '') || (lastNodeError !== undefined && isOfLogIn(lastNodeError));
+
+/** An error of a log-in has user and password in the arguments of its command, and may be logged as a whole. */
+function withoutSecrets(error: ClientError): Error {
+  if (!isOfLogIn(error)) return error;
+  const { name, message, stack } = error;
+  return Object.assign(new Error(message), { name, stack });
+}
+
+/** Why a connection failed, from the event of a client; a cluster's own text says only that all nodes did. */
+export const connectionErrorOf = (error: ClientError): Error => withoutSecrets(error.lastNodeError ?? error);
+

@@ -61,6 +61,7 @@ export class RedisLockStore implements LockStore {
   readonly #keys: RedisKeys;
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
+  readonly #live = (): RedisClient => this.commands.liveClient();
   #channel: WakeUpChannel | null = null;
   #listener: WakeUpListener | null = null;
 
@@ -72,8 +73,7 @@ export class RedisLockStore implements LockStore {
     this.clientId = options.clientId ?? newClientId();
     this.#keys = new RedisKeys(options.keyPrefix, options.hashTag);
     this.commands = new CommandRunner(this.#client, !given, clock, reporter);
-    const live = () => this.commands.liveClient();
-    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(live, options) : null;
+    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#live, options) : null;
   }
 
   checkKey(key: string): void {
@@ -90,7 +90,7 @@ export class RedisLockStore implements LockStore {
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
     this.commands.connect();
     this.#channel = new WakeUpChannel(
-      this.#client,
+      this.#live,
       this.#channelPrefix + this.clientId,
       listener,
       this.options.clock,

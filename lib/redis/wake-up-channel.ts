@@ -1,7 +1,7 @@
 import { type Clock } from '../core/clock.js';
 import { type WakeUpListener } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
-import { type RedisClient, closeClient, hasNode, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
+import { type RedisClient, closeClient, openSubscriber, reconnectDelayMs } from './redis-client.js';
 
 type Subscriber = NonNullable<ReturnType<typeof openSubscriber>>;
 
@@ -17,28 +17,26 @@ export class WakeUpChannel {
   #refused = false;
   #isClosed = false;
   #cancelRetry: (() => void) | undefined;
-  readonly #onRefresh = (): void => this.#leaveForeignNode();
 
   constructor(
-    private readonly client: RedisClient,
+    private readonly client: () => RedisClient,
     private readonly name: string,
     private readonly listener: WakeUpListener,
     private readonly clock: Clock,
     private readonly reporter: Reporter,
   ) {
-    if (isCluster(client)) client.on('refresh', this.#onRefresh);
     this.#connect();
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelRetry?.();
-    if (isCluster(this.client)) this.client.off('refresh', this.#onRefresh);
     if (this.#subscriber) await closeClient(this.#subscriber);
   }
 
   #connect(): void {
-    const subscriber = openSubscriber(this.client);
+    const client = this.client();
+    const subscriber = openSubscriber(client);
     this.#subscriber = subscriber;
     if (!subscriber) return this.#connectLater();
     subscriber.on('error', (error: Error) => this.reporter.debug(`Redis subscriber: ${error.message}`));
@@ -64,12 +62,6 @@ export class WakeUpChannel {
       this.#refused = true;
       this.reporter.warn(`Wake-ups are off, waiting locks poll instead: ${(error as Error).message}`);
     }
-  }
-
-  /** A node that left the cluster may live on, and hears nothing there. */
-  #leaveForeignNode(): void {
-    if (!this.#subscriber || !isCluster(this.client) || hasNode(this.client, this.#subscriber)) return;
-    this.#subscriber.disconnect(false);
   }
 
   #onMessage(message: string): void {

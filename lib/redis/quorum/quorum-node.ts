@@ -1,4 +1,5 @@
 import { LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
+import { isRetryable } from '../redis-errors.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 
 /** How long a node may take to say which server it is. */
@@ -25,7 +26,7 @@ export class QuorumNode {
   /** Asks at once, or fails at once when the node is known to be away: others wait for its vote. */
   async ask<T>(send: (store: RedisLockStore) => Promise<T>): Promise<T> {
     const { outage } = this.store.commands;
-    if (outage) throw new LockStoreError(outage.message, { cause: outage });
+    if (outage) throw new LockStoreError(outage.message, { cause: outage, retryable: isRetryable(outage) });
     return send(this.store);
   }
 

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { isRetryable, storeError } from '../../../lib/redis/redis-errors.js';
 
@@ -52,6 +53,37 @@ describe('a failure of Redis', () => {
     const refused = storeError('k', error('ReplyError', 'WRONGPASS invalid'));
     expect(refused).toMatchObject({ retryable: false });
     expect(refused.message).toContain('Check the credentials');
+  });
+
+  it.each([
+    ['of a server', (error: Error) => error],
+    [
+      'of a node of a cluster',
+      (error: Error) => Object.assign(new Error('Failed to refresh'), { lastNodeError: error }),
+    ],
+  ])('has no log-in in its cause, which holds a password: %s', (_what, wrap) => {
+    for (const name of ['auth', 'hello', 'AUTH']) {
+      const command = { name, args: ['locks', 'a-password'] };
+      const told = wrap(Object.assign(error('ReplyError', 'WRONGPASS invalid'), { command }));
+      const { cause } = storeError('k', told);
+      expect(inspect(cause, { depth: 9 })).not.toContain('a-password');
+      expect(cause).toMatchObject({ name: told.name, message: told.message, stack: told.stack });
+    }
+    const command = { name: 'evalsha', args: ['sha'] };
+    const kept = wrap(Object.assign(error('ReplyError', 'OOM'), { command }));
+    expect(storeError('k', kept).cause).toBe(kept);
+  });
+
+  it('tells why the connection failed, where the error of the command does not', () => {
+    const unsent = error('MaxRetriesPerRequestError', 'Reached the max retries per request limit (which is 1).');
+    const refused = error('ReplyError', 'WRONGPASS invalid');
+    const down = error('Error', 'connect ECONNREFUSED');
+    expect(storeError('k', unsent, down)).toMatchObject({ cause: unsent, retryable: true });
+    expect(storeError('k', unsent, down).message).toContain('(which is 1): connect ECONNREFUSED. Is Redis');
+    expect(storeError('k', unsent, refused)).toMatchObject({ cause: refused, retryable: false });
+    const answered = error('ReplyError', 'OOM');
+    expect(storeError('k', answered, down).message).not.toContain('ECONNREFUSED');
+    expect(storeError('k', down, down).message.match(/ECONNREFUSED/g)).toHaveLength(1);
   });
 
   it('stays the LockStoreError that it is', () => {

@@ -24,7 +24,7 @@ function open() {
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
   const client = { duplicate: () => subscriber } as unknown as RedisClient;
-  const channel = new WakeUpChannel(client, 'wake:c', listener, new FakeClock(), reporter);
+  const channel = new WakeUpChannel(() => client, 'wake:c', listener, new FakeClock(), reporter);
   const connect = async () => {
     subscriber.emit('ready');
     await settled();

@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
+import { HOST, address, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
+
+const MASTERS = 3;
+const SLOTS = 16_384;
+
+/** Starts a cluster of three masters with `replicas` replicas each. */
+export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500 } = {}) {
+  const folder = makeFolder();
+  const nodes = [];
+  const stop = async () => {
+    await stopAll(nodes);
+    folder.remove();
+  };
+  return orCleanUp(stop, async () => {
+    const starts = Array.from({ length: MASTERS * (1 + replicas) }, () => () => startNode(folder.path, nodeTimeoutMs));
+    nodes.push(...(await startTogether(starts)));
+    await form(nodes);
+    const [masters, others] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
+    return { connection: { cluster: nodes.map(address) }, masters, replicas: others, stop };
+  });
+}
+
+/** Its file lies in the cluster's folder: started again with the same port and arguments it is the same node. */
+function startNode(folder, nodeTimeoutMs) {
+  return withFreshPorts(async () => {
+    // The bus is 10,000 higher by default, which may be no port, or taken.
+    const [port, bus] = await freePorts(2);
+    const file = join(folder, `nodes-${port}.conf`);
+    const settings = {
+      enabled: 'yes',
+      port: String(bus),
+      'config-file': file,
+      'announce-ip': HOST,
+      'node-timeout': String(nodeTimeoutMs),
+      'allow-replica-migration': 'no',
+    };
+    const args = Object.entries(settings).flatMap(([name, value]) => [`--cluster-${name}`, value]);
+    return startRedisServer({ port, args: [...args, '--repl-diskless-sync-delay', '0'] });
+  });
+}
+
+async function form(nodes) {
+  const ids = await Promise.all(nodes.map((node) => ask(node, (client) => client.cluster('MYID'))));
+  await Promise.all(nodes.map((node, i) => prepare(node, i)));
+  await meet(nodes, ids);
+  await Promise.all(nodes.slice(MASTERS).map((node, i) => follow(node, ids[i % MASTERS])));
+  await Promise.all(nodes.map((node, i) => until('The cluster', () => isReady(node, nodes.length, i >= MASTERS))));
+  // A replica that never was sent anything counts as one without data: clients are not told of it.
+  await Promise.all(nodes.slice(0, MASTERS).map((node) => ask(node, (client) => client.flushall())));
+  await Promise.all(nodes.map((node) => until('Knowing all replicas', () => tellsOfAll(node, nodes.length))));
+}
+
+/** Epochs of their own from the start: equal ones would be sorted out by the nodes, one after the other. */
+function prepare(node, i) {
+  return ask(node, async (client) => {
+    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
+    if (i >= MASTERS) return;
+    const slotsBefore = (count) => Math.floor((SLOTS * count) / MASTERS);
+    await client.call('CLUSTER', 'ADDSLOTSRANGE', slotsBefore(i), slotsBefore(i + 1) - 1);
+  });
+}
+
+/** Everybody meets everybody: gossip alone takes seconds. */
+async function meet(nodes, ids) {
+  const busOf = ({ args }) => args[args.indexOf('--cluster-port') + 1];
+  const greet = (node, others) =>
+    ask(node, async (client) => {
+      for (const other of others) await client.call('CLUSTER', 'MEET', HOST, other.port, busOf(other));
+    });
+  await Promise.all(nodes.map((node, i) => greet(node, nodes.slice(0, i))));
+  const knowsAll = async (client) => {
+    const known = await client.call('CLUSTER', 'NODES');
+    return ids.every((id) => known.includes(id));
+  };
+  await Promise.all(nodes.map((node) => until('Knowing all nodes', () => ask(node, knowsAll))));
+}
+
+function follow(node, masterId) {
+  return ask(node, (client) => client.call('CLUSTER', 'REPLICATE', masterId));
+}
+
+async function isReady(node, count, isReplica) {
+  const state = await ask(node, (client) => client.call('CLUSTER', 'INFO'));
+  const isComplete = state.includes('cluster_state:ok') && state.includes(`cluster_known_nodes:${count}\r`);
+  return isComplete && (!isReplica || inSync(node));
+}
+
+async function tellsOfAll(node, count) {
+  const ranges = await ask(node, (client) => client.cluster('SLOTS'));
+  return ranges.length === MASTERS && ranges.flatMap(([, , ...addresses]) => addresses).length === count;
+}

@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
+import { HOST, address, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
+
+const NAME = 'mymaster';
+const FAILOVER_TIMEOUT_MS = 2_000;
+
+/** Starts a master, two replicas and three sentinels, of which two decide. */
+export async function startSentinels({ downAfterMs = 700 } = {}) {
+  const folder = makeFolder();
+  const started = [];
+  const stop = async () => {
+    await stopAll(started);
+    folder.remove();
+  };
+  return orCleanUp(stop, async () => {
+    const [master, ...replicas] = await startReplication(started);
+    const sentinels = await withFreshPorts(() => launchSentinels(folder.path, master, replicas, downAfterMs));
+    started.push(...sentinels);
+    await until('A view of all servers by all sentinels', () => every(sentinels, seesAll));
+    return { connection: { sentinels: sentinels.map(address), name: NAME }, master, replicas, sentinels, stop };
+  });
+}
+
+async function startReplication(started) {
+  const args = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0'];
+  const master = await startRedisServer({ args });
+  started.push(master);
+  const follow = ['--replicaof', `${HOST} ${master.port}`];
+  const start = () => startRedisServer({ args: [...args, ...follow] });
+  const replicas = await startTogether([start, start]);
+  started.push(...replicas);
+  await until('Replication', () => every(replicas, inSync));
+  return [master, ...replicas];
+}
+
+/** Found by their messages, sentinels would know each other after seconds only: their files name all of them. */
+async function launchSentinels(folder, master, replicas, downAfterMs) {
+  const ports = await freePorts(3);
+  const sentinels = ports.map((port) => ({ port, id: randomBytes(20).toString('hex') }));
+  const starts = sentinels.map((me) => () => {
+    const others = sentinels.filter((sentinel) => sentinel !== me);
+    const file = join(folder, `sentinel-${me.port}.conf`);
+    writeFileSync(file, sentinelFile(me, others, { master, replicas, downAfterMs }));
+    // A sentinel writes its working folder into its file, too: that one must not end with the server.
+    return startRedisServer({ port: me.port, args: [file, '--sentinel', '--dir', folder] });
+  });
+  return startTogether(starts);
+}
+
+/** A server that starts again with the same arguments finds its file, which sentinels keep up to date. */
+function sentinelFile(me, others, { master, replicas, downAfterMs }) {
+  const lines = [
+    `port ${me.port}`,
+    `sentinel myid ${me.id}`,
+    `sentinel monitor ${NAME} ${HOST} ${master.port} 2`,
+    `sentinel down-after-milliseconds ${NAME} ${downAfterMs}`,
+    `sentinel failover-timeout ${NAME} ${FAILOVER_TIMEOUT_MS}`,
+    ...replicas.map(({ port }) => `sentinel known-replica ${NAME} ${HOST} ${port}`),
+    ...others.map(({ port, id }) => `sentinel known-sentinel ${NAME} ${HOST} ${port} ${id}`),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+async function every(servers, isReady) {
+  const answers = await Promise.all(servers.map((server) => isReady(server)));
+  return answers.every(Boolean);
+}
+
+/** Whether a sentinel talks to all servers, knows the replicas fit to follow, and could have a failover agreed. */
+function seesAll(sentinel) {
+  return ask(sentinel, async (client) => {
+    const replicas = await list(client, 'REPLICAS');
+    const others = await list(client, 'SENTINELS');
+    await client.call('SENTINEL', 'CKQUORUM', NAME);
+    const follow = replicas.filter((one) => one.flags === 'slave' && one['master-link-status'] === 'ok');
+    return follow.length === 2 && others.filter(({ flags }) => flags === 'sentinel').length === 2;
+  });
+}
+
+async function list(client, of) {
+  const replies = await client.call('SENTINEL', of, NAME);
+  return replies.map((fields) => {
+    const pairs = fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1]]] : []));
+    return Object.fromEntries(pairs);
+  });
+}

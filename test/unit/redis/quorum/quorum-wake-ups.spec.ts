@@ -1,0 +1,117 @@
+import { describe, expect, it } from '@jest/globals';
+import { type WakeUp } from '../../../../lib/core/lock-store.js';
+import { QuorumWakeUps } from '../../../../lib/redis/quorum/quorum-wake-ups.js';
+import { FakeClock } from '../../../support/fake-clock.js';
+import { listeningNodes } from './fake-nodes.js';
+
+const WAKE: WakeUp = { kind: 'wake' };
+const GRANTED: WakeUp = { kind: 'granted', fencingToken: 7, remainingMs: 3_000, serverTimeMs: 1_000 };
+const REVOKED: WakeUp = { kind: 'revoked' };
+
+function listen(count: number) {
+  const { nodes, listeners } = listeningNodes(count);
+  const clock = new FakeClock();
+  const told: string[] = [];
+  const wakeUps = new QuorumWakeUps(clock, nodes, {
+    onWakeUp: (attempt, { kind }) => void told.push(`${kind} ${attempt}`),
+    onGap: () => void told.push('gap'),
+  });
+  for (const node of nodes) wakeUps.listenTo(node);
+  /** The node of that number, from 1, tells something. */
+  const tell = (node: number, wakeUp: WakeUp = WAKE, attempt = 'c.1'): void =>
+    listeners[node - 1]!.onWakeUp(attempt, wakeUp);
+  const gap = (node: number): void => listeners[node - 1]!.onGap();
+  return { clock, told, wakeUps, tell, gap };
+}
+
+describe('a waiter in a quorum', () => {
+  it.each([
+    [1, 1],
+    [2, 2],
+    [3, 2],
+    [4, 3],
+    [5, 3],
+  ])('of %d nodes is woken at once when %d told it, and once', (count, majority) => {
+    const { told, tell, clock } = listen(count);
+    for (let node = 1; node < majority; node++) tell(node);
+    expect(told).toEqual([]);
+    tell(majority);
+    expect(told).toEqual(['wake c.1']);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('is woken 10 ms after the first node told it, when the others are silent', async () => {
+    const { told, tell, clock } = listen(5);
+    tell(2);
+    await clock.advance(6);
+    tell(4);
+    await clock.advance(3.9);
+    expect(told).toEqual([]);
+    await clock.advance(0.1);
+    expect(told).toEqual(['wake c.1']);
+    await clock.advance(1_000);
+    expect(told).toEqual(['wake c.1']);
+  });
+
+  it('is not woken sooner by a node that tells it twice', async () => {
+    const { told, tell, clock } = listen(3);
+    for (const node of [1, 1, 1]) tell(node);
+    expect(told).toEqual([]);
+    await clock.advance(10);
+    expect(told).toEqual(['wake c.1']);
+  });
+
+  it('is woken, and has to ask, where a node granted it the lock', () => {
+    const { told, tell } = listen(3);
+    tell(1, GRANTED);
+    tell(3, WAKE);
+    expect(told).toEqual(['wake c.1']);
+  });
+
+  it('is woken apart from others', async () => {
+    const { told, tell, clock } = listen(3);
+    tell(1, WAKE, 'c.1');
+    tell(2, WAKE, 'c.2');
+    expect(told).toEqual([]);
+    tell(3, WAKE, 'c.2');
+    expect(told).toEqual(['wake c.2']);
+    await clock.advance(10);
+    expect(told).toEqual(['wake c.2', 'wake c.1']);
+  });
+
+  it('is woken again by the next release', async () => {
+    const { told, tell, clock } = listen(3);
+    for (const node of [1, 2]) tell(node);
+    await clock.advance(1_000);
+    tell(2);
+    expect(told).toEqual(['wake c.1']);
+    tell(3);
+    expect(told).toEqual(['wake c.1', 'wake c.1']);
+  });
+});
+
+describe('a quorum passes on', () => {
+  it('at once what any node tells of a forced release', () => {
+    const { told, tell, clock } = listen(3);
+    tell(2, REVOKED);
+    expect(told).toEqual(['revoked c.1']);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('each gap of any node', () => {
+    const { told, gap } = listen(3);
+    for (const node of [3, 1]) gap(node);
+    expect(told).toEqual(['gap', 'gap']);
+  });
+
+  it('nothing that is pending when it is closed', async () => {
+    const { told, tell, clock, wakeUps } = listen(3);
+    tell(1, WAKE, 'c.1');
+    tell(2, WAKE, 'c.2');
+    expect(clock.timers).toBe(2);
+    wakeUps.close();
+    expect(clock.timers).toBe(0);
+    await clock.advance(1_000);
+    expect(told).toEqual([]);
+  });
+});

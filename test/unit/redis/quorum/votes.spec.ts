@@ -1,0 +1,153 @@
+import { describe, expect, it } from '@jest/globals';
+import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
+import { type Ballot, type Vote, gather, majorityOf } from '../../../../lib/redis/quorum/votes.js';
+import { outcomeOf } from '../../../support/core-parts.js';
+import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { nodesOf } from './fake-nodes.js';
+
+interface Question {
+  readonly node: QuorumNode;
+  readonly answer: (value: string) => Promise<void>;
+  readonly fail: (error: Error) => Promise<void>;
+}
+
+/** Asks `count` nodes; the test answers for each. Two votes decide, unless it says otherwise. */
+function ask(count: number, { isDecided = (votes) => votes.length >= 2, ...rest }: Partial<Ballot<string>> = {}) {
+  const [clock, nodes] = [new FakeClock(), nodesOf(count)];
+  const questions: Question[] = [];
+  const late: Vote<string>[] = [];
+  const ended: number[] = [];
+  const pose = (node: QuorumNode): Promise<string> =>
+    new Promise((resolve, reject) => {
+      questions.push({
+        node,
+        answer: (value) => (resolve(value), settled()),
+        fail: (error) => (reject(error), settled()),
+      });
+    });
+  const hooks = { onLate: (vote: Vote<string>) => void late.push(vote), onEnd: () => void ended.push(late.length) };
+  const votes = gather<string>(clock, { nodes, ask: pose, timeoutMs: 50, isDecided, ...hooks, ...rest });
+  return { clock, nodes, questions, late, ended, votes, outcome: outcomeOf(votes) };
+}
+
+const never = (): boolean => false;
+const told = (votes: readonly Vote<string>[] | undefined): string[] =>
+  (votes ?? []).map(({ node, value, error }) => `${node.name} ${value ?? String(error)}`);
+
+describe('a majority', () => {
+  it.each([
+    [1, 1],
+    [2, 2],
+    [3, 2],
+    [4, 3],
+    [5, 3],
+    [6, 4],
+    [7, 4],
+  ])('of %d is %d', (count, majority) => expect(majorityOf(nodesOf(count))).toBe(majority));
+});
+
+describe('votes', () => {
+  it('are asked of all nodes before any answers', () => {
+    const { questions, nodes } = ask(3);
+    expect(questions.map(({ node }) => node)).toEqual(nodes);
+  });
+
+  it('are counted as soon as they decide, and only those that came', async () => {
+    const { questions, outcome, clock } = ask(3);
+    await questions[2]!.answer('yes');
+    expect(outcome).toEqual({});
+    await questions[0]!.answer('no');
+    expect(told(outcome.value)).toEqual(['n3 yes', 'n1 no']);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('are counted when all are in, though they decide nothing', async () => {
+    const { questions, outcome, clock } = ask(2, { isDecided: never });
+    await questions[1]!.answer('b');
+    expect(outcome).toEqual({});
+    await questions[0]!.answer('a');
+    expect(told(outcome.value)).toEqual(['n2 b', 'n1 a']);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('are counted when the time is over, with one for each node that is silent', async () => {
+    const { questions, outcome, clock } = ask(4, { isDecided: never, timeoutMs: 50.4 });
+    await questions[1]!.answer('yes');
+    await clock.advance(50.3);
+    expect(outcome).toEqual({});
+    await clock.advance(0.2);
+    const silent = 'Error: no answer within 50 ms';
+    expect(told(outcome.value)).toEqual(['n2 yes', `n1 ${silent}`, `n3 ${silent}`, `n4 ${silent}`]);
+  });
+
+  it('may be failures, and do not reject', async () => {
+    const { questions, outcome } = ask(3, { isDecided: never });
+    for (const { fail } of questions) await fail(new Error('away'));
+    expect(told(outcome.value)).toEqual(['n1 Error: away', 'n2 Error: away', 'n3 Error: away']);
+  });
+
+  it('do not reject when one comes late that is a failure', async () => {
+    const { questions, outcome } = ask(3);
+    for (const { answer } of questions.slice(0, 2)) await answer('yes');
+    await questions[2]!.fail(new Error('away'));
+    expect(outcome.error).toBeUndefined();
+    expect(outcome.value).toHaveLength(2);
+  });
+});
+
+describe('late votes', () => {
+  it('are heard one by one, failures too, and change nothing that was counted', async () => {
+    const { questions, outcome, late } = ask(4);
+    for (const { answer } of questions.slice(0, 2)) await answer('yes');
+    await questions[3]!.fail(new Error('away'));
+    expect(told(late)).toEqual(['n4 Error: away']);
+    await questions[2]!.answer('yes');
+    expect(told(late)).toEqual(['n4 Error: away', 'n3 yes']);
+    expect(told(outcome.value)).toEqual(['n1 yes', 'n2 yes']);
+  });
+
+  it('are those of the silent nodes, too', async () => {
+    const { questions, outcome, late, clock } = ask(2, { isDecided: never });
+    await questions[0]!.answer('yes');
+    await clock.advance(50);
+    await questions[1]!.answer('yes');
+    expect(told(late)).toEqual(['n2 yes']);
+    expect(told(outcome.value)).toEqual(['n1 yes', 'n2 Error: no answer within 50 ms']);
+  });
+
+  it('are not asked whether they decide', async () => {
+    const asked: number[] = [];
+    const isDecided = (votes: readonly unknown[]): boolean => asked.push(votes.length) === 2;
+    const { questions } = ask(3, { isDecided });
+    for (const { answer } of questions) await answer('yes');
+    expect(asked).toEqual([1, 2]);
+  });
+});
+
+describe('the end of a vote', () => {
+  it('is told once, when the last late vote is in and was heard', async () => {
+    const { questions, ended } = ask(4);
+    for (const { answer } of questions.slice(0, 3)) await answer('yes');
+    expect(ended).toEqual([]);
+    await questions[3]!.fail(new Error('away'));
+    expect(ended).toEqual([2]);
+  });
+
+  it.each([
+    ['decide', (votes: readonly unknown[]) => votes.length === 2],
+    ['do not', never],
+  ])('is told once when all are in and %s', async (_what, isDecided) => {
+    const { questions, ended, late } = ask(2, { isDecided });
+    for (const { answer } of questions) await answer('yes');
+    expect([ended, late]).toEqual([[0], []]);
+  });
+
+  it('is told after the time is over, when the silent nodes have answered', async () => {
+    const { questions, ended, clock } = ask(2);
+    await clock.advance(1_000);
+    expect(ended).toEqual([]);
+    for (const { answer } of questions) await answer('yes');
+    await clock.advance(1_000);
+    expect(ended).toEqual([2]);
+  });
+});
