@@ -24,7 +24,8 @@ export function checkConnection(connection: unknown): void {
 function checkMaster(node: unknown, name: string): void {
   checkOne(node, name);
   const { cluster, isCluster } = node as { cluster?: unknown; isCluster?: unknown };
-  if (!cluster && isCluster !== true) return;
+  // A client has a method of that name.
+  if (isRedisClient(node) ? isCluster !== true : cluster === undefined) return;
   throw new LockConfigurationError(`Expected ${name} to be one master of a quorum, got a cluster; use it by itself.`);
 }
 

@@ -24,8 +24,8 @@ export interface AcquisitionHost {
   onAttempt(acquisition: Waiting, before: string | null, now: string | null): void;
   /** Whether a lock that was granted to this attempt is held. */
   isHeld(attempt: string): boolean;
-  /** Whatever this attempt has in the store is to be given back. */
-  abandon(keys: readonly string[], attempt: string, leaseMs: number): void;
+  /** Whatever this attempt has in the store is to be given back, and the fire that it claimed, if any. */
+  abandon(wanted: Wanted, attempt: string): void;
 }
 
 /** What is acquired, and for whom. */
@@ -41,8 +41,13 @@ export interface Wanted {
   readonly startedAt: number;
 }
 
+/** Who asks, for people. */
+export const holderOf = ({ label }: Wanted, { holder }: AcquisitionHost): string =>
+  label.where ? `${holder} ${label.where}` : holder;
+
 /** What to ask the store. */
-export function requestOf({ keys, claim, options }: Wanted, attempt: string, holder: string): AcquireRequest {
+export function requestOf(wanted: Wanted, attempt: string, host: AcquisitionHost): AcquireRequest {
+  const { keys, claim, options } = wanted;
   const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
   return {
     keys,
@@ -53,7 +58,7 @@ export function requestOf({ keys, claim, options }: Wanted, attempt: string, hol
     waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
     fair,
     limit: permits,
-    holder,
+    holder: holderOf(wanted, host),
     claim,
   };
 }

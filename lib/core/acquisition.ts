@@ -1,6 +1,6 @@
 import { onAbort } from './abort-listener.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from './acquisition-errors.js';
-import { type AcquisitionHost, type Wanted, requestOf } from './acquisition-host.js';
+import { type AcquisitionHost, type Wanted, holderOf, requestOf } from './acquisition-host.js';
 import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingOf } from './lease.js';
@@ -10,6 +10,8 @@ import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
 const FIRST_ANSWER_MS = 1_000;
+/** By how much the pause after split votes may grow. */
+const MAX_BACK_OFF = 8;
 
 type Busy = AcquireReply & { readonly outcome: 'busy' };
 
@@ -31,6 +33,8 @@ export class Acquisition {
   /** An operator took from this attempt what it was granted; the message may come before the reply that grants it. */
   #isRevoked = false;
   #failures = 0;
+  /** How often in a row the votes of a quorum were split. */
+  #splits = 0;
   /** A command of this acquisition had no answer: it may still be carried out, however late. */
   #unanswered = false;
   #lastError: unknown;
@@ -100,7 +104,7 @@ export class Acquisition {
     this.#inFlightSince = sent.at;
     const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
     this.host.store
-      .acquire(requestOf(this.wanted, attempt, this.#holder), commandTimeoutMs(this.wanted.options.leaseMs), onLate)
+      .acquire(requestOf(this.wanted, attempt, this.host), commandTimeoutMs(this.wanted.options.leaseMs), onLate)
       .then(
         (reply) => this.#onReply(attempt, sent, reply),
         (error: unknown) => this.#onFailure(error),
@@ -111,8 +115,11 @@ export class Acquisition {
     this.#inFlightSince = null;
     // The caller has gone, and a release was sent; once more, in case it came before this command.
     if (this.#settled) return this.#onLate(attempt, reply);
-    // A refusal may come of what failed: the store has given back what it could not confirm.
-    if (reply.outcome !== 'refused') this.#failures = 0;
+    if (reply.outcome === 'given-back') {
+      this.#takeNewAttempt();
+      return this.#onFailure(reply.cause);
+    }
+    this.#failures = 0;
     if (reply.outcome === 'granted') {
       if (this.#isRevoked) return this.#askAnew(attempt);
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
@@ -128,19 +135,24 @@ export class Acquisition {
     }
   }
 
-  /** The attempt is used up. */
+  /** The attempt was released, by us or by an operator. */
   #askAnew(attempt: string): void {
-    // An operator may have forced one of several keys: what the attempt has of the others would be in our way.
-    if (this.wanted.keys.length > 1) this.#abandon(attempt);
+    // An operator may have forced one of several keys, or nodes: what the attempt has of the others would be in our way.
+    if (this.wanted.keys.length > 1 || this.#isRevoked) this.#abandon(attempt);
+    this.#takeNewAttempt();
+    this.#ask();
+  }
+
+  #takeNewAttempt(): void {
+    const before = this.#attempt;
     this.#isRevoked = false;
     this.#attempt = this.host.nextAttempt();
-    this.host.onAttempt(this, attempt, this.#attempt);
-    this.#ask();
+    this.host.onAttempt(this, before, this.#attempt);
   }
 
   /** An answer that nobody waits for any more: what it left in the store is given back. */
   #onLate(attempt: string, reply: AcquireReply): void {
-    if (reply.outcome === 'refused') return;
+    if (reply.outcome !== 'granted' && reply.outcome !== 'busy') return;
     if (!this.#settled && attempt === this.#attempt) return;
     if (!this.host.isHeld(attempt)) this.#abandon(attempt);
   }
@@ -156,12 +168,14 @@ export class Acquisition {
       // A listener may have ended it.
       if (this.#settled) return;
     }
-    if (reply.isSplit) return this.#later(reply.retryMs, () => this.#askAnew(this.#attempt));
+    if (reply.isSpent) this.#takeNewAttempt();
+    this.#splits = reply.isSplit ? this.#splits + 1 : 0;
+    if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, MAX_BACK_OFF));
     if (this.#askAgain) return this.#ask();
     const pollMs = waiterLeaseMs(leaseMs) / 3;
     // The head asks when the lease of the holder may end: nobody will tell it that a holder has died.
     const soonMs = reply.ahead === 0 && reply.retryMs > 0 ? reply.retryMs + 2 : pollMs;
-    this.#later(Math.min(pollMs, soonMs));
+    this.#askIn(Math.min(pollMs, soonMs));
   }
 
   #onFailure(error: unknown): void {
@@ -172,12 +186,12 @@ export class Acquisition {
     this.#failures += 1;
     if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
     const pauseMs = Math.min(20 * 2 ** this.#failures, 500);
-    this.#later(pauseMs * (0.5 + Math.random() / 2));
+    this.#askIn(pauseMs * (0.5 + Math.random() / 2));
   }
 
-  #later(delayMs: number, ask = () => this.#ask()): void {
+  #askIn(delayMs: number): void {
     this.#next?.cancel();
-    this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, ask);
+    this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, () => this.#ask());
   }
 
   #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
@@ -187,7 +201,7 @@ export class Acquisition {
     const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs } = options;
     const attempt = this.#attempt;
     const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
-    const holder = this.#holder;
+    const holder = holderOf(this.wanted, this.host);
     const owner = options.owner ?? attempt;
     const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, label, isClaim: claim !== undefined };
     this.#resolve({ holds, attempt, owner, holder, ...kept, lease, sent, serverTimeMs, waitedMs: this.#waitedMs() });
@@ -208,17 +222,11 @@ export class Acquisition {
   }
 
   #abandon(attempt: string): void {
-    this.host.abandon(this.wanted.keys, attempt, this.wanted.options.leaseMs);
+    this.host.abandon(this.wanted, attempt);
   }
 
   #waitedMs(): number {
     return Math.round(this.host.clock.now() - this.#startedAt);
-  }
-
-  /** Who asks, for people. */
-  get #holder(): string {
-    const { where } = this.wanted.label;
-    return where ? `${this.host.holder} ${where}` : this.host.holder;
   }
 
   get #name() {
@@ -233,12 +241,10 @@ export class Acquisition {
     const waitedMs = this.#waitedMs();
     // It was busy once; whether it still is nobody knows.
     const isSilent = this.host.clock.now() - (this.#inFlightSince ?? Infinity) >= FIRST_ANSWER_MS;
-    if (!this.#busy || isSilent || this.#failures > 0) {
-      return unansweredError(this.#name, waitedMs, this.#failures > 0 ? this.#lastError : undefined);
-    }
-    if (this.wanted.options.waitMs === 0) return busyError(this.#name, this.#busy.reply);
-    const { holder } = this.#busy.reply;
-    this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder }));
-    return waitTimeoutError(this.#name, waitedMs, this.#busy.reply);
+    const reply = isSilent || this.#failures > 0 ? undefined : this.#busy?.reply;
+    if (!reply) return unansweredError(this.#name, waitedMs, this.#failures > 0 ? this.#lastError : undefined);
+    if (this.wanted.options.waitMs === 0) return busyError(this.#name, reply);
+    this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder: reply.holder }));
+    return waitTimeoutError(this.#name, waitedMs, reply);
   }
 }

@@ -1,4 +1,4 @@
-import { type LockMode, type NodeAnswer } from './lock.errors.js';
+import { type LockMode, type LockStoreError, type NodeAnswer } from './lock.errors.js';
 
 /**
  * Which fire of a scheduled job an acquisition is for: it is granted once per fire.
@@ -56,16 +56,27 @@ export type AcquireReply =
       readonly holder: string | undefined;
       /** The server's time in milliseconds, to judge a later pushed grant. */
       readonly serverTimeMs: number;
+      /** Who holds it for writing: the name of an owner, or an attempt. */
+      readonly owner?: string | undefined;
       /** Of a quorum: what each node answered. */
       readonly nodes?: readonly NodeAnswer[];
+      /** Of a quorum: what some nodes granted was given back, so that the attempt is used up. */
+      readonly isSpent?: boolean;
       /**
-       * Of a quorum: some nodes granted it, and too few. All was given back: whoever goes on asks with a new attempt in
-       * `retryMs`, even if it was not to wait, because those who split the votes may all have failed.
+       * Of a quorum: nobody is known to hold it; several split the votes. Even who is not to wait asks again, in `retryMs`:
+       * all who split them may have failed.
        */
       readonly isSplit?: boolean;
     }
+  /** It was granted, and given back since it did not count; the attempt is used up. */
+  | { readonly outcome: 'given-back'; readonly cause: LockStoreError }
   /** `claimed`: this fire was run, or is being run, by somebody. */
-  | { readonly outcome: 'refused'; readonly reason: 'released' | 'upgrade' | 'claimed' };
+  | {
+      readonly outcome: 'refused';
+      readonly reason: 'released' | 'upgrade' | 'claimed';
+      /** The attempt that claimed the fire and has not told how its run ended: it may not run it after all. */
+      readonly claimedBy?: string | undefined;
+    };
 
 /** One hold, as a renewal or a release names it. */
 export interface HoldRef {
@@ -101,6 +112,8 @@ export interface ReleaseRequest {
   readonly attempt: string;
   /** Keep the lock taken until this long after the grant, in milliseconds. */
   readonly minHoldMs: number;
+  /** For which it was granted, in milliseconds: afterwards there is nothing to release. */
+  readonly leaseMs: number;
   /** How the run of a claimed fire ended; `void`: it never began, and the fire may be claimed again. */
   readonly runOutcome?: 'done' | 'failed' | 'void' | undefined;
 }

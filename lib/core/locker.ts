@@ -62,9 +62,12 @@ export class Locker implements LockKeeper, WakeUpListener {
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
       isHeld: (attempt) => this.#held.has(attempt),
-      abandon: (keys, attempt, leaseMs) => {
-        for (const key of keys)
-          void this.#releaser.release({ key, attempt, minHoldMs: 0 }, clock.now() + leaseMs, commandTimeoutMs(leaseMs));
+      abandon: ({ keys, claim, options: { leaseMs } }, attempt) => {
+        const runOutcome = claim && ('void' as const);
+        for (const key of keys) {
+          const release = { key, attempt, minHoldMs: 0, leaseMs, runOutcome };
+          void this.#releaser.release(release, clock.now() + leaseMs, commandTimeoutMs(leaseMs));
+        }
       },
     };
     store.listen(this);
@@ -167,7 +170,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const runOutcome = isClaim ? outcome : undefined;
     const released = Promise.all(
       holds.map(async (hold) => {
-        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, runOutcome };
+        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, runOutcome };
         const { reply, asked } = await this.#releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
         // When an earlier command went unanswered it may have been the one that released.
         if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
@@ -203,6 +206,7 @@ export class Locker implements LockKeeper, WakeUpListener {
       lock.endNow();
     }
     await this.timers.within(RELEASE_PATIENCE_MS, this.#releaser.idle());
+    this.#releaser.stop();
   }
 
   async #acquireGroup(
@@ -212,10 +216,11 @@ export class Locker implements LockKeeper, WakeUpListener {
   ): Promise<HeldLock> {
     if (this.#isClosing) throw shutdownError();
     call.options.signal?.throwIfAborted();
-    const grant = await new Acquisition(this.#host, { ...call, keys: group, name: named.join(', ') }).granted;
+    const wanted = { ...call, keys: group, name: named.join(', ') };
+    const grant = await new Acquisition(this.#host, wanted).granted;
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(group, grant.attempt, call.options.leaseMs);
+      this.#host.abandon(wanted, grant.attempt);
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);

@@ -13,6 +13,7 @@ export interface Released {
 /** Sends releases until they are confirmed, or until the lease is over and there is nothing to release. */
 export class Releaser {
   readonly #pending = new Set<Promise<Released>>();
+  #isStopped = false;
 
   constructor(
     private readonly clock: Clock,
@@ -32,6 +33,11 @@ export class Releaser {
     return pending;
   }
 
+  /** What is not confirmed by now ends with its lease. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
   /** Resolves when no release is under way. */
   async idle(): Promise<void> {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
@@ -43,7 +49,7 @@ export class Releaser {
         return { reply: await this.store.release(request, timeoutMs), asked };
       } catch (error) {
         const retryable = !(error instanceof LockError) || (error as { retryable?: boolean }).retryable !== false;
-        if (!retryable || this.clock.now() >= until) {
+        if (!retryable || this.#isStopped || this.clock.now() >= until) {
           this.reporter.warn(
             `The lock "${request.key}" could not be released and ends with its lease: ${messageOf(error)}`,
           );

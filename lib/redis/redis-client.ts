@@ -37,7 +37,13 @@ const OWN_OPTIONS: RedisOptions = {
 /** What the application may choose otherwise: ioredis would wait 10 s for a host that takes no connection. */
 const OWN_DEFAULTS: RedisOptions = { connectTimeout: 3_000, sentinelCommandTimeout: 1_000 };
 
-const OWN_CLUSTER_OPTIONS: ClusterOptions = { lazyConnect: true, clusterRetryStrategy: reconnectDelayMs };
+/** The options of a cluster that is ours; those of its nodes are merged. */
+const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions): ClusterOptions => ({
+  ...options,
+  lazyConnect: true,
+  clusterRetryStrategy: reconnectDelayMs,
+  redisOptions: { connectTimeout: OWN_DEFAULTS.connectTimeout, ...redisOptions, disconnectTimeout: 100 },
+});
 
 /** How long to wait before the next connection; `times` have failed. */
 export function reconnectDelayMs(times: number): number {
@@ -62,13 +68,13 @@ function open(connection: string | RedisOptions | RedisClusterOptions): RedisCli
   if (typeof connection === 'string') return new Redis(connection, { ...OWN_DEFAULTS, ...OWN_OPTIONS });
   if (!('cluster' in connection)) return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS });
   const { cluster, ...options } = connection;
-  return new Cluster([...cluster], { ...options, ...OWN_CLUSTER_OPTIONS });
+  return new Cluster([...cluster], ownClusterOptions(options));
 }
 
 /** One more connection to the same place, ours to close. */
 export function duplicateClient(client: RedisClient): RedisClient {
   return isCluster(client)
-    ? client.duplicate([], { ...OWN_CLUSTER_OPTIONS, lazyConnect: false })
+    ? client.duplicate([], { ...ownClusterOptions(client.options), lazyConnect: false })
     : duplicateRedis(client);
 }
 

@@ -54,4 +54,3 @@ function withoutSecrets(error: ClientError): Error {
 
 /** Why a connection failed, from the event of a client; a cluster's own text says only that all nodes did. */
 export const connectionErrorOf = (error: ClientError): Error => withoutSecrets(error.lastNodeError ?? error);
-

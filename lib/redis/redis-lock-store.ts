@@ -14,6 +14,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/lock-store.js';
+import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { acquireCall } from './acquire-call.js';
 import { CommandRunner } from './command-runner.js';
@@ -123,10 +124,12 @@ export class RedisLockStore implements LockStore {
     if (!this.#replicas || reply[0] !== 'granted') return read(reply);
     try {
       return read(await this.#replicas.confirm(call));
-    } catch (error) {
-      // Given back even if it is asked for again: nobody else is to wait for a grant that does not count.
-      await Promise.allSettled(keys.map((held) => this.release({ key: held, attempt, minHoldMs: 0 }, timeoutMs)));
-      throw error;
+    } catch (cause) {
+      if (!(cause instanceof LockStoreError)) throw cause;
+      const wish = { attempt, minHoldMs: 0, leaseMs: request.leaseMs, runOutcome: request.claim && ('void' as const) };
+      const release = (held: string) => this.release({ ...wish, key: held }, timeoutMs);
+      await Promise.allSettled(keys.map(release));
+      return { outcome: 'given-back', cause };
     }
   }
 

@@ -5,21 +5,19 @@ type Refusal = Extract<AcquireReply, { outcome: 'refused' }>['reason'];
 
 /** Reads the reply of the acquire script, or of acquire-many for `several` keys. */
 export function readAcquireReply(key: string, several: boolean, reply: readonly string[]): AcquireReply {
-  const [outcome, , now, first = '', second, third, fire] = reply;
+  const [outcome, , now, first = '', second, third, fourth] = reply;
   const serverTimeMs = Number(now);
-  if (outcome === 'refused') return { outcome, reason: first as Refusal };
+  if (outcome === 'refused') return { outcome, reason: first as Refusal, claimedBy: second || undefined };
   if (outcome === 'busy') {
-    const holder = third === '' ? undefined : third;
-    return { outcome, retryMs: Number(first), ahead: Number(second), holder, serverTimeMs };
+    const [holder, owner] = [third || undefined, fourth || undefined];
+    return { outcome, retryMs: Number(first), ahead: Number(second), holder, owner, serverTimeMs };
   }
   if (several) {
     const fencingTokens = reply.slice(4).map((token) => safeToken(key, token));
     return { outcome: 'granted', fencingTokens, remainingMs: Number(first), serverTimeMs };
   }
   const granted = { fencingTokens: [safeToken(key, first)], remainingMs: Number(second), serverTimeMs };
-  return fire === undefined || fire === ''
-    ? { outcome: 'granted', ...granted }
-    : { outcome: 'granted', ...granted, fireMs: Number(fire) };
+  return fourth ? { outcome: 'granted', ...granted, fireMs: Number(fourth) } : { outcome: 'granted', ...granted };
 }
 
 /** Reads the reply `lost attempt now token forced`. */

@@ -2,8 +2,11 @@ import { hostname } from 'node:os';
 import { Injectable } from '@nestjs/common';
 import { Limited, type Lock, LockKeyError, Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { ownRedis, rejection, serverTime } from '../support/faults.js';
+import { rejection, serverTime } from '../support/faults.js';
 import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+import { ownPlace } from '../support/stores.js';
+import { itWithPermits } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 const PATIENT = { waitMs: 25_000 };
 
@@ -26,12 +29,12 @@ describe('inspect', () => {
   afterEach(closeAll);
 
   it('tells of a free lock that it is free, and writes nothing', async () => {
-    const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: url });
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
     const free = { key: 'never-used', mode: 'free', holders: [], waiters: 0, fencingToken: 0 };
     expect(await locks.inspect('never-used')).toEqual(free);
     expect(await locks.isLocked('never-used')).toBe(false);
-    expect(await admin.dbsize()).toBe(0);
+    expect(await place.keys()).toEqual([]);
     const { fencingToken } = await locks.withLock('used', (lock) => lock);
     expect(await locks.inspect('used')).toEqual({ ...free, key: 'used', fencingToken });
   });
@@ -43,7 +46,7 @@ describe('inspect', () => {
     const lock = await a.locks.acquire(key, { leaseMs: 60_000, owner: 'order 7' });
     const after = await serverTime(admin);
     const waiting = [b.locks.acquire(key, PATIENT), b.locks.acquire(key, { ...PATIENT, mode: 'read' })];
-    await eventually(async () => (await b.locks.inspect(key)).waiters === 2);
+    await untilWaiting(b, key, 2);
     const state = await b.locks.inspect(key);
     const { fencingToken } = lock;
     expect(state).toMatchObject({ key, mode: 'write', waiters: 2, fencingToken });
@@ -65,10 +68,10 @@ describe('inspect', () => {
     expect(holder!.remainingMs).toBeGreaterThan(30_000);
     expect(holder!.remainingMs).toBeLessThanOrEqual(60_000);
     await lock.release();
-    for (const next of waiting) await (await next).release();
+    await Promise.all(waiting.map(async (next) => (await next).release()));
   });
 
-  it('tells the class and the method of a decorated call, and each holder of a shared lock', async () => {
+  itWithPermits('tells the class and the method of a decorated call, and each holder of a shared lock', async () => {
     const start = () => startApp({}, { providers: [Reports] });
     const [a, b] = [await start(), await start()];
     const [reports, others, id] = [a.app.get(Reports), b.app.get(Reports), freshKey()];

@@ -3,6 +3,8 @@ import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { disconnect, proxyTo, rejection } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { deleteLock } from '../support/stores.js';
+import { itOnSingle } from '../support/topology.js';
 
 const error = new Error('the order is closed');
 
@@ -35,7 +37,7 @@ describe('promise 9: business errors pass untouched', () => {
     },
   );
 
-  it('gives the error of the work, not that of a release that fails', async () => {
+  itOnSingle('gives the error of the work, not that of a release that fails', async () => {
     const proxy = await proxyTo();
     const { locks } = await startApp({ connection: proxy.url });
     const work = locks.withLock(freshKey(), { leaseMs: 5_000 }, () => {
@@ -45,7 +47,7 @@ describe('promise 9: business errors pass untouched', () => {
     expect(await rejection(work)).toBe(error);
   });
 
-  it('gives the value of the work when only the release fails', async () => {
+  itOnSingle('gives the value of the work when only the release fails', async () => {
     const proxy = await proxyTo();
     const { locks } = await startApp({ connection: proxy.url });
     const work = locks.withLock(freshKey(), { leaseMs: 20_000 }, () => {
@@ -55,7 +57,7 @@ describe('promise 9: business errors pass untouched', () => {
     expect(await work).toBe('value');
   });
 
-  it('never rejects a release', async () => {
+  itOnSingle('never rejects a release', async () => {
     const proxy = await proxyTo();
     const { locks } = await startApp({ connection: proxy.url });
     const lock = await locks.acquire(freshKey(), { leaseMs: 5_000 });
@@ -65,7 +67,7 @@ describe('promise 9: business errors pass untouched', () => {
   });
 
   it('gives the error of the work also when the lock was lost meanwhile', async () => {
-    const [{ locks }, admin] = [await startApp(), openAdmin()];
+    const { locks } = await startApp();
     const lostInWork = locks.withLock(freshKey(), { maxHoldMs: 50 }, async (lock) => {
       await eventually(() => lock.signal.aborted);
       throw error;
@@ -73,7 +75,7 @@ describe('promise 9: business errors pass untouched', () => {
     expect(await rejection(lostInWork)).toBe(error);
     const key = freshKey();
     const lostAtRelease = locks.withLock(key, async () => {
-      await admin.del(`lock:${key}`);
+      await deleteLock(key);
       throw error;
     });
     expect(await rejection(lostAtRelease)).toBe(error);
@@ -81,7 +83,7 @@ describe('promise 9: business errors pass untouched', () => {
     expect(Object.keys(error)).toEqual([]);
   });
 
-  it('gives the error of a decorated method: as it is, without a release, and without the lock', async () => {
+  itOnSingle('gives the error of a decorated method: as it is, without a release, and without the lock', async () => {
     const proxy = await proxyTo();
     const { app } = await startApp({ connection: proxy.url }, { providers: [Orders] });
     const [orders, admin] = [app.get(Orders), openAdmin()];

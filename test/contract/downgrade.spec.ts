@@ -1,18 +1,18 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock, LockLostError, LockNotHeldError, LockReentryError } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { loadScripts, ownRedis, proxyTo, queued, rejection } from '../support/faults.js';
+import { loadScripts, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+import { deleteLock, ownPlace } from '../support/stores.js';
+import { itOnSingle, topology } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 const PATIENT = { waitMs: 25_000 };
 const READ = { mode: 'read', ...PATIENT } as const;
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
 
-/** Waits until so many are in the queue. */
-async function untilWaiting({ locks }: LockApp, key: string, count: number): Promise<void> {
-  await eventually(async () => (await locks.inspect(key)).waiters === count);
-}
+/** Every other acquisition is fair, where any can be. */
+const isFair = (turn: boolean): boolean => turn && topology.supports.queue;
 
 describe('downgrade', () => {
   afterEach(closeAll);
@@ -54,7 +54,8 @@ describe('downgrade', () => {
     const key = freshKey();
     for (let round = 0; round < 40; round++) {
       const lock = await a.locks.acquire(key, PATIENT);
-      const [waiting, stop] = [b.locks.acquire(key, { ...PATIENT, fair: round % 2 === 0 }), new AbortController()];
+      const waiting = b.locks.acquire(key, { ...PATIENT, fair: isFair(round % 2 === 0) });
+      const stop = new AbortController();
       await untilWaiting(a, key, 1);
       const intruders: Lock[] = [];
       const intrude = async (fair: boolean) => {
@@ -63,21 +64,25 @@ describe('downgrade', () => {
           if (granted) intruders.push(granted);
         }
       };
-      const intruding = [intrude(true), intrude(false)];
+      const intruding = [intrude(isFair(true)), intrude(false)];
       await lock.downgrade();
       for (let i = 0; i < 5; i++) await turn();
       stop.abort();
       await Promise.all(intruding);
       expect(intruders).toEqual([]);
-      expect(await a.locks.inspect(key)).toMatchObject({ mode: 'read', waiters: 1, holders: [{ mode: 'read' }] });
+      expect(await a.locks.inspect(key)).toMatchObject({
+        mode: 'read',
+        waiters: 1,
+        holders: [{ mode: 'read' }],
+      });
       await lock.release();
       await (await waiting).release();
     }
   });
 
   it('changes nothing the second time, and nothing of a read lock, for which it sends no command', async () => {
-    const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: url, leaseMs: 600_000 });
+    const place = await ownPlace();
+    const { locks } = await startApp({ ...place.options, leaseMs: 600_000 });
     const lock = await locks.acquire('written');
     await lock.downgrade();
     await lock.downgrade();
@@ -85,9 +90,9 @@ describe('downgrade', () => {
     await lock.downgrade();
     expect((await locks.inspect('written')).holders).toHaveLength(2);
     const read = await locks.acquire('read', { mode: 'read' });
-    await admin.config('RESETSTAT');
+    await place.resetCommands();
     await read.downgrade();
-    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+    await place.expectNotSent('eval');
     expect([read.mode, read.held]).toEqual(['read', true]);
     for (const held of [lock, other, read]) await held.release();
     expect(await locks.tryAcquire('written')).not.toBeNull();
@@ -96,9 +101,9 @@ describe('downgrade', () => {
 
   it('rejects with LockLostError after a loss, and with LockNotHeldError after a release', async () => {
     const [a, b] = await startTwo();
-    const [admin, keys] = [openAdmin(), [freshKey(), freshKey(), freshKey()]];
+    const keys = [freshKey(), freshKey(), freshKey()];
     const deleted = await a.locks.acquire(keys[0]!);
-    await admin.del(`lock:${keys[0]!}`);
+    await deleteLock(keys[0]!);
     expect(await rejection(deleted.downgrade())).toBeInstanceOf(LockLostError);
     expect(deleted.signal.aborted).toBe(true);
     const expired = await a.locks.acquire(keys[1]!, { leaseMs: 60, renew: false });
@@ -110,14 +115,14 @@ describe('downgrade', () => {
     expect(await rejection(released.downgrade())).toBeInstanceOf(LockNotHeldError);
   });
 
-  it('is done once when its reply is lost', async () => {
+  itOnSingle('is done once when its reply is lost', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
     const reader = b.locks.acquire(key, READ);
-    await eventually(async () => (await queued(admin, key)) === 1);
+    await untilWaiting(b, key);
     proxy.dropNextReply((text) => text.startsWith('evalsha ') && text.includes(key));
     await lock.downgrade();
     expect(proxy.droppedReplies).toBe(1);

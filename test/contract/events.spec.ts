@@ -7,6 +7,7 @@ import { EVENT_NAMES } from '../support/event-names.js';
 import { eventually } from '../support/eventually.js';
 import { disconnect, grantedAt, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+import { IN_ONE_SLOT, itOnSingle, topology } from '../support/topology.js';
 
 const MONTH_MS = 30 * 24 * 3_600_000;
 const HOLDER = `${hostname().slice(0, 40)}:${process.pid}`;
@@ -50,7 +51,7 @@ function record({ locks }: LockApp): Told {
 }
 
 async function start(connection?: string) {
-  const app = await startApp(connection ? { connection } : {}, { providers: [Work] });
+  const app = await startApp(connection ? { connection } : IN_ONE_SLOT, { providers: [Work] });
   return { ...app, work: app.app.get(Work), told: record(app) };
 }
 
@@ -108,7 +109,8 @@ describe('the events of a lock', () => {
     expect(b.told.waiting[0]!.holder).toBe(`${HOLDER} Work.write`);
     expect(b.told.acquired[0]!.waitedMs).toBeGreaterThanOrEqual(30);
     expect(a.told.released[0]!.heldMs).toBeGreaterThanOrEqual(30);
-    expect(a.told.released[0]!.holds).toBe(1);
+    // Where there is a queue, the release has granted the lock to the next already.
+    expect(a.told.released[0]!.holds).toBe(topology.supports.queue ? 1 : 0);
   });
 
   it('timedOut, with the wait and the holder', async () => {
@@ -132,7 +134,7 @@ describe('the events of a lock', () => {
     expect(counts(told)).toEqual({ acquired: 1, renewed: 2, released: 1 });
   });
 
-  it('renewFailed, then lost with its error', async () => {
+  itOnSingle('renewFailed, then lost with its error', async () => {
     const proxy = await proxyTo();
     const { locks, told } = await start(proxy.url);
     const lock = await locks.acquire(freshKey(), { leaseMs: 2_000 });
@@ -149,7 +151,7 @@ describe('the events of a lock', () => {
     expect(told.released).toEqual([]);
   });
 
-  it('skipped: busy, claimed, unavailable, shutdown', async () => {
+  itOnSingle('skipped: busy, claimed, unavailable, shutdown', async () => {
     const [a, proxy] = [await start(), await proxyTo()];
     const b = await start(proxy.url);
     const key = freshKey();

@@ -1,6 +1,7 @@
 import { LockBusyError, LockWaitTimeoutError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+import { untilWaiting } from '../support/waiting.js';
 
 describe('promise 1: exclusion', () => {
   afterEach(closeAll);
@@ -17,7 +18,7 @@ describe('promise 1: exclusion', () => {
     });
     await eventually(() => log.length === 1);
     const second = b.locks.withLock(key, () => void log.push('b in'));
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await untilWaiting(a, key);
     expect(await b.locks.tryAcquire(key)).toBeNull();
     held.open();
     await Promise.all([first, second]);

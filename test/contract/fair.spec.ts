@@ -1,42 +1,30 @@
-import { type Redis } from 'ioredis';
-import { type Lock, type LockOptions, LockWaitTimeoutError } from '../../lib/index.js';
+import { type Lock, LockConfigurationError, LockWaitTimeoutError } from '../../lib/index.js';
 import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, grantedAt, queued, rejection, serverTime } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { FREEZE_MS, grantedAt, rejection, serverTime } from '../support/faults.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { itWithQueue, itWithoutQueue, topology } from '../support/topology.js';
+import { enqueue, untilWaiting } from '../support/waiting.js';
 
 /** For how long a place in the queue outlives its process. */
 const WAITER_LEASE_MS = 6_000;
 const PATIENT = { waitMs: 25_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
-/** Waits in the queue as the last. */
-async function enqueue(
-  { locks }: LockApp,
-  admin: Redis,
-  key: string,
-  options: LockOptions = {},
-): Promise<{ readonly lock: Promise<Lock> }> {
-  const before = await queued(admin, key);
-  const lock = locks.acquire(key, { ...PATIENT, ...options });
-  await eventually(async () => (await queued(admin, key)) === before + 1);
-  return { lock };
-}
-
 async function startTwo() {
   return { a: await startApp(), b: await startApp(), admin: openAdmin(), key: freshKey() };
 }
 
-describe('fair: first in, first out', () => {
-  afterEach(closeAll);
+afterEach(closeAll);
 
-  it('grants in the order of arrival, across instances', async () => {
+describe('fair: first in, first out', () => {
+  itWithQueue('grants in the order of arrival, across instances', async () => {
     const apps = [await startApp(), await startApp(), await startApp()];
-    const [admin, key, order] = [openAdmin(), freshKey(), [] as number[]];
+    const [key, order] = [freshKey(), [] as number[]];
     const held = await apps[0]!.locks.acquire(key);
     const tokens: Promise<number>[] = [];
     for (let i = 0; i < 10; i++) {
-      const { lock } = await enqueue(apps[i % 3]!, admin, key);
+      const { lock } = await enqueue(apps[i % 3]!, key);
       tokens.push(
         lock.then(async (granted) => {
           order.push(i);
@@ -51,10 +39,10 @@ describe('fair: first in, first out', () => {
     expect(granted).toEqual(granted.toSorted((one, two) => one - two));
   });
 
-  it('does not let a newcomer overtake those who wait', async () => {
-    const { a, b, admin, key } = await startTwo();
+  itWithQueue('does not let a newcomer overtake those who wait', async () => {
+    const { a, b, key } = await startTwo();
     const reader = await a.locks.acquire(key, { mode: 'read' });
-    const { lock } = await enqueue(b, admin, key);
+    const { lock } = await enqueue(b, key);
     expect(await a.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
     expect(await a.locks.tryAcquire(key)).toBeNull();
     await reader.release();
@@ -63,15 +51,13 @@ describe('fair: first in, first out', () => {
 });
 
 describe('fair: those who do not come for their turn', () => {
-  afterEach(closeAll);
-
-  it('leave the queue within their waiter lease when they are killed', async () => {
-    const { a, b, admin, key } = await startTwo();
+  itWithQueue('leave the queue within their waiter lease when they are killed', async () => {
+    const { a, b, key } = await startTwo();
     const child = await startChildApp();
     const held = await a.locks.acquire(key, { leaseMs: 60_000 });
     void child.acquire(key, PATIENT);
-    await eventually(async () => (await queued(admin, key)) === 1);
-    const { lock } = await enqueue(b, admin, key);
+    await untilWaiting(a, key);
+    const { lock } = await enqueue(b, key);
     await child.kill();
     const waiters = async () => (await a.locks.inspect(key)).waiters;
     await eventually(async () => (await waiters()) === 1, { timeoutMs: WAITER_LEASE_MS + FREEZE_MS });
@@ -84,8 +70,8 @@ describe('fair: those who do not come for their turn', () => {
     const child = await startChildApp();
     const held = await a.locks.acquire(key);
     void child.acquire(key, PATIENT);
-    await eventually(async () => (await queued(admin, key)) === 1);
-    const { lock } = await enqueue(b, admin, key);
+    await untilWaiting(a, key);
+    const { lock } = await enqueue(b, key);
     await child.kill();
     const released = await serverTime(admin);
     await held.release();
@@ -99,7 +85,7 @@ describe('fair: those who do not come for their turn', () => {
     const waiters = async () => (await a.locks.inspect(key)).waiters;
     const aborted = rejection(b.locks.acquire(key, { waitMs: Infinity, signal: abort.signal }));
     const read = rejection(b.locks.acquire(key, { waitMs: Infinity, signal: abort.signal, mode: 'read' }));
-    await eventually(async () => (await waiters()) === 2);
+    await untilWaiting(a, key, 2);
     abort.abort(reason);
     expect([await aborted, await read]).toEqual([reason, reason]);
     await eventually(async () => (await waiters()) === 0, { timeoutMs: FREEZE_MS });
@@ -120,7 +106,7 @@ describe('fair: those who do not come for their turn', () => {
           (lock) => (count.granted++, lock.release()),
           () => void count.aborted++,
         );
-        await eventually(async () => (await a.locks.inspect(key)).waiters === 1, { intervalMs: 1 });
+        await untilWaiting(a, key);
         if (round % 5 === 0) abort.abort();
         const released = held.release();
         if (round % 5 === 1) abort.abort();
@@ -141,16 +127,17 @@ describe('fair: those who do not come for their turn', () => {
 });
 
 describe('fair: false', () => {
-  afterEach(closeAll);
-
   it('is granted too when it waits, alone or among others', async () => {
-    const { a, b, admin, key } = await startTwo();
+    const { a, b, key } = await startTwo();
     const held = await a.locks.acquire(key);
-    const alone = await enqueue(b, admin, key, { fair: false });
+    const alone = await enqueue(b, key, { fair: false });
     await held.release();
     const next = await alone.lock;
     const all: Promise<Lock>[] = [];
-    for (let i = 0; i < 8; i++) all.push((await enqueue([a, b][i % 2]!, admin, key, { fair: i % 4 < 2 })).lock);
+    for (let i = 0; i < 8; i++) {
+      const fair = i % 4 < 2 && topology.supports.queue;
+      all.push((await enqueue([a, b][i % 2]!, key, { fair })).lock);
+    }
     await next.release();
     const tokens = await Promise.all(all.map(async (lock) => {
       const { fencingToken } = await lock;
@@ -162,11 +149,21 @@ describe('fair: false', () => {
   });
 
   it('may overtake those who wait', async () => {
-    const { a, b, admin, key } = await startTwo();
+    const { a, b, key } = await startTwo();
     const reader = await a.locks.acquire(key, { mode: 'read' });
-    const { lock } = await enqueue(b, admin, key);
+    const { lock } = await enqueue(b, key);
     const overtaking = await a.locks.acquire(key, { mode: 'read', fair: false, waitMs: 0 });
     await Promise.all([reader.release(), overtaking.release()]);
     expect((await lock).fencingToken).toBeGreaterThan(overtaking.fencingToken);
+  });
+});
+
+describe('fair: true', () => {
+  itWithoutQueue('is refused with LockConfigurationError where there is no queue', async () => {
+    const { a, key } = await startTwo();
+    const error = await rejection(a.locks.acquire(key, { fair: true }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('fair');
+    expect(await a.locks.isLocked(key)).toBe(false);
   });
 });

@@ -1,6 +1,8 @@
 import { eventually } from '../support/eventually.js';
 import { ownRedis, startAgain } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { deleteLock, onEveryStore } from '../support/stores.js';
+import { itOnSingle } from '../support/topology.js';
 
 /** Takes the lock once; gives the token of the grant. */
 async function tokenOf({ locks }: LockApp, key: string, mode: 'read' | 'write' = 'write'): Promise<number> {
@@ -47,14 +49,14 @@ describe('promise 8: fencing', () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     const tokens = [await tokenOf(a, key)];
-    await admin.del(`lock:${key}`);
+    await deleteLock(key);
     tokens.push(await tokenOf(b, key));
-    await admin.pexpire(`lock:${key}`, 1);
+    await onEveryStore((store) => store.pexpire(`lock:${key}`, 1));
     await eventually(async () => (await admin.exists(`lock:${key}`)) === 0);
     expectRising([...tokens, await tokenOf(b, key)]);
   });
 
-  it('goes on rising after FLUSHALL', async () => {
+  itOnSingle('goes on rising after FLUSHALL', async () => {
     const { admin, url } = await ownRedis();
     const a = await startApp({ connection: url });
     const key = freshKey();
@@ -66,7 +68,7 @@ describe('promise 8: fencing', () => {
     expectRising(tokens);
   });
 
-  it('goes on rising after a restart of Redis that lost all data', async () => {
+  itOnSingle('goes on rising after a restart of Redis that lost all data', async () => {
     const server = await ownRedis();
     const [a, b] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
     const key = freshKey();

@@ -1,8 +1,11 @@
-import { type Lock, LockLostError, type RedisLockModuleOptions } from '../../lib/index.js';
+import { LockLostError, type RedisLockModuleOptions } from '../../lib/index.js';
 import { clientWithSubscriberAt } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, disconnect, loadScripts, proxyTo, queued, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+import { FREEZE_MS, disconnect, loadScripts, proxyTo, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, gate, openAdmin, openAdmins, startApp } from '../support/lock-app.js';
+import { nodesOf } from '../support/stores.js';
+import { itOnSingle, itWithQueue } from '../support/topology.js';
+import { enqueue } from '../support/waiting.js';
 
 const PATIENT = { waitMs: 25_000 };
 const OPERATOR = { code: 'LOCK_LOST', reason: 'released-by-operator' };
@@ -13,7 +16,12 @@ async function startListening(options: RedisLockModuleOptions = {}): Promise<Loc
   const lock = await app.locks.acquire(freshKey('warm-up'));
   await lock.release();
   const channel = `lock:wake:${lock.owner.split('.')[0]!}`;
-  await eventually(async () => Number((await openAdmin().pubsub('NUMSUB', channel))[1]) === 1);
+  // Each server counts its own subscribers.
+  const servers = (await Promise.all(openAdmins().map((admin) => nodesOf(admin)))).flat();
+  await eventually(async () => {
+    const counts = await Promise.all(servers.map((server) => server.pubsub('NUMSUB', channel)));
+    return counts.some(([, count]) => Number(count) === 1);
+  });
   return app;
 }
 
@@ -22,14 +30,6 @@ const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
   await startListening(),
   await startListening(),
 ];
-
-/** Waits in the queue as the last. */
-async function enqueue({ locks }: LockApp, key: string): Promise<{ readonly lock: Promise<Lock> }> {
-  const [admin, before] = [openAdmin(), (await locks.inspect(key)).waiters];
-  const lock = locks.acquire(key, PATIENT);
-  await eventually(async () => (await queued(admin, key)) === before + 1);
-  return { lock };
-}
 
 describe('forceRelease', () => {
   afterEach(closeAll);
@@ -75,7 +75,7 @@ describe('forceRelease', () => {
     expect([await c.locks.isLocked(key), await c.locks.isLocked(owned)]).toEqual([false, false]);
   });
 
-  it('tells a holder that cannot hear the message with its next renewal', async () => {
+  itOnSingle('tells a holder that cannot hear the message with its next renewal', async () => {
     const [proxy, b, admin] = [await proxyTo(), await startApp(), openAdmin()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const channels = async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length;
@@ -91,7 +91,7 @@ describe('forceRelease', () => {
     expect(next.held).toBe(true);
   });
 
-  it('tells a holder that missed the message as soon as it hears again', async () => {
+  itOnSingle('tells a holder that missed the message as soon as it hears again', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startListening({ connection: clientWithSubscriberAt(proxy.url) });
     const key = freshKey();
@@ -104,7 +104,7 @@ describe('forceRelease', () => {
     expect(missed.signal.reason).toMatchObject(OPERATOR);
   });
 
-  it('tells a holder that releases before it has heard of it', async () => {
+  itOnSingle('tells a holder that releases before it has heard of it', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const key = freshKey();
@@ -116,7 +116,7 @@ describe('forceRelease', () => {
     expect(await rejection(work)).toMatchObject({ ...OPERATOR, result: 'value' });
   });
 
-  it('hands the lock to the next in the queue, with a greater token, and the queue stays', async () => {
+  itWithQueue('hands the lock to the next in the queue, with a greater token, and the queue stays', async () => {
     const [a, b, c] = await startThree();
     const key = freshKey();
     const old = await a.locks.acquire(key, { leaseMs: 600_000 });
@@ -130,7 +130,7 @@ describe('forceRelease', () => {
     expect((await second.lock).fencingToken).toBeGreaterThan(next.fencingToken);
   });
 
-  it('is not undone by what its holder still sends', async () => {
+  itOnSingle('is not undone by what its holder still sends', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const keys = [freshKey(), freshKey(), freshKey()];
@@ -177,7 +177,7 @@ describe('forceRelease', () => {
     await eventually(async () => (await b.locks.tryAcquire(keys)) !== null);
   });
 
-  it('of one of several keys, whose grant was not heard of yet, has all of them asked for anew', async () => {
+  itOnSingle('of one of several keys, whose grant was not heard of yet, has all of them asked for anew', async () => {
     const [commands, messages, b] = [await proxyTo(), await proxyTo(), await startApp()];
     await loadScripts(openAdmin());
     const a = await startApp({ connection: clientWithSubscriberAt(messages.url, commands.url) });

@@ -2,9 +2,11 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { type Redis } from 'ioredis';
+import { type RedisLockModuleOptions } from '../../lib/index.js';
 import { buildPackage } from '../support/child-app.js';
 import { killConnections, ownRedis } from '../support/faults.js';
 import { closeAll, closeLater } from '../support/lock-app.js';
+import { itOnSingle, topology } from '../support/topology.js';
 
 const PROCESSES = 4;
 /** How often each process counts up each counter; more for longer runs. */
@@ -13,8 +15,15 @@ const EXPECTED = String(PROCESSES * ROUNDS);
 const COUNTERS = ['count-a', 'count-b'];
 const LIMIT_MS = 60_000 + 1_000 * ROUNDS;
 
-function startWorker(url: string, locked: boolean): ChildProcess {
-  const argument = JSON.stringify({ url, rounds: ROUNDS, counters: COUNTERS, locked });
+interface Scene {
+  /** Of the Redis with the counters, where the locks are, too, when the topology is one Redis. */
+  readonly url: string;
+  readonly locked: boolean;
+}
+
+function startWorker({ url, locked }: Scene): ChildProcess {
+  const connection: RedisLockModuleOptions['connection'] = topology.isSingle ? url : topology.connection;
+  const argument = JSON.stringify({ connection, url, rounds: ROUNDS, counters: COUNTERS, locked });
   const worker = fork(join(process.cwd(), 'test', 'support', 'fuzz-worker.mjs'), [argument], { execArgv: [] });
   closeLater({
     close: async () => {
@@ -25,8 +34,8 @@ function startWorker(url: string, locked: boolean): ChildProcess {
 }
 
 /** Has several processes count up the same counters; gives the counts. */
-async function countUp(url: string, admin: Redis, locked: boolean): Promise<(string | null)[]> {
-  const workers = Array.from({ length: PROCESSES }, () => startWorker(url, locked));
+async function countUp(admin: Redis, scene: Scene): Promise<(string | null)[]> {
+  const workers = Array.from({ length: PROCESSES }, () => startWorker(scene));
   const exits = workers.map((worker) => once(worker, 'exit'));
   await Promise.all(workers.map((worker) => once(worker, 'message')));
   for (const worker of workers) worker.send('go');
@@ -47,7 +56,8 @@ describe('processes that read, wait and write', () => {
     'lose updates without the lock',
     async () => {
       const { url, admin } = await ownRedis();
-      for (const count of await countUp(url, admin, false)) expect(Number(count)).toBeLessThan(Number(EXPECTED));
+      for (const count of await countUp(admin, { url, locked: false }))
+        expect(Number(count)).toBeLessThan(Number(EXPECTED));
     },
     LIMIT_MS,
   );
@@ -56,12 +66,12 @@ describe('processes that read, wait and write', () => {
     'lose none under the lock',
     async () => {
       const { url, admin } = await ownRedis();
-      expect(await countUp(url, admin, true)).toEqual([EXPECTED, EXPECTED]);
+      expect(await countUp(admin, { url, locked: true })).toEqual([EXPECTED, EXPECTED]);
     },
     LIMIT_MS,
   );
 
-  it(
+  itOnSingle(
     'lose none under the lock while connections are killed and scripts are forgotten',
     async () => {
       const { url, admin } = await ownRedis();
@@ -71,7 +81,7 @@ describe('processes that read, wait and write', () => {
         await killConnections(admin, turn % 2 === 0 ? 'pubsub' : 'normal');
         if (turn % 5 === 0) await admin.script('FLUSH');
       };
-      const counts = await withFaults(faults, 250, () => countUp(url, admin, true));
+      const counts = await withFaults(faults, 250, () => countUp(admin, { url, locked: true }));
       expect(counts).toEqual([EXPECTED, EXPECTED]);
     },
     LIMIT_MS,

@@ -11,6 +11,9 @@ import {
 import { eventually } from '../support/eventually.js';
 import { disconnect, grantedAt, loadScripts, proxyTo, rejection, serverTime } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { deleteLock } from '../support/stores.js';
+import { itOnSingle, topology } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 const admin = () => openAdmin();
 
@@ -43,7 +46,7 @@ const CAUSES: Record<LockLostReason, readonly [keyof Work, (scene: Scene) => unk
   taken: [
     'renewed',
     async ({ key, other }) => {
-      await admin().del(`lock:${key}`);
+      await deleteLock(key);
       await other.locks.acquire(key);
     },
   ],
@@ -52,21 +55,30 @@ const CAUSES: Record<LockLostReason, readonly [keyof Work, (scene: Scene) => unk
   'released-by-operator': ['renewed', ({ key, other }) => other.locks.forceRelease(key)],
 };
 
+const REASONS = Object.keys(CAUSES) as LockLostReason[];
+
+/** A way to the locks that can be cut, where that is one connection. */
+async function startCuttable(): Promise<{ readonly app: LockApp; readonly cut: () => void }> {
+  const proxy = topology.isSingle ? await proxyTo() : undefined;
+  const app = await startApp(proxy ? { connection: proxy.url } : {}, { providers: [Work] });
+  return { app, cut: () => disconnect(proxy!) };
+}
+
 describe('a decorated method that loses its lock', () => {
   afterEach(closeAll);
 
-  it.each(Object.keys(CAUSES) as LockLostReason[])(
+  it.each(topology.isSingle ? REASONS : REASONS.filter((reason) => reason !== 'unreachable'))(
     'rejects with LockLostError and its value, though it returned (%s)',
     async (reason) => {
-      const [proxy, other] = [await proxyTo(), await startApp()];
-      const { app, locks } = await startApp({ connection: proxy.url }, { providers: [Work] });
+      const [{ app: started, cut }, other] = [await startCuttable(), await startApp()];
+      const { app, locks } = started;
       const [method, cause] = CAUSES[reason];
       const id = freshKey();
       const told: LockLostReason[] = [];
       locks.events.on('lost', ({ reason }) => told.push(reason));
       let inside: unknown;
       const call = app.get(Work)[method](id, async ({ key, signal }) => {
-        await cause({ key, other, cut: () => disconnect(proxy) });
+        await cause({ key, other, cut });
         await eventually(() => signal.aborted, { timeoutMs: 20_000, message: 'The signal did not fire' });
         inside = signal.reason;
         expect(() => assertLocked()).toThrow(signal.reason as Error);
@@ -135,7 +147,7 @@ describe('forceRelease', () => {
     const key = freshKey();
     const held = [await a.locks.acquire(key, { mode: 'read' }), await b.locks.acquire(key, { mode: 'read' })];
     const next = c.locks.acquire(key, { waitMs: 25_000 });
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await untilWaiting(a, key);
     expect(await c.locks.forceRelease(key)).toBe(true);
     await eventually(() => held.every(({ signal }) => signal.aborted));
     for (const { signal } of held) expect(signal.reason).toMatchObject({ reason: 'released-by-operator', key });
@@ -145,7 +157,7 @@ describe('forceRelease', () => {
     expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken }]);
   });
 
-  it('is told at the next renewal also to a holder that missed the message', async () => {
+  itOnSingle('is told at the next renewal also to a holder that missed the message', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: proxy.url });
     await loadScripts(admin());

@@ -4,6 +4,8 @@ import { type Lock, type LockLostError, LockStoreError } from '../../lib/index.j
 import { eventually } from '../support/eventually.js';
 import { disconnect, isCommand, loadScripts, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { deleteLock } from '../support/stores.js';
+import { itOnSingle } from '../support/topology.js';
 
 /** Waits for the signal; gives why. */
 async function lossOf(lock: Lock, timeoutMs = 20_000): Promise<LockLostError> {
@@ -17,24 +19,24 @@ function blockEventLoop(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
-describe('promise 4: loss is told', () => {
-  afterEach(closeAll);
+afterEach(closeAll);
 
+describe('promise 4: loss is told', () => {
   it('tells `expired` at the next renewal when the key was deleted', async () => {
-    const [{ locks }, admin] = [await startApp(), openAdmin()];
+    const { locks } = await startApp();
     const key = freshKey();
     const lock = await locks.acquire(key, { leaseMs: 5_000 });
-    await admin.del(`lock:${key}`);
+    await deleteLock(key);
     const lost = await lossOf(lock, 5_000);
     expect(lost).toMatchObject({ name: 'LockLostError', code: 'LOCK_LOST', reason: 'expired', key, mode: 'write' });
     expect(await rejection(lock.extend(5_000))).toBe(lost);
   });
 
   it('tells `taken` when the key was deleted and another was granted the lock', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await a.locks.acquire(key);
-    await admin.del(`lock:${key}`);
+    await deleteLock(key);
     const next = await b.locks.acquire(key);
     expect(await rejection(lock.extend(30_000))).toMatchObject({ code: 'LOCK_LOST', reason: 'taken' });
     expect(await lossOf(lock)).toMatchObject({ reason: 'taken' });
@@ -42,7 +44,7 @@ describe('promise 4: loss is told', () => {
     await next.extend(60_000);
   });
 
-  it('tells `unreachable` when Redis could not be asked until the lease was over', async () => {
+  itOnSingle('tells `unreachable` when Redis could not be asked until the lease was over', async () => {
     const [silent, refusing] = [await proxyTo(), await proxyTo()];
     const apps = [await startApp({ connection: silent.url }), await startApp({ connection: refusing.url })];
     const held = await Promise.all(apps.map(({ locks }) => locks.acquire(freshKey(), { leaseMs: 4_000 })));
@@ -84,11 +86,11 @@ describe('promise 4: loss is told', () => {
   });
 
   it('rejects withLock with LockLostError that carries the value of the work', async () => {
-    const [{ locks }, admin] = [await startApp(), openAdmin()];
+    const { locks } = await startApp();
     const key = freshKey();
     const value = { paid: true };
     const deletedDuring = locks.withLock(key, async () => {
-      await admin.del(`lock:${key}`);
+      await deleteLock(key);
       return value;
     });
     const lost = await rejection<LockLostError>(deletedDuring);
@@ -108,7 +110,7 @@ describe('promise 4: loss is told', () => {
     expect(messages).toHaveLength(1);
   });
 
-  it('keeps a lock whose renewal fails once and then works', async () => {
+  itOnSingle('keeps a lock whose renewal fails once and then works', async () => {
     const proxy = await proxyTo();
     await loadScripts(openAdmin());
     const { locks } = await startApp({ connection: proxy.url });
@@ -171,9 +173,7 @@ async function withStalls<T>(ms: number, run: () => Promise<T>): Promise<{ value
 }
 
 describe('promise 4: the signal comes first', () => {
-  afterEach(closeAll);
-
-  it.each(['blackhole', 'refuse'] as const)(
+  itOnSingle.each(['blackhole', 'refuse'] as const)(
     'fires before another instance is granted the lock (%s)',
     async (fault) => {
       const b = await startApp();

@@ -1,8 +1,9 @@
 import { type INestApplicationContext } from '@nestjs/common';
 import { eventually } from '../support/eventually.js';
-import { deadlineOf, grantedAt } from '../support/faults.js';
+import { grantedAt } from '../support/faults.js';
 import { startJob } from '../support/job-app.js';
 import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+import { expectDeadline } from '../support/stores.js';
 
 /** Longer than a test waits. */
 const MIN_MS = 120_000;
@@ -33,7 +34,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     until.open();
     const lock = await work;
     await close.done;
-    expect(await deadlineOf(admin, key)).toBe(grantedAt(lock) + MIN_MS);
+    await expectDeadline(admin, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
@@ -43,7 +44,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     const work = a.locks.withLock(key, { holdAtLeastMs: MIN_MS }, (lock) => lock);
     const lock = await work;
     await a.close();
-    expect(await deadlineOf(admin, key)).toBe(grantedAt(lock) + MIN_MS);
+    await expectDeadline(admin, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
@@ -53,7 +54,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     const lock = await a.locks.acquire(key, { holdAtLeastMs: MIN_MS });
     await a.close();
     expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
-    expect(await deadlineOf(admin, key)).toBe(grantedAt(lock) + MIN_MS);
+    await expectDeadline(admin, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
@@ -77,7 +78,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     });
     await eventually(() => job.runs.length === 1);
     await job.stop();
-    expect(await deadlineOf(admin, key)).toBe(grantedAt(job.runs[0]!) + MIN_MS);
+    await expectDeadline(admin, key, grantedAt(job.runs[0]!) + MIN_MS);
     expect(await locks.tryAcquire(key)).toBeNull();
     expect(await locks.lastRun(key)).toMatchObject({ outcome: 'done', instance: job.instance });
     expect(job.logs).toEqual([]);

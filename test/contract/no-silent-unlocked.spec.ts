@@ -2,6 +2,8 @@ import { jest } from '@jest/globals';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../../lib/index.js';
 import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { onEveryStore, ownPlace } from '../support/stores.js';
+import { itOnSingle } from '../support/topology.js';
 
 const work = jest.fn();
 
@@ -10,7 +12,7 @@ describe('promise 5: no silent unlocked run', () => {
   afterEach(closeAll);
   afterEach(() => expect(work).not.toHaveBeenCalled());
 
-  it.each([
+  itOnSingle.each([
     [0, 'refuse'],
     [300, 'refuse'],
     [0, 'blackhole'],
@@ -29,14 +31,14 @@ describe('promise 5: no silent unlocked run', () => {
     },
   );
 
-  it('tells tryAcquire of a Redis that is down by LockStoreError, not by null', async () => {
+  itOnSingle('tells tryAcquire of a Redis that is down by LockStoreError, not by null', async () => {
     const proxy = await proxyTo();
     proxy.refuse(true);
     const { locks } = await startApp({ connection: proxy.url });
     expect(await rejection(locks.tryAcquire(freshKey()))).toMatchObject({ code: 'LOCK_STORE', retryable: true });
   });
 
-  it.each([
+  itOnSingle.each([
     ['a wrong password', 'redis://:wrong@'],
     ['no password', 'redis://'],
     ['a user that is unknown', 'redis://nobody:secret@'],
@@ -48,7 +50,7 @@ describe('promise 5: no silent unlocked run', () => {
     expect(error).toMatchObject({ retryable: false });
   });
 
-  it('does not go on asking a user without the right to run scripts', async () => {
+  itOnSingle('does not go on asking a user without the right to run scripts', async () => {
     const { port, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'reader', 'on', '>secret', '~*', '&*', '+@all', '-evalsha', '-eval');
     const { locks } = await startApp({ connection: `redis://reader:secret@127.0.0.1:${port}` });
@@ -59,7 +61,7 @@ describe('promise 5: no silent unlocked run', () => {
   it('rejects at once when the key is something else in Redis, and leaves that alone', async () => {
     const [{ locks }, admin] = [await startApp(), openAdmin()];
     const key = freshKey();
-    await admin.set(`lock:${key}`, 'mine', 'EX', 60);
+    await onEveryStore((store) => store.set(`lock:${key}`, 'mine', 'EX', 60));
     const error = await rejection(Promise.race([locks.withLock(key, { waitMs: 60_000 }, work), passed(10_000)]));
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, key });
     expect(error.message).toContain('WRONGTYPE');
@@ -86,8 +88,8 @@ describe('promise 5: no silent unlocked run', () => {
     [{ leaseMS: 5_000 }, 'leaseMS', 'leaseMs'],
     [{ ttl: 5_000 }, 'ttl', 'leaseMs'],
   ])('rejects the option %o with LockConfigurationError that names %s and %s', async (options, name, value) => {
-    const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: url });
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
     const calls = [locks.withLock('bad', options as never, work), locks.acquire('bad', options as never)];
     // What tryAcquire waits is its own affair.
     if (name !== 'waitMs') calls.push(locks.tryAcquire('bad', options as never));
@@ -97,7 +99,7 @@ describe('promise 5: no silent unlocked run', () => {
       expect(error.message).toContain(name);
       expect(error.message).toContain(value);
     }
-    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+    await place.expectNotSent('eval');
   });
 
   it.each([[null], [5_000], ['5s'], [true]])(

@@ -3,7 +3,10 @@ import { Redis } from 'ioredis';
 import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
 import { ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, redisUrl, startApp } from '../support/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+import { ownPlace } from '../support/stores.js';
+import { itOnSingle } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
@@ -27,14 +30,14 @@ async function useLocks([a, b]: readonly [LockApp, LockApp], signal: AbortSignal
     ];
     const settled = Promise.allSettled(waiting);
     await timedOut;
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 4);
+    await untilWaiting(a, key, 4);
     abort.abort();
     await held.extend(40_000);
     await held.release();
     await settled;
     expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
     await b.locks.withLock(key, { holdAtLeastMs: 30 }, () => undefined);
-    const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
+    const expired = await a.locks.acquire(key, { leaseMs: 1_000, renew: false });
     await rejection(b.locks.acquire(key, { waitMs: 0 }));
     await eventually(() => expired.signal.aborted);
     await (await b.locks.acquire(key)).release();
@@ -46,23 +49,23 @@ describe('promise 10: nothing left behind', () => {
   afterEach(closeAll);
 
   it('leaves one small hash per key, with a time to live, and nothing alive in the process', async () => {
-    const { admin, url } = await ownRedis();
-    const apps = [await startApp({ connection: url }), await startApp({ connection: url })] as const;
+    const place = await ownPlace();
+    const apps = [await startApp(place.options), await startApp(place.options)] as const;
     const abort = new AbortController();
     await useLocks(apps, abort.signal);
     await expectNothingAlive(apps);
     expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
-    const keys = await admin.keys('*');
-    expect(keys.toSorted()).toEqual(Array.from({ length: 8 }, (_, i) => `lock:key-${i}`));
+    const keys = await place.keys();
+    expect(keys).toEqual(Array.from({ length: 8 }, (_, i) => `${place.prefix}key-${i}`));
     for (const key of keys) {
-      expect((await admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
-      const ttl = await admin.pttl(key);
+      expect((await place.admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
+      const ttl = await place.admin.pttl(key);
       expect(ttl).toBeGreaterThan(0);
       expect(ttl).toBeLessThanOrEqual(600_000);
     }
   });
 
-  it('is silent when idle: no commands without locks', async () => {
+  itOnSingle('is silent when idle: no commands without locks', async () => {
     const { admin, url } = await ownRedis();
     const { locks } = await startApp({ connection: url });
     await locks.withLock('a', () => undefined);
@@ -72,7 +75,7 @@ describe('promise 10: nothing left behind', () => {
     expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
   });
 
-  it('has one subscription per open app, and neither it nor a connection when the app is closed', async () => {
+  itOnSingle('has one subscription per open app, and neither it nor a connection when the app is closed', async () => {
     const { admin, url } = await ownRedis();
     const apps = [await startApp({ connection: url }), await startApp({ connection: url })];
     const channels = async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length;
@@ -90,7 +93,7 @@ describe('promise 10: nothing left behind', () => {
     await expectNothingAlive(apps);
   });
 
-  it('leaves a client that was given open, working, and without listeners of ours', async () => {
+  itOnSingle('leaves a client that was given open, working, and without listeners of ours', async () => {
     const { admin, url } = await ownRedis();
     const client = new Redis(url);
     closeLater({ close: async () => client.disconnect() });
@@ -110,10 +113,10 @@ describe('promise 10: nothing left behind', () => {
     await eventually(async () => (await connections()) === 2);
   });
 
-  it('closes also while Redis is away and a lock is held', async () => {
+  itOnSingle('closes also while Redis is away and a lock is held', async () => {
     const proxy = await proxyTo();
     const app = await startApp({ connection: proxy.url, drainMs: 50 });
-    const lock = await app.locks.acquire(freshKey(), { leaseMs: 5_000 });
+    const lock = await app.locks.acquire(freshKey(), { leaseMs: 3_000 });
     proxy.blackhole(true);
     await app.close();
     expect(lock.held).toBe(false);
@@ -122,7 +125,7 @@ describe('promise 10: nothing left behind', () => {
   });
 
   it('lets the process end by itself after app.close()', async () => {
-    const child = await startChildApp({ connection: redisUrl() });
+    const child = await startChildApp();
     const exit = once(child.process, 'exit');
     const key = freshKey();
     await child.acquire(key);

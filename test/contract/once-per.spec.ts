@@ -6,6 +6,8 @@ import { eventually } from '../support/eventually.js';
 import { hashOf, rejection, serverTime } from '../support/faults.js';
 import { startJob } from '../support/job-app.js';
 import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
+import { itWithOneRecord } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 /** So long that no test sees the end of one. */
 const SLOT_MS = 30 * 24 * 3_600_000;
@@ -144,7 +146,7 @@ describe('a process that dies in the midst of a fire', () => {
     const [a, b, id] = [await start(), await start(), freshKey()];
     const victim = await startVictim(id);
     const again = [a, b, a].map(({ jobs }) => jobs.rerun(id, run));
-    await eventually(async () => (await a.locks.inspect(`job:${id}`)).waiters === 3);
+    await untilWaiting(a, `job:${id}`, 3);
     await victim.kill();
     const answers = await Promise.all(again);
     expect(answers.filter((answer) => answer === 'ran')).toHaveLength(1);
@@ -214,7 +216,7 @@ describe('oncePer', () => {
     expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
   });
 
-  it('claims the slot in which the grant is, on the clock of the server', async () => {
+  itWithOneRecord('claims the slot in which the grant is, on the clock of the server', async () => {
     const [{ jobs, lastRun }, id] = [await start(), freshKey()];
     const token = await jobs.often(id, async () => (await lastRun(id))!);
     const { fire, started } = token as { fire: Date; started: Date };

@@ -2,6 +2,7 @@ import { LockNotHeldError, LockLostError, createLockScripts } from '../../lib/in
 import { eventually } from '../support/eventually.js';
 import { hashOf, rejection } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { itWithOneRecord } from '../support/topology.js';
 import { NO_CLAIM, runScript } from '../scripts/run-script.js';
 
 const scripts = createLockScripts();
@@ -21,7 +22,7 @@ const holdsOf = async (key: string) =>
 describe('promise 2: ownership', () => {
   afterEach(closeAll);
 
-  it('leaves a hold as it is when somebody else releases or renews it', async () => {
+  itWithOneRecord('leaves a hold as it is when somebody else releases or renews it', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const lock = await locks.acquire(key);
@@ -36,7 +37,7 @@ describe('promise 2: ownership', () => {
     expect(lock.remainingMs).toBeGreaterThan(30_000);
   });
 
-  it('refuses every late command of a lock that was released, and the next holder keeps it', async () => {
+  itWithOneRecord('refuses every late command of a lock that was released, and the next holder keeps it', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const first = await a.locks.acquire(key);
@@ -52,7 +53,7 @@ describe('promise 2: ownership', () => {
     expect(await holdsOf(key)).toEqual(before);
   });
 
-  it('never brings back a lease that has ended', async () => {
+  itWithOneRecord('never brings back a lease that has ended', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const lock = await locks.acquire(key, { leaseMs: 60, renew: false });

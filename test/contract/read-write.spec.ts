@@ -4,17 +4,14 @@ import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, grantedAt, serverTime } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { itWithQueue } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 const HOUR_MS = 3_600_000;
 const PATIENT = { waitMs: 25_000 };
 const READ = { mode: 'read', ...PATIENT } as const;
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
-
-/** Waits until so many are in the queue. */
-async function untilWaiting({ locks }: LockApp, key: string, count: number): Promise<void> {
-  await eventually(async () => (await locks.inspect(key)).waiters === count);
-}
 
 /** Acquires again and again until the signal; notes each grant by its token. */
 async function useWithoutEnd(app: LockApp, key: string, mode: 'read' | 'write', grants: number[], stop: AbortSignal) {
@@ -26,9 +23,9 @@ async function useWithoutEnd(app: LockApp, key: string, mode: 'read' | 'write', 
   }
 }
 
-describe('readers and writers', () => {
-  afterEach(closeAll);
+afterEach(closeAll);
 
+describe('readers and writers', () => {
   it('lets readers share, and a writer exclude everybody', async () => {
     const apps = [await startApp(), await startApp(), await startApp()];
     const key = freshKey();
@@ -75,15 +72,15 @@ describe('readers and writers', () => {
   it('frees a lock whose readers have all died, for a writer that waits', async () => {
     const [a, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
     const key = freshKey();
-    await child.acquire(key, { mode: 'read', leaseMs: 5_000 });
+    await child.acquire(key, { mode: 'read', leaseMs: 3_000 });
     const writer = a.locks.acquire(key, PATIENT);
     await untilWaiting(a, key, 1);
     await child.kill();
     const killedAt = await serverTime(admin);
-    expect(grantedAt(await writer)).toBeLessThanOrEqual(killedAt + 5_000 + FREEZE_MS);
+    expect(grantedAt(await writer)).toBeLessThanOrEqual(killedAt + 3_000 + FREEZE_MS);
   });
 
-  it('holds back new readers while a writer waits, and lets the writer in first', async () => {
+  itWithQueue('holds back new readers while a writer waits, and lets the writer in first', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const first = await a.locks.acquire(key, READ);
@@ -141,9 +138,7 @@ describe('readers and writers', () => {
 });
 
 describe('readers and writers: nobody starves', () => {
-  afterEach(closeAll);
-
-  it('grants no new reader before a writer that waits, however many readers come', async () => {
+  itWithQueue('grants no new reader before a writer that waits, however many readers come', async () => {
     const [a, b] = await startTwo();
     const [admin, key, stop, grants] = [openAdmin(), freshKey(), new AbortController(), [] as number[]];
     const lanes = Array.from({ length: 6 }, (_, i) => useWithoutEnd([a, b][i % 2]!, key, 'read', grants, stop.signal));
@@ -165,7 +160,7 @@ describe('readers and writers: nobody starves', () => {
     await Promise.all(lanes);
   });
 
-  it('grants a reader after the writers that were queued before it, however many writers come', async () => {
+  itWithQueue('grants a reader after the writers that were queued before it, however many writers come', async () => {
     const [a, b] = await startTwo();
     const [key, stop, grants] = [freshKey(), new AbortController(), [] as number[]];
     const held = await a.locks.acquire(key);

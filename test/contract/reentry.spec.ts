@@ -4,7 +4,9 @@ import { type Redis } from 'ioredis';
 import { LockBusyError, LockReentryError, Locked, currentLock } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { loadScripts, ownRedis, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, gate, redisUrl, startApp } from '../support/lock-app.js';
+import { type LockApp, closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+import { itOnSingle } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 /** How often a server has run these commands; all but INFO, which counts them, when none is named. */
 async function commands(admin: Redis, name?: string): Promise<number> {
@@ -52,7 +54,7 @@ class Stock {
 describe('reentry: a nested call', () => {
   afterEach(closeAll);
 
-  it('sends no command to Redis, however deep, and has the fencing token of the hold', async () => {
+  itOnSingle('sends no command to Redis, however deep, and has the fencing token of the hold', async () => {
     const { locks, admin } = await startAlone();
     await locks.withLock('key', async ({ fencingToken }) => {
       const before = await commands(admin);
@@ -71,7 +73,7 @@ describe('reentry: a nested call', () => {
     expect(inner).toBe(outer);
   });
 
-  it('acquires only the keys that the chain of calls does not hold, with one command', async () => {
+  itOnSingle('acquires only the keys that the chain of calls does not hold, with one command', async () => {
     const { locks, admin } = await startAlone();
     await locks.withLock('a', async ({ fencingToken }) => {
       const before = await commands(admin, 'evalsha');
@@ -158,7 +160,7 @@ describe('reentry: work that nobody awaits', () => {
     });
     const other = await b.locks.acquire(key);
     over.open();
-    await eventually(async () => (await b.locks.inspect(key)).waiters === 1);
+    await untilWaiting(b, key);
     await other.release();
     expect(await late).toBeGreaterThan(other.fencingToken);
   });
@@ -215,7 +217,7 @@ describe('reentry: two modules', () => {
   afterEach(closeAll);
 
   it.each([
-    ['other prefix', async () => ({ keyPrefix: 'other:', connection: redisUrl() })],
+    ['other prefix', async () => ({ keyPrefix: 'lock:other:' })],
     ['other Redis', async () => ({ connection: (await ownRedis()).url })],
   ])('do not see the holds of each other: %s', async (_what, options) => {
     const [a, b] = [await startApp(), await startApp(await options())];

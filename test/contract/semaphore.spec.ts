@@ -3,8 +3,11 @@ import { Injectable } from '@nestjs/common';
 import { type Lock, Limited, LockConfigurationError, Locked, currentLock } from '../../lib/index.js';
 import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, ownRedis, queued, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { FREEZE_MS, rejection } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { ownPlace } from '../support/stores.js';
+import { itWithPermits, itWithoutPermits } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 const PATIENT = { waitMs: 25_000 };
 const permit = (permits: number) => ({ mode: 'read', permits, ...PATIENT }) as const;
@@ -41,10 +44,10 @@ class Imports {
 
 const holders = async ({ locks }: LockApp, key: string) => (await locks.inspect(key)).holders.length;
 
-describe('permits', () => {
-  afterEach(closeAll);
+afterEach(closeAll);
 
-  it('let in at most so many at once, over all instances, and no fewer', async () => {
+describe('permits', () => {
+  itWithPermits('let in at most so many at once, over all instances, and no fewer', async () => {
     const start = () => startApp({}, { providers: [Imports] });
     const apps = [await start(), await start(), await start()];
     const [tenant, other] = [freshKey(), freshKey()];
@@ -62,30 +65,30 @@ describe('permits', () => {
     expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).not.toBeNull();
   });
 
-  it('have a lease each: a process that is killed frees its own only', async () => {
+  itWithPermits('have a lease each: a process that is killed frees its own only', async () => {
     const [a, child] = [await startApp(), await startChildApp()];
     const key = freshKey();
-    await child.acquire(key, { ...permit(2), leaseMs: 5_000 });
+    await child.acquire(key, { ...permit(2), leaseMs: 3_000 });
     const mine = await a.locks.acquire(key, { ...permit(2), leaseMs: 60_000 });
     const waiting = a.locks.acquire(key, permit(2));
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await untilWaiting(a, key);
     await child.kill();
     const next = await waiting;
     expect([mine.held, next.held]).toEqual([true, true]);
-    await eventually(async () => (await holders(a, key)) === 2, { timeoutMs: 5_000 + FREEZE_MS });
+    await eventually(async () => (await holders(a, key)) === 2, { timeoutMs: 3_000 + FREEZE_MS });
     expect(await a.locks.tryAcquire(key, permit(2))).toBeNull();
   });
 
-  it('are granted in the order of arrival, one for each that is given back', async () => {
+  itWithPermits('are granted in the order of arrival, one for each that is given back', async () => {
     const apps = [await startApp(), await startApp(), await startApp()];
-    const [admin, key, order] = [openAdmin(), freshKey(), [] as number[]];
+    const [key, order] = [freshKey(), [] as number[]];
     const held = [await apps[0]!.locks.acquire(key, permit(2)), await apps[1]!.locks.acquire(key, permit(2))];
     const waiting: Promise<Lock>[] = [];
     for (let i = 0; i < 6; i++) {
       const granted = apps[i % 3]!.locks.acquire(key, permit(2));
       waiting.push(granted);
       void granted.then(() => order.push(i));
-      await eventually(async () => (await queued(admin, key)) === i + 1);
+      await untilWaiting(apps[0]!, key, i + 1);
     }
     for (let i = 0; i < 6; i++) {
       await held[i]!.release();
@@ -95,7 +98,7 @@ describe('permits', () => {
     }
   });
 
-  it('are taken by nobody who counts fewer, and count every reader', async () => {
+  itWithPermits('are taken by nobody who counts fewer, and count every reader', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const three = await Promise.all([1, 2, 3].map(() => a.locks.acquire(key, permit(3))));
@@ -110,13 +113,13 @@ describe('permits', () => {
     expect(await b.locks.tryAcquire(key, permit(1))).not.toBeNull();
   });
 
-  it('exclude a writer and are excluded by one, which is not overtaken while it waits', async () => {
+  itWithPermits('exclude a writer and are excluded by one, which is not overtaken while it waits', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const one = await a.locks.acquire(key, permit(5));
     expect(await b.locks.tryAcquire(key)).toBeNull();
     const writing = b.locks.acquire(key, PATIENT);
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await untilWaiting(a, key);
     expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
     await one.release();
     const writer = await writing;
@@ -125,7 +128,7 @@ describe('permits', () => {
     expect(await a.locks.tryAcquire(key, permit(5))).not.toBeNull();
   });
 
-  it('are not taken twice by a nested call', async () => {
+  itWithPermits('are not taken twice by a nested call', async () => {
     const { app, locks } = await startApp({}, { providers: [Imports] });
     const id = freshKey();
     const [outer, inner] = await app.get(Imports).outer(id);
@@ -141,15 +144,22 @@ describe('permits', () => {
 });
 
 describe('permits that make no sense', () => {
-  afterEach(closeAll);
+  itWithoutPermits('are all, where Redis counts none: refused with LockConfigurationError', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const error = await rejection(locks.acquire(key, { mode: 'read', permits: 2 }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('permits');
+    expect(await locks.isLocked(key)).toBe(false);
+  });
 
   it.each([
     { permits: 2 },
     { permits: 2, mode: 'write' as const },
     ...[0, -1, 1.5, NaN, Infinity, '2', null].map((permits) => ({ permits: permits as number, mode: 'read' as const })),
   ])('are refused with LockConfigurationError before anything is sent: %p', async (options) => {
-    const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: url });
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
     for (const call of [
       locks.acquire('key', options),
       locks.tryAcquire('key', options),
@@ -157,7 +167,7 @@ describe('permits that make no sense', () => {
     ]) {
       expect(await rejection(call)).toBeInstanceOf(LockConfigurationError);
     }
-    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+    await place.expectNotSent('eval');
   });
 
   const define = (permits: unknown) => () => {

@@ -4,6 +4,8 @@ import { LockKeyError, LockLostError, Locked, currentLock } from '../../lib/inde
 import { eventually } from '../support/eventually.js';
 import { loadScripts, ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { deleteLock, ownPlace } from '../support/stores.js';
+import { itOnSingle } from '../support/topology.js';
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
 
@@ -77,15 +79,15 @@ describe('several keys', () => {
 
   it('are lost together: the loss of one is the loss of all', async () => {
     const [a, b] = await startTwo();
-    const [admin, keys] = [openAdmin(), [freshKey(), freshKey(), freshKey()]];
+    const keys = [freshKey(), freshKey(), freshKey()];
     const lock = await a.locks.acquire(keys);
-    await admin.del(`lock:${keys[1]!}`);
+    await deleteLock(keys[1]!);
     expect(await rejection(lock.extend(60_000))).toBeInstanceOf(LockLostError);
     expect([lock.held, lock.signal.aborted]).toEqual([false, true]);
     await lock.release();
     await eventually(async () => (await areLocked(b, keys)).every((locked) => !locked));
     const work = a.locks.withLock(keys, { leaseMs: 6_000 }, async ({ signal }) => {
-      await admin.del(`lock:${keys[2]!}`);
+      await deleteLock(keys[2]!);
       await eventually(() => signal.aborted);
       return 'value';
     });
@@ -107,7 +109,7 @@ describe('several keys', () => {
     for (const key of keys) expect((await locks.inspect(key)).holders[0]!.remainingMs).toBeGreaterThan(30_000);
   });
 
-  it('cost one command when they are free, and one when they are busy and nobody waits', async () => {
+  itOnSingle('cost one command when they are free, and one when they are busy and nobody waits', async () => {
     const { admin, url } = await ownRedis();
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
@@ -120,7 +122,7 @@ describe('several keys', () => {
     expect(lock.held).toBe(true);
   });
 
-  it('are granted once when their acquire is sent again', async () => {
+  itOnSingle('are granted once when their acquire is sent again', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -178,11 +180,11 @@ describe('several keys that make no sense', () => {
     ['too long a one', ['a', 'x'.repeat(513)]],
     ['more than 16', Array.from({ length: 17 }, (_, i) => `key-${i}`)],
   ])('are refused with LockKeyError before anything is sent: %s', async (_what, keys) => {
-    const { admin, url } = await ownRedis();
-    const { locks } = await startApp({ connection: url });
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
     expect(await rejection(locks.acquire(keys))).toBeInstanceOf(LockKeyError);
     expect(await rejection(locks.withLock(keys, () => 'ran'))).toBeInstanceOf(LockKeyError);
-    expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
+    await place.expectNotSent('eval');
   });
 
   it('may be 16, and more names than that of the same', async () => {

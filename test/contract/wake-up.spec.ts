@@ -16,6 +16,8 @@ import {
   serverTime,
 } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 /** How soon a free lock is granted to a live waiter that heard nothing. */
 const POLL_MS = 2_000;
@@ -34,10 +36,10 @@ function withoutPolls({ locker }: LockApp): () => void {
   return () => schedule.mockRestore();
 }
 
-describe('promise 6: no lost wake-up', () => {
-  afterEach(closeAll);
+afterEach(closeAll);
 
-  it('grants a lock while the subscribers are killed again and again', async () => {
+describe('promise 6: no lost wake-up', () => {
+  itOnSingle('grants a lock while the subscribers are killed again and again', async () => {
     const { admin, url } = await ownRedis();
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
     const key = freshKey();
@@ -53,7 +55,7 @@ describe('promise 6: no lost wake-up', () => {
     }
   });
 
-  it('grants a lock within the poll while the subscriber cannot connect', async () => {
+  itOnSingle('grants a lock within the poll while the subscriber cannot connect', async () => {
     const { admin, url } = await ownRedis();
     const proxy = await proxyTo(url);
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: proxy.url })];
@@ -70,7 +72,7 @@ describe('promise 6: no lost wake-up', () => {
     expect(next.held).toBe(true);
   });
 
-  it('learns a grant within the poll when the message is lost in a connection that looks alive', async () => {
+  itOnSingle('learns a grant within the poll when the message is lost in a connection that looks alive', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     const [a, b] = [await startApp(), await startApp({ connection: clientWithSubscriberAt(proxy.url) })];
     const key = freshKey();
@@ -85,7 +87,7 @@ describe('promise 6: no lost wake-up', () => {
     expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
   });
 
-  it('asks again after a new subscription, as the message may have been missed', async () => {
+  itOnSingle('asks again after a new subscription, as the message may have been missed', async () => {
     const { admin, url } = await ownRedis();
     const proxy = await proxyTo(url);
     const client = clientWithSubscriberAt(proxy.url, url);
@@ -109,7 +111,7 @@ describe('promise 6: no lost wake-up', () => {
     }
   });
 
-  it('serves the waiters of all instances in the order in which they came', async () => {
+  itWithQueue('serves the waiters of all instances in the order in which they came', async () => {
     const [a, b, c] = [await startApp(), await startApp(), await startApp()];
     const [admin, key, order] = [openAdmin(), freshKey(), [] as number[]];
     const held = await a.locks.acquire(key);
@@ -128,7 +130,7 @@ describe('promise 6: no lost wake-up', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
-  it('sends at most 3 commands per acquisition, and the polls, however many wait', async () => {
+  itOnSingle('sends at most 3 commands per acquisition, and the polls, however many wait', async () => {
     const { admin, url } = await ownRedis();
     const apps = [await startApp({ connection: url }), await startApp({ connection: url })];
     await (await apps[0]!.locks.acquire('warm-up')).release();
@@ -146,15 +148,14 @@ describe('promise 6: no lost wake-up', () => {
 });
 
 describe('promise 6: waiters that give up', () => {
-  afterEach(closeAll);
-
   it('rejects an aborted wait with the reason of its signal, and leaves the queue at once', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const [key, abort, reason] = [freshKey(), new AbortController(), new Error('the user left')];
     const held = await a.locks.acquire(key);
     const first = b.locks.acquire(key, { signal: abort.signal, waitMs: Infinity });
-    await eventually(async () => (await queued(admin, key)) === 1);
-    const { lock } = await enqueue(b, admin, key);
+    await untilWaiting(a, key);
+    const lock = b.locks.acquire(key, { waitMs: 25_000 });
+    await untilWaiting(a, key, 2);
     abort.abort(reason);
     expect(await rejection(first)).toBe(reason);
     await eventually(async () => (await queued(admin, key)) === 1, { timeoutMs: 5_000 });
@@ -196,7 +197,10 @@ describe('promise 6: waiters that give up', () => {
     const keys = Array.from({ length: 10 }, () => freshKey());
     await Promise.all(keys.map((key) => lane(key, 80)));
     expect(count.granted + count.timedOut + count.aborted).toBe(800);
-    expect(Math.min(count.granted, count.timedOut, count.aborted)).toBeGreaterThan(0);
+    // Without a queue no release grants, and who gives up right after it is never granted.
+    if (topology.supports.queue) {
+      expect(Math.min(count.granted, count.timedOut, count.aborted)).toBeGreaterThan(0);
+    }
     const nothing = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
     await eventually(() => JSON.stringify([a.locker.live, b.locker.live]) === JSON.stringify([nothing, nothing]));
     for (const key of keys) {

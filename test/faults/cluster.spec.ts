@@ -33,8 +33,7 @@ async function beginMove(cluster: StartedCluster, storageKey: string) {
   const [slot, from] = [slotOf(storageKey), masterOf(storageKey)];
   const to = (from + 1) % 3;
   const [source, target] = [openAdmin(cluster.masters[from]!.url), openAdmin(cluster.masters[to]!.url)];
-  const idOf = async (admin: typeof source) => String(await admin.cluster('MYID'));
-  const [sourceId, targetId] = [await idOf(source), await idOf(target)];
+  const [sourceId, targetId] = [await source.cluster('MYID'), await target.cluster('MYID')];
   await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', sourceId);
   await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', targetId);
   const moveKey = (name: string) =>

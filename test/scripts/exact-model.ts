@@ -2,7 +2,7 @@ import { type Ask, type Downgrade, type ForceRelease, type Hold } from './comman
 import { type Release, type Renew, remember } from './commands.js';
 import { HandOverModel } from './hand-over-model.js';
 import { LockLists } from './lock-lists.js';
-import { admits, busyReply, endRun, entry, refusal, shareEntry, startRun } from './lock-rules.js';
+import { admits, busyReply, claimedBy, endRun, entry, refusal, shareEntry, startRun } from './lock-rules.js';
 
 /** A script's reply; the game compares it as text. */
 export type Reply = (string | number)[];
@@ -24,7 +24,7 @@ export class ExactModel extends HandOverModel {
     if (reason) {
       for (const lock of locks) lock.leave(attempt);
       for (const lock of locks) if (lock.freed) this.serve(lock);
-      return ['refused', attempt, now, reason];
+      return ['refused', attempt, now, reason, claimedBy(locks[0]!, ask, reason)];
     }
     const needed = locks.filter((lock) => !lock.liveHold(attempt) && entry(lock, ask) === undefined);
     for (const lock of locks) {

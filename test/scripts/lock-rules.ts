@@ -46,8 +46,14 @@ function isClaimed({ run, fires, now }: LockLists, ask: Ask): boolean {
   const fire = fireOf(ask, now);
   const rerun = ask.rerun === 1 && run.outcome === '-';
   if (ask.fireKind === 'gap') return Math.abs(now - run.fire) < ask.fireMs && !rerun;
-  const known = fires.includes(fire) || (fires.length === FIRES && fire < fires[0]!);
+  const known = fires.includes(fire) || (fires.length >= FIRES - 1 && fire < fires[0]!);
   return known && !(rerun && run.fire === fire);
+}
+
+/** The attempt whose run of the asked fire has no outcome yet; none for other refusals. */
+export function claimedBy({ run, now }: LockLists, ask: Ask, reason: string): string {
+  const isOpen = run?.outcome === '-' && (ask.fireKind === 'gap' || run.fire === fireOf(ask, now));
+  return reason === 'claimed' && isOpen ? run.attempt : '';
 }
 
 /** Remembers the fire of an ask that was granted. */
@@ -71,5 +77,7 @@ export function busyReply(lock: LockLists, attempt: string): (string | number)[]
     0,
   );
   const holder = lock.writer && lock.liveHold(lock.writer.attempt)?.mode === 'write' ? lock.writer.holder : '';
-  return ['busy', attempt, lock.now, retry, ahead, holder];
+  const written = [...lock.holds].find(([, { mode, token }]) => mode === 'write' && token > 0);
+  const owner = written && (written[1].owner === '-' ? written[0] : written[1].owner);
+  return ['busy', attempt, lock.now, retry, ahead, holder, owner ?? ''];
 }

@@ -251,7 +251,7 @@ export const MUTANTS: readonly Mutant[] = [
   // Fires.
   { name: 'a fire is granted twice', find: 'if time == fire then return true end', replace: '' },
   { name: 'fires are forgotten', find: "'fires', ';' .. table", replace: "'fires', ';' or table" },
-  { name: 'a fire before all that are known is granted', find: '#fires >= 16 and fire < fires[1]', replace: 'false' },
+  { name: 'a fire before all that are known is granted', find: '#fires >= 15 and fire < fires[1]', replace: 'false' },
   { name: 'too many fires are remembered', find: 'if #fires > 16 then', replace: 'if #fires > 17 then' },
   { name: 'the latest fire is forgotten', find: 'table.remove(fires, 1)', replace: 'table.remove(fires)' },
   { name: 'a lost run is never repeated', find: '  return not repeats', replace: '  return true' },
@@ -286,7 +286,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'false and int(run_fire)',
   },
   { name: 'the fires are kept no longer than the lock', find: '  keep_for(tonumber(<rememberMs>))\n', replace: '' },
-  { name: 'a run does not end', find: '  end_run()\nelseif', replace: 'elseif' },
+  { name: 'a run does not end', find: "if outcome == 'released' or", replace: 'if' },
   {
     name: 'a release ends the run of another',
     find: 'if run_attempt ~= <attempt> or',

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type LockOptions, type RedisLockModuleOptions } from '../../lib/index.js';
 import { eventually } from './eventually.js';
-import { closeLater, redisUrl } from './lock-app.js';
+import { closeLater } from './lock-app.js';
+import { topology } from './topology.js';
 
 const root = process.cwd();
 const packageIsBuilt = (): boolean => existsSync(join(root, 'dist', 'esm', 'index.js'));
@@ -46,7 +47,7 @@ export interface ChildApp {
 /** Starts an app in a process; `skewMs` is how wrong its clock is. */
 export async function startChildApp(options: RedisLockModuleOptions = {}, skewMs = 0): Promise<ChildApp> {
   await buildPackage();
-  const argument = JSON.stringify({ options: { connection: redisUrl(), drainMs: 500, ...options }, skewMs });
+  const argument = JSON.stringify({ options: { connection: topology.connection, drainMs: 500, ...options }, skewMs });
   const child = fork(join(root, 'test', 'support', 'lock-process.mjs'), [argument], {
     execArgv: [],
     serialization: 'advanced',

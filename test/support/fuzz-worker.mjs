@@ -7,11 +7,11 @@ import { NestFactory } from '@nestjs/core';
 import { Redis } from 'ioredis';
 import { RedisLockModule, RedisLockService } from '../../dist/esm/index.js';
 
-const { url, rounds, counters, locked } = JSON.parse(process.argv[2]);
+const { connection, url, rounds, counters, locked } = JSON.parse(process.argv[2]);
 Logger.overrideLogger(false);
 
 class AppModule {}
-Module({ imports: [RedisLockModule.forRoot({ connection: url })] })(AppModule);
+Module({ imports: [RedisLockModule.forRoot({ connection })] })(AppModule);
 
 const app = await NestFactory.createApplicationContext(AppModule);
 const locks = app.get(RedisLockService);

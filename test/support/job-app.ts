@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { type LockedOptions, type RedisLockModuleOptions } from '../../lib/index.js';
 import { buildPackage } from './child-app.js';
 import { eventually } from './eventually.js';
-import { closeLater, redisUrl } from './lock-app.js';
+import { closeLater } from './lock-app.js';
+import { topology } from './topology.js';
 
 /** When the job of a process fires. */
 export type JobSchedule =
@@ -64,7 +65,7 @@ const OF_NEST = ['NestFactory', 'InstanceLoader', 'NestApplicationContext'];
 export async function startJob(options: JobOptions): Promise<JobApp> {
   const { key, schedule, locked, module, skewMs = 0, localZone, workMs = 1 } = options;
   await buildPackage();
-  const settings = { connection: redisUrl(), ...module };
+  const settings = { connection: topology.connection, ...module };
   const argument = { module: settings, key, schedule, locked: { oncePer: 'fire', ...locked }, skewMs, workMs };
   const child = fork(join(process.cwd(), 'test', 'support', 'job-process.mjs'), [JSON.stringify(argument)], {
     execArgv: [],

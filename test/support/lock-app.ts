@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { type INestApplicationContext, Logger, type ModuleMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import { type RedisLockModuleOptions, RedisLockModule, RedisLockService } from '../../lib/index.js';
 import { type Locker } from '../../lib/core/locker.js';
 import { LOCKER } from '../../lib/redis-lock.tokens.js';
+import { type StoreAddress, topology } from './topology.js';
+
+export { redisUrl } from './topology.js';
 
 Logger.overrideLogger(false);
 const ignore = (): void => undefined;
@@ -25,10 +28,13 @@ export function closeLater<T extends { close(): Promise<unknown> }>(one: T): T {
   return one;
 }
 
+/** How long an app that closes waits for the locks that a test has left held. */
+const DRAIN_MS = 100;
+
 /** Starts an instance; what a test opened is closed by `closeAll`. */
 export async function startApp(options: RedisLockModuleOptions = {}, metadata: ModuleMetadata = {}): Promise<LockApp> {
-  const connection = options.connection ?? redisUrl();
-  const lockModule = RedisLockModule.forRoot({ drainMs: 500, ...options, connection });
+  const connection = options.connection ?? topology.connection;
+  const lockModule = RedisLockModule.forRoot({ drainMs: DRAIN_MS, ...options, connection });
   const module = await Test.createTestingModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] })
     .setLogger({ log: ignore, warn: ignore, error: ignore })
     .compile();
@@ -37,27 +43,33 @@ export async function startApp(options: RedisLockModuleOptions = {}, metadata: M
   return closeLater(started);
 }
 
-/** The Redis that the test run started. */
-export function redisUrl(): string {
-  const url = process.env['REDIS_URL'];
-  if (!url) throw new Error('REDIS_URL is not set: run the tests with `npm run test:jest`.');
-  return url;
-}
-
 /** Two seconds, as ioredis has it, would keep the process alive after the tests when the server is gone. */
 export const SOON_CLOSED = { disconnectTimeout: 100 };
 
-/** A connection beside those under test. */
-export function openAdmin(url = redisUrl()): Redis {
-  const admin = new Redis(url, SOON_CLOSED);
+function openClient(address: StoreAddress): Redis {
+  if (typeof address === 'string') return new Redis(address, SOON_CLOSED);
+  if (!('cluster' in address)) return new Redis({ ...address, ...SOON_CLOSED });
+  // It takes the same commands, with each sent to the node of its key; few tests need more, and those know their Redis.
+  return new Cluster([...address.cluster], { redisOptions: SOON_CLOSED }) as unknown as Redis;
+}
+
+/** A connection beside those under test, with all rights; to the first store where there are several. */
+export function openAdmin(address: StoreAddress = topology.admins[0]!): Redis {
+  const admin = openClient(address);
   admin.on('error', () => undefined);
   closeLater({ close: async () => admin.disconnect() });
   return admin;
 }
 
-/** Closes what the test opened, in reverse order. */
+/** One connection for each store that has a copy of its own. */
+export const openAdmins = (): Redis[] => topology.admins.map((address) => openAdmin(address));
+
+/** Closes what the test opened: its apps side by side, since each may wait for its locks, then the rest in reverse order. */
 export async function closeAll(): Promise<void> {
-  for (const one of open.splice(0).toReversed()) await one.close();
+  const all = open.splice(0).toReversed();
+  const isApp = (one: object): boolean => 'locks' in one;
+  await Promise.all(all.filter(isApp).map((app) => app.close()));
+  for (const one of all) if (!isApp(one)) await one.close();
 }
 
 /** A key that no other test uses. */

@@ -2,8 +2,9 @@ import { nodesText } from '../../core/acquisition-errors.js';
 import { type AcquireReply, type AcquireRequest } from '../../core/lock-store.js';
 import { LockConfigurationError, LockStoreError, type NodeAnswer } from '../../core/lock.errors.js';
 import { messageOf } from '../../core/reporter.js';
+import { mayAnswer } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Vote, majorityOf } from './votes.js';
+import { type Vote, isBeyond, majorityOf } from './votes.js';
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
@@ -34,7 +35,11 @@ export class AcquireRound {
     this.grants = votes.flatMap(({ node, value }) => (value?.outcome === 'granted' ? [{ node, reply: value }] : []));
     this.#busy = replies.filter((reply) => reply.outcome === 'busy');
     this.#refused = replies.filter((reply) => reply.outcome === 'refused');
-    this.#failures = votes.flatMap(({ value, error }) => (value ? [] : [error]));
+    this.#failures = votes.flatMap(({ value, error }) => {
+      // What a node could not have confirmed by its replicas is no answer.
+      if (value?.outcome === 'given-back') return [value.cause];
+      return value ? [] : [error];
+    });
   }
 
   get isWon(): boolean {
@@ -51,14 +56,19 @@ export class AcquireRound {
    * queues, too, because the next round is of another attempt. A round without any grant goes on waiting in the queues.
    */
   toGiveBack(): readonly QuorumNode[] {
-    if (this.#isSplit) return this.nodes;
+    if (this.#isSpent) return this.nodes;
     if (this.request.waiterLeaseMs > 0) return [];
     return this.nodes.filter((node) => !this.votes.some((vote) => vote.node === node && vote.value));
   }
 
-  /** Some granted it, or will not grant it to this attempt: it is used up. */
-  get #isSplit(): boolean {
-    return this.grants.length > 0 || this.#refused.length > 0;
+  /** What is given back on one node must not be asked for again: the release might come last. */
+  get #isSpent(): boolean {
+    return this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
+  }
+
+  /** Whether a majority names one owner, or readers: there may be nodes that do not know of them. */
+  get #isHeld(): boolean {
+    return mostOften(this.#busy.map(({ owner }) => owner)) >= majorityOf(this.nodes);
   }
 
   /** The reply to a round that is won, and whose tokens are written back. */
@@ -81,29 +91,42 @@ export class AcquireRound {
     const refusal = this.#refusal();
     if (refusal) return refusal;
     const answered = this.votes.length - this.#failures.length;
-    if (answered < majorityOf(this.nodes)) throw this.#unavailable(answered);
-    return this.#busyReply();
+    if (answered >= majorityOf(this.nodes)) return this.#busyReply();
+    const cause = this.#unavailable(answered);
+    if (!this.#isSpent) throw cause;
+    return { outcome: 'given-back', cause };
   }
 
-  /** A fire is claimed when a majority says so: one that is claimed on a few nodes may be given up there. */
+  /**
+   * `released`: of any node. `upgrade`: when no majority is left without it; the rest of a read hold may linger on a few.
+   * `claimed`: of a node that knows how the run ended, or by one attempt on a majority; others may give it up again.
+   */
   #refusal(): Refused | undefined {
-    const claimed = this.#refused.filter(({ reason }) => reason === 'claimed');
-    if (claimed.length >= majorityOf(this.nodes)) return claimed[0];
-    return this.#refused.find(({ reason }) => reason !== 'claimed');
+    const of = (reason: Refused['reason']) => this.#refused.filter((reply) => reply.reason === reason);
+    const [released] = of('released');
+    if (released) return released;
+    const upgrades = of('upgrade');
+    if (isBeyond(this.nodes, upgrades.length)) return upgrades[0];
+    const claimed = of('claimed');
+    const isRun = claimed.some(({ claimedBy }) => claimedBy === undefined);
+    if (isRun || mostOften(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes)) return claimed[0];
+    return undefined;
   }
 
   #busyReply(): AcquireReply {
-    const isSplit = this.#isSplit;
+    const isClaimed = this.#refused.some(({ reason }) => reason === 'claimed');
+    const isSplit = (this.grants.length > 0 || isClaimed) && !this.#isHeld;
     // It is free when a majority of the nodes is, and those that did not answer are not counted on.
     const retries = this.#busy.map(({ retryMs }) => retryMs).sort((a, b) => a - b);
     const lastMs = retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0;
     return {
       outcome: 'busy',
-      retryMs: isSplit ? Math.ceil(Math.random() * MAX_BACK_OFF_MS) : lastMs,
+      retryMs: isSplit ? 1 + Math.floor(Math.random() * MAX_BACK_OFF_MS) : lastMs,
       ahead: 0,
       holder: this.#busy.find(({ holder }) => holder !== undefined)?.holder,
       serverTimeMs: Math.max(0, ...this.#busy.map(({ serverTimeMs }) => serverTimeMs)),
       nodes: this.answers(),
+      isSpent: this.#isSpent,
       isSplit,
     };
   }
@@ -111,7 +134,7 @@ export class AcquireRound {
   #unavailable(answered: number): LockStoreError {
     const key = this.request.keys.join(', ');
     const nodes = this.answers();
-    const retryable = this.#failures.some((error) => !(error instanceof LockStoreError) || error.retryable);
+    const retryable = mayAnswer(this.nodes, this.#failures);
     const text = `Only ${answered} of ${this.nodes.length} masters answered for the lock "${key}", and a majority is needed.`;
     return new LockStoreError(text + nodesText(nodes), { key, nodes, retryable, cause: this.#failures[0] });
   }
@@ -120,15 +143,20 @@ export class AcquireRound {
   answers(): readonly NodeAnswer[] {
     return this.nodes.map((node) => {
       const vote = this.votes.find((one) => one.node === node);
-      if (!vote?.value) {
-        const detail = vote ? messageOf(vote.error).replace(/\.$/, '') : 'not waited for';
-        return { node: node.name, answer: 'unreachable', detail };
-      }
-      const { outcome } = vote.value;
-      if (outcome === 'granted') return { node: node.name, answer: outcome, detail: '' };
-      if (outcome === 'refused') return { node: node.name, answer: outcome, detail: vote.value.reason };
-      const { holder } = vote.value;
-      return { node: node.name, answer: outcome, detail: holder ? `held by ${holder}` : '' };
+      return { node: node.name, ...answerOf(vote) };
     });
   }
 }
+
+function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'> {
+  const reply = vote?.value;
+  if (reply?.outcome === 'granted') return { answer: 'granted', detail: '' };
+  if (reply?.outcome === 'refused') return { answer: 'refused', detail: reply.reason };
+  if (reply?.outcome === 'busy') return { answer: 'busy', detail: reply.holder ? `held by ${reply.holder}` : '' };
+  const error = reply?.outcome === 'given-back' ? reply.cause : vote?.error;
+  return { answer: 'unreachable', detail: error ? messageOf(error).replace(/\.$/, '') : 'not waited for' };
+}
+
+/** How often the most frequent value is there. */
+const mostOften = (values: readonly unknown[]): number =>
+  Math.max(0, ...values.map((value) => values.filter((other) => other === value).length));

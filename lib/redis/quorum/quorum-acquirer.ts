@@ -1,30 +1,49 @@
 import { type Clock } from '../../core/clock.js';
-import { type AcquireReply, type AcquireRequest, type RenewRequest } from '../../core/lock-store.js';
+import { type AcquireReply, type AcquireRequest, type FireClaim, type RenewRequest } from '../../core/lock-store.js';
 import { AcquireRound, type NodeGrant } from './acquire-round.js';
-import { type QuorumNode } from './quorum-node.js';
+import { checkAnswered, valuesOf } from './quorum-merge.js';
+import { type QuorumNode, readTime } from './quorum-node.js';
 import { type Vote, gather, majorityOf } from './votes.js';
 
 /** How long the nodes are waited for: little compared to the lease, which runs from the first command on. */
 const voteTimeoutMs = (leaseMs: number, timeoutMs: number): number =>
-  Math.min(Math.max(leaseMs / 50, 50), 500, timeoutMs);
+  Math.min(Math.max(leaseMs / 20, 100), 500, timeoutMs);
 
 type OnLate = (reply: AcquireReply) => void;
 
 /** Acquires on a majority of the nodes, or gives back what it got. */
 export class QuorumAcquirer {
-  /** The last round of each attempt that has votes open. */
-  readonly #rounds = new Map<string, AcquireRequest>();
+  /** Which fire a claim of a slot is for: decided once, however often it is asked for. */
+  readonly #fires = new WeakMap<FireClaim, FireClaim>();
 
   constructor(
     private readonly nodes: readonly QuorumNode[],
     private readonly clock: Clock,
   ) {}
 
-  async acquire(request: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
+  /** `onLate` hears grants that come after the outcome; the caller knows what became of the attempt. */
+  async acquire(asked: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
+    const request = { ...asked, claim: await this.#decideFire(asked) };
     const round = await this.#vote(request, timeoutMs, onLate);
     if (round.isWon && (await this.#writeBack(request, round, timeoutMs))) return round.granted();
     for (const node of round.toGiveBack()) this.#giveBackTo(node, request, timeoutMs);
     return round.notWon();
+  }
+
+  /** The clocks of the nodes differ, and near a border they would grant different slots: the one in the middle counts. */
+  async #decideFire({ keys, claim, leaseMs }: AcquireRequest): Promise<FireClaim | undefined> {
+    if (claim?.kind !== 'slot') return claim;
+    const decided = this.#fires.get(claim);
+    if (decided) return decided;
+    const timeoutMs = voteTimeoutMs(leaseMs, Infinity);
+    const ask = (node: QuorumNode) => node.ask((store) => readTime(store));
+    const votes = await gather<number>(this.clock, { nodes: this.nodes, ask, timeoutMs, isDecided: () => false });
+    checkAnswered(keys[0]!, this.nodes, votes);
+    const times = valuesOf(votes).sort((a, b) => a - b);
+    const calledMs = times[Math.floor(times.length / 2)]! - (this.clock.now() - claim.calledAt);
+    const fire: FireClaim = { ...claim, kind: 'at', ms: Math.floor(calledMs / claim.ms) * claim.ms };
+    this.#fires.set(claim, fire);
+    return fire;
   }
 
   /**
@@ -45,18 +64,12 @@ export class QuorumAcquirer {
     }
   }
 
-  /** All nodes are asked at once. A vote that comes late is for the next round of the attempt; else it is given back. */
   async #vote(request: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireRound> {
-    const { attempt, leaseMs } = request;
-    this.#rounds.set(attempt, request);
     let round: AcquireRound | undefined;
     const takeLate = ({ node, value }: Vote<AcquireReply>): void => {
       if (value?.outcome !== 'granted') return;
-      const latest = this.#rounds.get(attempt);
-      if (!latest) onLate(value);
-      else if (latest !== request) return;
-      else if (round?.isWon) void this.#writeBackTo({ node, reply: value }, request, round.tokens, timeoutMs);
-      else this.#giveBackTo(node, request, timeoutMs);
+      if (round?.isWon) void this.#writeBackTo({ node, reply: value }, request, round.tokens, timeoutMs);
+      onLate(value);
     };
     const votes = await gather<AcquireReply>(this.clock, {
       nodes: this.nodes,
@@ -64,12 +77,9 @@ export class QuorumAcquirer {
         const late = (value: AcquireReply): void => takeLate({ node, value });
         return node.vote(this.nodes, (store) => store.acquire(request, timeoutMs, late));
       },
-      timeoutMs: voteTimeoutMs(leaseMs, timeoutMs),
+      timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
       isDecided: (cast) => cast.filter(({ value }) => value?.outcome === 'granted').length >= majorityOf(this.nodes),
       onLate: takeLate,
-      onEnd: () => {
-        if (this.#rounds.get(attempt) === request) this.#rounds.delete(attempt);
-      },
     });
     round = new AcquireRound(this.nodes, request, votes);
     return round;
@@ -108,11 +118,10 @@ export class QuorumAcquirer {
     return done.every(Boolean);
   }
 
-  /** What a node does not hear of ends with its lease. */
-  #giveBackTo(node: QuorumNode, { keys, attempt, claim }: AcquireRequest, timeoutMs: number): void {
+  #giveBackTo(node: QuorumNode, { keys, attempt, claim, leaseMs }: AcquireRequest, timeoutMs: number): void {
     for (const key of keys) {
-      const release = { key, attempt, minHoldMs: 0, runOutcome: claim && ('void' as const) };
-      node.ask((store) => store.release(release, timeoutMs)).catch(() => undefined);
+      const release = { key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && ('void' as const) };
+      node.release(release, timeoutMs).catch(() => undefined);
     }
   }
 }

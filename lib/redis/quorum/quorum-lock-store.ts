@@ -19,8 +19,7 @@ import { QuorumAcquirer } from './quorum-acquirer.js';
 import { QuorumNode } from './quorum-node.js';
 import {
   checkAnswered,
-  isBeyond,
-  mergeLosses,
+  mergeDowngrades,
   mergeReleases,
   mergeRenewals,
   mergeRuns,
@@ -29,10 +28,10 @@ import {
   valuesOf,
 } from './quorum-merge.js';
 import { QuorumWakeUps } from './quorum-wake-ups.js';
-import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
+import { type Ballot, type Vote, gather } from './votes.js';
 
 /** How long the nodes are waited for by who only looks. */
-const OPERATOR_TIMEOUT_MS = 2_000;
+const OPERATOR_TIMEOUT_MS = 1_000;
 
 /**
  * Locks in a quorum of independent masters: held when a majority granted them (the Redlock algorithm, Redis docs,
@@ -50,7 +49,7 @@ export class QuorumLockStore implements LockStore {
     stores: readonly RedisLockStore[],
     private readonly clock: Clock,
   ) {
-    this.#nodes = stores.map((store) => new QuorumNode(store));
+    this.#nodes = stores.map((store) => new QuorumNode(store, clock));
     this.#acquirer = new QuorumAcquirer(this.#nodes, clock);
   }
 
@@ -73,7 +72,7 @@ export class QuorumLockStore implements LockStore {
 
   async close(): Promise<void> {
     this.#wakeUps?.close();
-    await Promise.all(this.#nodes.map(({ store }) => store.close()));
+    await Promise.all(this.#nodes.map((node) => node.close()));
   }
 
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
@@ -107,26 +106,24 @@ export class QuorumLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const votes = await this.#gather<ReleaseReply>({
-      ask: (node) => node.ask((store) => store.release(request, timeoutMs)),
+      ask: (node) => node.release(request, timeoutMs),
       timeoutMs,
       isDecided: (cast) => mergeReleases(this.#nodes, cast) !== undefined,
     });
     const reply = mergeReleases(this.#nodes, votes);
     if (reply) return reply;
-    throw tooFew(request.key, this.#nodes, votes, `Only ${valuesOf(votes).length} masters confirmed the release`);
+    throw tooFew(request.key, this.#nodes, votes, 'Too few masters confirmed the release');
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
     const votes = await this.#gather({
       ask: (node) => node.ask((store) => store.downgrade(hold, timeoutMs)),
       timeoutMs,
+      isDecided: (cast) => mergeDowngrades(this.#nodes, cast) !== undefined,
     });
-    const replies = valuesOf(votes);
-    const lost = replies.filter((reply) => reply.outcome === 'lost');
-    if (isBeyond(this.#nodes, lost.length)) return mergeLosses(lost);
-    const done = replies.length - lost.length;
-    if (done >= majorityOf(this.#nodes)) return { outcome: 'downgraded' };
-    throw tooFew(hold.key, this.#nodes, votes, `Only ${done} masters confirmed the downgrade`);
+    const reply = mergeDowngrades(this.#nodes, votes);
+    if (reply) return reply;
+    throw tooFew(hold.key, this.#nodes, votes, 'Too few masters confirmed the downgrade');
   }
 
   async forceRelease(key: string): Promise<boolean> {

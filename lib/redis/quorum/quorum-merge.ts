@@ -10,7 +10,7 @@ import {
 import { LockStoreError } from '../../core/lock.errors.js';
 import { messageOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Vote, majorityOf } from './votes.js';
+import { type Vote, isBeyond, majorityOf } from './votes.js';
 
 /** The values among the votes. */
 export const valuesOf = <T>(votes: readonly Vote<T>[]): T[] =>
@@ -34,17 +34,22 @@ export function tooFew<T>(
   const answers = failures.map(({ node, error }) => {
     return { node: node.name, answer: 'unreachable', detail: messageOf(error).replace(/\.$/, '') } as const;
   });
-  const isHopeless = ({ error }: Vote<T>) => error instanceof LockStoreError && !error.retryable;
-  const retryable = failures.length === 0 || !failures.every(isHopeless);
+  const retryable = mayAnswer(
+    nodes,
+    failures.map(({ error }) => error),
+  );
   const text = `${what} for the lock "${key}", and a majority of ${majorityOf(nodes)} is needed.${nodesText(answers)}`;
   return new LockStoreError(text, { key, nodes: answers, retryable, cause: failures[0]?.error });
 }
 
+/** Whether enough nodes may answer when they are asked again. */
+export function mayAnswer(nodes: readonly QuorumNode[], failures: readonly unknown[]): boolean {
+  const hopeless = failures.filter((error) => error instanceof LockStoreError && !error.retryable);
+  return !isBeyond(nodes, hopeless.length);
+}
+
 /** The n-th greatest, from 1. */
 const nth = (values: readonly number[], n: number): number => [...values].sort((a, b) => b - a)[n - 1] ?? 0;
-
-/** Whether so many nodes lost something that no majority can have it any more. */
-export const isBeyond = (nodes: readonly unknown[], count: number): boolean => count > nodes.length - majorityOf(nodes);
 
 /** A renewal counts when a majority renewed, for as long as the shortest of the best majority. */
 export function mergeRenewals(nodes: readonly QuorumNode[], votes: readonly Vote<RenewReply>[]): RenewReply {
@@ -70,6 +75,19 @@ export const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
   lastToken: Math.max(...losses.map(({ lastToken }) => lastToken)),
   forced: losses.some(({ forced }) => forced),
 });
+
+/** Undefined: it is not known yet, or too few nodes answered. */
+export function mergeDowngrades(
+  nodes: readonly QuorumNode[],
+  votes: readonly Vote<DowngradeReply>[],
+): DowngradeReply | undefined {
+  const replies = valuesOf(votes);
+  const lost = replies.filter((reply) => reply.outcome === 'lost');
+  if (isBeyond(nodes, lost.length)) return mergeLosses(lost);
+  return replies.length - lost.length >= majorityOf(nodes) ? { outcome: 'downgraded' } : undefined;
+}
+
+type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
 
 const GIVEN_BACK = ['released', 'again', 'cancelled'];
 
@@ -108,24 +126,48 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
     .filter((same) => same.length >= enough)
     .sort((a, b) => b.length - a.length)
     .map((same) => mergeHolder(same, enough));
-  // Of writers only one can have it; the others are about to give back what they got.
-  const holders = counted[0]?.mode === 'write' ? counted.slice(0, 1) : counted.filter(({ mode }) => mode === 'read');
+  // Only one owner can have it for writing; the others are about to give back what they got.
+  const [first] = counted;
+  const holders = counted.filter(({ mode, owner }) =>
+    first!.mode === 'write' ? owner === first!.owner : mode === 'read',
+  );
   const waiters = Math.max(...states.map((state) => state.waiters));
-  const fencingToken = Math.max(...states.map((state) => state.fencingToken));
+  const fencingToken = mostCommon((holders.length > 0 ? holders : states).map((one) => one.fencingToken));
   return { key, mode: holders[0]?.mode ?? 'free', holders, waiters, fencingToken };
 }
 
 const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder => ({
   ...same[0]!,
+  // A node may have missed a downgrade.
+  mode: same.filter(({ mode }) => mode === 'write').length >= enough ? 'write' : 'read',
   remainingMs: nth(
     same.map(({ remainingMs }) => remainingMs),
     enough,
   ),
-  fencingToken: Math.max(...same.map(({ fencingToken }) => fencingToken)),
+  fencingToken: mostCommon(same.map(({ fencingToken }) => fencingToken)),
 });
 
-/** The latest run that any node remembers. */
+/** A node that voted late has a token of its own, until that of the majority is written back; of equally common ones, the greatest. */
+function mostCommon(tokens: readonly number[]): number {
+  const countOf = (token: number) => tokens.filter((other) => other === token).length;
+  return [...tokens].sort((a, b) => countOf(b) - countOf(a) || b - a)[0] ?? 0;
+}
+
+/**
+ * The latest run, of those that most nodes know: a node may remember a claim that was given up. A node that knows how it
+ * ended is believed: another may have missed that.
+ */
 export function mergeRuns(runs: readonly (LastRun | null)[]): LastRun | null {
   const known = runs.filter((run) => run !== null);
-  return known.sort((a, b) => b.started.getTime() - a.started.getTime())[0] ?? null;
+  const nameOf = ({ fire, instance }: LastRun) => `${fire.getTime()} ${instance}`;
+  const countOf = (run: LastRun) => known.filter((other) => nameOf(other) === nameOf(run)).length;
+  const isMajority = (run: LastRun) => 2 * countOf(run) > runs.length;
+  const isTold = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
+  const order = [
+    (run: LastRun) => Number(isMajority(run)),
+    (run: LastRun) => run.fire.getTime(),
+    (run: LastRun) => Number(isTold(run)),
+    (run: LastRun) => run.started.getTime(),
+  ];
+  return known.sort((a, b) => order.map((by) => by(b) - by(a)).find((difference) => difference !== 0) ?? 0)[0] ?? null;
 }

@@ -11,7 +11,8 @@ const SETTLE_MS = 10;
  * So a waiter is woken when a majority told it, or soon after the first did.
  */
 export class QuorumWakeUps {
-  readonly #told = new Map<string, { readonly nodes: Set<QuorumNode>; readonly cancel: () => void }>();
+  readonly #told = new Map<string, Told>();
+  #isClosed = false;
 
   constructor(
     private readonly clock: Clock,
@@ -27,27 +28,46 @@ export class QuorumWakeUps {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const { cancel } of this.#told.values()) cancel();
     this.#told.clear();
   }
 
   #onWakeUp(node: QuorumNode, attempt: string, wakeUp: WakeUp): void {
+    if (this.#isClosed) return;
     if (wakeUp.kind === 'revoked') return this.listener.onWakeUp(attempt, wakeUp);
-    const { nodes } = this.#told.get(attempt) ?? this.#expect(attempt);
-    nodes.add(node);
-    if (nodes.size >= majorityOf(this.nodes)) this.#wake(attempt);
+    // A node that tells again tells of another release.
+    if (this.#told.get(attempt)?.nodes.has(node)) this.#settle(attempt);
+    const told = this.#told.get(attempt) ?? this.#expect(attempt);
+    told.nodes.add(node);
+    if (told.nodes.size === majorityOf(this.nodes)) this.#wake(attempt, told);
   }
 
-  #expect(attempt: string) {
-    const cancel = this.clock.setTimer(() => this.#wake(attempt), SETTLE_MS);
-    const expected = { nodes: new Set<QuorumNode>(), cancel };
-    this.#told.set(attempt, expected);
-    return expected;
+  #expect(attempt: string): Told {
+    const cancel = this.clock.setTimer(() => this.#settle(attempt), SETTLE_MS);
+    const told: Told = { nodes: new Set(), cancel, hasWoken: false };
+    this.#told.set(attempt, told);
+    return told;
   }
 
-  #wake(attempt: string): void {
-    this.#told.get(attempt)?.cancel();
+  #settle(attempt: string): void {
+    const told = this.#told.get(attempt);
+    if (!told) return;
+    told.cancel();
     this.#told.delete(attempt);
+    this.#wake(attempt, told);
+  }
+
+  #wake(attempt: string, told: Told): void {
+    if (told.hasWoken) return;
+    told.hasWoken = true;
     this.listener.onWakeUp(attempt, { kind: 'wake' });
   }
+}
+
+/** Who has told of a release so far. */
+interface Told {
+  readonly nodes: Set<QuorumNode>;
+  readonly cancel: () => void;
+  hasWoken: boolean;
 }

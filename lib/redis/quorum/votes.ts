@@ -16,12 +16,13 @@ export interface Ballot<T> {
   readonly isDecided: (votes: readonly Vote<T>[]) => boolean;
   /** Hears the votes that come after the others were counted. */
   readonly onLate?: (vote: Vote<T>) => void;
-  /** When no vote is open any more. */
-  readonly onEnd?: () => void;
 }
 
 /** How many nodes make a majority. */
 export const majorityOf = (nodes: readonly unknown[]): number => Math.floor(nodes.length / 2) + 1;
+
+/** Whether so many nodes lost or refused something that no majority can have it. */
+export const isBeyond = (nodes: readonly unknown[], count: number): boolean => count > nodes.length - majorityOf(nodes);
 
 /**
  * Asks all nodes in parallel. Gives the votes as soon as they decide, or all are in, or the time is over: then there is
@@ -51,10 +52,10 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
         votes.push(vote);
         if (open === 0 || ballot.isDecided(votes)) count();
       }
-      if (open === 0) ballot.onEnd?.();
     };
     for (const node of nodes) {
-      ballot.ask(node).then(
+      const asked = (async () => ballot.ask(node))();
+      asked.then(
         (value) => take({ node, value }),
         (error: unknown) => take({ node, error }),
       );

@@ -69,7 +69,7 @@ for i, lock_key in ipairs(KEYS) do
 end
 if refusal then
   for _, lock in ipairs(locks) do lock.refuse() end
-  return { 'refused', ${attempt}, now, refusal }
+  return { 'refused', ${attempt}, now, refusal, '' }
 end
 
 local busy = nil

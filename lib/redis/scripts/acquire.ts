@@ -19,8 +19,10 @@ const attempt = arg('attempt');
  * Reply, first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be
  *   empty;
- * - `busy attempt now retryMs ahead holder`: `retryMs` until the earliest lease may end (0: unknown);
- * - `refused attempt now reason`: `released` (a late duplicate), `upgrade` (this owner reads) or `claimed` (this fire).
+ * - `busy attempt now retryMs ahead holder owner`: `retryMs` until the earliest lease may end (0: unknown), `owner` who
+ *   holds it for writing, a name or an attempt;
+ * - `refused attempt now reason by`: `released` (a late duplicate), `upgrade` (this owner reads) or `claimed` (this fire; `by`
+ *   the attempt whose run of it has no outcome yet, else empty).
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}${ASKING}${CLAIM}
@@ -28,7 +30,7 @@ local stands, detail = standing()
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
 if stands == 'refused' then
   refuse()
-  return { 'refused', ${attempt}, int(now), detail }
+  return { 'refused', ${attempt}, int(now), detail, detail == 'claimed' and claimed_by() or '' }
 end
 
 if stands == 'asking' then

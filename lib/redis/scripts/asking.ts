@@ -92,6 +92,6 @@ local function busy_reply()
   local retry = writes + reads > 0 and due - now or 0
   local ahead = place and math.max(tonumber(place) - head, 0) or 0
   local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
-  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder }
+  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner }
 end
 `;

@@ -3,7 +3,8 @@ import { arg, key, lua } from './lua.js';
 const lock = key('lock');
 
 /**
- * Fires of a scheduled job: each is granted once. The 16 latest are remembered, and an earlier one counts as granted.
+ * Fires of a scheduled job: each is granted once. The 16 latest are remembered (15 when one was given up), and an earlier one
+ * counts as granted.
  * Needs STATE before it, and the run that it reads is the one before this script.
  */
 export const CLAIM = lua`
@@ -31,7 +32,7 @@ end
 
 local function is_known()
   if kind == 'gap' then return run_fire ~= nil and math.abs(now - run_fire) < width end
-  return is_in_ring() or #fires >= 16 and fire < fires[1]
+  return is_in_ring() or #fires >= 15 and fire < fires[1]
 end
 
 -- A run that ended without an outcome may be repeated, when that is wanted; one that goes on keeps the lock busy.
@@ -39,6 +40,12 @@ local function claimed()
   if kind == '-' or not is_known() then return false end
   local repeats = ${arg('rerun')} == '1' and run_outcome == '-' and (kind == 'gap' or run_fire == fire)
   return not repeats
+end
+
+-- The attempt whose run of this fire goes on, or ended without an outcome: it may not have begun. Empty: it was run.
+local function claimed_by()
+  local is_open = run_outcome == '-' and (kind == 'gap' or run_fire == fire)
+  return is_open and run_attempt or ''
 end
 
 local function record_run()

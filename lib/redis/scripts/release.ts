@@ -59,7 +59,6 @@ if hold and hold.token ~= '0' then
   outcome = 'released'
   freed = true
   park_or_drop(hold)
-  end_run()
 elseif place then
   outcome = 'cancelled'
   leave_queue(${attempt}, place)
@@ -71,6 +70,8 @@ elseif hold or is_in(released, ${attempt}) then
 elseif before then
   outcome = 'expired'
 end
+-- A run that never began leaves no fire behind, also when its lease is over.
+if outcome == 'released' or ${arg('runOutcome')} == 'void' then end_run() end
 released = with(released, ${attempt})
 hand_over(nil)
 save()

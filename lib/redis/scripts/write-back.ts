@@ -22,10 +22,15 @@ local hold = record and read_hold(record)
 local changed = swept
 local lost = not hold or hold.token == '0' or hold.token ~= ${arg('token')} and hold.token ~= new_token
 
-local function raise_owned()
-  local count, owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. hold.owner) or '', '^(%d+) (%d+)$')
-  if not count or tonumber(owned_token) >= tonumber(new_token) then return end
-  redis.call('HSET', ${lock}, 'owned:' .. hold.owner, count .. ' ' .. new_token)
+-- What re-enters gets the token of its owner: of its only hold, or the greatest of several.
+local function token_of_owner(count, before)
+  return (count == 1 or tonumber(before) < tonumber(new_token)) and new_token or before
+end
+
+local function write_owned()
+  local count, before = string.match(redis.call('HGET', ${lock}, 'owned:' .. hold.owner) or '', '^(%d+) (%d+)$')
+  if not count then return end
+  redis.call('HSET', ${lock}, 'owned:' .. hold.owner, count .. ' ' .. token_of_owner(tonumber(count), before))
 end
 
 if not lost then
@@ -34,12 +39,7 @@ if not lost then
   hold.token = new_token
   write_hold(${attempt}, hold)
   token = math.max(token, tonumber(new_token))
-  -- Who re-enters gets the greatest token of its owner.
-  if hold.mode == 'read' then
-    raise_owned()
-  elseif tonumber(fence) < tonumber(new_token) then
-    fence = new_token
-  end
+  if hold.mode == 'read' then write_owned() else fence = token_of_owner(writes - parked, fence) end
   changed = true
 end
 if freed then hand_over(nil) end

@@ -4,7 +4,7 @@ import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { FakeClock, settled } from '../../support/fake-clock.js';
 import { FakeReporter, FakeStore, released } from '../../support/fake-store.js';
 
-const REQUEST = { key: 'k', attempt: 'client.1', minHoldMs: 0 };
+const REQUEST = { key: 'k', attempt: 'client.1', minHoldMs: 0, leaseMs: 10_000 };
 
 function setUp() {
   const clock = new FakeClock();

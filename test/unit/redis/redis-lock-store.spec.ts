@@ -51,7 +51,7 @@ describe('the store on Redis', () => {
     return { key: asked.keys[0]!, attempt: asked.attempt, fencingToken: reply.fencingTokens[0]! };
   };
   const release = (key: string, attempt: string, runOutcome?: 'done' | 'failed') =>
-    store.release({ key, attempt, minHoldMs: 0, runOutcome }, TIMEOUT_MS);
+    store.release({ key, attempt, minHoldMs: 0, leaseMs: 10_000, runOutcome }, TIMEOUT_MS);
 
   beforeEach(() => {
     redis = new Redis(process.env['REDIS_URL']!);

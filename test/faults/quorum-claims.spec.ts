@@ -1,0 +1,92 @@
+import { type FireClaim } from '../../lib/core/lock-store.js';
+import { resolveLockOptions } from '../../lib/core/lock-options.js';
+import { LockClaimedError } from '../../lib/core/lock.errors.js';
+import { RESOLVED_OPTIONS } from '../../lib/redis-lock.tokens.js';
+import { eventually } from '../support/eventually.js';
+import { hashOf, rejection, serverTime } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey } from '../support/lock-app.js';
+import { heldRow, startNet } from '../support/quorum-net.js';
+
+const WIDTH_MS = 600_000;
+
+/** Claims a fire as a decorated method does. */
+export function claim({ app, locker }: LockApp, key: string, fire: Partial<FireClaim>, options = {}) {
+  const resolved = resolveLockOptions({ waitMs: 0, ...options }, app.get(RESOLVED_OPTIONS));
+  const whole = {
+    kind: 'at',
+    ms: 1_000,
+    rememberMs: 60_000,
+    rerunOnLoss: false,
+    calledAt: locker.clock.now(),
+  } as const;
+  return locker.acquire([key], resolved, undefined, { ...whole, ...fire });
+}
+
+describe('fires that a quorum grants', () => {
+  afterEach(closeAll);
+
+  it('has one run of each slot, when a call reaches the nodes on both sides of its border', async () => {
+    const net = await startNet(3);
+    const [z, a, b] = [await net.app(), await net.app(), await net.app()];
+    const key = freshKey();
+    const now = await serverTime(net.admins[0]!);
+    const border = Math.floor(now / WIDTH_MS) * WIDTH_MS;
+    for (const app of [z, a, b]) await app.locks.withLock(freshKey(), () => undefined);
+    /** A call that belongs to this time, if it arrives at once. */
+    const slotAt = async (ms: number) => {
+      const age = (await serverTime(net.admins[0]!)) - ms;
+      return { kind: 'slot', ms: WIDTH_MS, rememberMs: 2 * WIDTH_MS, calledAt: a.locker.clock.now() - age } as const;
+    };
+    const runs: string[] = [];
+    const run = async (name: string, app: LockApp, at: number) => {
+      const lock = await claim(app, key, await slotAt(at)).catch((error: unknown) => error as Error);
+      if (lock instanceof Error) return;
+      runs.push(name);
+      await lock.finish('done');
+    };
+    z.reaches(1, 2);
+    await run('z', z, border - 60_000);
+    a.reaches(0, 1);
+    a.proxies[1]!.delayMs = 200;
+    await run('a', a, border - 100);
+    await run('b', b, border + 60_000);
+    // Two slots.
+    expect(runs.length).toBeLessThanOrEqual(2);
+  });
+
+  it('does not lose a fire whose claim was given up before it was granted', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app(), await net.app()];
+    for (const app of [a, b]) await app.locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    for (const proxy of a.proxies) proxy.delayMs = 100;
+    const controller = new AbortController();
+    const failed = rejection(claim(a, key, {}, { signal: controller.signal }));
+    await eventually(async () => (await hashOf(net.admins[0]!, key))['run'] !== undefined);
+    controller.abort(new Error('given up'));
+    await failed;
+    await eventually(async () => Object.values(a.locker.live).every((count) => count === 0));
+    const lock = await claim(b, key, {}).catch((error: unknown) => error);
+    expect(lock).not.toBeInstanceOf(LockClaimedError);
+  });
+
+  it('tells the outcome that a majority knows', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app(), await net.app()];
+    await a.locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    a.proxies[2]!.delayMs = 50;
+    const lock = await claim(a, key, {}, { leaseMs: 2_000 });
+    await eventually(async () => (await heldRow(net.admins, key)) === '111');
+    a.reaches(0, 1);
+    await lock.finish('done');
+    const outcomes = new Set<string | undefined>();
+    // Until after the lease on the third node.
+    const until = performance.now() + 2_500;
+    await eventually(async () => {
+      outcomes.add((await b.locks.lastRun(key))?.outcome);
+      return performance.now() > until;
+    });
+    expect([...outcomes]).toEqual(['done']);
+  });
+});

@@ -1,0 +1,132 @@
+import { Redis } from 'ioredis';
+import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
+import { inconsistencies } from './hash-checks.js';
+import { type AnyScripts, NO_CLAIM, type Operands, runScript } from './run-script.js';
+
+export const KEY = 'lock:order%3A42';
+export const LEASE_MS = 30_000;
+export const START_MS = 1_800_000_000_000;
+const KEEP_MS = 600_000;
+
+export const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;
+
+/** One promise of a script, with a lock that nobody has used. */
+export type Check = (lock: DrivenLock) => Promise<void>;
+export type Checks = Readonly<Record<string, Check>>;
+
+/** Re-entry takes this token: no write hold may be ahead of it, but it may be ahead of them. */
+function fenceFlaws(hash: Readonly<Record<string, string>>): string[] {
+  const holds = Object.entries(hash).filter(([field]) => field.startsWith('hold:'));
+  const tokens = holds
+    .map(([, record]) => record.split(' '))
+    .map(([, , mode, token]) => (mode === 'write' ? +token! : 0));
+  const latest = Math.max(0, ...tokens);
+  return latest > Number(hash['fence'] ?? 0) ? [`fence ${hash['fence']} is behind ${latest}`] : [];
+}
+
+/** One lock on a real Redis, and a clock that the check owns. After each command its hash has to be well-formed. */
+export class DrivenLock {
+  now = START_MS;
+
+  constructor(
+    readonly redis: Redis,
+    private readonly scripts: AnyScripts,
+  ) {}
+
+  async run(name: keyof AnyScripts, values: Operands): Promise<string[]> {
+    // Nobody listens: PUBLISH is not to be counted.
+    const common = { lock: KEY, keepMs: KEEP_MS, channelPrefix: 'wake:', countReceivers: 0 };
+    const reply = await runScript(this.redis, this.scripts[name], {
+      ...common,
+      nowMicros: `${this.now}000`,
+      ...values,
+    });
+    const hash = await this.hash();
+    const flaws = inconsistencies(hash).filter((flaw) => !flaw.startsWith('fence: '));
+    expect([...flaws, ...fenceFlaws(hash)]).toEqual([]);
+    return reply;
+  }
+
+  acquire(who: string, wishes: Operands = {}): Promise<string[]> {
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0, ...NO_CLAIM };
+    return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes });
+  }
+
+  /** Acquires, has to be granted, and gives the token. */
+  async take(who: string, wishes: Operands = {}): Promise<string> {
+    const [outcome, , , token] = await this.acquire(who, wishes);
+    expect(outcome).toBe('granted');
+    return token!;
+  }
+
+  writeBack(who: string, token: string, newToken: string): Promise<string[]> {
+    return this.run('writeBack', { attempt: who, token, newToken });
+  }
+
+  renew(who: string, token: string): Promise<string[]> {
+    return this.run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+  }
+
+  downgrade(who: string, token: string): Promise<string[]> {
+    return this.run('downgrade', { attempt: who, token });
+  }
+
+  /** Gives the outcome. */
+  async release(who: string, wishes: Operands = {}): Promise<string> {
+    return (await this.run('release', { attempt: who, minHoldMs: 0, runOutcome: '-', ...wishes }))[0]!;
+  }
+
+  forceRelease(): Promise<string[]> {
+    return this.run('forceRelease', { attempt: 'operator.00000100' });
+  }
+
+  hash(): Promise<Record<string, string>> {
+    return this.redis.hgetall(KEY);
+  }
+
+  /** The lock's last token. */
+  async lastToken(): Promise<string | null> {
+    return this.redis.hget(KEY, 'token');
+  }
+
+  async holdOf(who: string) {
+    const record = await this.redis.hget(KEY, `hold:${who}`);
+    if (record === null) return null;
+    const [deadline, lease, mode, token, since, owner] = record.split(' ');
+    return { deadline: Number(deadline), lease: Number(lease), mode, token, since: Number(since), owner };
+  }
+
+  /** That a command changes nothing at all. */
+  async expectUntouched(command: () => Promise<unknown>): Promise<void> {
+    const before = await this.hash();
+    await command();
+    expect(await this.hash()).toEqual(before);
+  }
+
+  async fillServer(): Promise<void> {
+    await this.redis.config('SET', 'maxmemory', '1');
+  }
+}
+
+/** A server of its own, since the checks fill it. */
+export interface Bench {
+  /** Runs a check on these scripts; rejects with what it expected in vain. */
+  run(scripts: AnyScripts, check: Check): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openBench(): Promise<Bench> {
+  const server: StartedRedis = await startRedisServer();
+  const redis = new Redis(server.url);
+  return {
+    async run(scripts, check) {
+      await redis.config('SET', 'maxmemory', '0');
+      await redis.flushall();
+      await check(new DrivenLock(redis, scripts));
+    },
+    async close() {
+      redis.disconnect();
+      await server.stop();
+    },
+  };
+}

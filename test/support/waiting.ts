@@ -1,0 +1,16 @@
+import { type Lock, type LockOptions } from '../../lib/index.js';
+import { eventually } from './eventually.js';
+import { type LockApp } from './lock-app.js';
+
+/** Waits until so many wait for a key, of any instance. */
+export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: string, count = 1): Promise<void> {
+  await eventually(async () => (await locks.inspect(key)).waiters === count, { intervalMs: 5 });
+}
+
+/** Waits for a key as the last of those who do. */
+export async function enqueue(app: LockApp, key: string, options: LockOptions = {}): Promise<{ lock: Promise<Lock> }> {
+  const { waiters } = await app.locks.inspect(key);
+  const lock = app.locks.acquire(key, { waitMs: 25_000, ...options });
+  await untilWaiting(app, key, waiters + 1);
+  return { lock };
+}
