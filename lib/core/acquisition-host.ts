@@ -24,8 +24,8 @@ export interface AcquisitionHost {
   onAttempt(acquisition: Waiting, before: string | null, now: string | null): void;
   /** Whether a lock that was granted to this attempt is held. */
   isHeld(attempt: string): boolean;
-  /** Whatever this attempt has in the store is to be given back, and the fire that it claimed, if any. */
-  abandon(wanted: Wanted, attempt: string): void;
+  /** Whatever this attempt has in the store is to be given back, and the fire that it claimed if it was not granted. */
+  abandon(wanted: Wanted, attempt: string, wasGranted: boolean): void;
 }
 
 /** What is acquired, and for whom. */

@@ -10,8 +10,6 @@ import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
 const FIRST_ANSWER_MS = 1_000;
-/** By how much the pause after split votes may grow. */
-const MAX_BACK_OFF = 8;
 
 type Busy = AcquireReply & { readonly outcome: 'busy' };
 
@@ -23,9 +21,10 @@ export class Acquisition {
   readonly granted: Promise<Grant>;
   #resolve!: (grant: Grant) => void;
   #reject!: (error: unknown) => void;
-  readonly #startedAt: number;
   readonly #stopListening: (() => void) | undefined;
   #attempt: string;
+  /** The attempt that the caller was granted. */
+  #granted: string | undefined;
   #settled = false;
   /** When the command was sent that has no answer yet. */
   #inFlightSince: number | null = null;
@@ -52,11 +51,10 @@ export class Acquisition {
       this.#reject = reject;
     });
     const { signal, waitMs } = wanted.options;
-    this.#startedAt = wanted.startedAt;
     this.#attempt = host.nextAttempt();
     host.onAttempt(this, null, this.#attempt);
     this.#stopListening = signal && onAbort(signal, () => this.giveUp(signal.reason));
-    const waitUntil = this.#startedAt + waitMs;
+    const waitUntil = this.wanted.startedAt + waitMs;
     this.#armLimit(Math.min(Math.max(waitUntil, host.clock.now() + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS));
     this.#ask();
   }
@@ -163,14 +161,14 @@ export class Acquisition {
     const { waitMs, leaseMs } = this.wanted.options;
     if (waitMs === 0 && !reply.isSplit) return this.giveUp(busyError(this.#name, reply));
     if (first && waitMs > 0) {
-      this.#armLimit(this.#startedAt + waitMs);
+      this.#armLimit(this.wanted.startedAt + waitMs);
       this.host.events.emit('waiting', () => ({ ...this.#event(), ahead: reply.ahead, holder: reply.holder }));
       // A listener may have ended it.
       if (this.#settled) return;
     }
     if (reply.isSpent) this.#takeNewAttempt();
     this.#splits = reply.isSplit ? this.#splits + 1 : 0;
-    if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, MAX_BACK_OFF));
+    if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, 8));
     if (this.#askAgain) return this.#ask();
     const pollMs = waiterLeaseMs(leaseMs) / 3;
     // The head asks when the lease of the holder may end: nobody will tell it that a holder has died.
@@ -200,6 +198,7 @@ export class Acquisition {
     const { keys, label, claim, options } = this.wanted;
     const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs } = options;
     const attempt = this.#attempt;
+    this.#granted = attempt;
     const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
     const holder = holderOf(this.wanted, this.host);
     const owner = options.owner ?? attempt;
@@ -222,11 +221,11 @@ export class Acquisition {
   }
 
   #abandon(attempt: string): void {
-    this.host.abandon(this.wanted, attempt);
+    this.host.abandon(this.wanted, attempt, attempt === this.#granted);
   }
 
   #waitedMs(): number {
-    return Math.round(this.host.clock.now() - this.#startedAt);
+    return Math.round(this.host.clock.now() - this.wanted.startedAt);
   }
 
   get #name() {

@@ -62,8 +62,8 @@ export class Locker implements LockKeeper, WakeUpListener {
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
       isHeld: (attempt) => this.#held.has(attempt),
-      abandon: ({ keys, claim, options: { leaseMs } }, attempt) => {
-        const runOutcome = claim && ('void' as const);
+      abandon: ({ keys, claim, options: { leaseMs } }, attempt, wasGranted) => {
+        const runOutcome = claim && !wasGranted ? ('void' as const) : undefined;
         for (const key of keys) {
           const release = { key, attempt, minHoldMs: 0, leaseMs, runOutcome };
           void this.#releaser.release(release, clock.now() + leaseMs, commandTimeoutMs(leaseMs));
@@ -220,7 +220,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const grant = await new Acquisition(this.#host, wanted).granted;
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(wanted, grant.attempt);
+      this.#host.abandon(wanted, grant.attempt, false);
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);

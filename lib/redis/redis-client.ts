@@ -133,14 +133,14 @@ export function checkClient(client: RedisClient): void {
   }
 }
 
-/** Ends a connection that is ours; resolves when its socket is gone, or soon. */
+/** Ends a connection that is ours; resolves when its sockets are gone, or soon. */
 export async function closeClient(client: RedisClient): Promise<void> {
   if (client.status === 'end') return;
   if (client.status === 'wait') return client.disconnect(false);
-  const ended = new Promise<void>((resolve) => {
-    client.once('end', resolve);
-    setTimeout(resolve, 500).unref();
-  });
+  // A cluster ends before the connections to its nodes do.
+  const nodes = isCluster(client) ? client.nodes().filter(({ status }) => status !== 'wait' && status !== 'end') : [];
+  const ends = [client, ...nodes].map((one) => new Promise<void>((resolve) => one.once('end', resolve)));
+  const soon = new Promise<void>((resolve) => void setTimeout(resolve, 500).unref());
   client.disconnect(false);
-  await ended;
+  await Promise.race([Promise.all(ends), soon]);
 }

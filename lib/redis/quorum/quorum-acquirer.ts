@@ -9,6 +9,8 @@ import { type Vote, gather, majorityOf } from './votes.js';
 const voteTimeoutMs = (leaseMs: number, timeoutMs: number): number =>
   Math.min(Math.max(leaseMs / 20, 100), 500, timeoutMs);
 
+const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome === 'granted';
+
 type OnLate = (reply: AcquireReply) => void;
 
 /** Acquires on a majority of the nodes, or gives back what it got. */
@@ -65,6 +67,7 @@ export class QuorumAcquirer {
   }
 
   async #vote(request: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireRound> {
+    const { owner } = request;
     let round: AcquireRound | undefined;
     const takeLate = ({ node, value }: Vote<AcquireReply>): void => {
       if (value?.outcome !== 'granted') return;
@@ -78,7 +81,8 @@ export class QuorumAcquirer {
         return node.vote(this.nodes, (store) => store.acquire(request, timeoutMs, late));
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
-      isDecided: (cast) => cast.filter(({ value }) => value?.outcome === 'granted').length >= majorityOf(this.nodes),
+      // Who re-enters may come by any majority, and has to find one token: with an owner all nodes are waited for.
+      isDecided: (cast) => owner === undefined && cast.filter(isGranted).length >= majorityOf(this.nodes),
       onLate: takeLate,
     });
     round = new AcquireRound(this.nodes, request, votes);
@@ -90,6 +94,7 @@ export class QuorumAcquirer {
    * mints a greater one (docs/adr/007).
    */
   async #writeBack(request: AcquireRequest, round: AcquireRound, timeoutMs: number): Promise<boolean> {
+    const { owner } = request;
     const votes = await gather<boolean>(this.clock, {
       nodes: round.grants.map(({ node }) => node),
       ask: (node) => {
@@ -97,7 +102,7 @@ export class QuorumAcquirer {
         return this.#writeBackTo(grant, request, round.tokens, timeoutMs);
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
-      isDecided: (cast) => cast.filter(({ value }) => value).length >= majorityOf(this.nodes),
+      isDecided: (cast) => owner === undefined && cast.filter(({ value }) => value).length >= majorityOf(this.nodes),
     });
     return votes.filter(({ value }) => value).length >= majorityOf(this.nodes);
   }

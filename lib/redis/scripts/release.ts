@@ -48,9 +48,13 @@ local function forget_run(fire)
 end
 
 local function end_run()
-  local fire, run_attempt, started = string.match(redis.call('HGET', ${lock}, 'run') or '', '^(%d+) (%S+) (%d+)')
+  local fire, run_attempt, started, told =
+    string.match(redis.call('HGET', ${lock}, 'run') or '', '^(%d+) (%S+) (%d+) %d+ (%S+)$')
   if run_attempt ~= ${attempt} or ${arg('runOutcome')} == '-' then return end
-  if ${arg('runOutcome')} == 'void' then return forget_run(fire) end
+  if ${arg('runOutcome')} == 'void' then
+    if told == '-' then forget_run(fire) end
+    return
+  end
   redis.call('HSET', ${lock}, 'run', table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
 end
 

@@ -71,7 +71,7 @@ describe('a grant that is pushed', () => {
 });
 
 describe('a grant that an operator takes back', () => {
-  it('before its reply has come is asked for anew', async () => {
+  it('before its reply has come is given back, for other nodes may have it still, and asked for anew', async () => {
     const { store, attempts, abandoned, acquisition, outcome } = startAcquisition();
     acquisition.onWakeUp({ kind: 'revoked' });
     store.acquires[0]!.reply(granted(3_000, 1));
@@ -80,7 +80,32 @@ describe('a grant that an operator takes back', () => {
     store.acquires[1]!.reply(granted(3_000, 2));
     await settled();
     expect(outcome.grant).toMatchObject({ attempt: 'client.2', holds: [{ fencingToken: 2 }] });
-    expect(abandoned).toEqual([]);
+    expect(abandoned).toEqual(['client.1']);
+  });
+
+  it('once is given back once: the next attempt is not revoked', async () => {
+    const { store, attempts, abandoned, acquisition, outcome } = startAcquisition();
+    for (let i = 0; i < 2; i += 1) {
+      acquisition.onWakeUp({ kind: 'revoked' });
+      store.acquires[i]!.reply(granted(3_000, i + 1));
+      await settled();
+    }
+    expect([outcome.grant, abandoned]).toEqual([undefined, ['client.1', 'client.2']]);
+    store.acquires[2]!.reply(granted(3_000, 3));
+    await settled();
+    expect(outcome.grant).toMatchObject({ attempt: 'client.3', holds: [{ fencingToken: 3 }] });
+    expect(attempts).toEqual(['client.1', 'client.2', 'client.3', null]);
+  });
+
+  it('and refuses as released is given back, too', async () => {
+    const { store, abandoned, acquisition, outcome } = startAcquisition();
+    acquisition.onWakeUp({ kind: 'revoked' });
+    store.acquires[0]!.reply({ outcome: 'refused', reason: 'released' });
+    await settled();
+    expect([abandoned, store.acquires[1]!.request.attempt]).toEqual([['client.1'], 'client.2']);
+    store.acquires[1]!.reply(granted(3_000, 2));
+    await settled();
+    expect(outcome.grant?.attempt).toBe('client.2');
   });
 
   it('as one of several gives the others back before they are asked for anew', async () => {

@@ -19,13 +19,13 @@ describe('the store on Redis', () => {
   const wakeUps: [string, WakeUp][] = [];
   const late: AcquireReply[] = [];
 
-  const open = (): RedisLockStore =>
+  const open = (minReplicas = 0): RedisLockStore =>
     new RedisLockStore({
       connection: redis,
       keyPrefix,
       keepMs: 60_000,
-      minReplicas: 0,
-      replicaTimeoutMs: 500,
+      minReplicas,
+      replicaTimeoutMs: 50,
       scripts: createLockScripts(),
       clock: systemClock,
       reporter,
@@ -97,13 +97,15 @@ describe('the store on Redis', () => {
     expect(await store.lastRun('job')).toBeNull();
     const run = request(['job'], { claim });
     expect(await acquire(run)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
-    expect(await acquire(request(['job'], { claim }))).toEqual({ outcome: 'refused', reason: 'claimed' });
+    const refused = { outcome: 'refused', reason: 'claimed' };
+    expect(await acquire(request(['job'], { claim }))).toEqual({ ...refused, claimedBy: run.attempt });
     expect(await store.lastRun('job')).toMatchObject({
       fire: new Date(60_000),
       instance: 'web-1:42',
       outcome: 'running',
     });
     await release('job', run.attempt, 'failed');
+    expect(await acquire(request(['job'], { claim }))).toStrictEqual({ ...refused, claimedBy: undefined });
     expect(await store.lastRun('job')).toMatchObject({ outcome: 'failed', ended: expect.any(Date) });
     expect(await redis.pttl(`${keyPrefix}job`)).toBeGreaterThan(110_000);
   });
@@ -114,9 +116,45 @@ describe('the store on Redis', () => {
     await acquire(run);
     expect(await store.forceRelease('job')).toBe(true);
     expect(await store.lastRun('job')).toMatchObject({ outcome: 'lost', ended: null });
-    expect(await acquire(request(['job'], { claim }))).toMatchObject({ reason: 'claimed' });
+    expect(await acquire(request(['job'], { claim }))).toMatchObject({ reason: 'claimed', claimedBy: run.attempt });
     const again = request(['job'], { claim: { ...claim, rerunOnLoss: true } });
     expect(await acquire(again)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
+  });
+
+  it('tells the owner who writes, a name or an attempt, and none of readers', async () => {
+    const [mine, named] = [request(['a']), request(['b'], { owner: 'ann' })];
+    await acquire(mine);
+    await acquire(named);
+    await acquire(request(['c'], { mode: 'read', owner: 'ann' }));
+    expect(await acquire(request(['a']))).toMatchObject({ outcome: 'busy', owner: mine.attempt });
+    expect(await acquire(request(['b']))).toMatchObject({ outcome: 'busy', owner: 'ann' });
+    expect(await acquire(request(['c']))).toMatchObject({ outcome: 'busy', owner: undefined });
+    expect(await acquire(request(['b', 'd']))).toMatchObject({ outcome: 'busy', owner: 'ann' });
+  });
+
+  it('gives back what no replica confirms, and the fire with it', async () => {
+    const careful = open(1);
+    const claim = { kind: 'at', ms: 60_000, calledAt: 0, rememberMs: 120_000, rerunOnLoss: false } as const;
+    const asked = request(['job'], { claim });
+    const reply = await careful.acquire(asked, TIMEOUT_MS, ignore);
+    expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
+    expect((reply as { cause: LockStoreError }).cause).toMatchObject({
+      message: expect.stringContaining('Only 0 of 1 replicas confirmed the lock "job"'),
+      retryable: true,
+    });
+    expect(await store.inspect('job')).toMatchObject({ mode: 'free' });
+    expect(await store.lastRun('job')).toBeNull();
+    expect(await acquire(asked)).toMatchObject({ outcome: 'refused', reason: 'released' });
+    expect(await acquire(request(['job'], { claim }))).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
+    await careful.close();
+  });
+
+  it('gives back all of several keys that no replica confirms', async () => {
+    const careful = open(1);
+    const reply = await careful.acquire(request(['a', 'b']), TIMEOUT_MS, ignore);
+    expect(reply).toMatchObject({ outcome: 'given-back' });
+    expect(await acquire(request(['a', 'b']))).toMatchObject({ outcome: 'granted' });
+    await careful.close();
   });
 
   it('downgrades, also twice, and tells when the hold is lost', async () => {

@@ -18,12 +18,24 @@ describe('a reply of the acquire script', () => {
     });
   });
 
-  it('tells a busy lock and a refusal', () => {
+  it('tells a busy lock, its holder, and the owner who writes', () => {
     const busy = { outcome: 'busy', retryMs: 30, ahead: 2, serverTimeMs: 5 };
-    expect(read('busy c.1 5 30 2 ')).toEqual({ ...busy, holder: undefined });
-    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b'];
-    expect(readAcquireReply('k', true, reply)).toEqual({ ...busy, holder: 'host:1 A.b' });
-    expect(read('refused c.1 5 claimed')).toEqual({ outcome: 'refused', reason: 'claimed' });
+    const nobody = { ...busy, holder: undefined, owner: undefined };
+    expect(read('busy c.1 5 30 2  ')).toStrictEqual(nobody);
+    expect(read('busy c.1 5 30 2')).toStrictEqual(nobody);
+    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann'];
+    expect(readAcquireReply('k', false, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
+    expect(readAcquireReply('k', true, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
+    // A parked hold has no holder, and one whose record is gone has an owner even so.
+    expect(readAcquireReply('k', false, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
+  });
+
+  it('tells a refusal, and of a claim whose run has no outcome by which attempt', () => {
+    const claimed = { outcome: 'refused', reason: 'claimed' };
+    expect(read('refused c.1 5 claimed a.7')).toStrictEqual({ ...claimed, claimedBy: 'a.7' });
+    expect(read('refused c.1 5 claimed ')).toStrictEqual({ ...claimed, claimedBy: undefined });
+    expect(read('refused c.1 5 upgrade ', true)).toStrictEqual({ ...claimed, reason: 'upgrade', claimedBy: undefined });
+    expect(read('refused c.1 5 released')).toStrictEqual({ ...claimed, reason: 'released', claimedBy: undefined });
   });
 
   it('is refused when a token is no safe integer', () => {

@@ -2,12 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { type AcquireReply } from '../../../../lib/core/lock-store.js';
 import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { AcquireRound } from '../../../../lib/redis/quorum/acquire-round.js';
-import { acquireRequest, busy, granted, nodesOf, refused, votesOf } from './fake-nodes.js';
+import { acquireRequest, busy, givenBack, granted, nodesOf, refused, votesOf } from './fake-nodes.js';
 
 type Answer = AcquireReply | Error | undefined;
 const [G, B] = [granted(), busy()];
 const [CLAIMED, UPGRADE, RELEASED] = [refused('claimed'), refused('upgrade'), refused('released')];
+const [BY_X, BY_Y] = [refused('claimed', 'x.1'), refused('claimed', 'y.1')];
 const AWAY = new LockStoreError('connect ECONNREFUSED 127.0.0.1:1.');
+const HOPELESS = new LockStoreError('WRONGPASS', { retryable: false });
+const NO_REPLICA = givenBack(new LockStoreError('Only 0 of 1 replicas confirmed.'));
 
 const roundOf = (answers: readonly Answer[], keys = ['k']): AcquireRound => {
   const nodes = nodesOf(answers.length);
@@ -24,23 +27,58 @@ const errorOf = (answers: readonly Answer[], keys?: string[]): LockStoreError =>
 
 describe('a round is refused', () => {
   it.each<[string, Answer[], AcquireReply]>([
-    ['by a majority that says the fire is claimed', [CLAIMED, G, CLAIMED], CLAIMED],
+    ['by a majority that says the fire was run', [CLAIMED, G, CLAIMED], CLAIMED],
     ['by a majority of four', [CLAIMED, CLAIMED, B, CLAIMED], CLAIMED],
     ['by a majority, though the rest is away', [CLAIMED, AWAY, CLAIMED], CLAIMED],
-    ['by one that knows an upgrade', [B, UPGRADE, B], UPGRADE],
-    ['by one that knows an upgrade, though others granted', [G, UPGRADE, B], UPGRADE],
+    ['by one of three that says the fire was run', [B, CLAIMED, B], CLAIMED],
+    ['by half of four', [CLAIMED, CLAIMED, B, B], CLAIMED],
+    ['by one that says the fire was run, while another granted', [CLAIMED, G, AWAY], CLAIMED],
+    ['by the only one that answers and says the fire was run', [CLAIMED, AWAY, AWAY], CLAIMED],
+    ['by a majority that names one attempt', [BY_X, B, BY_X], BY_X],
+    ['by a majority that names one attempt, though another granted', [G, BY_X, BY_X], BY_X],
+    ['by a majority that names one attempt, though the rest is away', [BY_X, AWAY, BY_X], BY_X],
+    ['by three of five that name one attempt', [BY_X, BY_Y, BY_X, BY_Y, BY_X], BY_X],
+    ['by a majority that knows an upgrade', [UPGRADE, B, UPGRADE], UPGRADE],
+    ['by so many that know an upgrade that no majority is without', [UPGRADE, G, B, UPGRADE], UPGRADE],
+    ['by those who know an upgrade, though the rest is away', [UPGRADE, AWAY, UPGRADE], UPGRADE],
+    ['by those who know an upgrade first', [CLAIMED, UPGRADE, UPGRADE], UPGRADE],
     ['by one that knows the release', [B, B, RELEASED], RELEASED],
+    ['by one that knows the release, though others granted', [G, RELEASED, B], RELEASED],
     ['by the only one that answers', [AWAY, RELEASED, AWAY], RELEASED],
     ['by one that knows the release, when few say that it is claimed', [CLAIMED, RELEASED, B], RELEASED],
-    ['by the majority first', [RELEASED, CLAIMED, CLAIMED], CLAIMED],
+    ['by one that knows the release before all else', [CLAIMED, CLAIMED, RELEASED], RELEASED],
+    ['by one that knows the release before an upgrade', [UPGRADE, UPGRADE, RELEASED], RELEASED],
   ])('%s', (_by, answers, refusal) => expect(roundOf(answers).notWon()).toEqual(refusal));
 
   it.each<[string, Answer[]]>([
-    ['by one of three', [CLAIMED, B, B]],
-    ['by half of four', [CLAIMED, CLAIMED, B, B]],
-    ['by one, while another granted', [CLAIMED, G, AWAY]],
-  ])('not as claimed %s', (_by, answers) => {
+    ['one knows that it was run, and another an attempt', [BY_X, CLAIMED, B]],
+    ['each knows something else', [BY_X, BY_Y, CLAIMED]],
+  ])('as claimed when %s', (_when, answers) => {
+    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'refused', reason: 'claimed' });
+  });
+
+  it.each<[string, Answer[]]>([
+    ['one of three names an attempt', [BY_X, busy({ owner: 'a' }), busy({ owner: 'b' })]],
+    ['one of three names an attempt, while another granted', [BY_X, G, AWAY]],
+    ['two of three name two attempts', [BY_X, BY_Y, B]],
+    ['half of four name one attempt, and half another', [BY_X, BY_X, BY_Y, BY_Y]],
+    ['two of five name one attempt', [BY_X, BY_X, BY_Y, BY_Y, B]],
+  ])('not as claimed when %s: the votes are split', (_when, answers) => {
     expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit: true });
+  });
+
+  it('not as claimed when one names an attempt, and a majority holds it: it is busy', () => {
+    const held = busy({ owner: 'x.1' });
+    expect(roundOf([BY_X, held, held]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: false });
+  });
+
+  it.each<[string, Answer[], boolean]>([
+    ['one of three knows one', [B, UPGRADE, B], false],
+    ['one of three knows one, and another granted', [G, UPGRADE, busy({ owner: 'a' })], true],
+    ['one of four knows one', [B, B, UPGRADE, B], false],
+    ['two of five know one', [UPGRADE, B, UPGRADE, B, B], false],
+  ])('not as an upgrade when %s', (_when, answers, isSplit) => {
+    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit });
   });
 });
 
@@ -48,15 +86,31 @@ describe('a round without a majority of answers', () => {
   it.each<[number, string, Answer[]]>([
     [0, '3', [AWAY, AWAY, AWAY]],
     [1, '3', [B, AWAY, AWAY]],
-    [1, '3', [AWAY, G, AWAY]],
-    [2, '4', [G, B, AWAY, AWAY]],
-    [1, '3', [CLAIMED, AWAY, AWAY]],
-  ])('is unavailable: %d of %s', (answered, count, answers) => {
+    [2, '4', [B, B, AWAY, AWAY]],
+    [1, '3', [BY_X, AWAY, AWAY]],
+    [1, '3', [UPGRADE, AWAY, AWAY]],
+    [1, '3', [B, NO_REPLICA, NO_REPLICA]],
+    [1, '3', [NO_REPLICA, AWAY, B]],
+  ])('that left nothing is unavailable: %d of %s', (answered, count, answers) => {
     const error = errorOf(answers);
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error.message).toContain(
       `Only ${answered} of ${count} masters answered for the lock "k", and a majority is needed. Nodes: n1 `,
     );
+  });
+
+  it.each<[number, string, Answer[]]>([
+    [1, '3', [AWAY, G, AWAY]],
+    [2, '4', [G, B, AWAY, AWAY]],
+    [1, '3', [NO_REPLICA, G, NO_REPLICA]],
+    [2, '5', [G, AWAY, AWAY, G, AWAY]],
+  ])('that granted something gives it back, and tells that it is unavailable: %d of %s', (answered, count, answers) => {
+    const reply = roundOf(answers).notWon();
+    expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
+    const { cause } = reply as { cause: LockStoreError };
+    expect(cause.message).toContain(`Only ${answered} of ${count} masters answered for the lock "k", and a majority`);
+    expect(cause.nodes).toEqual(roundOf(answers).answers());
+    expect(cause.retryable).toBe(true);
   });
 
   it('tells the keys, each node, and the first cause', () => {
@@ -70,26 +124,48 @@ describe('a round without a majority of answers', () => {
     expect(error.nodes).toHaveLength(3);
   });
 
-  const HOPELESS = new LockStoreError('WRONGPASS', { retryable: false });
-  it.each<[boolean, string, Answer[]]>([
+  it('tells why a node gave its grant back', () => {
+    const error = errorOf([NO_REPLICA, B, AWAY]);
+    expect(error.message).toContain('n1 unreachable (Only 0 of 1 replicas confirmed); n2 busy; n3 unreachable');
+    expect(error.cause).toBe((NO_REPLICA as { cause?: unknown }).cause);
+  });
+
+  const SILENT = new Error('no answer within 60 ms');
+  const RETRIES: [boolean, string, Answer[]][] = [
     [true, 'all may come back', [AWAY, AWAY, B]],
     [true, 'one may come back', [HOPELESS, AWAY, B]],
-    [true, 'one was silent', [HOPELESS, new Error('no answer within 60 ms'), HOPELESS]],
+    [true, 'two of three may', [HOPELESS, SILENT, AWAY]],
+    [false, 'one was silent, and the others will not', [HOPELESS, SILENT, HOPELESS]],
     [false, 'none will', [HOPELESS, HOPELESS, B]],
     [false, 'none of all will', [HOPELESS, HOPELESS, HOPELESS]],
-  ])('may be asked again: %s, when %s', (retryable, _when, answers) => {
+    [true, 'three of four may', [HOPELESS, AWAY, AWAY, B]],
+    [false, 'only half of four may', [HOPELESS, HOPELESS, AWAY, B]],
+    [true, 'three of five may', [HOPELESS, HOPELESS, AWAY, AWAY, AWAY]],
+    [false, 'two of five may', [HOPELESS, HOPELESS, HOPELESS, AWAY, B]],
+    [false, 'what was given back was hopeless, too', [HOPELESS, givenBack(HOPELESS), B]],
+  ];
+  it.each(RETRIES)('may be asked again: %s, when %s', (retryable, _when, answers) => {
     expect(errorOf(answers).retryable).toBe(retryable);
+  });
+
+  it.each<[boolean, Answer[]]>([
+    [true, [G, HOPELESS, AWAY]],
+    [false, [G, HOPELESS, HOPELESS]],
+  ])('may be asked again after it was given back: %s', (retryable, answers) => {
+    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'given-back', cause: { retryable } });
   });
 
   it('is not one where a majority answered', () => {
     expect(roundOf([B, AWAY, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false });
+    expect(roundOf([B, NO_REPLICA, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false });
   });
 
   it.each<[string, (error: Error) => Answer[]]>([
     ['no others answered', (error) => [AWAY, error, AWAY]],
     ['a majority is busy', (error) => [B, B, error]],
-    ['one refused', (error) => [UPGRADE, error, B]],
-  ])('is set up wrongly when one node says so, though %s', (_when, answersWith) => {
+    ['one refused', (error) => [RELEASED, error, B]],
+    ['one granted', (error) => [G, error, AWAY]],
+  ])('is set up wrongly when one node says so, though %s', (_what, answersWith) => {
     const error = new LockConfigurationError('The same server.');
     expect(errorOf(answersWith(error))).toBe(error);
   });
@@ -112,6 +188,8 @@ describe('the answers of a round', () => {
     [busy(), 'busy', ''],
     [busy({ holder: 'host:2 Orders.pay' }), 'busy', 'held by host:2 Orders.pay'],
     [CLAIMED, 'refused', 'claimed'],
+    [BY_X, 'refused', 'claimed'],
+    [NO_REPLICA, 'unreachable', 'Only 0 of 1 replicas confirmed'],
     [UPGRADE, 'refused', 'upgrade'],
     [RELEASED, 'refused', 'released'],
     [new Error('connection lost.'), 'unreachable', 'connection lost'],

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { type AcquireReply } from '../../../../lib/core/lock-store.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { AcquireRound } from '../../../../lib/redis/quorum/acquire-round.js';
-import { acquireRequest, busy, granted, nodesOf, refused, votesOf } from './fake-nodes.js';
+import { acquireRequest, busy, givenBack, granted, nodesOf, refused, votesOf } from './fake-nodes.js';
 
 type Answer = AcquireReply | Error | undefined;
 const AWAY = new Error('connect ECONNREFUSED.');
@@ -81,15 +82,22 @@ describe('a round that nobody grants', () => {
 });
 
 describe('a round that splits the votes', () => {
-  it.each<[string, Answer[]]>([
-    ['one of three grants', [G, B, B]],
-    ['half of four grant', [G, G, B, B]],
-    ['one grants and one is away', [G, B, AWAY]],
-    ['nobody grants, and a minority says that the fire is claimed', [refused('claimed'), B, B]],
-  ])('is busy, and is tried again within 1 to 60 ms: %s', (_when, answers) => {
+  const [OF_A, OF_B] = [busy({ owner: 'a' }), busy({ owner: 'b' })];
+  const BY_X = refused('claimed', 'x.1');
+
+  it.each<[string, boolean, Answer[]]>([
+    ['one of three grants, and the others name two owners', true, [G, OF_A, OF_B]],
+    ['one of three grants, and the others name an owner and readers', true, [G, OF_A, B]],
+    ['half of four grant', true, [G, G, B, B]],
+    ['half of four grant, and the others name one owner', true, [G, G, OF_A, OF_A]],
+    ['one grants and one is away', true, [G, B, AWAY]],
+    ['two of five name one owner', true, [G, OF_A, OF_A, AWAY, AWAY]],
+    ['nobody grants, and a minority says that an attempt claims the fire', false, [BY_X, OF_A, OF_B]],
+    ['nobody grants, and two attempts claim the fire', false, [BY_X, refused('claimed', 'y.1'), B]],
+  ])('is busy, and is tried again within 1 to 60 ms: %s', (_when, isSpent, answers) => {
     const retries = Array.from({ length: 400 }, () => {
       const reply = roundOf(answers).notWon();
-      expect(reply).toMatchObject({ outcome: 'busy', isSplit: true });
+      expect(reply).toMatchObject({ outcome: 'busy', isSplit: true, isSpent });
       return (reply as { retryMs: number }).retryMs;
     });
     expect(retries.every((ms) => Number.isInteger(ms) && ms >= 1 && ms <= 60)).toBe(true);
@@ -97,7 +105,19 @@ describe('a round that splits the votes', () => {
   });
 
   it('that was granted by a majority, and is not won for all that, is a split, too', () => {
-    expect(roundOf([G, G, G]).notWon()).toMatchObject({ outcome: 'busy', isSplit: true, serverTimeMs: 0 });
+    const reply = { outcome: 'busy', isSplit: true, isSpent: true, serverTimeMs: 0 };
+    expect(roundOf([G, G, G]).notWon()).toMatchObject(reply);
+  });
+
+  it.each<[string, boolean, number, Answer[]]>([
+    ['one grants, and a majority names one owner', true, 100, [G, OF_A, OF_A]],
+    ['one grants, and a majority names readers', true, 100, [B, G, B]],
+    ['two of five grant, and the others name one owner', true, 100, [G, OF_A, G, OF_A, OF_A]],
+    ['one claims the fire, and a majority names one owner', false, 100, [OF_A, BY_X, OF_A]],
+    ['nobody grants, and each names another owner', false, 100, [OF_A, OF_B, busy({ owner: 'c' })]],
+    ['nobody grants, and one is away', false, 100, [OF_A, OF_B, AWAY]],
+  ])('is not one when %s', (_when, isSpent, retryMs, answers) => {
+    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent, retryMs });
   });
 });
 
@@ -107,18 +127,25 @@ describe('what a round gives back', () => {
       .toGiveBack()
       .map((node) => node.name);
   const ALL = ['n1', 'n2', 'n3'];
+  const NO_REPLICA = givenBack(new LockStoreError('Only 0 of 1 replicas confirmed.'));
 
   it.each<[string, Answer[], string[]]>([
     ['all, when some granted', [B, G, AWAY], ALL],
     ['all, when a majority granted', [G, G, undefined], ALL],
-    ['all, when some refused', [B, refused('claimed'), B], ALL],
+    ['all, when some refused as released', [B, refused('released'), B], ALL],
+    ['nothing, when some refused as claimed', [B, refused('claimed'), B], []],
+    ['nothing, when some refused as an upgrade', [B, refused('upgrade'), B], []],
+    ['to the silent ones, when another refused as claimed', [B, refused('claimed', 'x.1'), AWAY], ['n3']],
     ['nothing, when all are busy', [B, B, B], []],
     ['to those that may have granted unheard', [B, AWAY, AWAY], ['n2', 'n3']],
+    ['nothing to whom has done so by itself', [B, NO_REPLICA, B], []],
   ])('without waiting: %s', (_what, answers, given) => expect(names(answers)).toEqual(given));
 
   it.each<[string, Answer[], string[]]>([
     ['all, when some granted', [B, G, AWAY], ALL],
-    ['all, when some refused', [B, refused('released'), B], ALL],
+    ['all, when some granted and a majority names an owner', [B, G, B], ALL],
+    ['all, when some refused as released', [B, refused('released'), B], ALL],
+    ['nothing, when some refused as claimed', [B, refused('claimed', 'x.1'), B], []],
     ['nothing, when all are busy: it waits in their queues', [B, B, B], []],
     ['nothing, when some are away: it waits there, too, as soon as it can', [B, B, AWAY], []],
   ])('who waits: %s', (_what, answers, given) => expect(names(answers, 6_000)).toEqual(given));

@@ -1,6 +1,7 @@
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Vote } from '../../../../lib/redis/quorum/votes.js';
 import { type AcquireReply, type AcquireRequest, type WakeUpListener } from '../../../../lib/core/lock-store.js';
+import { type LockStoreError } from '../../../../lib/core/lock.errors.js';
 
 /** Nodes of a quorum as far as a round or a merge looks at them: n1, n2, ... */
 export const nodesOf = (count: number): QuorumNode[] =>
@@ -56,4 +57,11 @@ export const busy = (rest: Partial<Of<'busy'>> = {}): AcquireReply => ({
   ...rest,
 });
 
-export const refused = (reason: Of<'refused'>['reason']): AcquireReply => ({ outcome: 'refused', reason });
+/** `claimedBy`: the attempt whose run of the fire has no outcome yet. */
+export const refused = (reason: Of<'refused'>['reason'], claimedBy?: string): AcquireReply => ({
+  outcome: 'refused',
+  reason,
+  claimedBy,
+});
+
+export const givenBack = (cause: LockStoreError): AcquireReply => ({ outcome: 'given-back', cause });

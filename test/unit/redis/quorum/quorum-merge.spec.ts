@@ -3,6 +3,8 @@ import { type LostReply, type ReleaseReply, type RenewReply } from '../../../../
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import {
   checkAnswered,
+  mayAnswer,
+  mergeDowngrades,
   mergeLosses,
   mergeReleases,
   mergeRenewals,
@@ -88,6 +90,39 @@ describe('a renewal', () => {
   });
 });
 
+describe('a downgrade', () => {
+  const DONE = { outcome: 'downgraded' } as const;
+  type Reply = typeof DONE | LostReply;
+
+  it.each<[string, number, (Reply | Error)[]]>([
+    ['two of three', 3, [DONE, AWAY, DONE]],
+    ['two of three, before the third is heard', 3, [DONE, DONE]],
+    ['two of three, and the third has lost it', 3, [DONE, lost(9, true), DONE]],
+    ['three of four', 4, [DONE, DONE, lost(9), DONE]],
+    ['three of five', 5, [DONE, lost(1), lost(2), DONE, DONE]],
+    ['the only one', 1, [DONE]],
+  ])('is confirmed by %s', (_by, count, answers) => {
+    expect(merge(mergeDowngrades, count, answers)).toEqual(DONE);
+  });
+
+  it.each<[string, number, (Reply | Error)[], LostReply]>([
+    ['two of three', 3, [lost(7), DONE, lost(9)], lost(9)],
+    ['two of three, before the third is heard', 3, [lost(7), lost(6, true)], lost(7, true)],
+    ['two of four', 4, [DONE, lost(7), lost(8), DONE], lost(8)],
+    ['three of five', 5, [lost(1), AWAY, lost(3), DONE, lost(2)], lost(3)],
+  ])('is lost by %s', (_by, count, answers, loss) => expect(merge(mergeDowngrades, count, answers)).toEqual(loss));
+
+  it.each<[string, number, (Reply | Error)[]]>([
+    ['nobody was heard', 3, []],
+    ['one of three confirmed', 3, [DONE, AWAY, AWAY]],
+    ['one confirmed and one has lost it', 3, [DONE, lost(9), AWAY]],
+    ['two of four confirmed', 4, [DONE, DONE, AWAY, lost(9)]],
+    ['two of five have lost it', 5, [lost(9), DONE, DONE, lost(9), AWAY]],
+  ])('is not decided when %s', (_when, count, answers) => {
+    expect(merge(mergeDowngrades, count, answers)).toBeUndefined();
+  });
+});
+
 describe('a release', () => {
   it.each<[string, number, ReleaseReply['outcome'][], ReleaseReply['outcome']]>([
     ['two of three', 3, ['released', 'unknown', 'released'], 'released'],
@@ -160,6 +195,27 @@ describe('too few answers', () => {
     [true, [1]],
   ])('may be asked for again: %s', (retryable, answers) => {
     expect(tooFew('k', nodes, votesOf(nodes, answers), 'Only 1')).toMatchObject({ retryable });
+  });
+
+  it.each([
+    [true, 3, 0],
+    [true, 3, 1],
+    [false, 3, 2],
+    [true, 4, 1],
+    [false, 4, 2],
+    [true, 5, 2],
+    [false, 5, 3],
+    [false, 1, 1],
+  ])('may become enough: %s, of %d nodes when %d are hopeless', (may, count, gone) => {
+    const failures = [
+      ...Array.from({ length: gone }, () => hopeless),
+      ...Array.from({ length: count - gone }, () => AWAY),
+    ];
+    expect(mayAnswer(nodesOf(count), failures)).toBe(may);
+  });
+
+  it('may become enough when those that failed may come back, however many', () => {
+    expect(mayAnswer(nodes, [AWAY, new LockStoreError('down'), undefined])).toBe(true);
   });
 
   it('count a value that is false or null', () => {

@@ -67,17 +67,62 @@ describe('the state of a lock', () => {
     expect([mode, holders.map(({ attempt }) => attempt)]).toEqual(['read', ['r', 's']]);
   });
 
-  it('tells of a hold the greatest token, and for how long a majority has it', () => {
-    const holds = [
-      [7, 3_000],
-      [9, 1_000],
-      [8, 2_000],
-    ].map(([fencingToken, remainingMs]) =>
-      state([holder('a', { fencingToken: fencingToken!, remainingMs: remainingMs! })]),
-    );
-    expect(merged(3, ...holds).holders).toEqual([holder('a', { fencingToken: 9, remainingMs: 2_000 })]);
+  it('has all holds of the owner that has it for writing', () => {
+    const [first, again, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'ann' }), B];
+    const { mode, holders } = merged(3, state([first, again]), state([again, first]), state([other]));
+    expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
+    // What only a minority has is no re-entry.
+    expect(attempts(merged(3, state([first, again]), state([first]), state([first])))).toEqual(['a']);
+  });
+
+  it('has the read holds of the owner that has it for writing, too', () => {
+    const holds = [holder('a', { owner: 'ann' }), reader('b', { owner: 'ann' })];
+    const { mode, holders } = merged(3, state(holds), state(holds), state());
+    expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
+  });
+
+  it('has no holds of another owner beside those of the writer that most nodes have', () => {
+    // As far as two of five can tell, one is enough.
+    const [first, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'bob' })];
+    const readers = reader('r', { owner: 'rob' });
+    expect(attempts(merged(5, state([first]), state([first]), state([other, readers])))).toEqual(['a']);
+  });
+
+  it.each([
+    ['write', 3, ['write', 'write', 'read']],
+    ['read', 3, ['write', 'read', 'read']],
+    ['read', 3, ['read', 'read', 'write']],
+    ['read', 5, ['write', 'write', 'read', 'read', 'read']],
+    ['read', 4, ['read', 'read', 'write', 'write']],
+    // One of two that answer may be of the majority.
+    ['write', 3, ['read', 'write']],
+  ] as const)('is held for %sing when of %d nodes some may have missed the downgrade', (expected, count, modes) => {
+    const { mode, holders } = merged(count, ...modes.map((mode) => state([holder('a', { mode })])));
+    expect([mode, holders.map((one) => one.mode)]).toEqual([expected, [expected]]);
+  });
+
+  it.each([
+    ['the most common', [7, 9, 7], 7],
+    ['the most common, though the least', [7, 5, 5], 5],
+    ['the greatest of those that are equally common', [7, 9, 8], 9],
+    ['the greatest of the most common', [7, 9, 7, 9, 30], 9],
+  ])('tells of a hold as token %s', (_which, tokens, fencingToken) => {
+    const states = tokens.map((token) => state([holder('a', { fencingToken: token })]));
+    const { holders, fencingToken: last } = merged(tokens.length, ...states);
+    expect([holders.map((one) => one.fencingToken), last]).toEqual([[fencingToken], fencingToken]);
+  });
+
+  it('tells for how long a majority has a hold', () => {
+    const holds = [3_000, 1_000, 2_000].map((remainingMs) => state([holder('a', { remainingMs })]));
+    expect(merged(3, ...holds).holders).toEqual([holder('a', { remainingMs: 2_000 })]);
     // One of those that answer is enough.
-    expect(merged(3, ...holds.slice(1)).holders).toEqual([holder('a', { fencingToken: 9, remainingMs: 2_000 })]);
+    expect(merged(3, ...holds.slice(1)).holders).toEqual([holder('a', { remainingMs: 2_000 })]);
+  });
+
+  it('that nobody holds tells the most common token, of equally common ones the greatest', () => {
+    const tokensOf = (...tokens: number[]) =>
+      merged(tokens.length, ...tokens.map((fencingToken) => state([], { fencingToken }))).fencingToken;
+    expect([tokensOf(7, 9, 7), tokensOf(0, 0, 5), tokensOf(3, 2, 1)]).toEqual([7, 0, 3]);
   });
 
   it('tells the greatest token and the most waiters of any node', () => {
@@ -100,9 +145,61 @@ describe('the last run', () => {
     ...rest,
   });
 
+  const at = (fireMs: number, startedMs: number, rest: Partial<LastRun> = {}): LastRun =>
+    run(startedMs, { fire: new Date(fireMs), ...rest });
+  const DONE = { ended: new Date(9_000), outcome: 'done' } as const;
+  const FAILED = { ended: new Date(9_000), outcome: 'failed' } as const;
+  const OTHER = { instance: 'host:2' };
+
   it.each<[string, (LastRun | null)[], LastRun | null]>([
     ['is the latest that a node remembers', [run(1_000), run(3_000), run(2_000)], run(3_000)],
     ['is that of the only node that remembers one', [null, run(1_000), null], run(1_000)],
     ['is none where no node remembers one', [null, null, null], null],
-  ])('%s', (_what, runs, expected) => expect(mergeRuns(runs)).toEqual(expected));
+    [
+      'is one that a majority knows, before a later fire that one node remembers',
+      [at(60_000, 1_000), at(120_000, 2_000), at(60_000, 1_001)],
+      at(60_000, 1_001),
+    ],
+    [
+      'is one that a majority knows, before the same fire by another instance',
+      [at(0, 9_000, OTHER), at(0, 1_000), at(0, 1_000)],
+      at(0, 1_000),
+    ],
+    ['is of the later fire, when no majority knows one', [at(0, 5_000), at(60_000, 1_000), null], at(60_000, 1_000)],
+    [
+      'is of the later fire, when half of those that answer know each',
+      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000), at(60_000, 1_000)],
+      at(60_000, 1_000),
+    ],
+    ['is of the later fire, when two of three know of none', [null, at(0, 1_000), null], at(0, 1_000)],
+    [
+      'is one whose end is told, before one that goes on as far as another knows',
+      [run(3_000), run(1_000, DONE), run(3_000)],
+      run(1_000, DONE),
+    ],
+    [
+      'is one that failed, before one that is lost',
+      [run(2_000, { outcome: 'lost' }), run(1_000, FAILED)],
+      run(1_000, FAILED),
+    ],
+    [
+      'is the one that started later, of those whose end is told',
+      [run(1_000, DONE), run(2_000, FAILED)],
+      run(2_000, FAILED),
+    ],
+    [
+      'is of the later fire, though the end of the earlier is told',
+      [at(0, 1_000, DONE), at(60_000, 2_000), at(60_000, 2_000)],
+      at(60_000, 2_000),
+    ],
+  ])('%s', (_what, runs, expected) => {
+    expect(mergeRuns(runs)).toEqual(expected);
+    expect(mergeRuns(runs.toReversed())).toEqual(expected);
+  });
+
+  it('changes nothing of what it is told', () => {
+    const runs = [run(1_000), null, run(3_000)];
+    mergeRuns(runs);
+    expect(runs).toEqual([run(1_000), null, run(3_000)]);
+  });
 });

@@ -31,13 +31,39 @@ describe('a waiter in a quorum', () => {
     [3, 2],
     [4, 3],
     [5, 3],
-  ])('of %d nodes is woken at once when %d told it, and once', (count, majority) => {
+  ])('of %d nodes is woken at once when %d told it, and once', async (count, majority) => {
     const { told, tell, clock } = listen(count);
     for (let node = 1; node < majority; node++) tell(node);
     expect(told).toEqual([]);
     tell(majority);
     expect(told).toEqual(['wake c.1']);
-    expect(clock.timers).toBe(0);
+    await clock.advance(10);
+    expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
+  });
+
+  it.each([2, 3, 4, 5, 7])(
+    'of %d nodes is not woken again by the others that tell of the same release',
+    async (count) => {
+      const { told, tell, clock } = listen(count);
+      for (let node = 1; node <= count; node++) {
+        tell(node);
+        await clock.advance(9.9 / count);
+      }
+      expect(told).toEqual(['wake c.1']);
+      await clock.advance(1_000);
+      expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
+    },
+  );
+
+  it('is woken again by a node that tells of it more than 10 ms after the first did', async () => {
+    const { told, tell, clock } = listen(3);
+    for (const node of [1, 2]) tell(node);
+    await clock.advance(10);
+    tell(3);
+    await clock.advance(9.9);
+    expect(told).toEqual(['wake c.1']);
+    await clock.advance(0.1);
+    expect(told).toEqual(['wake c.1', 'wake c.1']);
   });
 
   it('is woken 10 ms after the first node told it, when the others are silent', async () => {
@@ -53,18 +79,43 @@ describe('a waiter in a quorum', () => {
     expect(told).toEqual(['wake c.1']);
   });
 
-  it('is not woken sooner by a node that tells it twice', async () => {
+  it('is woken by a node that tells again, for it tells of another release', async () => {
     const { told, tell, clock } = listen(3);
-    for (const node of [1, 1, 1]) tell(node);
+    tell(1);
     expect(told).toEqual([]);
-    await clock.advance(10);
+    tell(1);
     expect(told).toEqual(['wake c.1']);
+    await clock.advance(5);
+    tell(1);
+    expect(told).toEqual(['wake c.1', 'wake c.1']);
+    // The last of them is pending, for 10 ms from its own begin.
+    await clock.advance(9.9);
+    expect([told.length, clock.timers]).toEqual([2, 1]);
+    await clock.advance(0.1);
+    expect([told.length, clock.timers]).toEqual([3, 0]);
+  });
+
+  it('is not woken for a release that it was woken for, when a node tells of the next', async () => {
+    const { told, tell, clock } = listen(5);
+    for (const node of [1, 2, 3]) tell(node);
+    expect(told).toEqual(['wake c.1']);
+    await clock.advance(5);
+    // The next release: a majority has to tell of it, or 10 ms pass.
+    tell(1);
+    tell(4);
+    expect(told).toEqual(['wake c.1']);
+    tell(2);
+    expect(told).toEqual(['wake c.1', 'wake c.1']);
+    for (const node of [3, 5]) tell(node);
+    await clock.advance(1_000);
+    expect([told.length, clock.timers]).toEqual([2, 0]);
   });
 
   it('is woken, and has to ask, where a node granted it the lock', () => {
     const { told, tell } = listen(3);
     tell(1, GRANTED);
     tell(3, WAKE);
+    tell(2, GRANTED);
     expect(told).toEqual(['wake c.1']);
   });
 
@@ -102,6 +153,24 @@ describe('a quorum passes on', () => {
     const { told, gap } = listen(3);
     for (const node of [3, 1]) gap(node);
     expect(told).toEqual(['gap', 'gap']);
+  });
+
+  it('nothing that comes after it is closed', async () => {
+    const { told, tell, clock, wakeUps } = listen(1);
+    wakeUps.close();
+    for (const wakeUp of [WAKE, GRANTED, REVOKED]) tell(1, wakeUp);
+    expect(clock.timers).toBe(0);
+    await clock.advance(1_000);
+    expect(told).toEqual([]);
+  });
+
+  it('a forced release while a wake-up is pending, which comes even so', async () => {
+    const { told, tell, clock } = listen(3);
+    tell(1);
+    tell(1, REVOKED);
+    expect(told).toEqual(['revoked c.1']);
+    await clock.advance(10);
+    expect(told).toEqual(['revoked c.1', 'wake c.1']);
   });
 
   it('nothing that is pending when it is closed', async () => {

@@ -85,6 +85,20 @@ describe('votes', () => {
     expect(told(outcome.value)).toEqual(['n1 Error: away', 'n2 Error: away', 'n3 Error: away']);
   });
 
+  it('may be failures to ask at all, and the others are asked even so', async () => {
+    const asked: string[] = [];
+    const throwing = (node: QuorumNode): Promise<string> => {
+      asked.push(node.name);
+      if (node.name === 'n1') throw new Error('no client');
+      return Promise.resolve('yes');
+    };
+    const { outcome, clock } = ask(3, { isDecided: never, ask: throwing });
+    await settled();
+    expect(asked).toEqual(['n1', 'n2', 'n3']);
+    expect(told(outcome.value).toSorted()).toEqual(['n1 Error: no client', 'n2 yes', 'n3 yes']);
+    expect(clock.timers).toBe(0);
+  });
+
   it('do not reject when nobody hears those that come late', async () => {
     const { questions, outcome } = ask(3, { onLate: undefined });
     for (const { answer } of questions.slice(0, 2)) await answer('yes');
