@@ -14,16 +14,12 @@ const project = (displayName, roots, extra = {}) => ({
   ...extra,
 });
 
-/** Specs that bring the Redis they need, whatever the topology. */
-const WITH_A_REDIS_OF_THEIR_OWN = ['/several-keys-cluster\\.spec', '/admin-list-prefix\\.spec', '/security\\.spec'];
-
 /** The contract on something else than one Redis. Jest runs a set-up file once, so each topology has its own. */
 const contractOn = (topology) =>
   project(`contract-${topology}`, ['test/contract'], {
     globals: { TOPOLOGY: topology },
     globalSetup: `<rootDir>/test/support/topologies/${topology}.mjs`,
     globalTeardown: '<rootDir>/test/support/topology-teardown.mjs',
-    testPathIgnorePatterns: ['/node_modules/', ...WITH_A_REDIS_OF_THEIR_OWN],
   });
 
 export default {

@@ -24,6 +24,17 @@ function fenceFlaws(hash: Readonly<Record<string, string>>): string[] {
   return latest > Number(hash['fence'] ?? 0) ? [`fence ${hash['fence']} is behind ${latest}`] : [];
 }
 
+/** The same of the reads of each named owner. */
+function ownedFlaws(hash: Readonly<Record<string, string>>): string[] {
+  const reads = Object.entries(hash)
+    .filter(([field]) => field.startsWith('hold:'))
+    .map(([, record]) => record.split(' '))
+    .filter(([, , mode, token, , owner]) => mode === 'read' && token !== '0' && owner !== '-');
+  return reads
+    .filter(([, , , token, , owner]) => Number(token) > Number(hash[`owned:${owner}`]?.split(' ')[1] ?? 0))
+    .map(([, , , token, , owner]) => `owned:${owner} ${hash[`owned:${owner}`]} is behind ${token}`);
+}
+
 /** One lock on a real Redis, and a clock that the check owns. After each command its hash has to be well-formed. */
 export class DrivenLock {
   now = START_MS;
@@ -43,7 +54,7 @@ export class DrivenLock {
     });
     const hash = await this.hash();
     const flaws = inconsistencies(hash).filter((flaw) => !flaw.startsWith('fence: '));
-    expect([...flaws, ...fenceFlaws(hash)]).toEqual([]);
+    expect([...flaws, ...fenceFlaws(hash), ...ownedFlaws(hash)]).toEqual([]);
     return reply;
   }
 

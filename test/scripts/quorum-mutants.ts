@@ -1,6 +1,8 @@
 import { type Mutant } from './mutants.js';
 
 const LOST_CONDITION = "hold.token == '0' or hold.token ~= <token> and hold.token ~= new_token";
+const FENCE = 'else fence = token_of_owner(writes - parked, fence) end\n';
+const OWNED = 'token_of_owner(tonumber(count), before))';
 const SAVING = `if freed then hand_over(nil) end
 if changed then
   save()
@@ -26,15 +28,40 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     find: '  hold.token = new_token\n',
     replace: '  if tonumber(new_token) > tonumber(hold.token) then hold.token = new_token end\n',
   },
-  { name: 'the fence is not raised', find: '    fence = new_token\n', replace: '' },
-  { name: 'the fence falls', find: 'elseif tonumber(fence) < tonumber(new_token) then', replace: 'else' },
-  { name: 'the token of the owner is not raised', find: '    raise_owned()\n', replace: '' },
+  { name: 'the fence stays', find: FENCE, replace: 'end\n' },
+  { name: 'the fence falls below another hold', find: FENCE, replace: 'else fence = new_token end\n' },
+  { name: 'the fence never falls', find: FENCE, replace: 'else fence = token_of_owner(2, fence) end\n' },
   {
-    name: 'the token of the owner falls',
-    find: 'if not count or tonumber(owned_token) >= tonumber(new_token) then',
-    replace: 'if not count then',
+    name: 'a parked hold counts as one of the owner',
+    find: FENCE,
+    replace: FENCE.replace('writes - parked', 'writes'),
   },
-  { name: 'the holds of the owner are counted anew', find: "count .. ' ' .. new_token", replace: "'1 ' .. new_token" },
+  { name: 'reads count as writes of the owner', find: FENCE, replace: FENCE.replace('writes', 'reads + writes') },
+  { name: 'the token of the owner stays', find: 'then write_owned() else', replace: 'then else' },
+  { name: 'the token of the owner falls below another hold', find: OWNED, replace: 'new_token)' },
+  { name: 'the token of the owner never falls', find: OWNED, replace: 'token_of_owner(2, before))' },
+  { name: 'all reads count as those of the owner', find: OWNED, replace: 'token_of_owner(reads, before))' },
+  { name: 'the only hold of an owner only raises', find: 'return (count == 1 or ', replace: 'return (' },
+  {
+    name: 'one of several holds never raises',
+    find: 'count == 1 or tonumber(before) < tonumber(new_token)',
+    replace: 'count == 1',
+  },
+  {
+    name: 'one of several holds is what only lowers',
+    find: 'tonumber(before) < tonumber(new_token)',
+    replace: 'tonumber(before) > tonumber(new_token)',
+  },
+  {
+    name: 'nobody is an owner',
+    find: "'^(%d+) (%d+)$')\n  if not count then return end\n",
+    replace: "'^(%d+) (%d+)$')\n  count, before = count or '1', before or '0'\n",
+  },
+  {
+    name: 'the holds of the owner are counted anew',
+    find: "count .. ' ' .. token_of_owner",
+    replace: "'1 ' .. token_of_owner",
+  },
   { name: 'the token is not checked', find: LOST_CONDITION, replace: "hold.token == '0'" },
   { name: 'a write-back that is sent again is lost', find: ' and hold.token ~= new_token', replace: '' },
   {
@@ -104,7 +131,11 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
   },
 ];
 
-/** Ways to break a release whose claim is void. */
+const END_RUN = "if outcome == 'released' or <runOutcome> == 'void' then";
+const IF_OPEN = "if told == '-' then forget_run";
+const IS_OPEN = "run_outcome == '-' and (kind == 'gap' or run_fire == fire)";
+
+/** Ways to break a release whose claim is void, and what it leaves to those who claim. */
 export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
   { name: 'the fire stays claimed', find: "'fires', fires)", replace: "'fires', fires .. fire .. ';')" },
   { name: 'all fires are forgotten', find: "'fires', fires)", replace: "'fires', ';')" },
@@ -130,8 +161,16 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'it is an outcome as others are',
-    find: "if <runOutcome> == 'void' then return forget_run(fire) end",
+    find: "if <runOutcome> == 'void' then\n    if told == '-' then forget_run(fire) end\n    return\n  end\n",
     replace: '',
+  },
+  { name: 'a run that has ended is forgotten', find: IF_OPEN, replace: 'if true then forget_run' },
+  { name: 'a run that had failed is forgotten', find: IF_OPEN, replace: "if told ~= 'done' then forget_run" },
+  { name: 'a run that was done is forgotten', find: IF_OPEN, replace: "if told ~= 'failed' then forget_run" },
+  {
+    name: 'a run that goes on stays',
+    find: IF_OPEN,
+    replace: "if told ~= '-' then forget_run",
   },
   {
     name: 'a run that is done is forgotten',
@@ -150,10 +189,28 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the hold stays',
-    find: '  park_or_drop(hold)\n  end_run()',
-    replace: "  if <runOutcome> ~= 'void' then park_or_drop(hold) end\n  end_run()",
+    find: '  freed = true\n  park_or_drop(hold)\n',
+    replace: "  if <runOutcome> ~= 'void' then\n    freed = true\n    park_or_drop(hold)\n  end\n",
   },
-  { name: 'nothing is voided', find: '  end_run()\nelseif', replace: 'elseif' },
+  { name: 'nothing is voided', find: END_RUN, replace: "if outcome == 'released' and <runOutcome> ~= 'void' then" },
+  { name: 'nothing is voided when the hold is gone', find: END_RUN, replace: "if outcome == 'released' then" },
+  {
+    name: 'nothing is voided when the hold is long gone',
+    find: END_RUN,
+    replace: "if outcome == 'released' or outcome == 'expired' and <runOutcome> == 'void' then",
+  },
+  {
+    name: 'nothing is voided that was forced',
+    find: END_RUN,
+    replace: "if outcome == 'released' or outcome ~= 'forced' and <runOutcome> == 'void' then",
+  },
+  {
+    name: 'nothing is voided that was released',
+    find: END_RUN,
+    replace: "if outcome == 'released' or outcome ~= 'again' and <runOutcome> == 'void' then",
+  },
+  { name: 'only a void ends a run', find: END_RUN, replace: "if <runOutcome> == 'void' then" },
+  { name: 'a run ends when the hold is gone', find: END_RUN, replace: 'if true then' },
   {
     name: 'it ends the run of who holds it when it is sent again',
     find: "  outcome = 'again'\nelseif before",
@@ -164,4 +221,38 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
     find: "  outcome = 'cancelled'\n",
     replace: "  outcome = 'cancelled'\n  forget_run('%d+')\n",
   },
+  // The fires that are out of the ring.
+  { name: 'a void lets a fire run twice', find: '#fires >= 15', replace: '#fires >= 16' },
+  { name: 'fourteen fires are enough', find: '#fires >= 15', replace: '#fires >= 14' },
+  { name: 'a later fire counts as granted', find: 'fire < fires[1]', replace: 'fire < fires[#fires]' },
+  // What is told to who is refused.
+  { name: 'who claimed it is not told', find: "is_open and run_attempt or ''", replace: "''" },
+  { name: 'who ran it is told', find: `local is_open = ${IS_OPEN}`, replace: `local is_open = ${IS_OPEN.slice(22)}` },
+  {
+    name: 'who runs another fire is told',
+    find: `local is_open = ${IS_OPEN}`,
+    replace: "local is_open = run_outcome == '-'",
+  },
+  {
+    name: 'who runs within the distance is not told',
+    find: `local is_open = ${IS_OPEN}`,
+    replace: "local is_open = run_outcome == '-' and run_fire == fire",
+  },
+  {
+    name: 'who asks is told to have claimed it',
+    find: "is_open and run_attempt or ''",
+    replace: "is_open and <attempt> or ''",
+  },
+  {
+    name: 'who claimed it is told with any refusal',
+    find: "detail == 'claimed' and claimed_by() or ''",
+    replace: 'claimed_by()',
+  },
+  { name: 'the owner is not told', find: 'int(ahead), holder, owner }', replace: "int(ahead), holder, '' }" },
+  {
+    name: 'the attempt is told for the owner',
+    find: 'int(ahead), holder, owner }',
+    replace: 'int(ahead), holder, writer }',
+  },
+  { name: 'the own name is told', find: 'int(ahead), holder, owner }', replace: 'int(ahead), holder, my_owner }' },
 ];

@@ -80,6 +80,40 @@ const OF_A_HOLD: Readonly<Record<string, (lock: DrivenLock, mode: string) => Pro
     expect(await lock.take(B, { mode, owner: 'ann' })).toBe(raised);
   },
 
+  'lets the owner of the only hold re-enter with the new token, also with a lower one': async (lock, mode) => {
+    const { token, raised } = await takeRaised(lock, { mode, owner: 'ann' }, -5);
+    expect(await lock.take(B, { mode, owner: 'ann' })).toBe(raised);
+    expect(await lock.lastToken()).toBe(token);
+    await lock.release(A);
+    await lock.release(B);
+    expect(Number(await lock.take(C, { mode }))).toBeGreaterThan(Number(token));
+  },
+
+  'never lowers the token of an owner that has several holds': async (lock, mode) => {
+    const token = await lock.take(A, { mode, owner: 'ann' });
+    expect(await lock.take(B, { mode, owner: 'ann' })).toBe(token);
+    expect(await lock.writeBack(A, token, plus(token, -5))).toEqual(written(lock));
+    expect(await lock.take(C, { mode, owner: 'ann' })).toBe(token);
+    await expectTokens(lock, plus(token, -5), token);
+    expect((await lock.renew(B, token))[0]).toBe('renewed');
+  },
+
+  'raises the token of an owner that has several holds': async (lock, mode) => {
+    const token = await lock.take(A, { mode, owner: 'ann' });
+    await lock.take(B, { mode, owner: 'ann' });
+    await lock.writeBack(A, token, plus(token, AHEAD));
+    expect(await lock.take(C, { mode, owner: 'ann' })).toBe(plus(token, AHEAD));
+    expect((await lock.holdOf(B))?.token).toBe(token);
+  },
+
+  'follows the new token again when one hold of the owner is left': async (lock, mode) => {
+    const token = await lock.take(A, { mode, owner: 'ann' });
+    await lock.take(B, { mode, owner: 'ann' });
+    await lock.release(B);
+    await lock.writeBack(A, token, plus(token, -5));
+    expect(await lock.take(C, { mode, owner: 'ann' })).toBe(plus(token, -5));
+  },
+
   'never lets the owner re-enter with less than before': async (lock, mode) => {
     const token = await lock.take(A, { mode, owner: 'ann' });
     expect(await lock.take(B, { mode, owner: 'ann' })).toBe(token);
@@ -140,6 +174,31 @@ const OF_READERS: Checks = {
   },
 };
 
+const OF_OWNERS: Checks = {
+  'counts no hold that is parked as one of the owner': async (lock) => {
+    const token = await lock.take(A, { owner: 'ann' });
+    await lock.take(B, { owner: 'ann' });
+    await lock.release(B, { minHoldMs: 20_000 });
+    await lock.writeBack(A, token, plus(token, -5));
+    expect(await lock.take(C, { owner: 'ann' })).toBe(plus(token, -5));
+  },
+
+  'counts no reads of others as those of the owner': async (lock) => {
+    await lock.take(B, { mode: 'read', owner: 'bob' });
+    await lock.take(C, { mode: 'read', owner: 'bob' });
+    const token = await lock.take(A, { mode: 'read', owner: 'ann' });
+    await lock.writeBack(A, token, plus(token, -5));
+    expect(await lock.take(D, { mode: 'read', owner: 'ann' })).toBe(plus(token, -5));
+  },
+
+  'counts no reads of the owner as writes': async (lock) => {
+    const token = await lock.take(A, { owner: 'ann' });
+    await lock.take(B, { mode: 'read', owner: 'ann' });
+    await lock.writeBack(A, token, plus(token, -5));
+    expect(await lock.take(C, { owner: 'ann' })).toBe(plus(token, -5));
+  },
+};
+
 const AT_ALL: Checks = {
   'hands a place that became free to a waiter, with more than the new token': async (lock) => {
     await lock.take(A, { mode: 'read', leaseMs: 1_000 });
@@ -178,6 +237,7 @@ export const WRITE_BACK_CHECKS: Checks = {
   ...ofMode('write'),
   ...ofMode('read'),
   ...OF_READERS,
+  ...OF_OWNERS,
   ...AT_ALL,
   ...LOST_CHECKS,
 };

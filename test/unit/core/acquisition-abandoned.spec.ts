@@ -25,7 +25,7 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toEqual([
-      { key: 'k', attempt, minHoldMs: 0, runOutcome: 'void' },
+      { key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: 'void' },
     ]);
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
@@ -36,7 +36,7 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toStrictEqual(
-      ['a', 'b'].map((key) => ({ key, attempt, minHoldMs: 0, runOutcome: undefined })),
+      ['a', 'b'].map((key) => ({ key, attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: undefined })),
     );
   });
 
@@ -52,7 +52,54 @@ describe('an acquisition that is abandoned', () => {
     await closing;
     expect(acquiring.value).toBeUndefined();
     const { attempt } = store.acquires[0]!.request;
-    expect(store.releases[0]!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, runOutcome: 'void' });
+    expect(store.releases[0]!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: 'void' });
+  });
+
+  it.each([false, true])(
+    'gives back no fire when it was granted, however late that is told once more; while it is held: %s',
+    async (isHeld) => {
+      const { store, locker } = startLocker();
+      store.onAcquire = null;
+      const acquiring = locker.acquire(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM);
+      await settled();
+      store.acquires[0]!.reply(granted(30_000));
+      const lock = await acquiring;
+      if (!isHeld) await lock.finish('done');
+      store.acquires[0]!.replyLate(granted(30_000));
+      await settled();
+      expect(store.releases.map(({ request }) => request.runOutcome)).toEqual(isHeld ? [] : ['done', undefined]);
+    },
+  );
+
+  it('gives back no fire when its lock is lost, however late the grant is told once more: it ran', async () => {
+    const { store, locker } = startLocker();
+    store.onAcquire = null;
+    const acquiring = locker.acquire(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM);
+    await settled();
+    store.acquires[0]!.reply(granted(30_000));
+    const { attempt } = store.acquires[0]!.request;
+    await acquiring;
+    locker.onWakeUp(attempt, { kind: 'revoked' });
+    store.acquires[0]!.replyLate(granted(30_000));
+    await settled();
+    expect(store.releases.map(({ request }) => request)).toEqual([
+      { key: 'k', attempt, minHoldMs: 0, leaseMs: 30_000, runOutcome: undefined },
+    ]);
+  });
+
+  it('gives back the fire of an earlier attempt that is granted late, while another is held', async () => {
+    const { store, clock, locker } = startLocker();
+    store.onAcquire = null;
+    const acquiring = locker.acquire(['k'], lockOptions(), NO_LABEL, CLAIM);
+    await settled();
+    store.acquires[0]!.reply({ outcome: 'given-back', cause: new LockStoreError('too few') });
+    await clock.advance(40);
+    store.acquires[1]!.reply(granted(3_000, 7));
+    await acquiring;
+    store.acquires[0]!.replyLate(granted(3_000, 5));
+    await settled();
+    const { attempt } = store.acquires[0]!.request;
+    expect(store.releases.map(({ request }) => request)).toMatchObject([{ attempt, runOutcome: 'void' }]);
   });
 
   it('is not given back for ever after a shutdown: what is not confirmed ends with its lease', async () => {

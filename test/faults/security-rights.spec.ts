@@ -1,57 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { jest } from '@jest/globals';
-import { Logger } from '@nestjs/common';
 import { Redis } from 'ioredis';
-import {
-  LockConfigurationError,
-  LockKeyError,
-  LockStoreError,
-  LockWaitTimeoutError,
-  type RedisConnection,
-} from '../../lib/index.js';
+import { LockStoreError, LockWaitTimeoutError } from '../../lib/index.js';
 import { type StartedSecured, documentedRights, startSecured, startSentinels } from '../../scripts/topologies.mjs';
 import { openCluster, startClusterNode } from '../support/cluster.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, ownRedis, queued, rejection } from '../support/faults.js';
 import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
-
-/** As hostile to a URL as it may be. */
-const PASSWORD = 'pa55:w0rd@/?#%';
-const ENCODED = encodeURIComponent(PASSWORD);
-const SECRET = /pa55/;
+import { allow, asLocks, PASSWORD, SECRET, spyOnLogs } from '../support/security.js';
+import { keysOf } from '../support/listed.js';
 
 /** How long a waiter sleeps at most when nobody wakes it. */
 const POLL_MS = 2_000;
-
-/** What was logged since, by the library or past it to the console. */
-function spyOnLogs(): { readonly lines: () => string[]; readonly warnings: () => string[] } {
-  const methods = ['log', 'warn', 'error', 'debug', 'verbose', 'fatal'] as const;
-  const ours = methods.map((method) => jest.spyOn(Logger.prototype, method));
-  const consoles = (['log', 'info', 'warn', 'error', 'debug'] as const).map((method) =>
-    jest.spyOn(console, method).mockImplementation(() => undefined),
-  );
-  const textOf = (spies: readonly { mock: { calls: unknown[][] } }[]) =>
-    spies.flatMap(({ mock }) => mock.calls.map((args) => inspect(args, { depth: Infinity })));
-  return { lines: () => textOf([...ours, ...consoles]), warnings: () => textOf([ours[1]!, consoles[2]!]) };
-}
-
-/** All that is told of an error when its stack is logged, down to its last cause. */
-function textOf(error: unknown): string {
-  const { message, stack, cause } = error as Error;
-  return [message, stack, cause === undefined ? '' : textOf(cause)].join('\n');
-}
-
-const allow = (admin: Redis, rights: readonly string[]): Promise<unknown> =>
-  admin.call('ACL', 'SETUSER', 'locks', 'reset', 'on', `>${PASSWORD}`, ...rights);
-
-const asLocks = (port: number) => ({ port, username: 'locks', password: PASSWORD });
-
-async function keysOf({ locks }: LockApp, prefix = ''): Promise<string[]> {
-  const keys: string[] = [];
-  for await (const { key } of locks.list({ prefix })) keys.push(key);
-  return keys.toSorted();
-}
 
 /** Has another instance wait, and tells whether the release granted it the lock, in the same step. */
 async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings: () => string[]): Promise<boolean> {
@@ -243,110 +204,34 @@ describe('without the right', () => {
     expect(performance.now() - from).toBeLessThan(1_000 + FREEZE_MS);
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error).toMatchObject({ retryable: false });
-    expect(textOf(error)).not.toMatch(SECRET);
-  });
-});
-
-const HOSTILE = [
-  'nul\0byte', 'nul', 'cr\r\nlf', 'cr', '{tag}', '{tag}x', '{', '}', '{}', 'a{b', '%', '%%', '%25', '%7B', '%7btag}', '*', '**',
-  '?', '[a-z]', '[^a]', '\\', '\\*', 'a', 'b', '^', '-', ' ', '  ', '\t', '\u001b[2J', '"', "' OR '1", '`', 'é', 'e\u0301', '漢字',
-  '😀', '👩‍👩‍👧', '\u{10ffff}', 'שלום', '\u202eevil', '\ufeff', '\ufffd', '\uffff', '__proto__', 'constructor', 'null', '0', 'lock:',
-  'wake:', "') redis.call('FLUSHALL') --", 'hold:x', '../../etc', 'x'.repeat(512), 'é'.repeat(256), '😀'.repeat(128),
-  '%'.repeat(170),
-]; // prettier-ignore
-
-describe('hostile keys', () => {
-  afterEach(closeAll);
-
-  it('are locks of their own, are listed as given, and touch nothing else', async () => {
-    const { admin, url } = await ownRedis();
-    const others = { lock: 'a', 'lock;': 'b', 'LOCK:*': 'c', '*': 'd', x: 'e', nul: 'f' };
-    await admin.mset(others);
-    const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
-    const held = await Promise.all(HOSTILE.map((key) => a.locks.acquire(key, { waitMs: 0 })));
-    const refused = await Promise.all(HOSTILE.map((key) => b.locks.tryAcquire(key)));
-    expect(refused).toEqual(HOSTILE.map(() => null));
-    expect(await keysOf(b)).toEqual(HOSTILE.toSorted());
-    for (const key of HOSTILE) {
-      const expected = HOSTILE.filter((other) => other.startsWith(key)).toSorted();
-      expect({ key, listed: await keysOf(b, key) }).toEqual({ key, listed: expected });
-    }
-    const stored = await admin.keys('*');
-    expect(stored.filter((key) => !key.startsWith('lock:')).toSorted()).toEqual(Object.keys(others).toSorted());
-    expect(stored).toHaveLength(HOSTILE.length + Object.keys(others).length);
-    for (const lock of held) await lock.release();
-    expect(await keysOf(b)).toEqual([]);
-    expect(await admin.mget(Object.keys(others))).toEqual(Object.values(others));
+    expect(inspect(error, { depth: Infinity })).not.toMatch(SECRET);
   });
 
-  const NO_KEYS = Object.entries({
-    'of 513 bytes': 'x'.repeat(513),
-    'of 513 bytes in 257 characters': `${'é'.repeat(256)}x`,
-    'of 513 bytes when encoded': '%'.repeat(171),
-    'with the first half of a character': 'a😀'.slice(0, 2),
-    'with the second half of a character': '😀b'.slice(1),
-    'with nothing in it': '',
-  });
-  it.each(NO_KEYS)('%s are refused', async (_what, key) => {
-    const { locks } = await startApp();
-    const calls = [locks.acquire(key), locks.acquire([key, 'b']), locks.inspect(key), locks.forceRelease(key)];
-    for (const error of await Promise.all(calls.map((call) => rejection(call)))) {
-      expect(error).toBeInstanceOf(LockKeyError);
-    }
-  });
-});
-
-const FORMS: Record<string, (port: number) => RedisConnection> = {
-  'a URL': (port) => `redis://locks:${ENCODED}@127.0.0.1:${port}`,
-  options: (port) => ({ ...asLocks(port), host: '127.0.0.1' }),
-};
-
-describe('the password', () => {
-  afterEach(closeAll);
-  afterEach(() => jest.restoreAllMocks());
-
-  const FAILURES = ['is unreachable', 'refuses the password', 'dies'] as const;
-  const cases = Object.keys(FORMS).flatMap((form) => FAILURES.map((failure) => [form, failure] as const));
-
-  /** What every call rejects with when Redis fails, and what was logged. */
-  async function fail(form: string, failure: (typeof FAILURES)[number]) {
-    const { lines } = spyOnLogs();
-    const server = await ownRedis();
-    await allow(server.admin, failure === 'refuses the password' ? ['resetpass', '+@all'] : ['~*', '&*', '+@all']);
-    if (failure === 'is unreachable') await server.kill();
-    const { locks } = await startApp({ connection: FORMS[form]!(server.port) });
-    const lost = failure === 'dies' ? await locks.acquire('held', { leaseMs: 500 }) : null;
-    if (failure === 'dies') await server.kill();
-    const calls = [
-      locks.withLock('k', { waitMs: 100 }, () => undefined),
-      locks.inspect('k'),
-      locks.forceRelease('k'),
-      locks.list()[Symbol.asyncIterator]().next(),
-    ];
-    const errors: unknown[] = await Promise.all(calls.map((call) => rejection(call)));
-    if (lost) await eventually(() => lost.signal.aborted);
-    if (lost) errors.push(lost.signal.reason);
-    return { lines: lines(), errors };
-  }
-
-  it.each(cases)('in %s is in no log line and in no error when Redis %s', async (form, failure) => {
-    const { lines, errors } = await fail(form, failure);
-    expect(lines).not.toEqual([]);
-    expect(lines.filter((line) => SECRET.test(line))).toEqual([]);
-    expect(errors.map(textOf).filter((text) => SECRET.test(text))).toEqual([]);
+  it.each([
+    ['a cluster', async () => startClusterNode()],
+    ['one master of a quorum of two', async () => ownRedis()],
+  ])('password of %s, the reason is told, and trying again is no use', async (whose, start) => {
+    const { admin, port } = await start();
+    await allow(admin, documentedRights());
+    const wrong = { username: 'locks', password: `${PASSWORD}, wrong` };
+    const master = { host: '127.0.0.1', port, ...wrong };
+    const connection =
+      whose === 'a cluster'
+        ? { cluster: [{ host: '127.0.0.1', port }], redisOptions: wrong }
+        : [master, (await ownRedis()).url];
+    const { locks } = await startApp({ connection, waitMs: 60_000 });
+    const error = await rejection(locks.withLock('k', { leaseMs: 2_000 }, () => undefined));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(error.message).toContain('WRONGPASS');
+    expect(inspect(error, { depth: Infinity })).not.toMatch(SECRET);
   });
 
-  const MISTAKES: Record<string, unknown> = {
-    'an unknown scheme': `reds://locks:${ENCODED}@host`,
-    'a list': [`reds://locks:${ENCODED}@host`],
-    'a URL object': new URL(`redis://locks:${ENCODED}@host`),
-    'a promise': Promise.resolve(`redis://locks:${ENCODED}@host`),
-  };
-  it.each(Object.keys(MISTAKES))('is not told when the connection is %s', async (mistake) => {
-    const { lines } = spyOnLogs();
-    const connection = MISTAKES[mistake] as RedisConnection;
-    const error = await rejection(startApp({ connection }));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect([inspect(error), ...lines()].filter((text) => SECRET.test(text))).toEqual([]);
+  it('certificate, the reason is told', async () => {
+    const secured = await startSecured();
+    closeLater({ close: () => secured.stop() });
+    const { tls: _tls, ...rest } = secured.connection;
+    const { locks } = await startApp({ connection: { ...rest, tls: {} } });
+    const error = await rejection(locks.withLock('k', { waitMs: 300 }, () => undefined));
+    expect(error.message).toMatch(/certificate/);
   });
 });

@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import { type ReleaseRequest } from '../../../../lib/core/lock-store.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { PendingReleases } from '../../../../lib/redis/quorum/pending-releases.js';
+import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
+import { FakeClock, settled } from '../../../support/fake-clock.js';
+
+const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', minHoldMs: 0, leaseMs: 3_000 };
+
+/** A node that fails for as long as the test says so. */
+function setUp() {
+  const clock = new FakeClock();
+  const sent: [string, number][] = [];
+  const node = { isAway: false, isFailing: false };
+  const release = ({ key, attempt }: ReleaseRequest): Promise<void> => {
+    sent.push([`${attempt} ${key}`, clock.now()]);
+    return node.isFailing ? Promise.reject(new LockStoreError('down')) : Promise.resolve();
+  };
+  const ask = (send: (store: unknown) => unknown) => send({ release });
+  const quorumNode = Object.assign(node, { ask }) as unknown as QuorumNode;
+  return { clock, sent, node, pending: new PendingReleases(quorumNode, clock) };
+}
+
+describe('releases that a node did not confirm', () => {
+  it('are sent again after a while, until it does', async () => {
+    const { clock, sent, node, pending } = setUp();
+    const began = clock.now();
+    node.isFailing = true;
+    pending.add(RELEASE, 250);
+    await clock.advance(249);
+    expect(sent).toEqual([]);
+    await clock.advance(251);
+    node.isFailing = false;
+    await clock.advance(10_000);
+    expect(sent.map(([, at]) => at - began)).toEqual([250, 500, 750]);
+    expect([pending.size, clock.timers]).toEqual([0, 0]);
+  });
+
+  it('are all sent when the node is back, and none while it is known to be away', async () => {
+    const { clock, sent, node, pending } = setUp();
+    node.isAway = true;
+    for (const attempt of ['c.1', 'c.2']) for (const key of ['a', 'b']) pending.add({ ...RELEASE, attempt, key }, 250);
+    await clock.advance(1_000);
+    expect([sent, pending.size, clock.timers]).toEqual([[], 4, 1]);
+    node.isAway = false;
+    await clock.advance(250);
+    expect(sent.map(([what]) => what)).toEqual(['c.1 a', 'c.1 b', 'c.2 a', 'c.2 b']);
+    expect([pending.size, clock.timers]).toEqual([0, 0]);
+  });
+
+  it('are one when the same is added twice', async () => {
+    const { clock, sent, pending } = setUp();
+    for (let i = 0; i < 3; i += 1) pending.add(RELEASE, 250);
+    expect([pending.size, clock.timers]).toEqual([1, 1]);
+    await clock.advance(250);
+    expect(sent).toHaveLength(1);
+  });
+
+  it('are forgotten when the lease is over', async () => {
+    const { clock, sent, node, pending } = setUp();
+    node.isAway = true;
+    pending.add(RELEASE, 250);
+    await clock.advance(2_999);
+    expect(pending.size).toBe(1);
+    await clock.advance(1);
+    node.isAway = false;
+    await clock.advance(10_000);
+    expect([sent, pending.size, clock.timers]).toEqual([[], 0, 0]);
+  });
+
+  it('end when it is closed, and none begin after that', async () => {
+    const { clock, sent, pending } = setUp();
+    pending.add(RELEASE, 250);
+    pending.close();
+    pending.add(RELEASE, 250);
+    await clock.advance(10_000);
+    expect([sent, pending.size, clock.timers]).toEqual([[], 0, 0]);
+  });
+
+  it('do not begin anew when the answer comes after it is closed', async () => {
+    const { clock, sent, node, pending } = setUp();
+    node.isFailing = true;
+    pending.add(RELEASE, 250);
+    clock.jump(250);
+    clock.turn();
+    pending.close();
+    await settled();
+    await clock.advance(10_000);
+    expect([sent.length, pending.size, clock.timers]).toEqual([1, 0, 0]);
+  });
+});
