@@ -185,10 +185,9 @@ export type WakeUp =
 export interface WakeUpListener {
   /** For one attempt of this process. */
   onWakeUp(attempt: string, wakeUp: WakeUp): void;
-  /**
-   * Messages may have been missed: everybody who waits should ask once, and every holder renew. Also called when listening
-   * begins, for those who wait by then.
-   */
+  /** Messages come from now on, or (of a quorum) from one more node: everybody who waits should ask once. */
+  onListening(): void;
+  /** Messages may have been missed: everybody who waits should ask once, and every holder renew. */
   onGap(): void;
 }
 

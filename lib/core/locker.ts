@@ -36,7 +36,6 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #salt = randomBytes(2).toString('base64url').slice(0, 2);
   #counter = 0;
   #isClosing = false;
-  #isListening = false;
   #onRelease: (() => void) | null = null;
 
   constructor(
@@ -128,11 +127,13 @@ export class Locker implements LockKeeper, WakeUpListener {
     queueMicrotask(revoke);
   }
 
-  onGap(): void {
+  onListening(): void {
     for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
-    // The first is no gap, but the begin.
-    if (this.#isListening) this.#watchdog.renewAll();
-    this.#isListening = true;
+  }
+
+  onGap(): void {
+    this.onListening();
+    this.#watchdog.renewAll();
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {

@@ -48,7 +48,10 @@ export class CommandRunner {
   #downSince: number | null = null;
   /** Since when it is connected to a replica, which writes nothing. */
   #readOnlySince: number | null = null;
+  /** Connections that end because of us. */
+  readonly #ending = new WeakSet<RedisClient>();
   readonly #onClose = (): void => {
+    this.#ending.delete(this.#client);
     this.#closes += 1;
     this.#downSince ??= this.clock.now();
   };
@@ -205,7 +208,11 @@ export class CommandRunner {
   /** Of a cluster, only the connection to the node that serves the key: the others answer. */
   #cut(client: RedisClient, storageKey = ''): void {
     const node = isCluster(client) && masterOf(client, slotOf((client.options.keyPrefix ?? '') + storageKey));
-    (node || client).disconnect(!node);
+    const cut = node || client;
+    // Once: it is ready until its socket is closed, and each cut leaves a listener there.
+    if (this.#ending.has(cut)) return;
+    this.#ending.add(cut);
+    cut.disconnect(!node);
   }
 
   /** A cluster as a whole closes seldom; a lost node is told by its own event. */

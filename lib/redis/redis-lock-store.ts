@@ -237,5 +237,6 @@ export class RedisLockStore implements LockStore {
 /** Tells of a grant as of a call to come and ask. */
 const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
   onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
+  onListening: () => listener.onListening(),
   onGap: () => listener.onGap(),
 });

@@ -15,6 +15,7 @@ export class WakeUpChannel {
   #subscriber: Subscriber | null = null;
   #failures = 0;
   #refused = false;
+  #hasListened = false;
   #isClosed = false;
   #cancelRetry: (() => void) | undefined;
 
@@ -55,7 +56,9 @@ export class WakeUpChannel {
     try {
       await subscriber.subscribe(this.name);
       this.#failures = 0;
-      this.listener.onGap();
+      if (this.#hasListened) this.listener.onGap();
+      else this.listener.onListening();
+      this.#hasListened = true;
     } catch (error) {
       // A lost connection subscribes again when it is ready; a refusal stays one, and is told once.
       if (this.#refused || (error as Error).name !== 'ReplyError') return;

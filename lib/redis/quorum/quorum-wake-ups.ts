@@ -23,6 +23,7 @@ export class QuorumWakeUps {
   listenTo(node: QuorumNode): void {
     node.store.listen({
       onWakeUp: (attempt, wakeUp) => this.#onWakeUp(node, attempt, wakeUp),
+      onListening: () => this.listener.onListening(),
       onGap: () => this.listener.onGap(),
     });
   }

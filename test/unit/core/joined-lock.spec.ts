@@ -41,7 +41,7 @@ describe('a lock of keys in several groups', () => {
     const outcome = outcomeOf(acquire(['a', 'b'], { waitMs: 2_000 }));
     await clock.advance(1_500);
     store.onAcquire = ({ keys }) => (keys[0] === 'a' ? granted(3_000) : busy({ ahead: 1 }));
-    store.listener!.onGap();
+    store.listener!.onListening();
     await clock.advance(499);
     expect([outcome.error, store.asked.includes('b')]).toEqual([undefined, true]);
     await clock.advance(1);
@@ -106,7 +106,7 @@ describe('a lock of keys in several groups', () => {
     await settled();
     store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
     store.onAcquire = () => granted(3_000);
-    store.listener!.onGap();
+    store.listener!.onListening();
     await settled();
     expect(outcome.error).toMatchObject({ code: 'LOCK_LOST', key: 'a' });
     expect(store.givenBack).toContain('b');

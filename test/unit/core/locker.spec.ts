@@ -52,9 +52,12 @@ describe('a gap in the messages of the store', () => {
     store.onAcquire = () => busy({ ahead: 1 });
     for (const key of ['a', 'b']) outcomeOf(locker.acquire([key], lockOptions()));
     await settled();
-    store.listener!.onGap();
+    store.listener!.onListening();
     await settled();
     expect(store.asked).toEqual(['a', 'b', 'a', 'b']);
+    store.listener!.onGap();
+    await settled();
+    expect(store.asked).toEqual(['a', 'b', 'a', 'b', 'a', 'b']);
   });
 });
 
@@ -65,7 +68,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     const unrenewed = await locker.acquire(['c'], lockOptions({ renew: false }));
     store.onRenew = (requests) =>
       requests.map(({ key }) => (key === 'b' ? gone(102, true) : { outcome: 'renewed', remainingMs: 3_000 }));
-    store.listener!.onGap();
+    store.listener!.onListening();
     await clock.advance(0);
     expect(store.renews).toEqual([]);
     store.listener!.onGap();
@@ -80,7 +83,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     store.onRenew = null;
     await clock.advance(1_100);
     clock.jump(10);
-    store.listener!.onGap();
+    store.listener!.onListening();
     store.listener!.onGap();
     store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: 3_000 }]);
     await clock.advance(0);

@@ -57,7 +57,11 @@ describe('the store on Redis', () => {
     redis = new Redis(process.env['REDIS_URL']!);
     keyPrefix = `${randomUUID()}:`;
     store = open();
-    store.listen({ onWakeUp: (attempt, wakeUp) => wakeUps.push([attempt, wakeUp]), onGap: ignore });
+    store.listen({
+      onWakeUp: (attempt, wakeUp) => wakeUps.push([attempt, wakeUp]),
+      onListening: ignore,
+      onGap: ignore,
+    });
     wakeUps.length = 0;
     late.length = 0;
   });

@@ -20,6 +20,7 @@ function open() {
   /** What the listener was told, in order. */
   const told: (string | [string, WakeUp])[] = [];
   const listener = {
+    onListening: () => void told.push('listening'),
     onGap: () => void told.push('gap'),
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
@@ -36,14 +37,14 @@ function open() {
 const replyError = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
 
 describe('the wake-up channel', () => {
-  it('tells a gap after each subscription, and not before it stands', async () => {
+  it('tells that it listens after the first subscription, a gap after each later one, and nothing before they stand', async () => {
     const { subscriber, told, connect } = open();
     for (const times of [1, 2, 3]) {
       const subscription = await connect();
       expect([subscription.name, subscriber.subscriptions.length, told.length]).toEqual(['wake:c', times, times - 1]);
       subscription.confirm();
       await settled();
-      expect(told).toEqual(Array(times).fill('gap'));
+      expect(told).toEqual(['listening', 'gap', 'gap'].slice(0, times));
     }
   });
 
@@ -54,7 +55,7 @@ describe('the wake-up channel', () => {
     expect([told, reporter.lines]).toEqual([[], []]);
     (await connect()).confirm();
     await settled();
-    expect(told).toEqual(['gap']);
+    expect(told).toEqual(['listening']);
   });
 
   it('tells none when it is refused, and says so once', async () => {

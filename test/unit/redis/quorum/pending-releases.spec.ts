@@ -68,6 +68,16 @@ describe('releases that a node did not confirm', () => {
     expect([sent, pending.size, clock.timers]).toEqual([[], 0, 0]);
   });
 
+  // A defect: each failure counts the lease anew. When this turns red, it belongs to the others.
+  it.failing('are forgotten when the lease is over, also when the node failed meanwhile', async () => {
+    const { clock, sent, node, pending } = setUp();
+    node.isFailing = true;
+    pending.add(RELEASE, 250);
+    await clock.advance(10_000);
+    expect(sent.length).toBeLessThanOrEqual(12);
+    expect([pending.size, clock.timers]).toEqual([0, 0]);
+  });
+
   it('end when it is closed, and none begin after that', async () => {
     const { clock, sent, pending } = setUp();
     pending.add(RELEASE, 250);

@@ -14,6 +14,7 @@ function listen(count: number) {
   const told: string[] = [];
   const wakeUps = new QuorumWakeUps(clock, nodes, {
     onWakeUp: (attempt, { kind }) => void told.push(`${kind} ${attempt}`),
+    onListening: () => void told.push('listening'),
     onGap: () => void told.push('gap'),
   });
   for (const node of nodes) wakeUps.listenTo(node);

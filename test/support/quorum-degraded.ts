@@ -1,0 +1,89 @@
+import { type LockEventName } from '../../lib/index.js';
+import { type FireClaim } from '../../lib/core/lock-store.js';
+import { type HeldHandle } from '../../lib/core/held-handle.js';
+import { resolveLockOptions } from '../../lib/core/lock-options.js';
+import { RESOLVED_OPTIONS } from '../../lib/redis-lock.tokens.js';
+import { clientWithSubscriberAt } from './connections.js';
+import { eventually } from './eventually.js';
+import { disconnect } from './faults.js';
+import { type LockApp, closeLater, freshKey } from './lock-app.js';
+import { type NetApp, type QuorumNet, heldRow, startNet } from './quorum-net.js';
+import { type TcpProxy, startTcpProxy } from './tcp-proxy.js';
+
+/** Of five masters the last is down, and the one before it slow. */
+export const SLOW_NODE = 3;
+export const SLOW_MS = 60;
+
+/** Five masters of which one is down; all apps are connected to the others, and slow to one of them. */
+export async function startDegraded(count: number): Promise<{ net: QuorumNet; apps: NetApp[] }> {
+  const net = await startNet(5);
+  const apps = await Promise.all(Array.from({ length: count }, () => net.app()));
+  await net.servers[4]!.kill();
+  await Promise.all(apps.map((app) => warmUp(net, app)));
+  for (const { proxies } of apps) proxies[SLOW_NODE]!.delayMs = SLOW_MS;
+  return { net, apps };
+}
+
+/** Until it holds a lock on all nodes that are up. */
+async function warmUp(net: QuorumNet, { locks }: LockApp): Promise<void> {
+  const key = freshKey();
+  await locks.withLock(key, () => untilHeld(net, key));
+}
+
+/** Until all nodes that are up have it. */
+export const untilHeld = (net: QuorumNet, key: string): Promise<unknown> => untilRow(net, key, '1111');
+
+export const untilFree = (net: QuorumNet, key: string): Promise<unknown> => untilRow(net, key, '0000');
+
+const untilRow = ({ admins }: QuorumNet, key: string, row: string): Promise<unknown> =>
+  eventually(async () => (await heldRow(admins.slice(0, 4), key)) === row, { message: `Not ${row}` });
+
+/** An app whose subscriptions go ways of their own. */
+export interface SubscribedApp extends NetApp {
+  readonly subscriptions: readonly TcpProxy[];
+  /** Leaves it the subscriptions to these nodes only, and waits until the nodes know. */
+  hears(...nodes: number[]): Promise<void>;
+}
+
+export async function startSubscribed(net: QuorumNet): Promise<SubscribedApp> {
+  const ways = () => Promise.all(net.servers.map(async ({ port }) => closeLater(await startTcpProxy(port))));
+  const [proxies, subscriptions] = [await ways(), await ways()];
+  const connection = proxies.map(({ url }, i) => clientWithSubscriberAt(subscriptions[i]!.url, url));
+  const app = { ...(await net.app({ connection })), proxies };
+  await warmUp(net, app);
+  proxies[SLOW_NODE]!.delayMs = SLOW_MS;
+  const { clientId } = (app.locker as unknown as { store: { clientId: string } }).store;
+  const isHeard = async (node: number): Promise<boolean> => {
+    const heard = await net.admins[node]!.pubsub('NUMSUB', `lock:wake:${clientId}`).catch(() => ['', 0]);
+    return heard[1] === 1;
+  };
+  const hears = async (...nodes: number[]): Promise<void> => {
+    for (const [i, way] of subscriptions.entries()) {
+      if (nodes.includes(i)) way.refuse(false);
+      else disconnect(way);
+    }
+    for (const node of [0, 1, 2, SLOW_NODE]) {
+      await eventually(async () => (await isHeard(node)) === nodes.includes(node), { message: `Node ${node}` });
+    }
+  };
+  return { ...app, subscriptions, hears };
+}
+
+/** Claims a fire as a decorated method does that is not to wait. */
+export async function claimFire({ app, locker }: LockApp, key: string, ms: number): Promise<HeldHandle> {
+  const options = resolveLockOptions({ waitMs: 0 }, app.get(RESOLVED_OPTIONS));
+  const calledAt = locker.clock.now();
+  const fire: FireClaim = { kind: 'at', ms, rememberMs: 60_000, rerunOnLoss: false, calledAt };
+  return locker.acquire([key], options, undefined, fire);
+}
+
+/** How often each of the events of a lock came. */
+export function countEvents({ locks }: LockApp, key: string): Partial<Record<LockEventName, number>> {
+  const counts: Partial<Record<LockEventName, number>> = {};
+  for (const name of ['acquired', 'waiting', 'released', 'lost', 'timedOut'] as const) {
+    locks.events.on(name, (event) => {
+      if (event.key === key) counts[name] = (counts[name] ?? 0) + 1;
+    });
+  }
+  return counts;
+}

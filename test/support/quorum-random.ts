@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { disconnect, isCommand } from './faults.js';
+import { type NetApp } from './quorum-net.js';
+import { type TcpProxy } from './tcp-proxy.js';
+
+/** Random choices that a seed repeats, as far as the time of the machine lets it. */
+export interface Random {
+  /** From 0 up to 1. */
+  next(): number;
+  /** A whole number, both ends included. */
+  int(from: number, to: number): number;
+  pick<T>(list: readonly T[]): T;
+  chance(share: number): boolean;
+}
+
+/** The generator `mulberry32`. */
+export function randomFrom(seed: number): Random {
+  let state = seed | 0;
+  const next = (): number => {
+    state = (state + 0x6d_2b_79_f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const int = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
+  return { next, int, pick: (list) => list[int(0, list.length - 1)]!, chance: (share) => next() < share };
+}
+
+const COMMANDS = ['acquire', 'acquireMany', 'renew', 'release', 'writeBack'] as const;
+
+/** What may happen to the way of an app to a node. */
+const FAULTS: readonly ((proxy: TcpProxy, random: Random) => void)[] = [
+  (proxy) => proxy.cutAll(),
+  (proxy) => disconnect(proxy),
+  (proxy) => proxy.refuse(true),
+  (proxy) => proxy.blackhole(true),
+  (proxy, random) => void (proxy.delayMs = random.int(1, 80)),
+  (proxy, random) => proxy.dropNextReply(isCommand(random.pick(COMMANDS))),
+  (proxy, random) => {
+    // Carried out, and then out of reach.
+    const matches = isCommand(random.pick(COMMANDS));
+    proxy.dropNextReply((text) => {
+      if (!matches(text)) return false;
+      proxy.refuse(true);
+      return true;
+    });
+  },
+];
+
+function heal(proxy: TcpProxy): void {
+  proxy.refuse(false);
+  proxy.blackhole(false);
+  proxy.delayMs = 0;
+  proxy.dropNextReply(() => false);
+}
+
+/** Breaks the ways to at most so many nodes, the same for all apps or others for each. */
+function breakWays(apps: readonly NetApp[], atMost: number, random: Random): void {
+  const size = apps[0]!.proxies.length;
+  const someNodes = () => new Set(Array.from({ length: random.int(0, atMost) }, () => random.int(0, size - 1)));
+  const common = random.chance(0.5) ? someNodes() : undefined;
+  for (const { proxies } of apps) {
+    for (const node of common ?? someNodes()) random.pick(FAULTS)(proxies[node]!, random);
+  }
+}
+
+/**
+ * Other faults of at most so many nodes at a time, every 100 to 400 ms and with quiet times, until it is stopped; then
+ * all ways are whole again.
+ */
+export function startFaults(apps: readonly NetApp[], atMost: number, random: Random): { stop(): Promise<number> } {
+  const stopped = new AbortController();
+  let rounds = 0;
+  const run = async (): Promise<void> => {
+    while (!stopped.signal.aborted) {
+      for (const { proxies } of apps) proxies.forEach(heal);
+      if (!random.chance(0.2)) breakWays(apps, atMost, random);
+      rounds += 1;
+      await sleep(random.int(100, 400), undefined, { signal: stopped.signal }).catch(() => undefined);
+    }
+    for (const { proxies } of apps) proxies.forEach(heal);
+  };
+  const running = run();
+  const stop = async (): Promise<number> => {
+    stopped.abort();
+    await running;
+    return rounds;
+  };
+  return { stop };
+}
