@@ -37,8 +37,12 @@ const OWN_OPTIONS: RedisOptions = {
 /** What the application may choose otherwise: ioredis would wait 10 s for a host that takes no connection. */
 const OWN_DEFAULTS: RedisOptions = { connectTimeout: 3_000, sentinelCommandTimeout: 1_000 };
 
-/** The options of a cluster that is ours; those of its nodes are merged. */
+/**
+ * The options of a cluster that is ours; those of its nodes are merged. It looks now and then which nodes there are: ioredis
+ * would only do so when a command meets a node that is gone, and we listen to one without any command.
+ */
 const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions): ClusterOptions => ({
+  slotsRefreshInterval: 30_000,
   ...options,
   lazyConnect: true,
   clusterRetryStrategy: reconnectDelayMs,
