@@ -1,5 +1,6 @@
 import { type Clock } from './clock.js';
 import { waiterLeaseMs } from './command-times.js';
+import type { Grant } from './held-lock.js';
 import { type LockEvents } from './lock-events.js';
 import { type LockLabel } from './lock-label.js';
 import { type ResolvedLockOptions } from './lock-options.js';
@@ -62,3 +63,16 @@ export function requestOf(wanted: Wanted, attempt: string, host: AcquisitionHost
     claim,
   };
 }
+
+/** What was granted, and what was asked for. */
+export function grantOf(
+  { keys, label, claim, options }: Wanted,
+  { attempt, tokens, ...told }: Pick<Grant, GrantedPart> & { readonly tokens: readonly number[] },
+): Grant {
+  const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, owner = attempt } = options;
+  const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+  const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, label, isClaim: claim !== undefined };
+  return { holds, attempt, owner, ...kept, ...told };
+}
+
+type GrantedPart = 'attempt' | 'holder' | 'lease' | 'sent' | 'serverTimeMs' | 'waitedMs';

@@ -1,6 +1,6 @@
 import { onAbort } from './abort-listener.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from './acquisition-errors.js';
-import { type AcquisitionHost, type Wanted, holderOf, requestOf } from './acquisition-host.js';
+import { type AcquisitionHost, type Wanted, grantOf, holderOf, requestOf } from './acquisition-host.js';
 import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingOf } from './lease.js';
@@ -32,6 +32,8 @@ export class Acquisition {
   /** An operator took from this attempt what it was granted; the message may come before the reply that grants it. */
   #isRevoked = false;
   #failures = 0;
+  /** The attempt was given back in part: it only waits. */
+  #isSpent = false;
   /** How often in a row the votes of a quorum were split. */
   #splits = 0;
   /** A command of this acquisition had no answer: it may still be carried out, however late. */
@@ -83,8 +85,8 @@ export class Acquisition {
       const { fencingToken, serverTimeMs, remainingMs } = wakeUp;
       const receivedAt = moment(this.host.clock);
       const { sent, reply } = this.#busy;
-      const push = { grantedMs: serverTimeMs, remainingMs, receivedAt };
-      const lease = leaseOfPush(push, { sent, repliedMs: reply.serverTimeMs });
+      const before = { sent, repliedMs: reply.serverTimeMs };
+      const lease = leaseOfPush({ grantedMs: serverTimeMs, remainingMs, receivedAt }, before);
       if (this.#win([fencingToken], lease, receivedAt, serverTimeMs)) return;
     }
     this.#ask();
@@ -97,16 +99,16 @@ export class Acquisition {
     }
     this.#next?.cancel();
     this.#askAgain = false;
+    if (this.#isSpent) this.#takeNewAttempt();
     const attempt = this.#attempt;
     const sent = moment(this.host.clock);
     this.#inFlightSince = sent.at;
     const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
-    this.host.store
-      .acquire(requestOf(this.wanted, attempt, this.host), commandTimeoutMs(this.wanted.options.leaseMs), onLate)
-      .then(
-        (reply) => this.#onReply(attempt, sent, reply),
-        (error: unknown) => this.#onFailure(error),
-      );
+    const request = requestOf(this.wanted, attempt, this.host);
+    this.host.store.acquire(request, commandTimeoutMs(this.wanted.options.leaseMs), onLate).then(
+      (reply) => this.#onReply(attempt, sent, reply),
+      (error: unknown) => this.#onFailure(error),
+    );
   }
 
   #onReply(attempt: string, sent: Moment, reply: AcquireReply): void {
@@ -143,7 +145,9 @@ export class Acquisition {
 
   #takeNewAttempt(): void {
     const before = this.#attempt;
-    this.#isRevoked = false;
+    // It waited in the queues, so that it is woken; its places go before the new one asks.
+    if (this.#isSpent) this.#abandon(before);
+    this.#isSpent = this.#isRevoked = false;
     this.#attempt = this.host.nextAttempt();
     this.host.onAttempt(this, before, this.#attempt);
   }
@@ -166,8 +170,9 @@ export class Acquisition {
       // A listener may have ended it.
       if (this.#settled) return;
     }
-    if (reply.isSpent) this.#takeNewAttempt();
     this.#splits = reply.isSplit ? this.#splits + 1 : 0;
+    if (reply.isSplit && reply.isSpent) this.#takeNewAttempt();
+    else this.#isSpent = reply.isSpent ?? false;
     if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, 8));
     if (this.#askAgain) return this.#ask();
     const pollMs = waiterLeaseMs(leaseMs) / 3;
@@ -195,15 +200,11 @@ export class Acquisition {
   #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
     if (remainingOf(lease, this.host.clock) <= 0) return false;
     this.#settle();
-    const { keys, label, claim, options } = this.wanted;
-    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs } = options;
     const attempt = this.#attempt;
     this.#granted = attempt;
-    const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
     const holder = holderOf(this.wanted, this.host);
-    const owner = options.owner ?? attempt;
-    const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, label, isClaim: claim !== undefined };
-    this.#resolve({ holds, attempt, owner, holder, ...kept, lease, sent, serverTimeMs, waitedMs: this.#waitedMs() });
+    const timed = { lease, sent, serverTimeMs, waitedMs: this.#waitedMs() };
+    this.#resolve(grantOf(this.wanted, { attempt, tokens, holder, ...timed }));
     return true;
   }
 

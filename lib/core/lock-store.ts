@@ -60,7 +60,7 @@ export type AcquireReply =
       readonly owner?: string | undefined;
       /** Of a quorum: what each node answered. */
       readonly nodes?: readonly NodeAnswer[];
-      /** Of a quorum: what some nodes granted was given back, so that the attempt is used up. */
+      /** Of a quorum: what some nodes granted was given back, so that the attempt only waits; a new one has to ask. */
       readonly isSpent?: boolean;
       /**
        * Of a quorum: nobody is known to hold it; several split the votes. Even who is not to wait asks again, in `retryMs`:

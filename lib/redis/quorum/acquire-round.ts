@@ -52,18 +52,21 @@ export class AcquireRound {
   }
 
   /**
-   * Where a round that is not won has left something that is of no use: all that was granted, and then the places in the
-   * queues, too, because the next round is of another attempt. A round without any grant goes on waiting in the queues.
+   * Where a round that is not won has left something that is of no use: what was granted. Places in the queues are left where
+   * it waits for a known holder, and given back where the next round, of another attempt, comes at once.
    */
   toGiveBack(): readonly QuorumNode[] {
-    if (this.#isSpent) return this.nodes;
-    if (this.request.waiterLeaseMs > 0) return [];
-    return this.nodes.filter((node) => !this.votes.some((vote) => vote.node === node && vote.value));
+    const isRefused = this.#refused.some(({ reason }) => reason === 'released');
+    if (isRefused || (this.#isSpent && !this.#isHeld)) return this.nodes;
+    const outcomeOf = (node: QuorumNode) => this.votes.find((vote) => vote.node === node)?.value?.outcome;
+    const isUnheard = (node: QuorumNode) => this.request.waiterLeaseMs === 0 && outcomeOf(node) === undefined;
+    return this.nodes.filter((node) => outcomeOf(node) === 'granted' || isUnheard(node));
   }
 
   /** What is given back on one node must not be asked for again: the release might come last. */
   get #isSpent(): boolean {
-    return this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
+    const isGivenBack = this.votes.some(({ value }) => value?.outcome === 'given-back');
+    return isGivenBack || this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
   }
 
   /** Whether a majority names one owner, or readers: there may be nodes that do not know of them. */
@@ -115,7 +118,7 @@ export class AcquireRound {
 
   #busyReply(): AcquireReply {
     const isClaimed = this.#refused.some(({ reason }) => reason === 'claimed');
-    const isSplit = (this.grants.length > 0 || isClaimed) && !this.#isHeld;
+    const isSplit = (this.#isSpent || isClaimed) && !this.#isHeld;
     // It is free when a majority of the nodes is, and those that did not answer are not counted on.
     const retries = this.#busy.map(({ retryMs }) => retryMs).sort((a, b) => a - b);
     const lastMs = retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0;

@@ -32,9 +32,8 @@ export class PendingReleases {
     return this.#pending.size;
   }
 
-  add(request: ReleaseRequest, timeoutMs: number): void {
+  add(request: ReleaseRequest, timeoutMs: number, until = this.clock.now() + request.leaseMs): void {
     if (this.#isClosed || this.#pending.size >= MAX_PENDING) return;
-    const until = this.clock.now() + request.leaseMs;
     this.#pending.set(`${request.attempt} ${request.key}`, { request, timeoutMs, until });
     this.#cancel ??= this.clock.setTimer(() => this.#retry(), RETRY_MS);
   }
@@ -47,16 +46,16 @@ export class PendingReleases {
 
   #retry(): void {
     this.#cancel = null;
-    for (const [id, { request, timeoutMs, until }] of this.#pending) {
-      if (this.clock.now() >= until) this.#pending.delete(id);
+    for (const [id, pending] of this.#pending) {
+      if (this.clock.now() >= pending.until) this.#pending.delete(id);
       // Sent when the node is back, and then all at once.
-      else if (!this.node.isAway) this.#send(id, request, timeoutMs);
+      else if (!this.node.isAway) this.#send(id, pending);
     }
     if (this.#pending.size > 0) this.#cancel = this.clock.setTimer(() => this.#retry(), RETRY_MS);
   }
 
-  #send(id: string, request: ReleaseRequest, timeoutMs: number): void {
+  #send(id: string, { request, timeoutMs, until }: Pending): void {
     this.#pending.delete(id);
-    this.node.ask((store) => store.release(request, timeoutMs)).catch(() => this.add(request, timeoutMs));
+    this.node.ask((store) => store.release(request, timeoutMs)).catch(() => this.add(request, timeoutMs, until));
   }
 }

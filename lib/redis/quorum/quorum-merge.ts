@@ -121,19 +121,20 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
   const enough = Math.max(majorityOf(nodes) - silent, 1);
   const found = states.flatMap(({ holders }) => holders);
   const attempts = [...new Set(found.map(({ attempt }) => attempt))];
-  const counted = attempts
+  const groups = attempts
     .map((attempt) => found.filter((holder) => holder.attempt === attempt))
     .filter((same) => same.length >= enough)
-    .sort((a, b) => b.length - a.length)
-    .map((same) => mergeHolder(same, enough));
+    .sort((a, b) => b.length - a.length);
+  const counted = groups.map((same) => mergeHolder(same, enough));
   // Only one owner can have it for writing; the others are about to give back what they got.
-  const [first] = counted;
+  const isSure = (i: number) => groups[i]!.length >= majorityOf(nodes);
+  const first = counted.find(({ mode }, i) => mode === 'write' && isSure(i)) ?? counted[0];
   const holders = counted.filter(({ mode, owner }) =>
     first!.mode === 'write' ? owner === first!.owner : mode === 'read',
   );
   const waiters = Math.max(...states.map((state) => state.waiters));
-  const fencingToken = mostCommon((holders.length > 0 ? holders : states).map((one) => one.fencingToken));
-  return { key, mode: holders[0]?.mode ?? 'free', holders, waiters, fencingToken };
+  const fencingToken = mostCommon(states.map((state) => state.fencingToken));
+  return { key, mode: first?.mode ?? 'free', holders, waiters, fencingToken };
 }
 
 const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder => ({

@@ -40,19 +40,26 @@ describe('an acquisition that is abandoned', () => {
     );
   });
 
-  it('gives back the fire of a grant that came while it shut down', async () => {
-    const { store, locker } = startLocker();
-    store.onAcquire = null;
-    const acquiring = outcomeOf(locker.acquire(['k'], lockOptions(), NO_LABEL, CLAIM));
-    await settled();
-    store.acquires[0]!.reply(granted(3_000));
-    await Promise.resolve();
-    const closing = locker.close(0);
-    await settled();
-    await closing;
-    expect(acquiring.value).toBeUndefined();
-    const { attempt } = store.acquires[0]!.request;
-    expect(store.releases[0]!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: 'void' });
+  it('gives back the fire of a grant that came while it shut down, whatever comes first', async () => {
+    const winners = new Set<string>();
+    for (let turns = 0; turns < 12; turns += 1) {
+      const { store, clock, locker } = startLocker();
+      store.onAcquire = null;
+      const acquiring = outcomeOf(locker.acquire(['k'], lockOptions(), NO_LABEL, CLAIM));
+      await settled();
+      store.acquires[0]!.reply(granted(3_000));
+      for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+      const closing = outcomeOf(locker.close(0));
+      await clock.advance(1);
+      expect(closing).toHaveProperty('value');
+      winners.add(acquiring.value ? 'grant' : 'shutdown');
+      const { attempt } = store.acquires[0]!.request;
+      const [first] = store.releases;
+      const runOutcome = acquiring.value ? undefined : 'void';
+      expect(first!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome });
+      expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
+    }
+    expect([...winners]).toEqual(['shutdown', 'grant']);
   });
 
   it.each([false, true])(

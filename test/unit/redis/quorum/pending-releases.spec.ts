@@ -69,7 +69,7 @@ describe('releases that a node did not confirm', () => {
   });
 
   // A defect: each failure counts the lease anew. When this turns red, it belongs to the others.
-  it.failing('are forgotten when the lease is over, also when the node failed meanwhile', async () => {
+  it('are forgotten when the lease is over, also when the node failed meanwhile', async () => {
     const { clock, sent, node, pending } = setUp();
     node.isFailing = true;
     pending.add(RELEASE, 250);

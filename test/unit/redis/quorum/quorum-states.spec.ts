@@ -137,17 +137,17 @@ describe('the state of a lock', () => {
 
 /** Defects of the merge: each is green as long as it is there. When one turns red, it belongs to the cases above. */
 describe('the state of a lock, which is not yet told rightly,', () => {
-  it.failing('has the last token of the lock while its only hold is parked', () => {
+  it('has the last token of the lock while its only hold is parked', () => {
     const parked = state([holder('a', { fencingToken: 0 })], { fencingToken: 7 });
     expect(merged(3, parked, parked, parked).fencingToken).toBe(7);
   });
 
-  it.failing('has the last token of the lock, not the one that most holds have', () => {
+  it('has the last token of the lock, not the one that most holds have', () => {
     const holds = [reader('a', { owner: 'ann' }), reader('b', { owner: 'ann' }), reader('c', { fencingToken: 9 })];
     expect(merged(3, state(holds), state(holds), state(holds)).fencingToken).toBe(9);
   });
 
-  it.failing('has the writer whose owner reads, too, on one node more', () => {
+  it('has the writer whose owner reads, too, on one node more', () => {
     const [write, read] = [holder('a', { owner: 'ann' }), reader('b', { owner: 'ann' })];
     const { mode, holders } = merged(3, state([write, read]), state([write, read]), state([read]));
     expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
@@ -191,6 +191,16 @@ describe('the last run', () => {
       at(60_000, 1_000),
     ],
     ['is of the later fire, when two of three know of none', [null, at(0, 1_000), null], at(0, 1_000)],
+    [
+      'is of the later fire, when the earlier is known by half of those that answer',
+      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000), null],
+      at(60_000, 1_000),
+    ],
+    [
+      'is of the later fire, when the earlier is known by most of those that know one, and by no majority',
+      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000), null, null],
+      at(60_000, 1_000),
+    ],
     [
       'is one whose end is told, before one that goes on as far as another knows',
       [run(3_000), run(1_000, DONE), run(3_000)],
