@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Redis } from 'ioredis';
 import { disconnect, isCommand } from './faults.js';
 import { type NetApp } from './quorum-net.js';
 import { type TcpProxy } from './tcp-proxy.js';
@@ -29,11 +30,14 @@ export function randomFrom(seed: number): Random {
 const COMMANDS = ['acquire', 'acquireMany', 'renew', 'release', 'writeBack'] as const;
 
 /** What may happen to the way of an app to a node. */
-const FAULTS: readonly ((proxy: TcpProxy, random: Random) => void)[] = [
+type Fault = (proxy: TcpProxy, random: Random) => void;
+
+const OUTAGES: readonly Fault[] = [(proxy) => disconnect(proxy), (proxy) => proxy.blackhole(true)];
+
+const FAULTS: readonly Fault[] = [
+  ...OUTAGES,
   (proxy) => proxy.cutAll(),
-  (proxy) => disconnect(proxy),
   (proxy) => proxy.refuse(true),
-  (proxy) => proxy.blackhole(true),
   (proxy, random) => void (proxy.delayMs = random.int(1, 80)),
   (proxy, random) => proxy.dropNextReply(isCommand(random.pick(COMMANDS))),
   (proxy, random) => {
@@ -54,27 +58,50 @@ function heal(proxy: TcpProxy): void {
   proxy.dropNextReply(() => false);
 }
 
-/** Breaks the ways to at most so many nodes, the same for all apps or others for each. */
+/**
+ * Breaks the ways to at most so many nodes, the same for all apps or others for each. What breaks a majority lasts, or no
+ * lease would end of it.
+ */
 function breakWays(apps: readonly NetApp[], atMost: number, random: Random): void {
   const size = apps[0]!.proxies.length;
   const someNodes = () => new Set(Array.from({ length: random.int(0, atMost) }, () => random.int(0, size - 1)));
   const common = random.chance(0.5) ? someNodes() : undefined;
+  const isQuiet = random.chance(0.2);
+  const isSevere = 2 * atMost >= size;
   for (const { proxies } of apps) {
-    for (const node of common ?? someNodes()) random.pick(FAULTS)(proxies[node]!, random);
+    if (isSevere && random.chance(0.85)) continue;
+    proxies.forEach(heal);
+    if (isQuiet) continue;
+    for (const node of common ?? someNodes()) random.pick(isSevere ? OUTAGES : FAULTS)(proxies[node]!, random);
   }
 }
 
-/**
- * Other faults of at most so many nodes at a time, every 100 to 400 ms and with quiet times, until it is stopped; then
- * all ways are whole again.
- */
-export function startFaults(apps: readonly NetApp[], atMost: number, random: Random): { stop(): Promise<number> } {
+/** Another node each time has the clock that is ahead of all, as far as the tokens of these keys tell. */
+export function fastClocks(admins: readonly Redis[], keys: readonly string[], random: Random): () => Promise<unknown> {
+  let aheadMs = 0;
+  return () => {
+    aheadMs += 60_000;
+    return random.pick(admins).hset(`lock:${random.pick(keys)}`, 'token', String((Date.now() + aheadMs) * 1_000));
+  };
+}
+
+/** What makes the ways of all apps worse. */
+export interface FaultOptions {
+  readonly apps: readonly NetApp[];
+  /** How many nodes are broken at a time, at most. */
+  readonly atMost: number;
+  readonly random: Random;
+  readonly onRound: () => Promise<unknown>;
+}
+
+/** Other faults every 100 to 400 ms, with quiet times, until it is stopped; then all ways are whole again. */
+export function startFaults({ apps, atMost, random, onRound }: FaultOptions): { stop(): Promise<number> } {
   const stopped = new AbortController();
   let rounds = 0;
   const run = async (): Promise<void> => {
     while (!stopped.signal.aborted) {
-      for (const { proxies } of apps) proxies.forEach(heal);
-      if (!random.chance(0.2)) breakWays(apps, atMost, random);
+      breakWays(apps, atMost, random);
+      await onRound();
       rounds += 1;
       await sleep(random.int(100, 400), undefined, { signal: stopped.signal }).catch(() => undefined);
     }

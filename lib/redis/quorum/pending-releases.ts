@@ -1,6 +1,6 @@
 import { type Clock } from '../../core/clock.js';
 import { type ReleaseRequest } from '../../core/lock-store.js';
-import { type QuorumNode } from './quorum-node.js';
+import type { QuorumNode } from './quorum-node.js';
 
 /** How often a node is asked that did not answer. */
 const RETRY_MS = 250;
