@@ -84,6 +84,23 @@ describe('rounds of a quorum', () => {
     expect([triedMs < 500, commands < 20]).toEqual([true, true]);
   });
 
+  it('wakes who waits by a message, though a node has lost the hold', async () => {
+    const net = await startNet(3);
+    const [a, b] = await warmApps(net, 2);
+    const key = freshKey();
+    const lock = await a!.locks.acquire(key, { leaseMs: 30_000 });
+    await eventually(async () => (await heldRow(net.admins, key)) === '111');
+    await net.admins[0]!.del(`lock:${key}`);
+    const waiting = b!.locks.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => (await b!.locks.inspect(key)).waiters === 1);
+    await eventually(async () => (await heldRow(net.admins, key)) === '011');
+    const from = performance.now();
+    await lock.release();
+    await (await waiting).release();
+    // The next poll would be 2 s after the first try.
+    expect(performance.now() - from).toBeLessThan(1_200);
+  });
+
   it('keeps no grant that comes after the release', async () => {
     const net = await startNet(3);
     const [a] = await warmApps(net, 1);
