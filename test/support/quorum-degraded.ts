@@ -15,9 +15,9 @@ export const SLOW_NODE = 3;
 export const SLOW_MS = 60;
 
 /** Five masters of which one is down; all apps are connected to the others, and slow to one of them. */
-export async function startDegraded(count: number): Promise<{ net: QuorumNet; apps: NetApp[] }> {
+export async function startDegraded(): Promise<{ net: QuorumNet; apps: [NetApp, NetApp, NetApp, NetApp] }> {
   const net = await startNet(5);
-  const apps = await Promise.all(Array.from({ length: count }, () => net.app()));
+  const apps = [await net.app(), await net.app(), await net.app(), await net.app()] as [NetApp, NetApp, NetApp, NetApp];
   await net.servers[4]!.kill();
   await Promise.all(apps.map((app) => warmUp(net, app)));
   for (const { proxies } of apps) proxies[SLOW_NODE]!.delayMs = SLOW_MS;
