@@ -11,6 +11,8 @@ import { untilWaiting } from '../support/waiting.js';
 
 /** So long that no test sees the end of one. */
 const SLOT_MS = 30 * 24 * 3_600_000;
+/** Of slots that do end. */
+const WIDTH_MS = 500;
 
 type Task = () => Promise<unknown>;
 
@@ -30,7 +32,7 @@ class Jobs {
     return task();
   }
 
-  @Locked('job:<0>', { oncePer: 100, spreadMs: 1_000 })
+  @Locked('job:<0>', { oncePer: WIDTH_MS, spreadMs: 4 * WIDTH_MS })
   async late(_id: string, task: Task): Promise<unknown> {
     return task();
   }
@@ -107,11 +109,11 @@ describe('a call of a job that runs once per slot', () => {
 
   it('belongs to the slot in which it was made, however long its claim is delayed', async () => {
     const [a, admin] = [await start(), openAdmin()];
-    const slot = (ms: number): number => Math.floor(ms / 100) * 100;
+    const slot = (ms: number): number => Math.floor(ms / WIDTH_MS) * WIDTH_MS;
     const calls = Array.from({ length: 6 }, async () => {
       const id = freshKey();
       // Early in a slot: the way of the command to the server makes the call look later.
-      await eventually(async () => (await serverTime(admin)) % 100 < 30, { intervalMs: 1 });
+      await eventually(async () => (await serverTime(admin)) % WIDTH_MS < WIDTH_MS / 5);
       const before = await serverTime(admin);
       const called = a.jobs.late(id, run);
       const after = await serverTime(admin);
