@@ -163,6 +163,8 @@ export interface LastRun {
   readonly fire: Date;
   /** Who ran it: `host:pid`. */
   readonly instance: string;
+  /** The acquisition that ran it. */
+  readonly attempt: string;
   /** By the store's clock. */
   readonly started: Date;
   readonly ended: Date | null;

@@ -29,6 +29,7 @@ export function readLastRun(reply: readonly string[]): LastRun | null {
   return {
     fire: new Date(Number(fire)),
     instance: fields.get('run:by') ?? '',
+    attempt: attempt!,
     started: new Date(Number(started)),
     ended: told === '-' ? null : new Date(Number(ended)),
     outcome: told === 'done' || told === 'failed' ? told : holds ? 'running' : 'lost',

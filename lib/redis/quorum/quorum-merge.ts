@@ -155,20 +155,24 @@ function mostCommon(tokens: readonly number[]): number {
 }
 
 /**
- * The latest run, of those that most nodes know: a node may remember a claim that was given up. A node that knows how it
- * ended is believed: another may have missed that.
+ * The latest run, of those that most nodes know: a node may remember a claim that was given up. It began when the first node
+ * granted it, and a node that knows how it ended is believed: another may have missed that.
  */
 export function mergeRuns(runs: readonly (LastRun | null)[]): LastRun | null {
   const known = runs.filter((run) => run !== null);
-  const nameOf = ({ fire, instance }: LastRun) => `${fire.getTime()} ${instance}`;
-  const countOf = (run: LastRun) => known.filter((other) => nameOf(other) === nameOf(run)).length;
-  const isMajority = (run: LastRun) => 2 * countOf(run) > runs.length;
   const isTold = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
-  const order = [
-    (run: LastRun) => Number(isMajority(run)),
-    (run: LastRun) => run.fire.getTime(),
-    (run: LastRun) => Number(isTold(run)),
-    (run: LastRun) => run.started.getTime(),
+  const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt) => {
+    const same = known.filter((run) => run.attempt === attempt);
+    const started = new Date(Math.min(...same.map((run) => run.started.getTime())));
+    return { run: { ...(same.find(isTold) ?? same[0]!), started }, isMajority: 2 * same.length > runs.length };
+  });
+  const order: ((one: (typeof merged)[number]) => number)[] = [
+    ({ isMajority }) => Number(isMajority),
+    ({ run }) => run.fire.getTime(),
+    ({ run }) => Number(isTold(run)),
+    ({ run }) => run.started.getTime(),
   ];
-  return known.sort((a, b) => order.map((by) => by(b) - by(a)).find((difference) => difference !== 0) ?? 0)[0] ?? null;
+  const later = (a: (typeof merged)[number], b: (typeof merged)[number]) =>
+    order.map((by) => by(b) - by(a)).find((difference) => difference !== 0) ?? 0;
+  return merged.sort(later)[0]?.run ?? null;
 }

@@ -82,7 +82,8 @@ describe('the record of a lock', () => {
 describe('the last run of a job', () => {
   const run = (rest: string, ...fields: string[]) =>
     readLastRun([String(NOW), 'run', `60000 c.1 ${NOW - 500} ${rest}`, 'run:by', 'web-1:42', ...fields]);
-  const started = { fire: new Date(60_000), instance: 'web-1:42', started: new Date(NOW - 500) };
+  const by = { instance: 'web-1:42', attempt: 'c.1' };
+  const started = { fire: new Date(60_000), ...by, started: new Date(NOW - 500) };
 
   it('is null when there was none', () => {
     expect(readLastRun([String(NOW), 'token', '1'])).toBeNull();

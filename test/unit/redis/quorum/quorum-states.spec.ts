@@ -158,6 +158,7 @@ describe('the last run', () => {
   const run = (startedMs: number, rest: Partial<LastRun> = {}): LastRun => ({
     fire: new Date(0),
     instance: 'host:1',
+    attempt: 'x.1',
     started: new Date(startedMs),
     ended: null,
     outcome: 'running',
@@ -168,58 +169,64 @@ describe('the last run', () => {
     run(startedMs, { fire: new Date(fireMs), ...rest });
   const DONE = { ended: new Date(9_000), outcome: 'done' } as const;
   const FAILED = { ended: new Date(9_000), outcome: 'failed' } as const;
-  const OTHER = { instance: 'host:2' };
+  const OTHER = { instance: 'host:2', attempt: 'y.1' };
+  const AGAIN = { attempt: 'x.2' };
 
   it.each<[string, (LastRun | null)[], LastRun | null]>([
-    ['is the latest that a node remembers', [run(1_000), run(3_000), run(2_000)], run(3_000)],
+    ['began when the first node granted it', [run(1_001), run(1_002), run(1_000)], run(1_000)],
+    ['is the latest that a node remembers', [run(1_000), run(3_000, AGAIN), run(2_000, OTHER)], run(3_000, AGAIN)],
     ['is that of the only node that remembers one', [null, run(1_000), null], run(1_000)],
     ['is none where no node remembers one', [null, null, null], null],
     [
       'is one that a majority knows, before a later fire that one node remembers',
-      [at(60_000, 1_000), at(120_000, 2_000), at(60_000, 1_001)],
-      at(60_000, 1_001),
+      [at(60_000, 1_000), at(120_000, 2_000, OTHER), at(60_000, 1_001)],
+      at(60_000, 1_000),
     ],
     [
       'is one that a majority knows, before the same fire by another instance',
       [at(0, 9_000, OTHER), at(0, 1_000), at(0, 1_000)],
       at(0, 1_000),
     ],
-    ['is of the later fire, when no majority knows one', [at(0, 5_000), at(60_000, 1_000), null], at(60_000, 1_000)],
+    [
+      'is of the later fire, when no majority knows one',
+      [at(0, 5_000), at(60_000, 1_000, AGAIN), null],
+      at(60_000, 1_000, AGAIN),
+    ],
     [
       'is of the later fire, when half of those that answer know each',
-      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000), at(60_000, 1_000)],
-      at(60_000, 1_000),
+      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000, AGAIN), at(60_000, 1_000, AGAIN)],
+      at(60_000, 1_000, AGAIN),
     ],
     ['is of the later fire, when two of three know of none', [null, at(0, 1_000), null], at(0, 1_000)],
     [
       'is of the later fire, when the earlier is known by half of those that answer',
-      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000), null],
-      at(60_000, 1_000),
+      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000, AGAIN), null],
+      at(60_000, 1_000, AGAIN),
     ],
     [
       'is of the later fire, when the earlier is known by most of those that know one, and by no majority',
-      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000), null, null],
-      at(60_000, 1_000),
+      [at(0, 5_000), at(0, 5_000), at(60_000, 1_000, AGAIN), null, null],
+      at(60_000, 1_000, AGAIN),
     ],
     [
       'is one whose end is told, before one that goes on as far as another knows',
-      [run(3_000), run(1_000, DONE), run(3_000)],
+      [run(1_001), run(1_000, DONE), run(1_002)],
       run(1_000, DONE),
     ],
     [
       'is one that failed, before one that is lost',
-      [run(2_000, { outcome: 'lost' }), run(1_000, FAILED)],
+      [run(2_000, { outcome: 'lost', ...OTHER }), run(1_000, FAILED)],
       run(1_000, FAILED),
     ],
     [
       'is the one that started later, of those whose end is told',
-      [run(1_000, DONE), run(2_000, FAILED)],
-      run(2_000, FAILED),
+      [run(1_000, DONE), run(2_000, { ...FAILED, ...AGAIN })],
+      run(2_000, { ...FAILED, ...AGAIN }),
     ],
     [
       'is of the later fire, though the end of the earlier is told',
-      [at(0, 1_000, DONE), at(60_000, 2_000), at(60_000, 2_000)],
-      at(60_000, 2_000),
+      [at(0, 1_000, DONE), at(60_000, 2_000, AGAIN), at(60_000, 2_000, AGAIN)],
+      at(60_000, 2_000, AGAIN),
     ],
   ])('%s', (_what, runs, expected) => {
     expect(mergeRuns(runs)).toEqual(expected);
