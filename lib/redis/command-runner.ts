@@ -48,6 +48,8 @@ export class CommandRunner {
   #downSince: number | null = null;
   /** Since when it is connected to a replica, which writes nothing. */
   #readOnlySince: number | null = null;
+  /** Rejects each command that has no answer yet. */
+  readonly #underWay = new Set<(error: Error) => void>();
   /** Connections that end because of us. */
   readonly #ending = new WeakSet<RedisClient>();
   readonly #onClose = (): void => {
@@ -148,6 +150,8 @@ export class CommandRunner {
     this.#isClosed = true;
     this.#unwatch();
     if (this.owned) await closeClient(this.#client);
+    // ioredis never settles a command that it meant to send again.
+    for (const fail of this.#underWay) fail(new Error('the connection was closed'));
   }
 
   /** EVALSHA, and EVAL where the server does not know the script: after a restart, a failover, or SCRIPT FLUSH. */
@@ -167,17 +171,22 @@ export class CommandRunner {
       const cancel = this.clock.setTimer(() => {
         givenUp = true;
         onTimeout();
-        reject(new Error(`no answer within ${Math.round(timeoutMs)} ms`));
+        fail(new Error(`no answer within ${Math.round(timeoutMs)} ms`));
       }, timeoutMs);
-      const settle = (value: T): void => {
+      const end = (): void => {
         cancel();
+        this.#underWay.delete(fail);
+      };
+      const settle = (value: T): void => {
+        end();
         if (givenUp) onLate?.(value);
         else resolve(value);
       };
       const fail = (error: Error): void => {
-        cancel();
+        end();
         reject(error);
       };
+      this.#underWay.add(fail);
       answer.then(settle, fail).catch(fail);
     });
   }

@@ -1,12 +1,12 @@
+import { Redis } from 'ioredis';
 import { type LockEventName } from '../../lib/index.js';
 import { type FireClaim } from '../../lib/core/lock-store.js';
 import { type HeldHandle } from '../../lib/core/held-handle.js';
 import { resolveLockOptions } from '../../lib/core/lock-options.js';
 import { RESOLVED_OPTIONS } from '../../lib/redis-lock.tokens.js';
-import { clientWithSubscriberAt } from './connections.js';
 import { eventually } from './eventually.js';
 import { disconnect } from './faults.js';
-import { type LockApp, closeLater, freshKey } from './lock-app.js';
+import { type LockApp, SOON_CLOSED, closeLater, freshKey, openAdmin } from './lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from './quorum-net.js';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.js';
 
@@ -24,19 +24,32 @@ export async function startDegraded(): Promise<{ net: QuorumNet; apps: [NetApp, 
   return { net, apps };
 }
 
-/** Until it holds a lock on all nodes that are up. */
-async function warmUp(net: QuorumNet, { locks }: LockApp): Promise<void> {
-  const key = freshKey();
-  await locks.withLock(key, () => untilHeld(net, key));
+/** Until it is connected to all nodes that are up. */
+export async function warmUp(net: QuorumNet, { locks }: LockApp): Promise<void> {
+  const isWarm = () => {
+    const key = freshKey();
+    const reached = () => untilRow(net, key, { row: '1111', timeoutMs: 500 });
+    return locks.withLock(key, () => reached().then(Boolean, () => false));
+  };
+  await eventually(isWarm);
 }
 
 /** Until all nodes that are up have it. */
-export const untilHeld = (net: QuorumNet, key: string): Promise<unknown> => untilRow(net, key, '1111');
+export const untilHeld = (net: QuorumNet, key: string): Promise<unknown> => untilRow(net, key, { row: '1111' });
 
-export const untilFree = (net: QuorumNet, key: string): Promise<unknown> => untilRow(net, key, '0000');
+export const untilFree = (net: QuorumNet, key: string): Promise<unknown> => untilRow(net, key, { row: '0000' });
 
-const untilRow = ({ admins }: QuorumNet, key: string, row: string): Promise<unknown> =>
-  eventually(async () => (await heldRow(admins.slice(0, 4), key)) === row, { message: `Not ${row}` });
+const untilRow = (
+  { admins }: QuorumNet,
+  key: string,
+  { row, timeoutMs = 10_000 }: { row: string; timeoutMs?: number },
+) => eventually(async () => (await heldRow(admins.slice(0, 4), key)) === row, { timeoutMs, message: `Not ${row}` });
+
+/** A client whose subscriber goes another way than its commands. */
+function clientWithWays(url: string, subscriberUrl: string): Redis {
+  const options = { ...SOON_CLOSED, autoResubscribe: false };
+  return Object.assign(openAdmin(url), { duplicate: () => new Redis(subscriberUrl, options) });
+}
 
 /** An app whose subscriptions go ways of their own. */
 export interface SubscribedApp extends NetApp {
@@ -48,7 +61,7 @@ export interface SubscribedApp extends NetApp {
 export async function startSubscribed(net: QuorumNet): Promise<SubscribedApp> {
   const ways = () => Promise.all(net.servers.map(async ({ port }) => closeLater(await startTcpProxy(port))));
   const [proxies, subscriptions] = [await ways(), await ways()];
-  const connection = proxies.map(({ url }, i) => clientWithSubscriberAt(subscriptions[i]!.url, url));
+  const connection = proxies.map(({ url }, i) => clientWithWays(url, subscriptions[i]!.url));
   const app = { ...(await net.app({ connection })), proxies };
   await warmUp(net, app);
   proxies[SLOW_NODE]!.delayMs = SLOW_MS;
