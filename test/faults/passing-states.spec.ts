@@ -1,20 +1,14 @@
-import { Redis } from 'ioredis';
 import { type RedisConnection, type LockStoreError } from '../../lib/index.js';
+import { givenClient } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
 import { ownRedis, rejection } from '../support/faults.js';
-import { SOON_CLOSED, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
 
 const PATIENT = { waitMs: 20_000 };
 
-function givenClient(url: string): Redis {
-  const client = new Redis(url, SOON_CLOSED);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
-}
-
 const CONNECTIONS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],
-  ['a given client', givenClient],
+  ['a given client', (url) => givenClient(url, {})],
 ];
 
 describe.each(CONNECTIONS)('a server in a state that passes, by %s', (_client, open) => {

@@ -1,11 +1,11 @@
 import { LockBusyError, LockError, type LockState } from '../../lib/index.js';
+import { claimFire } from '../support/claim-fire.js';
 import { eventually } from '../support/eventually.js';
 import { grantedAt } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey } from '../support/lock-app.js';
 import { type NetApp, type QuorumNet } from '../support/quorum-net.js';
 import {
   SLOW_NODE,
-  claimFire,
   countEvents,
   startDegraded,
   startSubscribed,
@@ -22,7 +22,7 @@ async function runFires(apps: readonly LockApp[], key: string, fires: number): P
   const runs = Array.from({ length: fires }, () => 0);
   const run = async (app: LockApp, fire: number) => {
     try {
-      const lock = await claimFire(app, key, 1_000 * (fire + 1));
+      const lock = await claimFire(app, key, { ms: 1_000 * (fire + 1) });
       runs[fire]! += 1;
       await lock.finish('done');
     } catch (error) {

@@ -10,6 +10,7 @@ import { startQuorum } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/eventually.js';
 import { rejection, startAgain } from '../support/faults.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { heldRow } from '../support/quorum-net.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
 
 /** Masters of their own, and as many apps. */
@@ -22,12 +23,6 @@ async function start(size: number, apps = 2) {
   return { connection, servers, apps: started, admins: servers.map(({ url }) => openAdmin(url)) };
 }
 
-/** On which nodes a lock is held, as a row of 0 and 1. */
-async function heldOn(admins: readonly ReturnType<typeof openAdmin>[], key: string): Promise<string> {
-  const hashes = await Promise.all(admins.map((admin) => admin.hgetall(`lock:${key}`).catch(() => ({}))));
-  return hashes.map((hash) => (Object.keys(hash).some((field) => field.startsWith('hold:')) ? 1 : 0)).join('');
-}
-
 describe('a quorum of masters', () => {
   afterEach(closeAll);
 
@@ -35,12 +30,12 @@ describe('a quorum of masters', () => {
     const { apps, admins } = await start(5);
     const key = freshKey();
     const lock = await apps[0]!.locks.acquire(key);
-    await eventually(async () => (await heldOn(admins, key)) === '11111');
+    await eventually(async () => (await heldRow(admins, key)) === '11111');
     const busy = await rejection<LockBusyError>(apps[1]!.locks.acquire(key, { waitMs: 0 }));
     expect(busy).toBeInstanceOf(LockBusyError);
     expect(busy.nodes).toHaveLength(5);
     await lock.release();
-    await eventually(async () => (await heldOn(admins, key)) === '00000');
+    await eventually(async () => (await heldRow(admins, key)) === '00000');
     const next = await apps[1]!.locks.acquire(key);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
     await next.release();
@@ -117,7 +112,7 @@ describe('a quorum of masters', () => {
     const lock = await apps[0]!.locks.acquire(key, { leaseMs: 1_500 });
     await servers[2]!.kill();
     await startAgain(servers[2]!);
-    await eventually(async () => (await heldOn(admins, key)) === '111', { timeoutMs: 10_000 });
+    await eventually(async () => (await heldRow(admins, key)) === '111', { timeoutMs: 10_000 });
     const hash = await admins[2]!.hgetall(`lock:${key}`);
     expect(hash['token']).toBeDefined();
     expect(Number(hash['token'])).toBeGreaterThanOrEqual(lock.fencingToken);

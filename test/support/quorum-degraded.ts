@@ -1,9 +1,5 @@
 import { Redis } from 'ioredis';
 import { type LockEventName } from '../../lib/index.js';
-import { type FireClaim } from '../../lib/core/lock-store.js';
-import { type HeldHandle } from '../../lib/core/held-handle.js';
-import { resolveLockOptions } from '../../lib/core/lock-options.js';
-import { RESOLVED_OPTIONS } from '../../lib/redis-lock.tokens.js';
 import { eventually } from './eventually.js';
 import { disconnect } from './faults.js';
 import { type LockApp, SOON_CLOSED, closeLater, freshKey, openAdmin } from './lock-app.js';
@@ -80,14 +76,6 @@ export async function startSubscribed(net: QuorumNet): Promise<SubscribedApp> {
     }
   };
   return { ...app, subscriptions, hears };
-}
-
-/** Claims a fire as a decorated method does that is not to wait. */
-export async function claimFire({ app, locker }: LockApp, key: string, ms: number): Promise<HeldHandle> {
-  const options = resolveLockOptions({ waitMs: 0 }, app.get(RESOLVED_OPTIONS));
-  const calledAt = locker.clock.now();
-  const fire: FireClaim = { kind: 'at', ms, rememberMs: 60_000, rerunOnLoss: false, calledAt };
-  return locker.acquire([key], options, undefined, fire);
 }
 
 /** How often each of the events of a lock came. */

@@ -38,11 +38,13 @@ export class QuorumAcquirer {
     const decided = this.#fires.get(claim);
     if (decided) return decided;
     const timeoutMs = voteTimeoutMs(leaseMs, Infinity);
+    // Before the nodes are asked: their times are of then, however long the last answer takes.
+    const ageMs = this.clock.now() - claim.calledAt;
     const ask = (node: QuorumNode) => node.ask((store) => readTime(store));
     const votes = await gather<number>(this.clock, { nodes: this.nodes, ask, timeoutMs, isDecided: () => false });
     checkAnswered(keys[0]!, this.nodes, votes);
     const times = valuesOf(votes).sort((a, b) => a - b);
-    const calledMs = times[Math.floor(times.length / 2)]! - (this.clock.now() - claim.calledAt);
+    const calledMs = times[Math.floor(times.length / 2)]! - ageMs;
     const fire: FireClaim = { ...claim, kind: 'at', ms: Math.floor(calledMs / claim.ms) * claim.ms };
     this.#fires.set(claim, fire);
     return fire;
