@@ -1,6 +1,7 @@
 import { type Redis } from 'ioredis';
 import { createLockScripts } from '../../lib/index.js';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
+import { eventually } from './eventually.js';
 import { closeLater, openAdmin, redisUrl } from './lock-app.js';
 import { type TcpProxy, startTcpProxy } from './tcp-proxy.js';
 
@@ -62,11 +63,12 @@ export async function queued(admin: Redis, key: string): Promise<number> {
   return Object.keys(await hashOf(admin, key)).filter((field) => field.startsWith('queue:')).length;
 }
 
-/** When the only hold of a lock ends, in milliseconds of the server's clock. */
+/** When the only hold of a lock ends, in milliseconds of the server's clock; a node of a quorum may be told of it last. */
 export async function deadlineOf(admin: Redis, key: string): Promise<number> {
-  const hold = Object.entries(await hashOf(admin, key)).find(([field]) => field.startsWith('hold:'));
-  if (!hold) throw new Error(`The lock "${key}" is not held.`);
-  return Number(hold[1].split(' ')[0]);
+  const holdOf = async () => Object.entries(await hashOf(admin, key)).find(([field]) => field.startsWith('hold:'));
+  const message = `The lock "${key}" was not held`;
+  const [, hold] = await eventually(holdOf, { timeoutMs: 2_000, message });
+  return Number(hold.split(' ')[0]);
 }
 
 /** When a lock was granted, in milliseconds of the server's clock: tokens are its microseconds. */
