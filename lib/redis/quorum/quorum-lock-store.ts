@@ -28,7 +28,7 @@ import {
   valuesOf,
 } from './quorum-merge.js';
 import { QuorumWakeUps } from './quorum-wake-ups.js';
-import { type Ballot, type Vote, gather } from './votes.js';
+import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
 /** How long the nodes are waited for by who only looks. */
 const OPERATOR_TIMEOUT_MS = 1_000;
@@ -162,9 +162,15 @@ export class QuorumLockStore implements LockStore {
     checkAnswered(`${prefix}*`, this.#nodes, votes);
   }
 
-  /** Of a majority at least. @throws LockStoreError */
+  /** Of a majority at least. Nodes that are away are waited for only if it takes them. @throws LockStoreError */
   async #answers<T>(key: string, ask: (store: RedisLockStore) => Promise<T>): Promise<readonly T[]> {
-    const votes = await this.#gather({ ask: (node) => node.ask(ask), timeoutMs: OPERATOR_TIMEOUT_MS });
+    const votes = await this.#gather({
+      ask: (node) => ask(node.store),
+      timeoutMs: OPERATOR_TIMEOUT_MS,
+      isDecided: (cast) =>
+        valuesOf(cast).length >= majorityOf(this.#nodes) &&
+        this.#nodes.every((node) => node.isAway || cast.some((vote) => vote.node === node)),
+    });
     checkAnswered(key, this.#nodes, votes);
     return valuesOf(votes);
   }
