@@ -177,9 +177,12 @@ describe('a fire that comes', () => {
 
   it('while the app shuts down is skipped, and is no error', async () => {
     const a = await start();
-    const [id, until] = [freshKey(), gate()];
-    const working = a.jobs.run(id, () => until.opened.then(run));
-    await eventually(() => a.lastRun(id));
+    const [begun, until] = [gate(), gate()];
+    const working = a.jobs.run(freshKey(), () => {
+      begun.open();
+      return until.opened.then(run);
+    });
+    await begun.opened;
     const closed = a.close();
     expect(await a.jobs.often(freshKey(), run)).toBeUndefined();
     expect(a.skipped).toEqual(['shutdown']);
