@@ -3,6 +3,7 @@ import { Acquisition } from './acquisition.js';
 import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
+import { givingBack } from './give-back.js';
 import { heldEvent } from './held-event.js';
 import { type HeldHandle, type WorkOutcome } from './held-handle.js';
 import { HeldLock, type LockKeeper } from './held-lock.js';
@@ -62,10 +63,9 @@ export class Locker implements LockKeeper, WakeUpListener {
       },
       isHeld: (attempt) => this.#held.has(attempt),
       abandon: ({ keys, claim, options: { leaseMs } }, attempt, wasGranted) => {
-        const runOutcome = claim && !wasGranted ? ('void' as const) : undefined;
-        for (const key of keys) {
-          const release = { key, attempt, minHoldMs: 0, leaseMs, runOutcome };
-          void this.#releaser.release(release, clock.now() + leaseMs, commandTimeoutMs(leaseMs));
+        const until = clock.now() + leaseMs;
+        for (const release of givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim })) {
+          void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
         }
       },
     };

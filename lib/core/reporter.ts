@@ -7,3 +7,6 @@ export interface Reporter {
 
 /** The text of whatever was thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** The same without its full stop, to stand inside a sentence. */
+export const reasonOf = (error: unknown): string => messageOf(error).replace(/\.$/, '');

@@ -2,8 +2,8 @@ import { type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { slotOf } from './key-groups.js';
-import { type RedisClient, closeClient, duplicateClient, isCluster, masterOf } from './redis-client.js';
+import { masterOf } from './key-groups.js';
+import { type RedisClient, closeClient, duplicateClient, isCluster } from './redis-client.js';
 import { connectionErrorOf, isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 
@@ -216,7 +216,7 @@ export class CommandRunner {
 
   /** Of a cluster, only the connection to the node that serves the key: the others answer. */
   #cut(client: RedisClient, storageKey = ''): void {
-    const node = isCluster(client) && masterOf(client, slotOf((client.options.keyPrefix ?? '') + storageKey));
+    const node = isCluster(client) && masterOf(client, storageKey);
     const cut = node || client;
     // Once: it is ready until its socket is closed, and each cut leaves a listener there.
     if (this.#ending.has(cut)) return;

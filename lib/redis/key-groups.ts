@@ -1,3 +1,4 @@
+import { type Cluster } from 'ioredis';
 import { LockKeyError } from '../core/lock.errors.js';
 import { type RedisClient, isCluster } from './redis-client.js';
 
@@ -37,4 +38,10 @@ export function slotOf(key: string): number {
     for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff;
   }
   return crc % SLOTS;
+}
+
+/** The master that serves a storage key, as far as the cluster's client knows. */
+export function masterOf(cluster: Cluster, storageKey: string) {
+  const address = cluster.slots[slotOf((cluster.options.keyPrefix ?? '') + storageKey)]?.[0];
+  return cluster.nodes('master').find(({ options }) => `${options.host}:${options.port}` === address);
 }

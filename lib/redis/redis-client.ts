@@ -122,12 +122,6 @@ export const duplicateNode = (node: Redis): Redis =>
 const hasNode = (cluster: Cluster, { options }: Redis): boolean =>
   cluster.nodes('all').some((node) => node.options.host === options.host && node.options.port === options.port);
 
-/** The master that serves a slot, as far as the cluster's client knows. */
-export function masterOf(cluster: Cluster, slot: number): Redis | undefined {
-  const address = cluster.slots[slot]?.[0];
-  return cluster.nodes('master').find(({ options }) => `${options.host}:${options.port}` === address);
-}
-
 /** Refuses a client that cannot run commands, before the first lock fails on it. */
 export function checkClient(client: RedisClient): void {
   if ((client as { mode?: string }).mode === 'subscriber') {

@@ -14,6 +14,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/lock-store.js';
+import { givingBack } from '../core/give-back.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { acquireCall } from './acquire-call.js';
@@ -126,9 +127,7 @@ export class RedisLockStore implements LockStore {
       return read(await this.#replicas.confirm(call));
     } catch (cause) {
       if (!(cause instanceof LockStoreError)) throw cause;
-      const wish = { attempt, minHoldMs: 0, leaseMs: request.leaseMs, runOutcome: request.claim && ('void' as const) };
-      const release = (held: string) => this.release({ ...wish, key: held }, timeoutMs);
-      await Promise.allSettled(keys.map(release));
+      await Promise.allSettled(givingBack(request).map((release) => this.release(release, timeoutMs)));
       return { outcome: 'given-back', cause };
     }
   }

@@ -2,8 +2,8 @@ import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { CommandRunner, type ScriptCall } from './command-runner.js';
-import { slotOf } from './key-groups.js';
-import { type RedisClient, duplicateNode, duplicateRedis, isCluster, masterOf } from './redis-client.js';
+import { masterOf } from './key-groups.js';
+import { type RedisClient, duplicateNode, duplicateRedis, isCluster } from './redis-client.js';
 
 export interface ReplicaAcksOptions {
   readonly minReplicas: number;
@@ -43,7 +43,7 @@ export class ReplicaAcks {
   #connectionFor({ key, operands }: ScriptCall): AckConnection {
     const client = this.client();
     if (!isCluster(client)) return this.#connections.get('') ?? this.#open('', duplicateRedis(client));
-    const master = masterOf(client, slotOf((client.options.keyPrefix ?? '') + String(operands[1])));
+    const master = masterOf(client, String(operands[1]));
     if (!master) throw new LockStoreError(`The master for the lock "${key}" is not known yet. Try again.`, { key });
     const address = `${master.options.host}:${master.options.port}`;
     return this.#connections.get(address) ?? this.#open(address, duplicateNode(master));

@@ -1,7 +1,7 @@
 import { nodesText } from '../../core/acquisition-errors.js';
 import { type AcquireReply, type AcquireRequest } from '../../core/lock-store.js';
 import { LockConfigurationError, LockStoreError, type NodeAnswer } from '../../core/lock.errors.js';
-import { messageOf } from '../../core/reporter.js';
+import { reasonOf } from '../../core/reporter.js';
 import { mayAnswer } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
 import { type Vote, isBeyond, majorityOf } from './votes.js';
@@ -157,7 +157,7 @@ function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'
   if (reply?.outcome === 'refused') return { answer: 'refused', detail: reply.reason };
   if (reply?.outcome === 'busy') return { answer: 'busy', detail: reply.holder ? `held by ${reply.holder}` : '' };
   const error = reply?.outcome === 'given-back' ? reply.cause : vote?.error;
-  return { answer: 'unreachable', detail: error ? messageOf(error).replace(/\.$/, '') : 'not waited for' };
+  return { answer: 'unreachable', detail: error ? reasonOf(error) : 'not waited for' };
 }
 
 /** How often the most frequent value is there. */

@@ -1,4 +1,5 @@
 import { type Clock } from '../../core/clock.js';
+import { givingBack } from '../../core/give-back.js';
 import { type AcquireReply, type AcquireRequest, type FireClaim, type RenewRequest } from '../../core/lock-store.js';
 import { AcquireRound, type NodeGrant } from './acquire-round.js';
 import { checkAnswered, valuesOf } from './quorum-merge.js';
@@ -125,10 +126,7 @@ export class QuorumAcquirer {
     return done.every(Boolean);
   }
 
-  #giveBackTo(node: QuorumNode, { keys, attempt, claim, leaseMs }: AcquireRequest, timeoutMs: number): void {
-    for (const key of keys) {
-      const release = { key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && ('void' as const) };
-      node.release(release, timeoutMs).catch(() => undefined);
-    }
+  #giveBackTo(node: QuorumNode, request: AcquireRequest, timeoutMs: number): void {
+    for (const release of givingBack(request)) node.release(release, timeoutMs).catch(() => undefined);
   }
 }

@@ -8,7 +8,7 @@ import {
   type RenewReply,
 } from '../../core/lock-store.js';
 import { LockStoreError } from '../../core/lock.errors.js';
-import { messageOf } from '../../core/reporter.js';
+import { reasonOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';
 import { type Vote, isBeyond, majorityOf } from './votes.js';
 
@@ -32,7 +32,7 @@ export function tooFew<T>(
 ): LockStoreError {
   const failures = votes.filter(({ error }) => error !== undefined);
   const answers = failures.map(({ node, error }) => {
-    return { node: node.name, answer: 'unreachable', detail: messageOf(error).replace(/\.$/, '') } as const;
+    return { node: node.name, answer: 'unreachable', detail: reasonOf(error) } as const;
   });
   const retryable = mayAnswer(
     nodes,

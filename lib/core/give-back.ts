@@ -1,0 +1,10 @@
+import { type AcquireRequest, type ReleaseRequest } from './lock-store.js';
+
+/** The releases of an attempt that is not to have anything; of a claim also of its fire, which was not run. */
+export const givingBack = ({
+  keys,
+  attempt,
+  leaseMs,
+  claim,
+}: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'>): readonly ReleaseRequest[] =>
+  keys.map((key) => ({ key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && 'void' }));
