@@ -1,3 +1,4 @@
+export type { AcquireFailure } from './core/acquire-failed.js';
 export { currentLock, assertLocked } from './core/lock-context.js';
 export {
   LockBusyError,

@@ -46,6 +46,10 @@ export interface Wanted {
 export const holderOf = ({ label }: Wanted, { holder }: AcquisitionHost): string =>
   label.where ? `${holder} ${label.where}` : holder;
 
+/** For how long the call has waited so far. */
+export const waitedMsOf = ({ startedAt }: Wanted, { clock }: Pick<AcquisitionHost, 'clock'>): number =>
+  Math.round(clock.now() - startedAt);
+
 /** What to ask the store. */
 export function requestOf(wanted: Wanted, attempt: string, host: AcquisitionHost): AcquireRequest {
   const { keys, claim, options } = wanted;

@@ -1,6 +1,6 @@
 import { onAbort } from './abort-listener.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from './acquisition-errors.js';
-import { type AcquisitionHost, type Wanted, grantOf, holderOf, requestOf } from './acquisition-host.js';
+import { type AcquisitionHost, type Wanted, grantOf, holderOf, requestOf, waitedMsOf } from './acquisition-host.js';
 import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingOf } from './lease.js';
@@ -56,9 +56,14 @@ export class Acquisition {
     this.#attempt = host.nextAttempt();
     host.onAttempt(this, null, this.#attempt);
     this.#stopListening = signal && onAbort(signal, () => this.giveUp(signal.reason));
-    const waitUntil = this.wanted.startedAt + waitMs;
+    const waitUntil = wanted.startedAt + waitMs;
     this.#armLimit(Math.min(Math.max(waitUntil, host.clock.now() + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS));
     this.#ask();
+  }
+
+  /** Whether a `waiting` event told of it. */
+  get hasWaited(): boolean {
+    return this.#busy !== null && this.wanted.options.waitMs > 0;
   }
 
   /** Ends the wait with an error, unless it is over already. */
@@ -153,9 +158,8 @@ export class Acquisition {
   }
 
   /** An answer that nobody waits for any more: what it left in the store is given back. */
-  #onLate(attempt: string, reply: AcquireReply): void {
-    if (reply.outcome !== 'granted' && reply.outcome !== 'busy') return;
-    if (!this.#settled && attempt === this.#attempt) return;
+  #onLate(attempt: string, { outcome }: AcquireReply): void {
+    if ((outcome !== 'granted' && outcome !== 'busy') || (!this.#settled && attempt === this.#attempt)) return;
     if (!this.host.isHeld(attempt)) this.#abandon(attempt);
   }
 
@@ -203,7 +207,7 @@ export class Acquisition {
     const attempt = this.#attempt;
     this.#granted = attempt;
     const holder = holderOf(this.wanted, this.host);
-    const timed = { lease, sent, serverTimeMs, waitedMs: this.#waitedMs() };
+    const timed = { lease, sent, serverTimeMs, waitedMs: waitedMsOf(this.wanted, this.host) };
     this.#resolve(grantOf(this.wanted, { attempt, tokens, holder, ...timed }));
     return true;
   }
@@ -225,10 +229,6 @@ export class Acquisition {
     this.host.abandon(this.wanted, attempt, attempt === this.#granted);
   }
 
-  #waitedMs(): number {
-    return Math.round(this.host.clock.now() - this.wanted.startedAt);
-  }
-
   get #name() {
     return { key: this.wanted.name, mode: this.wanted.options.mode };
   }
@@ -238,7 +238,7 @@ export class Acquisition {
   }
 
   #limitError(): LockBusyError | LockWaitTimeoutError | LockStoreError {
-    const waitedMs = this.#waitedMs();
+    const waitedMs = waitedMsOf(this.wanted, this.host);
     // It was busy once; whether it still is nobody knows.
     const isSilent = this.host.clock.now() - (this.#inFlightSince ?? Infinity) >= FIRST_ANSWER_MS;
     const reply = isSilent || this.#failures > 0 ? undefined : this.#busy?.reply;

@@ -1,6 +1,9 @@
 import { type HeldLock } from './held-lock.js';
 import { type HeldLockEvent } from './lock-events.js';
 
+/** For how long it has been held so far, from before the command that acquired it. */
+export const heldMsOf = ({ grant, keeper }: HeldLock): number => Math.round(keeper.clock.now() - grant.sent.at);
+
 /** What every event of a lock that is held says. */
 export const heldEvent = ({ key, mode, fencingToken, grant }: HeldLock): HeldLockEvent => ({
   key,

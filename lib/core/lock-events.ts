@@ -1,5 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
+import { type AcquireFailure } from './acquire-failed.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /** What every event says of its lock. Durations are milliseconds. */
@@ -22,8 +23,19 @@ export interface HeldLockEvent extends LockEvent {
 
 /** The events by name, with what each carries. */
 export interface LockEventMap {
-  /** Granted. `serverTimeMs`: by the clock of Redis; 0 when it is not known. */
-  acquired: HeldLockEvent & { readonly waitedMs: number; readonly serverTimeMs: number };
+  /** Granted. `waited`: a `waiting` event came before. `serverTimeMs`: by the clock of Redis; 0 when it is not known. */
+  acquired: HeldLockEvent & {
+    readonly waitedMs: number;
+    readonly waited: boolean;
+    readonly serverTimeMs: number;
+  };
+  /** Not granted, for whatever reason; each acquisition ends with this or with `acquired`. */
+  acquireFailed: LockEvent & {
+    readonly waitedMs: number;
+    readonly waited: boolean;
+    readonly reason: AcquireFailure;
+    readonly error: unknown;
+  };
   /** Busy, and waiting from now on; once per call. */
   waiting: LockEvent & { readonly ahead: number; readonly holder: string | undefined };
   /** Given back; `holds`: how many holds of the key remain, of whomever (undefined: Redis did not answer). */
@@ -46,7 +58,7 @@ export type LockEventName = keyof LockEventMap;
 type Listener<Name extends LockEventName> = (event: LockEventMap[Name]) => unknown;
 
 const NAMES: readonly LockEventName[] = [
-  'acquired', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
+  'acquired', 'acquireFailed', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
 ]; // prettier-ignore
 
 /** Found once: a channel is looked up by name in a global table. */

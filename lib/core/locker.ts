@@ -1,12 +1,13 @@
-import { randomBytes } from 'node:crypto';
 import { Acquisition } from './acquisition.js';
+import { failedEvent } from './acquire-failed.js';
 import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
+import { attemptIds } from './attempt-ids.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
 import { givingBack } from './give-back.js';
-import { heldEvent } from './held-event.js';
+import { heldEvent, heldMsOf } from './held-event.js';
 import { type HeldHandle, type WorkOutcome } from './held-handle.js';
-import { HeldLock, type LockKeeper } from './held-lock.js';
+import { type Grant, HeldLock, type LockKeeper } from './held-lock.js';
 import { JoinedLock } from './joined-lock.js';
 import { HandleRegistry } from './lock-handle.js';
 import { LockEvents } from './lock-events.js';
@@ -33,9 +34,6 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
-  /** Sets attempts of two processes apart even in the few characters by which released attempts are remembered. */
-  readonly #salt = randomBytes(2).toString('base64url').slice(0, 2);
-  #counter = 0;
   #isClosing = false;
   #onRelease: (() => void) | null = null;
 
@@ -56,7 +54,7 @@ export class Locker implements LockKeeper, WakeUpListener {
       store,
       events: this.events,
       holder,
-      nextAttempt: () => this.#nextAttempt(),
+      nextAttempt: attemptIds(store.clientId),
       onAttempt: (acquisition, before, now) => {
         if (before !== null) this.#acquisitions.delete(before);
         if (now !== null) this.#acquisitions.set(now, acquisition);
@@ -159,14 +157,14 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#held.delete(lock.grant.attempt);
     this.reporter.error(error.message);
     const { reason } = error;
-    this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: this.#heldMs(lock), reason, error }));
+    this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
     this.#onRelease?.();
   }
 
   async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    const heldMs = this.#heldMs(lock);
+    const heldMs = heldMsOf(lock);
     const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
     const runOutcome = isClaim ? outcome : undefined;
     const released = Promise.all(
@@ -215,10 +213,21 @@ export class Locker implements LockKeeper, WakeUpListener {
     named: readonly string[],
     call: Pick<Wanted, 'options' | 'label' | 'claim' | 'startedAt'>,
   ): Promise<HeldLock> {
-    if (this.#isClosing) throw shutdownError();
-    call.options.signal?.throwIfAborted();
     const wanted = { ...call, keys: group, name: named.join(', ') };
-    const grant = await new Acquisition(this.#host, wanted).granted;
+    let acquisition: Acquisition | undefined;
+    try {
+      if (this.#isClosing) throw shutdownError();
+      call.options.signal?.throwIfAborted();
+      acquisition = new Acquisition(this.#host, wanted);
+      return this.#hold(wanted, named, await acquisition.granted, acquisition.hasWaited);
+    } catch (error) {
+      const waited = acquisition?.hasWaited ?? false;
+      this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, waited));
+      throw error;
+    }
+  }
+
+  #hold(wanted: Wanted, named: readonly string[], grant: Grant, waited: boolean): HeldLock {
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
       this.#host.abandon(wanted, grant.attempt, false);
@@ -229,16 +238,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#held.set(grant.attempt, lock);
     this.#watchdog.watch(lock);
     const { waitedMs, serverTimeMs } = grant;
-    this.events.emit('acquired', () => ({ ...heldEvent(lock), waitedMs, serverTimeMs }));
+    this.events.emit('acquired', () => ({ ...heldEvent(lock), waitedMs, waited, serverTimeMs }));
     return lock;
-  }
-
-  #heldMs(lock: HeldLock): number {
-    return Math.round(this.clock.now() - lock.grant.sent.at);
-  }
-
-  #nextAttempt(): string {
-    this.#counter += 1;
-    return `${this.store.clientId}.${this.#salt}${this.#counter.toString(36).padStart(6, '0').slice(-6)}`;
   }
 }

@@ -118,7 +118,7 @@ describe('the events of a lock', () => {
     const key = freshKey();
     await a.locks.acquire(key);
     await rejection(b.locks.acquire(key, { waitMs: 60, mode: 'read' }));
-    expect(counts(b.told)).toEqual({ waiting: 1, timedOut: 1 });
+    expect(counts(b.told)).toEqual({ waiting: 1, timedOut: 1, acquireFailed: 1 });
     expect(b.told.timedOut[0]).toMatchObject({ key, template: undefined, mode: 'read', where: '', holder: HOLDER });
     expect(b.told.timedOut[0]!.waitedMs).toBeGreaterThanOrEqual(59);
   });

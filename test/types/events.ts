@@ -5,7 +5,8 @@ import { check, type Same } from './support.js';
 
 /** The fields of each event, beside those that all have: what users read in their listeners. */
 interface OwnFields {
-  acquired: Held & { waitedMs: number; serverTimeMs: number };
+  acquired: Held & { waitedMs: number; waited: boolean; serverTimeMs: number };
+  acquireFailed: { waitedMs: number; waited: boolean; reason: AcquireFailure; error: unknown };
   waiting: { ahead: number; holder: string | undefined };
   released: Held & { heldMs: number; holds: number | undefined };
   renewed: Held & { remainingMs: number };
@@ -15,6 +16,7 @@ interface OwnFields {
   timedOut: { waitedMs: number; holder: string | undefined };
   reentered: { waitedMs: number };
 }
+type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
 type Held = { attempt: string; fencingToken: number };
 type Common = { key: string; template: string | undefined; mode: LockMode; where: string };
 type Flat<T> = { [Field in keyof T]: T[Field] };
@@ -28,6 +30,7 @@ check<Same<Flat<HeldLockEvent>, Flat<Readonly<Common & Held>>>>();
 
 export function accepted(events: LockEvents): void {
   events.on('acquired', (event) => check<Same<Flat<typeof event>, Fields<'acquired'>>>());
+  events.on('acquireFailed', (event) => check<Same<Flat<typeof event>, Fields<'acquireFailed'>>>());
   events.on('waiting', (event) => check<Same<Flat<typeof event>, Fields<'waiting'>>>());
   events.on('released', (event) => check<Same<Flat<typeof event>, Fields<'released'>>>());
   events.on('renewed', (event) => check<Same<Flat<typeof event>, Fields<'renewed'>>>());

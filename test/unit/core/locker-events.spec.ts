@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { type LockEventName } from '../../../lib/core/lock-events.js';
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
+import { EVENT_NAMES } from '../../support/event-names.js';
 import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';
 
-const NAMES: LockEventName[] = ['acquired', 'waiting', 'released', 'renewed', 'lost', 'timedOut', 'reentered'];
 const LABEL = { where: 'Orders.charge', template: 'order:<0>' };
 const LOCK = { key: 'k', mode: 'write', ...LABEL };
 
@@ -13,7 +14,7 @@ function setUp() {
   const started = startLocker();
   const { store, locker } = started;
   const seen: [LockEventName, unknown][] = [];
-  for (const name of NAMES) locker.events.on(name, (event) => void seen.push([name, event]));
+  for (const name of EVENT_NAMES) locker.events.on(name, (event) => void seen.push([name, event]));
   const acquire = (options = {}) => locker.acquire(['k'], lockOptions(options), LABEL);
   const held = () => ({ ...LOCK, attempt: store.acquires[0]!.request.attempt, fencingToken: 100 });
   return { ...started, seen, acquire, held };
@@ -31,7 +32,7 @@ describe('the events of a locker', () => {
     store.onRelease = () => ({ outcome: 'released', holds: 2, lastToken: 100 });
     await lock.release();
     expect(seen).toEqual([
-      ['acquired', { ...held(), waitedMs: 40, serverTimeMs: 77 }],
+      ['acquired', { ...held(), waitedMs: 40, waited: false, serverTimeMs: 77 }],
       ['released', { ...held(), heldMs: 100, holds: 2 }],
     ]);
   });
@@ -45,17 +46,64 @@ describe('the events of a locker', () => {
     expect(seen).toEqual([
       ['waiting', { ...LOCK, ahead: 2, holder: 'host:9' }],
       ['timedOut', { ...LOCK, waitedMs: 2_500, holder: 'host:9' }],
+      ['acquireFailed', { ...LOCK, waitedMs: 2_500, waited: true, reason: 'timeout', error: outcome.error }],
     ]);
   });
 
-  it('say nothing of a busy lock that is not waited for, nor of a store that does not answer', async () => {
-    const { clock, store, seen, acquire } = setUp();
+  it('tell of a grant whether it was waited for', async () => {
+    const { clock, store, seen, acquire, held } = setUp();
     store.onAcquire = () => busy();
-    await expect(acquire({ waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+    const acquiring = acquire();
+    await settled();
+    store.onAcquire = () => granted(3_000, 100);
+    await clock.advance(10_000);
+    await acquiring;
+    expect(seen.slice(0, 2).map(([name]) => name)).toEqual(['waiting', 'acquired']);
+    expect(seen[1]![1]).toMatchObject({ ...held(), waited: true });
+  });
+
+  it('tell why an acquisition failed, of a lock that is not waited for, too', async () => {
+    const { clock, store, seen, acquire, locker } = setUp();
+    const failed: unknown[] = [];
+    const fail = async (options = {}) => {
+      const outcome = outcomeOf(acquire(options));
+      await clock.advance(1_000);
+      failed.push(outcome.error);
+    };
+    store.onAcquire = () => busy();
+    await fail({ waitMs: 0 });
+    store.onAcquire = () => ({ outcome: 'refused', reason: 'claimed' });
+    await fail();
     store.onAcquire = null;
-    const outcome = outcomeOf(acquire({ waitMs: 1_000 }));
-    await clock.advance(1_000);
-    expect([seen, (outcome.error as { code: string }).code]).toEqual([[], 'LOCK_STORE']);
+    await fail({ waitMs: 1_000 });
+    const signal = AbortSignal.abort(new Error('enough'));
+    await fail({ signal });
+    await locker.close(0);
+    await fail();
+    const [reasons, waits] = [
+      ['busy', 'claimed', 'error', 'aborted', 'shutdown'],
+      [0, 0, 1_000, 0, 0],
+    ];
+    const events = reasons.map((reason, i) => ({
+      ...LOCK,
+      waitedMs: waits[i],
+      waited: false,
+      reason,
+      error: failed[i],
+    }));
+    expect(seen).toEqual(events.map((event) => ['acquireFailed', event]));
+    expect(failed[2]).toBeInstanceOf(LockStoreError);
+  });
+
+  it('call it aborted only when it rejects with the reason of the caller', async () => {
+    const { store, seen, acquire } = setUp();
+    const abort = new AbortController();
+    store.onAcquire = () => {
+      abort.abort(new Error('too late'));
+      return { outcome: 'refused', reason: 'upgrade' };
+    };
+    await expect(acquire({ signal: abort.signal })).rejects.toThrow('too late');
+    expect(seen).toMatchObject([['acquireFailed', { reason: 'aborted', error: abort.signal.reason as unknown }]]);
   });
 
   it('tell a loss once, with its reason and error, and then no release', async () => {
@@ -113,7 +161,7 @@ describe('the events of a locker', () => {
 
   it('are not felt by the lock when a listener throws', async () => {
     const { store, reporter, locker, acquire } = setUp();
-    for (const name of NAMES) {
+    for (const name of EVENT_NAMES) {
       locker.events.on(name, () => {
         throw new Error('broken');
       });
