@@ -27,7 +27,7 @@ export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { LockedOptions } from './interceptor/locked-call.js';
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
-export type { Key } from './redis-lock.service.js';
+export type { Key, LockActivity } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
 export type { RedisClusterOptions, RedisConnection } from './redis/redis-client.js';

@@ -15,6 +15,12 @@ import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 /** One key, or several: all of them are locked or none, and in whatever order they are given no two calls block each other. */
 export type Key = string | readonly string[];
 
+/** What one instance does at this moment. */
+export interface LockActivity {
+  readonly held: number;
+  readonly waiting: number;
+}
+
 /** Who enters a lock, and how; internal. */
 export interface Entry {
   readonly label: LockLabel;
@@ -36,6 +42,12 @@ export class RedisLockService {
   /** The name of the connection whose locks these are; undefined for the default one. */
   get connection(): string | undefined {
     return this.defaults.name;
+  }
+
+  /** How many locks this instance holds, and how many of its calls wait for one. */
+  get activity(): LockActivity {
+    const { locks, waiting } = this.locker.live;
+    return { held: locks, waiting };
   }
 
   /** What happens to the locks of this module; each event is also on a `node:diagnostics_channel`. */

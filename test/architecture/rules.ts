@@ -44,7 +44,11 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
     packages: ['@nestjs/', 'reflect-metadata'],
   },
   testing: { lib: ['core', 'testing'], packages: NEST },
-  observability: { lib: ['core', 'observability'], packages: NEST },
+  observability: {
+    lib: ['core', 'observability', 'redis-lock.tokens'],
+    types: ['redis-lock.service'],
+    packages: [...NEST, '@opentelemetry/api', 'prom-client'],
+  },
   'redis-lock.module': { lib: [...FOLDERS, ...ROOT_FILES], packages: [...NEST, 'ioredis'] },
   'redis-lock.module-definition': { lib: ['core', ...ROOT_FILES], types: FOLDERS, packages: [...NEST, 'ioredis'] },
   'redis-lock.options': { lib: ['core', ...ROOT_FILES], types: FOLDERS, packages: [...NEST, 'ioredis'] },
