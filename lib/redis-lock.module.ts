@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import {
+  type BeforeApplicationShutdown,
   type DynamicModule,
   Inject,
   Logger,
@@ -8,6 +9,7 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
 } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import { systemClock } from './core/clock.js';
 import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
@@ -15,6 +17,7 @@ import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { addModule, removeModule } from './interceptor/living-modules.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
+import { stopJobs } from './schedule/stop-jobs.js';
 import {
   type ASYNC_OPTIONS_TYPE,
   ConfigurableModuleClass,
@@ -27,6 +30,7 @@ import {
   checkExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
+import { checkNoExtras, checkRegisteredOnce } from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -60,8 +64,9 @@ const createLocker = (store: LockStore): Locker =>
 })
 export class RedisLockModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnModuleDestroy, OnApplicationShutdown
+  implements OnModuleInit, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
+  #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
 
   constructor(
@@ -69,6 +74,7 @@ export class RedisLockModule
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,
     @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     super();
   }
@@ -76,7 +82,8 @@ export class RedisLockModule
   /** Sets up the module with options that are known now. */
   static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
     checkExtras(options);
-    return withTokens(super.forRoot(options), options.name);
+    const { name, ...rest } = options;
+    return withTokens(super.forRoot(rest), name);
   }
 
   /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
@@ -91,21 +98,28 @@ export class RedisLockModule
     this.store.open();
   }
 
-  /** Stops admitting, lets holders finish within `drainMs`, and closes what is ours. */
-  async onModuleDestroy(): Promise<void> {
-    await this.#close();
+  /** Admits no more, and ends the waiting; from now on holders have `drainMs`, whatever other modules still do. */
+  onModuleDestroy(): void {
+    void this.#drain();
+  }
+
+  /** Waits for the holders here, where what they work with is not closed yet, and after this hook nothing is cut short. */
+  async beforeApplicationShutdown(): Promise<void> {
+    stopJobs(this.modules);
+    await this.#drain();
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.#close();
-  }
-
-  #close(): Promise<void> {
-    this.#closed ??= this.locker.close(this.options.drainMs).then(() => {
+    this.#closed ??= this.#drain().then(() => {
       removeModule(this.interceptor);
       return this.store.close();
     });
-    return this.#closed;
+    await this.#closed;
+  }
+
+  #drain(): Promise<void> {
+    this.#drained ??= this.locker.close(this.options.drainMs);
+    return this.#drained;
   }
 }
 
@@ -114,11 +128,11 @@ export class RedisLockModule
  * Only the default module exports them by class: a named one must not become the default by the order of imports.
  */
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
-  // The builder takes the name out of the options, as what is known at import only.
-  const resolve = (options: RedisLockModuleOptions): ResolvedModuleOptions => ({
-    ...resolveModuleOptions(options),
-    name,
-  });
+  const resolve = (options: RedisLockModuleOptions, modules: ModulesContainer): ResolvedModuleOptions => {
+    checkRegisteredOnce(modules, name);
+    checkNoExtras(options);
+    return { ...resolveModuleOptions(options), name };
+  };
   const named = [
     { provide: getLockServiceToken(name), useExisting: RedisLockService },
     { provide: getLockInterceptorToken(name), useExisting: LockInterceptor },
@@ -127,7 +141,7 @@ function withTokens(definition: DynamicModule, name: string | undefined): Dynami
     ...definition,
     providers: [
       ...(definition.providers ?? []),
-      { provide: RESOLVED_OPTIONS, useFactory: resolve, inject: [MODULE_OPTIONS_TOKEN] },
+      { provide: RESOLVED_OPTIONS, useFactory: resolve, inject: [MODULE_OPTIONS_TOKEN, ModulesContainer] },
       ...named,
     ],
     exports: [...named.map(({ provide }) => provide), ...(name === undefined ? BY_CLASS : [])],

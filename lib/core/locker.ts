@@ -24,6 +24,9 @@ import { lossReason, Watchdog } from './watchdog.js';
 /** How long a release may keep its caller waiting; it goes on in the background until the lease is over. */
 const RELEASE_PATIENCE_MS = 1_000;
 
+/** How long the last releases may take at a shutdown when the holders have used up all of its time. */
+const LAST_RELEASES_MS = 250;
+
 /** Acquires locks of one store, keeps their leases, gives them back; all that is alive in between is here. */
 export class Locker implements LockKeeper, WakeUpListener {
   readonly events: LockEvents;
@@ -193,6 +196,7 @@ export class Locker implements LockKeeper, WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.#isClosing = true;
+    const until = this.clock.now() + drainMs;
     for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(shutdownError());
     const drained = new Promise<void>((resolve) => {
       this.#onRelease = () => this.#watchdog.size === 0 && resolve();
@@ -204,7 +208,8 @@ export class Locker implements LockKeeper, WakeUpListener {
       lock.lose('released-by-operator', shutdownError());
       lock.endNow();
     }
-    await this.timers.within(RELEASE_PATIENCE_MS, this.#releaser.idle());
+    const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
+    await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();
   }
 

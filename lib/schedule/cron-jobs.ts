@@ -1,17 +1,9 @@
 import { type ModulesContainer } from '@nestjs/core';
 import { type CronTime } from './cron-timeline.js';
 import { type CronOptions } from './schedule-metadata.js';
+import { type CronJob, type SchedulerRegistry, registriesOf } from './scheduler-registries.js';
 
-interface CronJob {
-  readonly cronTime: CronTime;
-}
-
-/** What is used of the SchedulerRegistry of \@nestjs/schedule. */
-interface SchedulerRegistry {
-  getCronJobs(): ReadonlyMap<string, CronJob>;
-}
-
-/** The cron jobs of the application, found by their shape: \@nestjs/schedule is optional and may be there in two copies. */
+/** The cron jobs of the application. */
 export class CronJobs {
   readonly #modules: Pick<ModulesContainer, 'values'>;
   readonly #known = new WeakMap<Function, CronTime>();
@@ -50,18 +42,6 @@ export class CronJobs {
   #all(): ReadonlyMap<string, CronJob>[] {
     if (this.#registries.length === 0) this.#registries = [...registriesOf(this.#modules)];
     return this.#registries.map((registry) => registry.getCronJobs());
-  }
-}
-
-/** Goes by the token, since touching the instances of strangers may have effects (a proxy, a getter). */
-function* registriesOf(modules: Pick<ModulesContainer, 'values'>): Generator<SchedulerRegistry> {
-  for (const module of modules.values()) {
-    for (const [token, wrapper] of module.providers) {
-      if (typeof token !== 'function') continue;
-      const { prototype } = token as { prototype?: Partial<SchedulerRegistry> };
-      if (typeof prototype?.getCronJobs !== 'function') continue;
-      if (wrapper.instance) yield wrapper.instance as SchedulerRegistry;
-    }
   }
 }
 

@@ -26,6 +26,7 @@ const ROOT_FILES = [
   'redis-lock.service',
   'redis-lock.tokens',
   'redis-lock.options',
+  'redis-lock.registration',
   'redis-lock.module-definition',
 ];
 
@@ -52,6 +53,7 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
   'redis-lock.module': { lib: [...FOLDERS, ...ROOT_FILES], packages: [...NEST, 'ioredis'] },
   'redis-lock.module-definition': { lib: ['core', ...ROOT_FILES], types: FOLDERS, packages: [...NEST, 'ioredis'] },
   'redis-lock.options': { lib: ['core', ...ROOT_FILES], types: FOLDERS, packages: [...NEST, 'ioredis'] },
+  'redis-lock.registration': { lib: ['core', 'redis-lock.tokens'], packages: NEST },
   '.': { lib: ['core', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'], packages: NEST },
 };
 

@@ -1,16 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { Inject } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import {
-  createLockScripts,
-  LOCK_SCRIPTS,
-  LockShutdownError,
-  lua,
-  RedisLockModule,
-  RedisLockService,
-} from '../../lib/index.js';
+import { createLockScripts, LOCK_SCRIPTS, lua, RedisLockModule, RedisLockService } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { closeAll, freshKey, gate, openAdmin, redisUrl, startApp } from '../support/lock-app.js';
+import { closeAll, freshKey, openAdmin, redisUrl, startApp } from '../support/lock-app.js';
 
 afterEach(closeAll);
 
@@ -102,65 +95,5 @@ describe('LOCK_SCRIPTS', () => {
     await app.get(RedisLockService).inspect(freshKey());
     expect(await admin.script('EXISTS', marked().inspect.sha1)).toEqual([1]);
     await app.close();
-  });
-});
-
-describe('closing the app', () => {
-  it('twice does nothing the second time', async () => {
-    const { app } = await startApp();
-    await app.close();
-    await app.close();
-  });
-
-  it('refuses new locks, and rejects those who wait with LockShutdownError', async () => {
-    const [a, b] = [await startApp(), await startApp()];
-    const key = freshKey();
-    const held = await a.locks.acquire(key);
-    const waiting = b.locks.acquire(key).catch((error: unknown) => error);
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
-    await b.app.close();
-    expect(await waiting).toBeInstanceOf(LockShutdownError);
-    await expect(b.locks.acquire(freshKey())).rejects.toBeInstanceOf(LockShutdownError);
-    expect((await a.locks.inspect(key)).waiters).toBe(0);
-    await held.release();
-  });
-
-  it('waits for a holder, whose work ends as if nothing were', async () => {
-    const { app, locks } = await startApp({ drainMs: 20_000 });
-    const [work, entered] = [gate(), gate()];
-    const log: string[] = [];
-    const running = locks.withLock(freshKey(), async (lock) => {
-      entered.open();
-      await work.opened;
-      log.push(`held ${lock.held}`);
-      return 'done';
-    });
-    await entered.opened;
-    const closed = app.close().then(() => log.push('closed'));
-    await expect(locks.acquire(freshKey())).rejects.toBeInstanceOf(LockShutdownError);
-    expect(log).toEqual([]);
-    work.open();
-    expect(await running).toBe('done');
-    await closed;
-    expect(log).toEqual(['held true', 'closed']);
-  });
-
-  it('fires the signal of a holder that takes longer than drainMs, and frees its lock', async () => {
-    const { app, locks } = await startApp({ drainMs: 50 });
-    const other = await startApp();
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    const { signal } = lock;
-    await app.close();
-    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
-    expect((signal.reason as Error).cause).toBeInstanceOf(LockShutdownError);
-    expect(await other.locks.isLocked(key)).toBe(false);
-  });
-
-  it('leaves no lock, waiter or timer alive', async () => {
-    const { app, locker, locks } = await startApp();
-    await locks.withLock(freshKey(), () => undefined);
-    await app.close();
-    expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
 });

@@ -1,0 +1,41 @@
+import 'reflect-metadata';
+import { type DynamicModule, type Provider } from '@nestjs/common';
+import { type ModulesContainer } from '@nestjs/core';
+import { LockConfigurationError } from './core/lock.errors.js';
+import { getLockInterceptorToken } from './redis-lock.tokens.js';
+
+/**
+ * Refuses a second module of one name in an app: each would have a watchdog and connections of its own, and which of them a
+ * decorator gets would depend on the order of imports. Nest takes every call of `forRoot` for another module.
+ * @throws LockConfigurationError that names the modules which import them
+ */
+export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, name: string | undefined): void {
+  const all = [...modules.values()];
+  const token = getLockInterceptorToken(name);
+  const count = all.filter(({ providers }) => providers.has(token)).length;
+  if (count < 2) return;
+  const importers = all.filter(({ metatype }) => imports(metatype, token)).map((module) => module.name);
+  const where = importers.length > 0 ? ` (by ${importers.join(', ')})` : '';
+  throw new LockConfigurationError(
+    `RedisLockModule is registered ${count} times ${name === undefined ? 'without a name' : `as "${name}"`}${where}. Call ` +
+      'forRoot() once, in the root module, since it is global; or share what it returned; or give each its own `name`, ' +
+      "and tell the decorators: `connection: '<name>'`.",
+  );
+}
+
+/** By what its decorator says: at run time a global module counts as imported by all. */
+function imports(metatype: object, token: symbol): boolean {
+  const imported = (Reflect.getMetadata('imports', metatype) ?? []) as (Partial<DynamicModule> | undefined)[];
+  const isOurs = (provider: Provider): boolean => (provider as { provide?: unknown }).provide === token;
+  return imported.some((entry) => entry?.providers?.some(isOurs));
+}
+
+/** Refuses what has to be said where the module is imported, because Nest needs it before the factory runs. */
+export function checkNoExtras(options: object | null): void {
+  const extra = ['name', 'isGlobal'].find((one) => (options as Record<string, unknown> | null)?.[one] !== undefined);
+  if (extra === undefined) return;
+  throw new LockConfigurationError(
+    `The options that the factory of RedisLockModule.forRootAsync() gave have \`${extra}\`, where it has no effect: write ` +
+      `it beside the factory, as in forRootAsync({ ${extra}: …, useFactory }).`,
+  );
+}

@@ -1,0 +1,77 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { buildPackage } from '../support/child-app.js';
+import { eventually } from '../support/eventually.js';
+import { closeAll, closeLater, freshKey, openAdmin, redisUrl } from '../support/lock-app.js';
+
+beforeAll(buildPackage, 60_000);
+afterEach(closeAll);
+
+interface Told {
+  readonly what: string;
+  readonly at: number;
+}
+
+/** Starts the process and has it work under the lock. */
+async function start(work: 'short' | 'endless' | 'deaf', drainMs: number) {
+  const key = freshKey('signal');
+  const module = { connection: redisUrl(), drainMs, leaseMs: 2_000 };
+  const file = join(process.cwd(), 'test', 'support', 'shutdown-process.mjs');
+  const child = fork(file, [JSON.stringify({ module, key, work })], { execArgv: [] });
+  const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  closeLater({
+    close: async () => {
+      child.kill('SIGKILL');
+      await gone;
+    },
+  });
+  const told: Told[] = [];
+  child.on('message', (message: Told) => told.push(message));
+  const find = (what: string) => told.find((one) => one.what === what);
+  await eventually(() => find('began'));
+  return { key, child, gone, told, find };
+}
+
+/** What lies in Redis for a lock: it may remember its last token, but no hold and no waiter. */
+async function holdsOf(key: string): Promise<string[]> {
+  const fields = await openAdmin().hkeys(`lock:${key}`);
+  expect(fields).toContain('token');
+  return fields.filter((field) => /^(hold|queue|place|id):/.test(field));
+}
+
+describe('SIGTERM in the midst of locked work', () => {
+  it('lets the work end under its lock, and then the process ends by the signal, with no lock left', async () => {
+    const { key, child, gone, told, find } = await start('short', 10_000);
+    child.send('acquire');
+    await eventually(async () => (await holdsOf(key)).some((field) => field.startsWith('queue:')));
+    const at = Date.now();
+    child.kill('SIGTERM');
+    expect(await gone).toEqual([null, 'SIGTERM']);
+    expect(find('ended')).toMatchObject({ held: true });
+    expect(find('refused')).toMatchObject({ code: 'LOCK_SHUTDOWN' });
+    expect(told.map(({ what }) => what)).toEqual(['began', 'refused', 'ended', 'shutdown']);
+    expect(find('shutdown')).toMatchObject({ signal: 'SIGTERM' });
+    expect(find('refused')!.at - at).toBeLessThan(find('ended')!.at - at);
+    expect(await holdsOf(key)).toEqual([]);
+  });
+
+  it('aborts work that goes on after drainMs, and not before', async () => {
+    const { key, child, gone, told, find } = await start('endless', 700);
+    const at = Date.now();
+    child.kill('SIGTERM');
+    expect(await gone).toEqual([null, 'SIGTERM']);
+    expect(find('aborted')).toMatchObject({ reason: 'released-by-operator', cause: 'LOCK_SHUTDOWN' });
+    expect(find('aborted')!.at - at).toBeGreaterThanOrEqual(690);
+    expect(told.map(({ what }) => what).slice(0, 3)).toEqual(['began', 'aborted', 'failed']);
+    expect(await holdsOf(key)).toEqual([]);
+  });
+
+  it('ends the process also when the work does not listen, with no lock left', async () => {
+    const { key, child, gone, find } = await start('deaf', 300);
+    child.kill('SIGTERM');
+    expect(await gone).toEqual([null, 'SIGTERM']);
+    expect(find('shutdown')).toBeDefined();
+    expect(await holdsOf(key)).toEqual([]);
+  });
+});

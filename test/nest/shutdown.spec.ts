@@ -1,0 +1,180 @@
+import 'reflect-metadata';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Interval, ScheduleModule } from '@nestjs/schedule';
+import { Test } from '@nestjs/testing';
+import { LockShutdownError, RedisLockModule, RedisLockService } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
+import { closeAll, closeLater, freshKey, gate, redisUrl, startApp } from '../support/lock-app.js';
+
+afterEach(closeAll);
+
+describe('closing the app', () => {
+  it('twice does nothing the second time', async () => {
+    const { app } = await startApp();
+    await app.close();
+    await app.close();
+  });
+
+  it('refuses new locks, and rejects those who wait with LockShutdownError', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    const waiting = b.locks.acquire(key).catch((error: unknown) => error);
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await b.app.close();
+    expect(await waiting).toBeInstanceOf(LockShutdownError);
+    await expect(b.locks.acquire(freshKey())).rejects.toBeInstanceOf(LockShutdownError);
+    expect((await a.locks.inspect(key)).waiters).toBe(0);
+    await held.release();
+  });
+
+  it('waits for a holder, whose work ends as if nothing were', async () => {
+    const { app, locks } = await startApp({ drainMs: 20_000 });
+    const [work, entered] = [gate(), gate()];
+    const log: string[] = [];
+    const running = locks.withLock(freshKey(), async (lock) => {
+      entered.open();
+      await work.opened;
+      log.push(`held ${lock.held}`);
+      return 'done';
+    });
+    await entered.opened;
+    const closed = app.close().then(() => log.push('closed'));
+    await expect(locks.acquire(freshKey())).rejects.toBeInstanceOf(LockShutdownError);
+    expect(log).toEqual([]);
+    work.open();
+    expect(await running).toBe('done');
+    await closed;
+    expect(log).toEqual(['held true', 'closed']);
+  });
+
+  it('fires the signal of a holder that takes longer than drainMs, and frees its lock', async () => {
+    const { app, locks } = await startApp({ drainMs: 50 });
+    const other = await startApp();
+    const key = freshKey();
+    const lock = await locks.acquire(key);
+    const { signal } = lock;
+    await app.close();
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
+    expect((signal.reason as Error).cause).toBeInstanceOf(LockShutdownError);
+    expect(await other.locks.isLocked(key)).toBe(false);
+  });
+
+  it('keeps renewing what is held, as long as its work may go on', async () => {
+    const { app, locks } = await startApp({ drainMs: 20_000, leaseMs: 300 });
+    const renewed: number[] = [];
+    locks.events.on('renewed', ({ remainingMs }) => renewed.push(remainingMs));
+    const lock = await locks.acquire(freshKey());
+    const closed = app.close();
+    await eventually(() => renewed.length >= 6);
+    expect(lock.held).toBe(true);
+    await lock.release();
+    await closed;
+  });
+
+  it('waits for the holders before any onApplicationShutdown: what they work with is still there', async () => {
+    const log: string[] = [];
+    @Injectable()
+    class Database implements OnApplicationShutdown {
+      onApplicationShutdown(): void {
+        log.push('database closed');
+      }
+    }
+    const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Database] });
+    const work = gate();
+    const running = locks.withLock(freshKey(), async () => {
+      await work.opened;
+      log.push('work done');
+    });
+    await eventually(() => locks.activity.held === 1);
+    const closed = app.close();
+    expect(await rejection(locks.acquire(freshKey()))).toBeInstanceOf(LockShutdownError);
+    work.open();
+    await Promise.all([running, closed]);
+    expect(log).toEqual(['work done', 'database closed']);
+  });
+
+  it('leaves no lock, waiter or timer alive', async () => {
+    const { app, locker, locks } = await startApp();
+    await locks.withLock(freshKey(), () => undefined);
+    await app.close();
+    expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
+  });
+});
+
+describe('the jobs of @nestjs/schedule', () => {
+  @Injectable()
+  class Jobs {
+    fires = 0;
+
+    @Interval(5)
+    count(): void {
+      this.fires += 1;
+    }
+  }
+
+  const modules = [
+    () => RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 20_000 }),
+    () => ScheduleModule.forRoot(),
+  ];
+
+  it.each([
+    ['before', modules],
+    ['after', modules.toReversed()],
+  ])('do not fire while holders are waited for, with the module imported %s theirs', async (_order, imports) => {
+    const metadata = { imports: imports.map((make) => make()), providers: [Jobs] };
+    const app = closeLater(await (await Test.createTestingModule(metadata).compile()).init());
+    const jobs = app.get(Jobs);
+    await eventually(() => jobs.fires > 2);
+    const lock = await app.get(RedisLockService).acquire(freshKey());
+    const closed = app.close();
+    // Twenty periods without a fire.
+    await eventually(async () => {
+      const before = jobs.fires;
+      await sleep(100);
+      return jobs.fires === before;
+    });
+    expect(lock.held).toBe(true);
+    await lock.release();
+    await closed;
+  });
+});
+
+describe('closing the app while Redis is away', () => {
+  const DRAIN_MS = 2_000;
+  async function msToClose(app: { close(): Promise<void> }): Promise<number> {
+    const startedAt = performance.now();
+    await app.close();
+    return performance.now() - startedAt;
+  }
+
+  it('ends within drainMs when the server is gone, also with locks that were not given back', async () => {
+    const server = await ownRedis();
+    const { app, locks } = await startApp({ connection: server.url, drainMs: DRAIN_MS });
+    const lock = await locks.acquire(freshKey());
+    await locks.acquire(freshKey());
+    await server.stop();
+    void lock.release();
+    expect(await msToClose(app)).toBeLessThan(DRAIN_MS + FREEZE_MS);
+  });
+
+  it('ends within drainMs when the server does not answer, with a call under way', async () => {
+    const proxy = await proxyTo();
+    const { app, locks } = await startApp({ connection: proxy.url, drainMs: DRAIN_MS });
+    const lock = await locks.acquire(freshKey());
+    proxy.blackhole(true);
+    const acquiring = locks.acquire(freshKey()).catch((error: unknown) => error);
+    void lock.release();
+    expect(await msToClose(app)).toBeLessThan(DRAIN_MS + FREEZE_MS);
+    expect(await acquiring).toBeInstanceOf(LockShutdownError);
+  });
+
+  it('ends soon when nothing is held', async () => {
+    const server = await ownRedis();
+    const { app } = await startApp({ connection: server.url, drainMs: 20_000 });
+    await server.stop();
+    expect(await msToClose(app)).toBeLessThan(DRAIN_MS + FREEZE_MS);
+  });
+});
