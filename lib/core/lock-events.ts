@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
-import { type AcquireFailure } from './acquire-failed.js';
+import type { AcquireFailure } from './acquire-failed.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /** What every event says of its lock. Durations are milliseconds. */

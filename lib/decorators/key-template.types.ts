@@ -1,4 +1,4 @@
-import type { KeyFunction, KeySpec } from './key-spec.js';
+import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
 
 /** What may stand in a key: something with one stable string form. */
 export type KeyPart = string | number | bigint | boolean;

@@ -6,8 +6,8 @@ import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
-import { checkLockedOptions } from './check-locked-options.js';
-import { type KeySpec, compileKeySpec, describeKeySpec } from './key-spec.js';
+import { checkLockedOptions } from '../interceptor/check-locked-options.js';
+import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 
 type AnyMethod = (...args: unknown[]) => unknown;
 

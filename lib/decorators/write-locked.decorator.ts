@@ -1,5 +1,5 @@
 import { type LockedOptions } from '../interceptor/locked-call.js';
-import { type KeySpec } from './key-spec.js';
+import { type KeySpec } from '../keys/key-spec.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
 

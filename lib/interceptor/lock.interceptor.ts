@@ -1,10 +1,12 @@
-import { Inject, Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable, Logger, type NestInterceptor, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
 import { runHolding } from '../core/lock-context.js';
-import { type LockStoreError } from '../core/lock.errors.js';
+import { LockConfigurationError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/locker.js';
 import { runWithLock } from '../core/with-lock.js';
+import { type KeySpec } from '../keys/key-spec.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
@@ -12,6 +14,7 @@ import { FireFinder } from '../schedule/fire-of-call.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
 import { type LockedCall } from './locked-call.js';
 import { type EntryHost, enterCall } from './locked-entry.js';
+import { type RequestLockOptions, requestLock } from './request-lock.js';
 import { type StreamLock, finishStream, lockedAsyncIterable, lockedObservable, refuseStream } from './locked-stream.js';
 
 /** Asked first, because a stream needs more of its lock than most calls ever do. */
@@ -21,8 +24,19 @@ const logger = new Logger('RedisLock');
 
 /** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
 @Injectable()
-export class LockInterceptor {
+export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
+
+  /**
+   * An interceptor for `@UseInterceptors`, which locks by a key of the request: `LockInterceptor.for('user:<0.params.id>')`.
+   * `<0>`, `<1>`, … are what Nest gives its handlers: of HTTP the request and the response, of a message its data and
+   * context, of a WebSocket the client and the data, of GraphQL the parent, the arguments, the context and the info.
+   * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done.
+   * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
+   */
+  static for(key: KeySpec, options: RequestLockOptions = {}): Type<NestInterceptor> {
+    return requestLock(key, options);
+  }
 
   constructor(
     @Inject(RedisLockService) private readonly locks: RedisLockService,
@@ -48,6 +62,26 @@ export class LockInterceptor {
     if (call.kind === 'promise') return this.#runPromise(call, self, args, proceed);
     const open = (signal: AbortSignal): Promise<StreamLock | null> => this.#open(call, self, args, signal);
     return call.kind === 'observable' ? lockedObservable(open, proceed) : lockedAsyncIterable(open, proceed);
+  }
+
+  /** Runs a handler of Nest under a lock, from the subscription on; internal: what `LockInterceptor.for` calls. */
+  around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown> {
+    return defer(() => {
+      let answers: Observable<unknown> = EMPTY;
+      const onSkip = (answer: unknown): void => {
+        answers = isObservableLike(answer) ? from(answer as Observable<unknown>) : from(Promise.resolve(answer));
+      };
+      const open = (signal: AbortSignal) => this.#open(call, undefined, args, signal, onSkip);
+      return concat(
+        lockedObservable(open, proceed),
+        defer(() => answers),
+      );
+    });
+  }
+
+  /** `@UseInterceptors(LockInterceptor)` has no key: without this method, Nest would leave it out and run unlocked. */
+  intercept(): never {
+    throw new LockConfigurationError("Use LockInterceptor.for('<key>') with @UseInterceptors: a lock needs a key.");
   }
 
   async #runPromise(
@@ -76,9 +110,13 @@ export class LockInterceptor {
     self: unknown,
     args: readonly unknown[],
     signal: AbortSignal,
+    onSkip?: (answer: unknown) => void,
   ): Promise<StreamLock | null> {
     const entered = await enterCall(this.#host, call, self, args, signal);
-    if (entered.kind === 'skipped') return null;
+    if (entered.kind === 'skipped') {
+      onSkip?.(entered.answer);
+      return null;
+    }
     if (entered.kind === 'locked') return this.#streamLock(entered.lock);
     warnUnlocked(call, entered.cause);
     return UNLOCKED;

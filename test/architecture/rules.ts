@@ -20,7 +20,7 @@ interface LayerRule {
 }
 
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
-const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
+const FOLDERS = ['core', 'redis', 'schedule', 'keys', 'interceptor', 'decorators'];
 const ROOT_FILES = [
   'redis-lock.connection',
   'redis-lock.service',
@@ -35,13 +35,14 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
   core: { lib: ['core'], packages: [] },
   redis: { lib: ['core', 'redis'], packages: ['ioredis'] },
   schedule: { lib: ['core', 'schedule'], packages: ['@nestjs/'] },
+  keys: { lib: ['core', 'keys'], packages: [] },
   interceptor: {
-    lib: ['core', 'schedule', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
+    lib: ['core', 'schedule', 'keys', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
     types: ['redis-lock.options'],
     packages: ['@nestjs/', 'rxjs'],
   },
   decorators: {
-    lib: ['core', 'interceptor', 'decorators', 'redis-lock.tokens'],
+    lib: ['core', 'keys', 'interceptor', 'decorators', 'redis-lock.tokens'],
     packages: ['@nestjs/', 'reflect-metadata'],
   },
   testing: { lib: ['core', 'testing'], packages: NEST },

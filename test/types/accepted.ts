@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Observable } from 'rxjs';
-import type { KeySpec } from '../../lib/decorators/key-spec.js';
+import type { KeySpec } from '../../lib/keys/key-spec.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
 import { Locked, type Order, type OrderId, type Region } from './support.js';
 

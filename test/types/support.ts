@@ -1,4 +1,4 @@
-import type { KeySpec } from '../../lib/decorators/key-spec.js';
+import type { KeySpec } from '../../lib/keys/key-spec.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
 
 /** The signature of the decorators, so that these tests need none of the code behind them. */

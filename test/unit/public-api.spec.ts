@@ -9,6 +9,7 @@ describe('the public API', () => {
         'LockBusyError',
         'LockConfigurationError',
         'LockError',
+        'LockExceptionFilter',
         'LockInterceptor',
         'LockKeyError',
         'LockLostError',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { checkLockedOptions } from '../../../lib/decorators/check-locked-options.js';
+import { checkLockedOptions } from '../../../lib/interceptor/check-locked-options.js';
 import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
 
 const check = (options: LockedOptions): void =>

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { parseKeyTemplate } from '../../../lib/decorators/key-template.js';
+import { parseKeyTemplate } from '../../../lib/keys/key-template.js';
 
 const fill = (template: string, ...args: unknown[]) => parseKeyTemplate(template).fill(args);
 

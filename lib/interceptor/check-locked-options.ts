@@ -6,7 +6,7 @@ import {
   checkOnUnavailable,
   MAX_LEASE_MS,
 } from '../core/lock-options.js';
-import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
+import { type LockedCall, type LockedOptions } from './locked-call.js';
 
 const OWN = ['ifBusy', 'oncePer', 'spreadMs', 'rerunOnLoss', 'reentrant', 'connection', 'onUnavailable'];
 const MAX_SPREAD_MS = 3_600_000;

@@ -1,5 +1,5 @@
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { compileKeySpec, describeKeySpec, type KeySpec } from '../../../lib/decorators/key-spec.js';
+import { compileKeySpec, describeKeySpec, type KeySpec } from '../../../lib/keys/key-spec.js';
 
 const WHERE = 'OrdersService.charge';
 const compile = (spec: KeySpec) => compileKeySpec(spec, WHERE);

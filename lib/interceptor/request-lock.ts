@@ -1,0 +1,55 @@
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Inject,
+  Injectable,
+  type NestInterceptor,
+  type Type,
+} from '@nestjs/common';
+import { type Observable, tap } from 'rxjs';
+import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
+import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
+import { getLockInterceptorToken } from '../redis-lock.tokens.js';
+import { checkLockedOptions } from './check-locked-options.js';
+import type { LockInterceptor } from './lock.interceptor.js';
+import { type LockedCall, type LockedOptions } from './locked-call.js';
+import { refuseStream } from './stream-kind.js';
+
+/** The options of `LockInterceptor.for`. */
+export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
+  /**
+   * `write` excludes everybody, `read` shares with other readers.
+   * @default 'write'
+   */
+  mode?: LockMode;
+}
+
+const OF_JOBS = ['oncePer', 'spreadMs', 'rerunOnLoss'] as const;
+
+/** Makes the class of an interceptor that locks by a key of the request; see `LockInterceptor.for`. */
+export function requestLock(key: KeySpec, { mode = 'write', ...options }: RequestLockOptions): Type<NestInterceptor> {
+  const template = describeKeySpec(key);
+  const where = `LockInterceptor.for('${template}')`;
+  const forJobs = OF_JOBS.find((name) => name in options);
+  if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
+  checkLockedOptions(options, { mode, kind: 'promise', where });
+  const call: Omit<LockedCall, 'where' | 'method'> = {
+    template,
+    kind: 'observable',
+    keyOf: compileKeySpec(key, where),
+    options: { ...options, mode },
+  };
+
+  @Injectable()
+  class RequestLockInterceptor implements NestInterceptor {
+    constructor(@Inject(getLockInterceptorToken(options.connection)) private readonly locks: LockInterceptor) {}
+
+    intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      const handler = context.getHandler();
+      const name = `${context.getClass().name}.${handler.name}`;
+      const proceed = () => next.handle().pipe(tap((value) => refuseStream(value, name)));
+      return this.locks.around({ ...call, where: name, method: () => handler }, context.getArgs(), proceed);
+    }
+  }
+  return RequestLockInterceptor;
+}
