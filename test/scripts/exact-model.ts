@@ -1,137 +1,108 @@
-import { type Ask, type Downgrade, type ForceRelease, type Hold } from './commands.js';
-import { type Release, type Renew, remember } from './commands.js';
-import { HandOverModel } from './hand-over-model.js';
-import { LockLists } from './lock-lists.js';
-import { admits, busyReply, claimedBy, endRun, entry, refusal, shareEntry, startRun } from './lock-rules.js';
+import { type WakeUp } from '../../lib/core/lock-store.js';
+import { type LockMode } from '../../lib/core/lock.errors.js';
+import { type Ask as MemoryAsk, type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
+import { MemoryLocks } from '../../lib/testing/memory/memory-locks.js';
+import {
+  type Ask,
+  type Command,
+  type Downgrade,
+  type ForceRelease,
+  type Release,
+  type Renew,
+  clientOf,
+} from './commands.js';
 
 /** A script's reply; the game compares it as text. */
 export type Reply = (string | number)[];
 
-/** Locks in memory, to the last field; what a client may rely on is in the reference model. Written from the scripts' headers. */
-export class ExactModel extends HandOverModel {
-  readonly #locks = new Map<string, LockLists>();
+/**
+ * Locks in memory, to the last field; what a client may rely on is in the reference model. It is the store of the testing
+ * kit, in the words of the scripts: so the games show that it behaves as Redis does.
+ */
+export class ExactModel {
+  micros = 0;
+  /** What was published since it was taken last, one `client message` each. */
+  readonly pushes: string[] = [];
+  readonly #locks: MemoryLocks;
 
-  lock(key: string): LockLists {
-    if (!this.#locks.has(key)) this.#locks.set(key, new LockLists());
-    return this.#locks.get(key)!;
+  constructor(hears: (client: string) => boolean) {
+    const tell = (attempt: string, wakeUp: WakeUp): boolean => {
+      const client = clientOf(attempt);
+      if (hears(client)) this.pushes.push(`${client} ${messageOf(attempt, wakeUp)}`);
+      return hears(client);
+    };
+    this.#locks = new MemoryLocks(tell, () => this.micros);
   }
 
-  acquire(ask: Ask): Reply {
-    const { attempt } = ask;
-    const locks = ask.keys.map((key) => this.#swept(key));
-    const [now] = locks.map((lock) => lock.now) as [number];
-    const reason = locks.map((lock) => refusal(lock, ask)).find((found) => found !== undefined);
-    if (reason) {
-      for (const lock of locks) lock.leave(attempt);
-      for (const lock of locks) if (lock.freed) this.serve(lock);
-      return ['refused', attempt, now, reason, claimedBy(locks[0]!, ask, reason)];
+  lock(key: string): MemoryLock {
+    return this.#locks.lock(key);
+  }
+
+  reply(command: Command): Reply {
+    switch (command.name) {
+      case 'acquire':
+        return this.#acquire(command.ask);
+      case 'release':
+        return this.#release(command);
+      case 'renew':
+        return this.#renew(command);
+      case 'downgrade':
+        return this.#downgrade(command);
+      default:
+        return this.#forceRelease(command);
     }
-    const needed = locks.filter((lock) => !lock.liveHold(attempt) && entry(lock, ask) === undefined);
-    for (const lock of locks) {
-      const waiter = lock.waiter(attempt);
-      if (waiter && !lock.look(waiter)) lock.freed = true;
+  }
+
+  #acquire(ask: Ask): Reply {
+    const { attempt, keys } = ask;
+    const reply = this.#locks.acquire(askOf(ask));
+    const [{ now, holds }] = keys.map((key) => this.lock(key)) as [MemoryLock];
+    if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
+    if (reply.outcome === 'busy') {
+      return ['busy', attempt, now, reply.retryMs, reply.ahead, reply.holder ?? '', reply.owner ?? ''];
     }
-    const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
-    if (busy) {
-      for (const [i, lock] of locks.entries()) {
-        const past = i > locks.indexOf(busy);
-        if (past) lock.leave(attempt);
-        else if (ask.waiterLeaseMs && (needed.includes(lock) || lock.waiter(attempt))) lock.enqueue(ask);
-        if (past ? lock.freed : !ask.fair || lock.freed) this.serve(lock, past ? undefined : attempt);
-      }
-      return busyReply(busy, attempt);
-    }
-    const holds = locks.map((lock) => this.#take(lock, ask, needed.includes(lock) ? undefined : entry(lock, ask)));
-    const remaining = Math.min(...holds.map(({ deadline }) => deadline - now));
-    const tokens = holds.map(({ token }) => token);
-    if (tokens.length > 1) return ['granted', attempt, now, remaining, ...tokens];
-    const [{ run, holds: all }] = locks as [LockLists];
-    const fire = run?.attempt === attempt ? run.fire : '';
-    return ['granted', attempt, now, tokens[0]!, remaining, all.size, fire];
+    if (reply.outcome !== 'granted') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
+    const { fencingTokens, remainingMs, fireMs } = reply;
+    if (keys.length > 1) return ['granted', attempt, now, remainingMs, ...fencingTokens];
+    return ['granted', attempt, now, fencingTokens[0]!, remainingMs, holds.size, fireMs ?? ''];
   }
 
-  release({ key, attempt, minHoldMs, runOutcome }: Release): Reply {
-    const before = this.lock(key).holds.has(attempt);
-    const lock = this.#swept(key);
-    const hold = lock.holds.get(attempt);
-    let outcome = before ? 'expired' : 'unknown';
-    if (hold?.token) {
-      outcome = 'released';
-      lock.end(attempt);
-      const deadline = Math.min(hold.since, lock.now) + minHoldMs;
-      if (deadline > lock.now) lock.holds.set(attempt, { ...hold, deadline, lease: deadline - lock.now, token: 0 });
-      endRun(lock, attempt, runOutcome);
-    } else if (lock.waiter(attempt)) outcome = 'cancelled';
-    else if (lock.wasForced(attempt)) outcome = 'forced';
-    else if (hold || lock.wasReleased(attempt)) outcome = 'again';
-    lock.remove(attempt);
-    remember(lock.released, attempt);
-    this.serve(lock);
-    return [outcome, attempt, lock.now, lock.holds.size, lock.token];
+  #release({ key, attempt, minHoldMs, runOutcome }: Release): Reply {
+    const told = runOutcome === '-' ? undefined : (runOutcome as 'done' | 'failed' | 'void');
+    const reply = this.#locks.release({ key, attempt, minHoldMs, leaseMs: 0, runOutcome: told });
+    return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken];
   }
 
-  renew({ key, attempt, token, leaseMs }: Renew): Reply {
-    const lock = this.#swept(key);
-    const hold = lock.liveHold(attempt, token);
-    if (hold) lock.stretch(hold, leaseMs);
-    if (lock.freed) this.serve(lock);
-    return hold ? ['renewed', attempt, lock.now, hold.deadline - lock.now] : lost(lock, attempt);
+  #renew({ key, attempt, token, leaseMs }: Renew): Reply {
+    const reply = this.#locks.renew({ key, attempt, fencingToken: Number(token) }, leaseMs);
+    if (reply.outcome === 'renewed') return ['renewed', attempt, this.lock(key).now, reply.remainingMs];
+    return this.#lost(key, attempt);
   }
 
-  downgrade({ key, attempt, token }: Downgrade): Reply {
-    const lock = this.#swept(key);
-    const hold = lock.liveHold(attempt, token);
-    if (hold?.mode === 'write') {
-      hold.mode = 'read';
-      shareEntry(lock, hold);
-      lock.freed = true;
-    }
-    if (lock.freed) this.serve(lock);
-    return hold ? ['downgraded', attempt, lock.now] : lost(lock, attempt);
+  #downgrade({ key, attempt, token }: Downgrade): Reply {
+    const reply = this.#locks.downgrade({ key, attempt, fencingToken: Number(token) });
+    return reply.outcome === 'downgraded' ? ['downgraded', attempt, this.lock(key).now] : this.#lost(key, attempt);
   }
 
-  forceRelease({ key, attempt }: ForceRelease): Reply {
-    const lock = this.#swept(key);
-    const again = lock.wasForced(attempt);
-    const ended = again ? [] : [...lock.holds.keys()].sort();
-    for (const held of ended.filter((one) => lock.liveHold(one))) {
-      remember(lock.released, held);
-      remember(lock.forced, held);
-      this.tell(held, `revoked ${held}`);
-    }
-    for (const held of ended) lock.end(held);
-    if (ended.length > 0) remember(lock.forced, attempt);
-    if (lock.freed) this.serve(lock);
-    return [again ? 'again' : 'forced', attempt, lock.now, ended.length];
+  #forceRelease({ key, attempt }: ForceRelease): Reply {
+    const { outcome, holds } = this.#locks.forceRelease(key, attempt);
+    return [outcome, attempt, this.lock(key).now, holds];
   }
 
-  #swept(key: string): LockLists {
-    this.lock(key).sweep(Math.floor(this.micros / 1000));
-    return this.lock(key);
-  }
-
-  #hasTurn(lock: LockLists, ask: Ask): boolean {
-    if (!ask.fair) return admits(lock, ask);
-    return this.serve(lock, ask.attempt) || (lock.queue.length === 0 && admits(lock, ask));
-  }
-
-  #take(lock: LockLists, ask: Ask, ownerToken?: number): Hold {
-    const held = lock.liveHold(ask.attempt);
-    if (held) lock.stretch(held, ask.leaseMs);
-    else {
-      lock.leave(ask.attempt);
-      this.grant(lock, ask, ask.leaseMs, ownerToken);
-      startRun(lock, ask);
-    }
-    if (!held || lock.freed) this.serve(lock);
-    return lock.holds.get(ask.attempt)!;
+  #lost(key: string, attempt: string): Reply {
+    const lock = this.lock(key);
+    return ['lost', attempt, lock.now, lock.token, lock.wasForced(attempt) ? 1 : 0];
   }
 }
 
-const lost = (lock: LockLists, attempt: string): Reply => [
-  'lost',
-  attempt,
-  lock.now,
-  lock.token,
-  lock.wasForced(attempt) ? 1 : 0,
-];
+function messageOf(attempt: string, wakeUp: WakeUp): string {
+  if (wakeUp.kind !== 'granted') return `${wakeUp.kind} ${attempt}`;
+  const { fencingToken, serverTimeMs, remainingMs } = wakeUp;
+  return `granted ${attempt} ${fencingToken} ${serverTimeMs} ${remainingMs}`;
+}
+
+function askOf({ owner, mode, fair, fireKind, fireMs, fireAgeMs, rerun, ...ask }: Ask): MemoryAsk {
+  const kind = fireKind as 'at' | 'slot' | 'gap';
+  const claim = fireKind === '-' ? undefined : { kind, ms: fireMs, ageMs: fireAgeMs, rerunOnLoss: rerun === 1 };
+  return { ...ask, owner: owner === '-' ? undefined : owner, mode: mode as LockMode, fair: fair === 1, claim };
+}

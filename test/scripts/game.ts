@@ -1,7 +1,7 @@
 import { type Redis } from 'ioredis';
 import { type Ask, type Command } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
-import { ExactModel, type Reply } from './exact-model.js';
+import { ExactModel } from './exact-model.js';
 import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
 import { Referee } from './referee.js';
 import { type AnyScripts, type Operands, runScript } from './run-script.js';
@@ -137,7 +137,7 @@ export class LockGame {
     this.operations += 1;
     this.#sent.push(command);
     this.#model.micros = this.#micros;
-    const expected = this.#expected(command).map(String);
+    const expected = this.#model.reply(command).map(String);
     const { redis } = this.arena;
     const { name, operands } = this.#operandsOf(command);
     this.#trace.push(`${this.#now} ${JSON.stringify(command)} expects ${expected.join(' ')}`);
@@ -162,21 +162,6 @@ export class LockGame {
       const faults = [...inconsistencies(hash), ...differences(hash, model)];
       if (keysOf(command).includes(key)) faults.push(...this.#tooShort(key, hash, ttl));
       if (faults.length > 0) throw new Error(`${key}: ${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
-    }
-  }
-
-  #expected(command: Command): Reply {
-    switch (command.name) {
-      case 'acquire':
-        return this.#model.acquire(command.ask);
-      case 'release':
-        return this.#model.release(command);
-      case 'renew':
-        return this.#model.renew(command);
-      case 'downgrade':
-        return this.#model.downgrade(command);
-      default:
-        return this.#model.forceRelease(command);
     }
   }
 

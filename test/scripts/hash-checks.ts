@@ -1,5 +1,4 @@
-import { comesItself } from './commands.js';
-import { type LockLists } from './lock-lists.js';
+import { type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
 
 type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
@@ -93,20 +92,28 @@ function wrongQueue(hash: Fields): string[] {
   ];
 }
 
+/** As the hash has it: `fire attempt started ended outcome`, then who. */
+function runOf({ run }: MemoryLock): string {
+  if (!run) return ' ';
+  const { fire, attempt, started, ended, outcome = '-', by } = run;
+  return [fire, attempt, started, ended, outcome, by].join(' ');
+}
+
 const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');
 
 /** Where the hash tells another state than the model has. */
-export function differences(hash: Fields, model: LockLists): string[] {
+export function differences(hash: Fields, model: MemoryLock): string[] {
   const byName = (a: string, b: string) => (a < b ? -1 : 1);
   const holds = holdsOf(hash).map((hold) => Object.values(hold).join(' '));
   const modelHolds = [...model.holds].map(([attempt, { mode, token, owner, deadline, lease, since }]) =>
-    [attempt, mode, token, owner, deadline, lease, since].join(' '),
+    [attempt, mode, token, owner ?? '-', deadline, lease, since].join(' '),
   );
   const queue = waitersOf(hash).map(({ attempt, terms }) => `${attempt} ${terms}`);
   const modelQueue = model.queue.map((waiter) => {
-    const { attempt, deadline, waiterLeaseMs, mode, fair, limit, leaseMs, owner } = waiter;
-    const howFair = fair && comesItself(waiter) ? 2 : fair;
-    return [attempt, deadline, waiterLeaseMs, mode, howFair, limit, leaseMs, owner].join(' ');
+    const { attempt, deadline, waiterLeaseMs, mode, fair, limit, leaseMs, owner, keys, claim } = waiter;
+    // 2: has to come and ask in its turn.
+    const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
+    return [attempt, deadline, waiterLeaseMs, mode, howFair, limit, leaseMs, owner ?? '-'].join(' ');
   });
   const compared: [string, string, string][] = [
     ['holds', holds.sort(byName).join(', '), modelHolds.sort(byName).join(', ')],
@@ -114,7 +121,7 @@ export function differences(hash: Fields, model: LockLists): string[] {
     ['token', hash['token'] ?? '0', `${model.token}`],
     ['fires', hash['fires'] ?? ';', ring(model.fires)],
     ['forced', hash['forced'] ?? ';', ring(model.forced)],
-    ['run', hash['run'] ?? '', model.run ? Object.values(model.run).join(' ') : ''],
+    ['run', [hash['run'], hash['run:by']].join(' '), runOf(model)],
   ];
   return compared
     .filter(([, is, should]) => is !== should)

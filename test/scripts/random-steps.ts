@@ -106,7 +106,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       kind: fc.constant('release' as const),
       pick,
       minHoldMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
-      runOutcome: fc.constantFrom('done', 'failed', '-'),
+      runOutcome: fc.constantFrom('done', 'failed', '-', 'void'),
     }),
   },
   {

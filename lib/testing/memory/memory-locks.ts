@@ -1,0 +1,165 @@
+import {
+  type AcquireReply,
+  type HoldRef,
+  type LostReply,
+  type ReleaseReply,
+  type ReleaseRequest,
+  type RenewReply,
+} from '../../core/lock-store.js';
+import { HandOver, type Tell } from './hand-over.js';
+import { type Ask, type Hold, MemoryLock } from './memory-lock.js';
+import { admits, busyReply, claimedBy, endRun, entryToken, refusal, shareEntry, startRun } from './rules.js';
+
+/**
+ * The locks of one server, with the semantics of the scripts in Redis: operations are atomic, as every one runs to its end
+ * within a turn. That the replies are the same is tested by random games (test/scripts/model.spec.ts).
+ */
+export class MemoryLocks {
+  readonly #locks = new Map<string, MemoryLock>();
+  readonly #handOver: HandOver;
+
+  /** `micros`: the server's clock, in microseconds since the epoch. */
+  constructor(
+    private readonly tell: Tell,
+    private readonly micros: () => number,
+  ) {
+    this.#handOver = new HandOver(tell, micros);
+  }
+
+  get keys(): readonly string[] {
+    return [...this.#locks.keys()];
+  }
+
+  lock(key: string): MemoryLock {
+    const known = this.#locks.get(key) ?? new MemoryLock();
+    this.#locks.set(key, known);
+    return known;
+  }
+
+  /** Grants all keys, or none; then the attempt waits at each up to the first that is busy. */
+  acquire(ask: Ask): AcquireReply {
+    const { attempt } = ask;
+    const locks = ask.keys.map((key) => this.swept(key));
+    const reason = locks.map((lock) => refusal(lock, ask)).find((found) => found !== undefined);
+    if (reason) {
+      for (const lock of locks) lock.leave(attempt);
+      for (const lock of locks) if (lock.freed) this.#handOver.serve(lock);
+      return { outcome: 'refused', reason, claimedBy: reason === 'claimed' ? claimedBy(locks[0]!, ask) : undefined };
+    }
+    const needed = locks.filter((lock) => !lock.liveHold(attempt) && entryToken(lock, ask) === undefined);
+    for (const lock of locks) {
+      const waiter = lock.waiter(attempt);
+      if (waiter && !lock.look(waiter)) lock.freed = true;
+    }
+    const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
+    if (busy) return this.#wait(locks, busy, needed, ask);
+    const holds = locks.map((lock) => this.#take(lock, ask, needed.includes(lock) ? undefined : entryToken(lock, ask)));
+    const { now, run } = locks[0]!;
+    return {
+      outcome: 'granted',
+      fencingTokens: holds.map(({ token }) => token),
+      remainingMs: Math.min(...holds.map(({ deadline }) => deadline - now)),
+      serverTimeMs: now,
+      ...(run?.attempt === attempt && { fireMs: run.fire }),
+    };
+  }
+
+  /** Gives back a hold or a place in the queue; a hold is kept, parked, until `minHoldMs` after its grant. */
+  release({ key, attempt, minHoldMs, runOutcome }: ReleaseRequest): ReleaseReply {
+    const wasThere = this.lock(key).holds.has(attempt);
+    const lock = this.swept(key);
+    const hold = lock.holds.get(attempt);
+    let outcome: ReleaseReply['outcome'] = wasThere ? 'expired' : 'unknown';
+    if (hold?.token) {
+      outcome = 'released';
+      lock.end(attempt);
+      const deadline = Math.min(hold.since, lock.now) + minHoldMs;
+      const parked = { ...hold, deadline, lease: deadline - lock.now, token: 0, holder: '' };
+      if (deadline > lock.now) lock.holds.set(attempt, parked);
+    } else if (lock.waiter(attempt)) outcome = 'cancelled';
+    else if (lock.wasForced(attempt)) outcome = 'forced';
+    else if (hold || lock.wasReleased(attempt)) outcome = 'again';
+    if (runOutcome && (outcome === 'released' || runOutcome === 'void')) endRun(lock, attempt, runOutcome);
+    lock.remove(attempt);
+    lock.remember(lock.released, attempt);
+    this.#handOver.serve(lock);
+    return { outcome, holds: lock.holds.size, lastToken: lock.token };
+  }
+
+  renew({ key, attempt, fencingToken }: HoldRef, leaseMs: number): RenewReply {
+    const lock = this.swept(key);
+    const hold = lock.liveHold(attempt, fencingToken);
+    if (hold) lock.stretch(hold, leaseMs);
+    if (lock.freed) this.#handOver.serve(lock);
+    return hold ? { outcome: 'renewed', remainingMs: hold.deadline - lock.now } : lost(lock, attempt);
+  }
+
+  downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
+    const lock = this.swept(key);
+    const hold = lock.liveHold(attempt, fencingToken);
+    if (hold?.mode === 'write') {
+      hold.mode = 'read';
+      shareEntry(lock, hold);
+      lock.freed = true;
+    }
+    if (lock.freed) this.#handOver.serve(lock);
+    return hold ? { outcome: 'downgraded' } : lost(lock, attempt);
+  }
+
+  /** Ends all holds, and tells the holders; `command` identifies it, should it come again. Gives how many were ended. */
+  forceRelease(key: string, command: string): { readonly outcome: 'forced' | 'again'; readonly holds: number } {
+    const lock = this.swept(key);
+    const isAgain = lock.wasForced(command);
+    const ended = isAgain ? [] : [...lock.holds.keys()].toSorted();
+    for (const attempt of ended.filter((one) => lock.liveHold(one))) {
+      lock.remember(lock.released, attempt);
+      lock.remember(lock.forced, attempt);
+      this.tell(attempt, { kind: 'revoked' });
+    }
+    for (const attempt of ended) lock.end(attempt);
+    if (ended.length > 0) lock.remember(lock.forced, command);
+    if (lock.freed) this.#handOver.serve(lock);
+    return { outcome: isAgain ? 'again' : 'forced', holds: ended.length };
+  }
+
+  /** The lock at this time: what is over has ended. */
+  swept(key: string): MemoryLock {
+    const lock = this.lock(key);
+    lock.sweep(Math.floor(this.micros() / 1_000));
+    return lock;
+  }
+
+  #wait(locks: readonly MemoryLock[], busy: MemoryLock, needed: readonly MemoryLock[], ask: Ask): AcquireReply {
+    const { attempt } = ask;
+    for (const [i, lock] of locks.entries()) {
+      const isPast = i > locks.indexOf(busy);
+      if (isPast) lock.leave(attempt);
+      else if (ask.waiterLeaseMs && (needed.includes(lock) || lock.waiter(attempt))) lock.enqueue(ask);
+      if (isPast ? lock.freed : !ask.fair || lock.freed) this.#handOver.serve(lock, isPast ? undefined : attempt);
+    }
+    return busyReply(busy, attempt);
+  }
+
+  #hasTurn(lock: MemoryLock, ask: Ask): boolean {
+    if (!ask.fair) return admits(lock, ask);
+    return this.#handOver.serve(lock, ask.attempt) || (lock.queue.length === 0 && admits(lock, ask));
+  }
+
+  #take(lock: MemoryLock, ask: Ask, ownerToken?: number): Hold {
+    const held = lock.liveHold(ask.attempt);
+    if (held) lock.stretch(held, ask.leaseMs);
+    else {
+      lock.leave(ask.attempt);
+      this.#handOver.grant(lock, ask, ask.leaseMs, ownerToken);
+      startRun(lock, ask);
+    }
+    if (!held || lock.freed) this.#handOver.serve(lock);
+    return lock.holds.get(ask.attempt)!;
+  }
+}
+
+const lost = (lock: MemoryLock, attempt: string): LostReply => ({
+  outcome: 'lost',
+  lastToken: lock.token,
+  forced: lock.wasForced(attempt),
+});

@@ -1,0 +1,97 @@
+import { type AcquireReply } from '../../core/lock-store.js';
+import { type Ask, type Hold, type MemoryLock } from './memory-lock.js';
+
+/** How many fires of a job are remembered. */
+const FIRES = 16;
+
+/** Whether the holds that there are leave room for one more; parked ones count. */
+export function admits(lock: MemoryLock, { mode, limit }: Ask): boolean {
+  const held = [...lock.holds.values()];
+  if (mode === 'write') return held.length === 0;
+  return held.every((hold) => hold.mode === 'read') && (limit === 0 || held.length < limit);
+}
+
+/** The token with which a named owner that holds the lock enters it once more. */
+export function entryToken(lock: MemoryLock, ask: Ask): number | undefined {
+  if (ask.owner === undefined) return undefined;
+  const mine = lock.ofOwner(ask.owner);
+  const writing = mine.find(({ mode }) => mode === 'write');
+  return writing ? writing.token : admits(lock, ask) ? mine[0]?.entry : undefined;
+}
+
+/** The readers of one owner enter with the greatest token that any of them got. */
+export function shareEntry(lock: MemoryLock, hold: Hold): void {
+  if (hold.owner === undefined) return;
+  const readers = lock.ofOwner(hold.owner).filter(({ mode }) => mode === 'read');
+  const greatest = Math.max(...readers.map((reader) => reader.entry));
+  for (const reader of readers) reader.entry = greatest;
+}
+
+/** Why an acquire is refused, if it is. */
+export function refusal(lock: MemoryLock, ask: Ask): 'released' | 'upgrade' | 'claimed' | undefined {
+  if (lock.liveHold(ask.attempt)) return undefined;
+  if (lock.holds.has(ask.attempt) || lock.wasReleased(ask.attempt)) return 'released';
+  const mine = ask.owner === undefined ? [] : lock.ofOwner(ask.owner);
+  if (ask.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';
+  return isClaimed(lock, ask) ? 'claimed' : undefined;
+}
+
+function fireOf({ kind, ms, ageMs }: NonNullable<Ask['claim']>, now: number): number {
+  if (kind === 'at') return ms;
+  return kind === 'slot' ? Math.floor((now - ageMs) / ms) * ms : now;
+}
+
+/** A run that ended without an outcome may be repeated, when that is wanted. */
+function isClaimed({ run, fires, now }: MemoryLock, { claim }: Ask): boolean {
+  if (!claim) return false;
+  const fire = fireOf(claim, now);
+  const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
+  if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
+  const isKnown = fires.includes(fire) || (fires.length >= FIRES - 1 && fire < fires[0]!);
+  return isKnown && !(repeats && run.fire === fire);
+}
+
+/** The attempt whose run of the asked fire has no outcome yet. */
+export function claimedBy({ run, now }: MemoryLock, { claim }: Ask): string | undefined {
+  const isOpen = claim && run && run.outcome === undefined && (claim.kind === 'gap' || run.fire === fireOf(claim, now));
+  return isOpen ? run.attempt : undefined;
+}
+
+/** Remembers the fire of an acquire that was granted. */
+export function startRun(lock: MemoryLock, { claim, attempt, holder }: Ask): void {
+  if (!claim) return;
+  const fire = fireOf(claim, lock.now);
+  lock.fires = [...new Set([...lock.fires, fire])].toSorted((a, b) => a - b).slice(-FIRES);
+  const by = holder.split(' ')[0]!;
+  lock.run = { fire, attempt, by, started: lock.now, ended: 0, outcome: undefined };
+}
+
+/** `void`: the run never began, and its fire may be claimed again. */
+export function endRun(lock: MemoryLock, attempt: string, outcome: 'done' | 'failed' | 'void'): void {
+  const { run, now } = lock;
+  if (run?.attempt !== attempt) return;
+  if (outcome !== 'void') {
+    run.ended = now;
+    run.outcome = outcome;
+  } else if (run.outcome === undefined) {
+    lock.fires = lock.fires.filter((fire) => fire !== run.fire);
+    lock.run = undefined;
+  }
+}
+
+/** What is told to who has to wait. */
+export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireReply, { outcome: 'busy' }> {
+  const remaining = [...lock.holds.values()].map(({ deadline }) => deadline - lock.now);
+  const place = lock.queue.findIndex((waiter) => waiter.attempt === attempt);
+  const { writer } = lock;
+  const holder = writer && lock.liveHold(writer.attempt)?.mode === 'write' ? writer.holder : undefined;
+  const written = [...lock.holds].find(([, { mode, token }]) => mode === 'write' && token > 0);
+  return {
+    outcome: 'busy',
+    retryMs: remaining.length > 0 ? Math.min(...remaining) : 0,
+    ahead: Math.max(place, 0),
+    holder,
+    owner: written && (written[1].owner ?? written[0]),
+    serverTimeMs: lock.now,
+  };
+}
