@@ -10,6 +10,7 @@ interface HeldIterator {
 }
 
 type Start = (signal: AbortSignal) => Promise<HeldIterator | null>;
+type Ask = (inner: HeldIterator['inner']) => PromiseLike<Result>;
 
 const done = (value?: unknown): Result => ({ done: true, value });
 
@@ -43,42 +44,42 @@ export function iterateUnder(lock: StreamLock, method: () => unknown): HeldItera
 export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown> {
   readonly #waiting = new AbortController();
   #start: Start | null;
-  #held: HeldIterator | null;
-  #tail: Promise<unknown> = Promise.resolve();
+  /** What has been started, when it is; null: nothing was, or it is over. */
+  #held: Promise<HeldIterator | null>;
+  #isStarted = false;
+  #isOver = false;
+  /** The calls that the inner iterator has not answered. */
+  readonly #underWay = new Set<Promise<unknown>>();
 
   /** One of the two is null: what starts the iteration, or what has been started. */
   constructor(start: Start | null, held: HeldIterator | null) {
     this.#start = start;
-    this.#held = held;
+    this.#held = Promise.resolve(held);
+    this.#isStarted = held !== null;
   }
 
   next(value?: unknown): Promise<Result> {
-    return this.#inTurn(async () => {
-      const held = await this.#started();
-      return held ? this.#ask(held, (inner) => inner.next(value)) : done();
-    });
+    this.#begin();
+    return this.#call(
+      (inner) => inner.next(value),
+      async () => done(),
+    );
   }
 
   return(value?: unknown): Promise<Result> {
     this.#stopWaiting();
-    return this.#inTurn(async () => {
-      this.#start = null;
-      if (!this.#held) return done(await value);
-      return this.#ask(this.#held, async (inner) => (inner.return ? inner.return(value) : done(await value)));
-    });
+    const otherwise = async (): Promise<Result> => done(await value);
+    return this.#call((inner) => (inner.return ? inner.return(value) : otherwise()), otherwise);
   }
 
   throw(error: unknown): Promise<Result> {
     this.#stopWaiting();
-    return this.#inTurn(async () => {
-      this.#start = null;
-      if (!this.#held) throw error;
-      return this.#ask(this.#held, async (inner) => {
-        if (inner.throw) return inner.throw(error);
-        await inner.return?.();
-        throw error;
-      });
-    });
+    const end = async (inner: HeldIterator['inner']): Promise<Result> => {
+      if (inner.throw) return inner.throw(error);
+      await inner.return?.();
+      throw error;
+    };
+    return this.#call(end, () => Promise.reject(error as Error));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -89,48 +90,67 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     return this;
   }
 
-  /** A call waits for those before it, as with a real generator. */
-  #inTurn(serve: () => Promise<Result>): Promise<Result> {
-    const served = this.#tail.then(serve);
-    this.#tail = served.then(
-      () => undefined,
-      () => undefined,
-    );
-    return served;
+  #begin(): void {
+    const start = this.#start;
+    this.#start = null;
+    if (!start) return;
+    const { signal } = this.#waiting;
+    const begin = async (): Promise<HeldIterator | null> => {
+      try {
+        // Not in this turn: who ends it at once acquires nothing.
+        await null;
+        if (signal.aborted) return null;
+        const held = await start(signal);
+        this.#isStarted = held !== null;
+        return held;
+      } catch (error) {
+        if (signal.aborted) return null;
+        this.#held = Promise.resolve(null);
+        throw error;
+      }
+    };
+    this.#held = begin();
   }
 
   /** Who ends the iteration does not want the lock any more: a `next()` that waits for it is told so at once. */
   #stopWaiting(): void {
-    if (!this.#held) this.#waiting.abort();
-  }
-
-  async #started(): Promise<HeldIterator | null> {
-    const start = this.#start;
     this.#start = null;
-    if (!start) return this.#held;
-    const { signal } = this.#waiting;
-    try {
-      this.#held = signal.aborted ? null : await start(signal);
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    }
-    return this.#held;
+    if (!this.#isStarted) this.#waiting.abort();
   }
 
-  async #ask(held: HeldIterator, ask: (inner: HeldIterator['inner']) => PromiseLike<Result>): Promise<Result> {
+  /**
+   * Calls reach the inner iterator in their order and do not wait for each other, as without a lock: a `return()` may be what
+   * ends a `next()` that waits for a value.
+   */
+  async #call(ask: Ask, otherwise: () => Promise<Result>): Promise<Result> {
+    const held = await this.#held;
+    return held && !this.#isOver ? this.#ask(held, ask) : otherwise();
+  }
+
+  async #ask(held: HeldIterator, ask: Ask): Promise<Result> {
     const { lock, inner } = held;
+    const answer = untilLost(lock.signal, () => lock.run(() => ask(inner)));
+    this.#underWay.add(answer);
     let result: Result;
     try {
-      result = await untilLost(lock.signal, () => lock.run(() => ask(inner)));
-      if (!result.done) return result;
+      result = await answer.finally(() => this.#underWay.delete(answer));
+      if (!result.done || this.#isOver) return result;
     } catch (error) {
-      this.#held = null;
+      if (this.#isOver) throw error;
+      this.#isOver = true;
+      if (!isLoss(lock, error)) await this.#idle();
       await giveUp(held, error);
       throw error;
     }
-    this.#held = null;
+    this.#isOver = true;
+    await this.#idle();
     await lock.end('done');
     return result;
+  }
+
+  /** The lock is not given back while a call still works. */
+  async #idle(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
   }
 }
 
@@ -148,9 +168,11 @@ async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Pro
   }
 }
 
+const isLoss = ({ signal }: StreamLock, error: unknown): boolean => signal.aborted && error === signal.reason;
+
 /** After a loss the method is told to stop, but nobody waits for it: it may be anywhere in its work. */
 async function giveUp({ lock, inner }: HeldIterator, error: unknown): Promise<void> {
-  if (!lock.signal.aborted || error !== lock.signal.reason) return endQuietly(lock, 'failed');
+  if (!isLoss(lock, error)) return endQuietly(lock, 'failed');
   void endQuietly(lock, 'failed');
   const close = async (): Promise<unknown> => inner.return?.();
   lock.run(close).catch(() => undefined);

@@ -1,9 +1,7 @@
 import { type Cluster } from 'ioredis';
-import { LockKeyError } from '../core/lock.errors.js';
+import { inOrder } from '../core/lock-key.js';
 import { type RedisClient, isCluster } from './redis-client.js';
 
-/** How many keys one script may name. */
-const MAX_KEYS = 16;
 const SLOTS = 16_384;
 
 /**
@@ -15,14 +13,9 @@ export function groupKeys(
   storageKey: (key: string) => string,
   client: RedisClient,
 ): readonly (readonly string[])[] {
-  const named = new Map(keys.map((key) => [storageKey(key), key]));
-  if (named.size > MAX_KEYS) {
-    const text = `Expected at most ${MAX_KEYS} keys in one acquisition, got ${named.size}.`;
-    throw new LockKeyError(`${text} Lock what they have in common instead.`, { key: keys.join(', ') });
-  }
   const before = client.options.keyPrefix ?? '';
   const groups = new Map<number, string[]>();
-  for (const [stored, key] of [...named].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)))) {
+  for (const [stored, key] of inOrder(keys, storageKey)) {
     const slot = isCluster(client) ? slotOf(before + stored) : 0;
     groups.set(slot, [...(groups.get(slot) ?? []), key]);
   }

@@ -1,3 +1,4 @@
+import { readHolderText } from '../core/holder-text.js';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LastRun, type LockHolder, type LockState } from '../core/lock-store.js';
 
@@ -44,15 +45,11 @@ function fieldsOf(reply: readonly string[]): Map<string, string> {
 
 function readHolder(attempt: string, record: string, id: string, now: number): LockHolder {
   const [deadline, lease, mode, token, since, owner] = record.split(' ');
-  const [where = '', ...context] = id.split(' ');
-  const colon = where.lastIndexOf(':');
   return {
     owner: owner === '-' ? attempt : decodeURIComponent(owner!),
     attempt,
     mode: mode as LockMode,
-    host: where.slice(0, Math.max(colon, 0)),
-    pid: Number(where.slice(colon + 1)),
-    context: context.join(' '),
+    ...readHolderText(id),
     since: new Date(Number(since)),
     // More left than was granted: the server's clock stepped back, and the next script clamps it.
     remainingMs: Math.max(0, Math.min(Number(deadline) - now, Number(lease))),

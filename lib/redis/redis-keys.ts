@@ -1,13 +1,9 @@
+import { checkKeyBytes, checkKeyText, encodeKey, isWellFormed } from '../core/lock-key.js';
 import { LockKeyError } from '../core/lock.errors.js';
 
-const MAX_KEY_BYTES = 512;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 const NO_TAG = (): undefined => undefined;
 
-/**
- * The storage keys of one prefix. A key is percent-encoded in `%`, `{` and `}`: injective, and never an accidental hash
- * tag of a cluster (`a` and `{a}` are two locks). A tag that is wanted stands before it: `lock:{tag}key`.
- */
+/** The storage keys of one prefix. A hash tag of a cluster that is wanted stands before the key: `lock:{tag}key`. */
 export class RedisKeys {
   /** `hashTag`: see the module option. */
   constructor(
@@ -17,21 +13,9 @@ export class RedisKeys {
 
   /** @throws LockKeyError when the key is empty, ill-formed or too long */
   storageKey(key: string): string {
-    if (typeof key !== 'string' || key === '') {
-      throw new LockKeyError(
-        `Expected a lock key to be a non-empty string, got ${key === '' ? 'an empty one' : typeof key}.`,
-      );
-    }
-    if (LONE_SURROGATE.test(key)) {
-      const text = `The lock key ${JSON.stringify(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
-      throw new LockKeyError(`${text} Cut strings between characters.`, { key });
-    }
-    const encoded = this.#tagOf(key) + encode(key);
-    const bytes = Buffer.byteLength(encoded);
-    if (bytes > MAX_KEY_BYTES) {
-      const text = `Expected a lock key of at most ${MAX_KEY_BYTES} bytes, got ${bytes}: "${key.slice(0, 40)}…".`;
-      throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
-    }
+    checkKeyText(key);
+    const encoded = this.#tagOf(key) + encodeKey(key);
+    checkKeyBytes(encoded, key);
     return this.prefix + encoded;
   }
 
@@ -46,17 +30,15 @@ export class RedisKeys {
     const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
     // A tag stands before the key, and may be any.
     const anyTag = this.hashTag === NO_TAG ? '' : '*';
-    return `${literal(before + this.prefix)}${anyTag}${literal(encode(prefix))}*`;
+    return `${literal(before + this.prefix)}${anyTag}${literal(encodeKey(prefix))}*`;
   }
 
   #tagOf(key: string): string {
     const tag: unknown = this.hashTag(key);
     if (tag === undefined) return '';
-    if (typeof tag === 'string' && tag !== '' && !LONE_SURROGATE.test(tag)) return `{${encode(tag)}}`;
+    if (typeof tag === 'string' && tag !== '' && isWellFormed(tag)) return `{${encodeKey(tag)}}`;
     const got = typeof tag === 'string' ? JSON.stringify(tag) : typeof tag;
     const text = `Expected \`hashTag\` to give a non-empty string or undefined for the lock key "${key}", got ${got}.`;
     throw new LockKeyError(text, { key });
   }
 }
-
-const encode = (text: string): string => text.replace(/[%{}]/g, encodeURIComponent);

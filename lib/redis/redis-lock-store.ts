@@ -14,13 +14,14 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/lock-store.js';
+import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
 import { givingBack } from '../core/give-back.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { acquireCall } from './acquire-call.js';
 import { CommandRunner } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
-import { checkListOptions, type ListOptions, listLocks, scanKeys } from './lock-listing.js';
+import { noneOfOurs, scanKeys } from './lock-listing.js';
 import { readLastRun, readLockState } from './lock-record.js';
 import {
   type RedisClient,
@@ -187,7 +188,7 @@ export class RedisLockStore implements LockStore {
 
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key));
+    return listLocks(this.scan(options.prefix), options.limit, (key) => this.inspect(key).catch(noneOfOurs));
   }
 
   /** The keys of locks, held or not, that begin with `prefix`. */

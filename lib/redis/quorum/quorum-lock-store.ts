@@ -13,7 +13,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/lock-store.js';
-import { type ListOptions, checkListOptions, listLocks } from '../lock-listing.js';
+import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
 import { QuorumNode } from './quorum-node.js';

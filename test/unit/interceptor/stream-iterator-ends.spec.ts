@@ -1,3 +1,4 @@
+import { EventEmitter, on } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { lockedAsyncIterable } from '../../../lib/interceptor/locked-stream.js';
 import { FakeLock, SlowOpening, opening, rejectionOf, settled } from './fake-stream-lock.js';
@@ -94,6 +95,31 @@ describe('a locked async iterable that is ended by its consumer', () => {
     const iterator = lockedAsyncIterable(open, boom);
     expect(await end(iterator)).toEqual(result);
     expect([await iterator.next(), open.opened]).toEqual([DONE, 0]);
+  });
+
+  it('by return() ends a next() that waits for a value, and then is released', async () => {
+    const lock = new FakeLock();
+    const source = new EventEmitter();
+    const iterator = lockedAsyncIterable(opening(lock), () => on(source, 'step'));
+    const next = iterator.next();
+    await settled();
+    expect(await iterator.return('x')).toEqual(DONE);
+    expect([await next, lock.ends, source.listenerCount('step')]).toEqual([DONE, ['done'], 0]);
+  });
+
+  it('keeps the lock while a next() still works that return() did not end', async () => {
+    const lock = new FakeLock();
+    let finish = (_result: IteratorResult<unknown>): void => {};
+    const next = () => new Promise<IteratorResult<unknown>>((resolve) => (finish = resolve));
+    const method = iterating({ next, return: async () => DONE as IteratorResult<unknown> });
+    const iterator = lockedAsyncIterable(opening(lock), method);
+    const pending = iterator.next();
+    await settled();
+    const ended = iterator.return();
+    await settled();
+    expect(lock.ends).toEqual([]);
+    finish(value(1));
+    expect([await pending, await ended, lock.ends]).toEqual([value(1), DONE, ['done']]);
   });
 
   it('while it waits for the lock gives up the waiting, and what waited is done', async () => {

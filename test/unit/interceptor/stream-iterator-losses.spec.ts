@@ -35,14 +35,26 @@ describe('a locked async iterable that loses its lock', () => {
     const { seen, method, resume } = hanging();
     const iterator = lockedAsyncIterable(opening(lock), method);
     await iterator.next();
-    const calls = [rejectionOf(iterator.next()), iterator.next()];
+    const pending = rejectionOf(iterator.next());
     await settled();
     const lost = lock.lose();
-    expect(await Promise.all(calls)).toEqual([lost, DONE]);
+    expect(await pending).toBe(lost);
+    expect(await iterator.next()).toEqual(DONE);
     expect([seen, lock.ends, lock.listeners]).toEqual([[], ['failed'], 0]);
     resume();
     await settled();
     expect(seen).toEqual([lock]);
+  });
+
+  it('rejects all calls that are pending', async () => {
+    const lock = new FakeLock();
+    const iterator = lockedAsyncIterable(opening(lock), hanging().method);
+    await iterator.next();
+    const calls = [rejectionOf(iterator.next()), rejectionOf(iterator.next())];
+    await settled();
+    const lost = lock.lose();
+    expect(await Promise.all(calls)).toEqual([lost, lost]);
+    expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
   });
 
   it('between two calls rejects the next one, and has the method stop', async () => {

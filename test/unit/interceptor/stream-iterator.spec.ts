@@ -81,22 +81,37 @@ describe('a locked async iterable', () => {
     expect(await iterator.next('a')).toEqual(value('a'));
   });
 
-  it('serves concurrent calls one after the other', async () => {
+  it('passes concurrent calls on in their order, as without a lock, and is released when all have ended', async () => {
     const lock = new FakeLock();
     const open = opening(lock);
-    let running = 0;
-    let n = 0;
-    const next = async () => {
-      expect((running += 1)).toBe(1);
-      await settled();
-      running -= 1;
-      n += 1;
-      return n < 3 ? { value: n } : { done: true, value: undefined };
-    };
+    const answers: ((result: IteratorResult<unknown>) => void)[] = [];
+    const next = () => new Promise<IteratorResult<unknown>>((resolve) => void answers.push(resolve));
     const iterator = lockedAsyncIterable(open, iterating({ next }));
+    const calls = [iterator.next(), iterator.next(), iterator.next()];
+    await settled();
+    expect(answers).toHaveLength(3);
+    answers[2]!({ done: true, value: 3 });
+    answers[0]!({ value: 1 });
+    await settled();
+    expect(lock.ends).toEqual([]);
+    answers[1]!({ value: 2 });
+    expect(await Promise.all(calls)).toEqual([{ value: 1 }, { value: 2 }, { done: true, value: 3 }]);
+    expect([open.opened, lock.ends, await iterator.next()]).toEqual([1, ['done'], DONE]);
+  });
+
+  it('serves concurrent calls of an async generator one after the other', async () => {
+    let running = 0;
+    async function* method() {
+      for (let n = 1; n <= 2; n += 1) {
+        expect((running += 1)).toBe(1);
+        await settled();
+        running -= 1;
+        yield n;
+      }
+    }
+    const iterator = lockedAsyncIterable(opening(new FakeLock()), method);
     const calls = [iterator.next(), iterator.next(), iterator.next(), iterator.next()];
-    expect(await Promise.all(calls)).toEqual([{ value: 1 }, { value: 2 }, DONE, DONE]);
-    expect([open.opened, lock.ends, n]).toEqual([1, ['done'], 3]);
+    expect(await Promise.all(calls)).toEqual([value(1), value(2), DONE, DONE]);
   });
 
   it('serves a return() after the calls before it', async () => {

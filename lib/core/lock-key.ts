@@ -1,0 +1,45 @@
+import { LockKeyError } from './lock.errors.js';
+
+const MAX_KEY_BYTES = 512;
+const MAX_KEYS = 16;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** Whether a text is the same after a round trip through UTF-8. */
+export const isWellFormed = (text: string): boolean => !LONE_SURROGATE.test(text);
+
+/** Percent-encodes `%`, `{` and `}`: injective, and never an accidental hash tag of a cluster (`a` and `{a}` are two locks). */
+export const encodeKey = (key: string): string => key.replace(/[%{}]/g, encodeURIComponent);
+
+/** @throws LockKeyError when the key is empty or ill-formed */
+export function checkKeyText(key: string): void {
+  if (typeof key !== 'string' || key === '') {
+    throw new LockKeyError(
+      `Expected a lock key to be a non-empty string, got ${key === '' ? 'an empty one' : typeof key}.`,
+    );
+  }
+  if (isWellFormed(key)) return;
+  const text = `The lock key ${JSON.stringify(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
+  throw new LockKeyError(`${text} Cut strings between characters.`, { key });
+}
+
+/** @throws LockKeyError when the key is too long, as it is stored */
+export function checkKeyBytes(encoded: string, key: string): void {
+  const bytes = Buffer.byteLength(encoded);
+  if (bytes <= MAX_KEY_BYTES) return;
+  const text = `Expected a lock key of at most ${MAX_KEY_BYTES} bytes, got ${bytes}: "${key.slice(0, 40)}…".`;
+  throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
+}
+
+/**
+ * The keys of one acquisition with the names under which they are stored, in the order of the bytes of those: the same for
+ * everybody, so that nobody waits in a circle.
+ * @throws LockKeyError when there are too many
+ */
+export function inOrder(keys: readonly string[], storageKey: (key: string) => string): [stored: string, key: string][] {
+  const named = new Map(keys.map((key) => [storageKey(key), key]));
+  if (named.size > MAX_KEYS) {
+    const text = `Expected at most ${MAX_KEYS} keys in one acquisition, got ${named.size}.`;
+    throw new LockKeyError(`${text} Lock what they have in common instead.`, { key: keys.join(', ') });
+  }
+  return [...named].toSorted(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}

@@ -1,0 +1,134 @@
+import 'reflect-metadata';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  type INestApplication,
+  type ModuleMetadata,
+  type PipeTransform,
+  type Type,
+} from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { currentLock, RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { eventually } from '../../support/eventually.js';
+import { closeLater, freshKey, gate, redisUrl } from '../../support/lock-app.js';
+import { untilWaiting } from '../../support/waiting.js';
+
+/** What the locked methods of all instances of a test do: they note that they run, and last until the test says so. */
+export class Work {
+  readonly #running = new Map<string, number>();
+  readonly #started = new Map<string, number>();
+  readonly #overlapped = new Set<string>();
+  readonly #done = gate();
+
+  /** Gives the key of the lock under which it ran. */
+  async run(id: string): Promise<string> {
+    const { key } = currentLock();
+    const others = this.#running.get(id) ?? 0;
+    if (others > 0) this.#overlapped.add(id);
+    this.#running.set(id, others + 1);
+    this.#started.set(id, this.started(id) + 1);
+    await this.#done.opened;
+    this.#running.set(id, this.#running.get(id)! - 1);
+    return key;
+  }
+
+  /** How often a method has begun for this id. */
+  started(id: string): number {
+    return this.#started.get(id) ?? 0;
+  }
+
+  isRunning(id: string): boolean {
+    return (this.#running.get(id) ?? 0) > 0;
+  }
+
+  overlapped(id: string): boolean {
+    return this.#overlapped.has(id);
+  }
+
+  /** Lets all that run end, and those that come. */
+  finish(): void {
+    this.#done.open();
+  }
+}
+
+/** One instance of an app, with the keys that it acquired. */
+export interface Instance {
+  readonly app: INestApplication;
+  readonly locks: RedisLockService;
+  readonly work: Work;
+  readonly acquired: readonly string[];
+  close(): Promise<void>;
+}
+
+/**
+ * Starts an instance that listens on a port of its own, and of which `closeAll` knows. Instances of one test share `work`,
+ * which ends when they close, so that a test that failed does not wait for its calls. `prepare` sets what the app needs
+ * before it is initialised, such as an adapter.
+ */
+export async function startInstance(
+  metadata: ModuleMetadata,
+  work: Work,
+  prepare: (app: INestApplication) => void = () => undefined,
+): Promise<Instance> {
+  const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 });
+  const imports = [lockModule, ...(metadata.imports ?? [])];
+  const providers = [{ provide: Work, useValue: work }, ...(metadata.providers ?? [])];
+  const compiled = await Test.createTestingModule({ ...metadata, imports, providers }).compile();
+  const app = compiled.createNestApplication({ logger: false });
+  const locks = app.get(RedisLockService);
+  const acquired: string[] = [];
+  locks.events.on('acquired', ({ key }) => acquired.push(key));
+  const close = async (): Promise<void> => {
+    work.finish();
+    await app.close();
+  };
+  const instance = closeLater({ app, locks, work, acquired, close });
+  prepare(app);
+  await app.listen(0, '127.0.0.1');
+  return instance;
+}
+
+/**
+ * Calls one key on both instances: the second waits until the first has ended, while a call of another key runs beside
+ * it. The work gets the id as the method received it.
+ */
+export async function expectOneAtATime<T extends Instance>(
+  [a, b]: readonly [T, T],
+  call: (instance: T, id: string) => Promise<unknown>,
+  received: (id: string) => string = (id) => id,
+): Promise<void> {
+  const [id, other] = [freshKey(), freshKey()];
+  const { work } = a;
+  const calls = [call(a, id)];
+  try {
+    await eventually(() => work.isRunning(received(id)), { message: 'The first call did not run' });
+    calls.push(call(b, id), call(b, other));
+    await eventually(() => work.isRunning(received(other)), { message: 'Another key did not run beside it' });
+    await untilWaiting(a, `order:${received(id)}`);
+    expect(work.started(received(id))).toBe(1);
+  } finally {
+    work.finish();
+    await Promise.allSettled(calls);
+  }
+  await Promise.all(calls);
+  await eventually(() => work.started(received(id)) === 2 && !work.isRunning(received(id)));
+  expect(work.overlapped(received(id))).toBe(false);
+}
+
+/** A guard that refuses what names its level, wherever the transport keeps the message. */
+export const refuses = (level: string): Type<CanActivate> =>
+  class {
+    canActivate(context: ExecutionContext): boolean {
+      return !context.getArgs<unknown[]>().some((arg) => (arg as { refusedBy?: string } | null)?.refusedBy === level);
+    }
+  };
+
+/** A pipe that changes the id of what a method receives, so that its key tells which pipes it went through. */
+export const marks = (level: string): Type<PipeTransform> =>
+  class {
+    transform(value: unknown): unknown {
+      if (typeof value === 'string') return `${value}+${level}`;
+      const order = value as { id?: string } | null | undefined;
+      return order?.id === undefined ? value : { ...order, id: `${order.id}+${level}` };
+    }
+  };
