@@ -10,7 +10,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { systemClock } from './core/clock.js';
+import { type Clock, systemClock } from './core/clock.js';
 import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
@@ -35,6 +35,7 @@ import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
+  LOCK_CLOCK,
   LOCK_SCRIPTS,
   LOCK_STORE,
   LOCKER,
@@ -46,18 +47,19 @@ const logger = new Logger('RedisLock');
 /** What the default module exports under its own names. */
 const BY_CLASS = [RedisLockService, LockInterceptor, LOCK_SCRIPTS];
 
-const createStore = (options: ResolvedModuleOptions, scripts: LockScripts): LockStore =>
-  openStore({ ...options, scripts, clock: systemClock, reporter: logger });
+const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore =>
+  openStore({ ...options, scripts, clock, reporter: logger });
 
-const createLocker = (store: LockStore): Locker =>
-  new Locker(systemClock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
+const createLocker = (store: LockStore, clock: Clock): Locker =>
+  new Locker(clock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
 
 /** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
   providers: [
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
-    { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS] },
-    { provide: LOCKER, useFactory: createLocker, inject: [LOCK_STORE] },
+    { provide: LOCK_CLOCK, useValue: systemClock },
+    { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS, LOCK_CLOCK] },
+    { provide: LOCKER, useFactory: createLocker, inject: [LOCK_STORE, LOCK_CLOCK] },
     RedisLockService,
     LockInterceptor,
   ],

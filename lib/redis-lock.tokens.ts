@@ -6,6 +6,9 @@ export const LOCK_SCRIPTS = Symbol.for('nestjs-redis-lock:scripts');
 /** Provider token: where the locks live, a `LockStore`; internal. */
 export const LOCK_STORE = Symbol.for('nestjs-redis-lock:store');
 
+/** Provider token: the time as the locks of the module see it, a `Clock`; internal. */
+export const LOCK_CLOCK = Symbol.for('nestjs-redis-lock:clock');
+
 /** Provider token: the core that acquires and keeps the locks of the module; internal. */
 export const LOCKER = Symbol.for('nestjs-redis-lock:locker');
 

@@ -1,15 +1,14 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
-import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
+import { type LockMode } from '../core/lock.errors.js';
 import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
+import { type AnyMethod, decoratedMethod } from './decorated-method.js';
 import { checkLockedOptions } from '../interceptor/check-locked-options.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
-
-type AnyMethod = (...args: unknown[]) => unknown;
 
 /**
  * Puts a lock around a method when its class is defined: the only place that touches descriptors. A proxy with all
@@ -18,8 +17,7 @@ type AnyMethod = (...args: unknown[]) => unknown;
  */
 export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
-    const where = `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
-    const method = methodOf(target, descriptor, where);
+    const { where, method } = decoratedMethod(target, name, descriptor);
     const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
     const kind = resultKindOf(method, returnType);
     checkLockedOptions(options, { mode, kind, where });
@@ -51,19 +49,6 @@ function runLocked(call: LockedCall, property: symbol, self: unknown, args: unkn
   };
   // A method that gives a promise never throws in its caller's turn.
   return call.kind === 'promise' ? new Promise((resolve) => resolve(run())) : run();
-}
-
-function methodOf(target: object, descriptor: PropertyDescriptor | undefined, where: string): AnyMethod {
-  const advice = 'put the decorator on a method of a class';
-  if (typeof target === 'function') {
-    throw new LockConfigurationError(
-      `${where}: a static method cannot be locked, because Nest injects nothing there; ${advice}.`,
-    );
-  }
-  if (typeof descriptor?.value !== 'function') {
-    throw new LockConfigurationError(`${where}: expected a method to lock, got a property or an accessor; ${advice}.`);
-  }
-  return descriptor.value as AnyMethod;
 }
 
 /** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */

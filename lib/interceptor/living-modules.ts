@@ -23,7 +23,8 @@ export function onlyLivingModule(where: string, connection: string | undefined):
   const found =
     fitting.length === 0 ? `no RedisLockModule${name} is running` : `several RedisLockModules${name} are running`;
   throw new LockConfigurationError(
-    `${where} is locked, but ${found}, and its object was not built by Nest. Let Nest build the class (list it in ` +
-      '`providers`), or import RedisLockModule.forRoot() exactly once.',
+    `${where} is locked, but ${found}, and the call was made on an object that was not built by Nest (or not yet, in a ` +
+      'constructor, or on no object at all). Let Nest build the class (list it in `providers`) and call the method on it ' +
+      'after that, or import RedisLockModule.forRoot() exactly once.',
   );
 }

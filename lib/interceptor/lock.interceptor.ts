@@ -44,7 +44,9 @@ export class LockInterceptor implements NestInterceptor {
     @Inject(RESOLVED_OPTIONS) { leaseMs, onUnavailable }: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
-    this.#host = { locks, fires: new FireFinder(modules), clock: locker.clock, leaseMs, onUnavailable };
+    const { clock } = locker;
+    const fires = new FireFinder(modules, () => clock.wallNow());
+    this.#host = { locks, fires, clock, leaseMs, onUnavailable };
   }
 
   /** The name of the connection whose locks these are. */

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock } from '../core/clock.js';
 import { type HeldHandle } from '../core/held-handle.js';
 import { type LockEventMap } from '../core/lock-events.js';
@@ -45,7 +44,7 @@ export async function enterCall(
 ): Promise<Entered> {
   const key = call.keyOf(self, args);
   const claim = claimOf(host, call, self, key);
-  if (claim) await spread(call);
+  if (claim) await spread(call, host.clock);
   const options = optionsOf(host, call, claim, signal);
   const { where, template } = call;
   const entry = { label: { where, template }, reentrant: !claim && (call.options.reentrant ?? true), claim };
@@ -126,7 +125,7 @@ function claimOf(
 }
 
 /** Whoever claims first wins, and the fastest instance would always be first. */
-async function spread({ options }: LockedCall): Promise<void> {
+async function spread({ options }: LockedCall, clock: Clock): Promise<void> {
   const spreadMs = options.spreadMs ?? DEFAULT_SPREAD_MS;
-  if (spreadMs > 0) await sleep(Math.random() * spreadMs, undefined, { ref: false });
+  if (spreadMs > 0) await new Promise<void>((resume) => clock.setTimer(resume, Math.random() * spreadMs));
 }

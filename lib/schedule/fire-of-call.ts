@@ -22,7 +22,7 @@ export class FireFinder {
   readonly #timelines = new WeakMap<CronTime, CronTimeline>();
 
   /** @param now the local clock, in milliseconds since 1970 */
-  constructor(modules: Pick<ModulesContainer, 'values'>, now: () => number = Date.now) {
+  constructor(modules: Pick<ModulesContainer, 'values'>, now: () => number) {
     this.#jobs = new CronJobs(modules);
     this.#now = now;
   }

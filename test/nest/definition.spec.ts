@@ -28,25 +28,6 @@ describe('the definition of a class', () => {
     expect(() => define(key, options)).toThrow(/^Orders\.charge: /);
   });
 
-  it('throws for a static method, a getter and a property', () => {
-    class Orders {
-      static charge(): void {}
-      get total(): number {
-        return 0;
-      }
-    }
-    const decorate = Locked('k') as (target: object, name: string, descriptor?: PropertyDescriptor) => void;
-    const of = (target: object, name: string) => Object.getOwnPropertyDescriptor(target, name);
-    const refused = [
-      () => decorate(Orders, 'charge', of(Orders, 'charge')),
-      () => decorate(Orders.prototype, 'total', of(Orders.prototype, 'total')),
-      () => decorate(Orders.prototype, 'field', undefined),
-    ];
-    for (const one of refused) expect(one).toThrow(LockConfigurationError);
-    expect(refused[0]).toThrow(/^Orders\.charge: a static method/);
-    expect(refused[1]).toThrow(/^Orders\.total: expected a method/);
-  });
-
   it('keeps the name, the length and all metadata of the method, above and below', () => {
     class Orders {
       @SetMetadata('above', 1)

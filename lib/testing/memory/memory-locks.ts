@@ -8,6 +8,7 @@ import {
 } from '../../core/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Ask, type Hold, MemoryLock } from './memory-lock.js';
+import { type Look } from './memory-state.js';
 import { admits, busyReply, claimedBy, endRun, entryToken, refusal, shareEntry, startRun } from './rules.js';
 
 /**
@@ -34,6 +35,11 @@ export class MemoryLocks {
     const known = this.#locks.get(key) ?? new MemoryLock();
     this.#locks.set(key, known);
     return known;
+  }
+
+  /** For who only looks: a key that was never locked is not remembered. */
+  look(key: string): Look {
+    return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
   }
 
   /** Grants all keys, or none; then the attempt waits at each up to the first that is busy. */
@@ -125,8 +131,12 @@ export class MemoryLocks {
   /** The lock at this time: what is over has ended. */
   swept(key: string): MemoryLock {
     const lock = this.lock(key);
-    lock.sweep(Math.floor(this.micros() / 1_000));
+    lock.sweep(this.#now);
     return lock;
+  }
+
+  get #now(): number {
+    return Math.floor(this.micros() / 1_000);
   }
 
   #wait(locks: readonly MemoryLock[], busy: MemoryLock, needed: readonly MemoryLock[], ask: Ask): AcquireReply {

@@ -8,7 +8,7 @@ describe('a lease', () => {
     clock.jump(400);
     const lease = leaseFrom(sent, 10_000);
     expect(lease.deadline).toBe(1_000 + 9_898);
-    expect(lease.wallDeadline).toBe(clock.wallOffset + 1_000 + 9_898);
+    expect(lease.wallDeadline).toBe(clock.wallOffsetMs + 1_000 + 9_898);
     expect(remainingOf(lease, clock)).toBe(9_898 - 400);
   });
 
@@ -29,16 +29,16 @@ describe('a lease', () => {
   it('ends by the clock that says less: a wall clock ahead means that the machine slept', () => {
     const clock = new FakeClock();
     const lease = leaseFrom(moment(clock), 1_000);
-    clock.wallOffset += 400;
+    clock.wallOffsetMs += 400;
     expect(remainingOf(lease, clock)).toBe(588);
-    clock.wallOffset += 10_000;
+    clock.wallOffsetMs += 10_000;
     expect(remainingOf(lease, clock)).toBe(0);
   });
 
   it('is not made longer by a wall clock that is set back', () => {
     const clock = new FakeClock();
     const lease = leaseFrom(moment(clock), 1_000);
-    clock.wallOffset -= 3_600_000;
+    clock.wallOffsetMs -= 3_600_000;
     expect(remainingOf(lease, clock)).toBe(988);
   });
 

@@ -97,7 +97,7 @@ describe('a lock that was lost', () => {
   it('is not lost, but cannot be proven either, after a jump of the wall clock', () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
-    keeper.clock.wallOffset += 3_600_000;
+    keeper.clock.wallOffsetMs += 3_600_000;
     runHolding(lock, () => expect(() => assertLocked()).toThrow(LockNotHeldError));
     expect(lock.lost).toBeNull();
   });

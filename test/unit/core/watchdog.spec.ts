@@ -91,7 +91,7 @@ describe('the watchdog and the wall clock', () => {
     const { clock, watched, renewing } = startWatchdog();
     renewing();
     const lock = watched();
-    clock.wallOffset += 3_600_000;
+    clock.wallOffsetMs += 3_600_000;
     expect([lock.held, lock.remainingMs]).toEqual([false, 0]);
     await clock.advance(THIRD_MS);
     expect([lock.held, lock.lost, lock.signal.aborted]).toEqual([true, null, false]);

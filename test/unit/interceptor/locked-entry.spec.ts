@@ -23,7 +23,8 @@ async function enterJob(options: LockedOptions, answer: FakeStore['onAcquire'] =
   const skips: string[] = [];
   locks.events.on('skipped', ({ key, reason }) => skips.push(`${key} ${reason}`));
   const { leaseMs, onUnavailable } = defaults;
-  const host: EntryHost = { locks, fires: new FireFinder(new ModulesContainer()), clock, leaseMs, onUnavailable };
+  const fires = new FireFinder(new ModulesContainer(), () => clock.wallNow());
+  const host: EntryHost = { locks, fires, clock, leaseMs, onUnavailable };
   const call = jobCall({ oncePer: 60_000, spreadMs: 0, ...options });
   const outcome = outcomeOf(enterCall(host, call, undefined, []));
   await settled();

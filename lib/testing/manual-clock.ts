@@ -1,0 +1,78 @@
+import { setImmediate } from 'node:timers';
+import { type Clock } from '../core/clock.js';
+
+interface Timer {
+  readonly at: number;
+  readonly callback: () => void;
+}
+
+/** A clock that moves only when a test says so: leases end, waits time out and watchdogs renew in no time. */
+export class ManualClock implements Clock {
+  /**
+   * By how many milliseconds the wall clock is ahead of the monotonic one; change it to set the wall clock, or to let the
+   * machine sleep.
+   */
+  wallOffsetMs: number;
+  readonly #timers = new Set<Timer>();
+  #now = 0;
+
+  /** `startsAt`: the time of the wall clock, in milliseconds since the epoch or as a `Date`; by default that of now. */
+  constructor(startsAt: number | Date = Date.now()) {
+    this.wallOffsetMs = Number(startsAt);
+  }
+
+  /** How many timers wait. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  wallNow(): number {
+    return this.#now + this.wallOffsetMs;
+  }
+
+  setTimer(callback: () => void, delayMs: number): () => void {
+    const timer = { at: this.#now + delayMs, callback };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  /** Lets time pass: each timer fires at its time, and what it set off runs before the next. */
+  async advance(ms: number): Promise<void> {
+    await settled();
+    const until = this.#now + ms;
+    for (let next = this.#next(until); next; next = this.#next(until)) {
+      this.#now = Math.max(this.#now, next.at);
+      this.#timers.delete(next);
+      next.callback();
+      await settled();
+    }
+    this.#now = until;
+  }
+
+  /** A blocked event loop: time has passed, and no timer has fired; `turn` lets them. */
+  jump(ms: number): void {
+    this.#now += ms;
+  }
+
+  /** One turn of the event loop: the timers that are due now fire, and not those that they set. */
+  turn(): void {
+    for (const timer of this.#due(this.#now)) {
+      if (this.#timers.delete(timer)) timer.callback();
+    }
+  }
+
+  #next(until: number): Timer | undefined {
+    return this.#due(until)[0];
+  }
+
+  #due(until: number): Timer[] {
+    return [...this.#timers].filter(({ at }) => at <= until).toSorted((a, b) => a.at - b.at);
+  }
+}
+
+/** Resolves when all promises that can go on have gone on; not touched by the fake timers of a test runner. */
+export const settled = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

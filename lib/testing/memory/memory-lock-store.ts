@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type HoldRef,
+  type LastRun,
+  type LockState,
+  type LockStore,
+  type LostReply,
+  type ReleaseReply,
+  type ReleaseRequest,
+  type RenewReply,
+  type RenewRequest,
+  type WakeUpListener,
+} from '../../core/lock-store.js';
+import { checkKeyBytes, checkKeyText, encodeKey, inOrder } from '../../core/lock-key.js';
+import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
+import { type MemoryLockServer } from './memory-lock-server.js';
+import { lastRunOf, stateOf } from './memory-state.js';
+
+/** The options of `MemoryLockStore`. */
+export interface MemoryLockStoreOptions {
+  /** Stores of different prefixes have different locks, also on one server. */
+  readonly keyPrefix?: string;
+}
+
+/** A `LockStore` on a `MemoryLockServer`: one instance of an app. */
+export class MemoryLockStore implements LockStore {
+  readonly clientId = randomBytes(9).toString('base64url');
+  readonly #prefix: string;
+  #listener: WakeUpListener | null = null;
+  #disconnect: (() => void) | null = null;
+  #operatorCommands = 0;
+
+  constructor(
+    readonly server: MemoryLockServer,
+    { keyPrefix = 'lock:' }: MemoryLockStoreOptions = {},
+  ) {
+    this.#prefix = keyPrefix;
+  }
+
+  checkKey(key: string): void {
+    checkKeyText(key);
+    checkKeyBytes(encodeKey(key), key);
+  }
+
+  listen(listener: WakeUpListener): void {
+    this.#listener = listener;
+  }
+
+  open(): void {
+    if (this.#listener) this.#disconnect ??= this.server.connect(this.clientId, this.#listener);
+  }
+
+  groups(keys: readonly string[]): readonly (readonly string[])[] {
+    return [inOrder(keys, encodeKey).map(([, key]) => key)];
+  }
+
+  acquire({ claim, ...request }: AcquireRequest): Promise<AcquireReply> {
+    this.open();
+    const ageMs = claim ? Math.round(this.server.clock.now() - claim.calledAt) : 0;
+    const keys = request.keys.map((key) => this.#prefix + key);
+    const ask = { ...request, keys, claim: claim && { ...claim, ageMs } };
+    return this.server.run(request.keys.join(', '), (locks) => locks.acquire(ask));
+  }
+
+  renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    const renewOne = (request: RenewRequest): Promise<RenewReply> =>
+      this.server
+        .run(request.key, (locks) => locks.renew(this.#stored(request), request.leaseMs))
+        .catch((cause: unknown) => ({ outcome: 'unknown', cause }));
+    return Promise.all(requests.map(renewOne));
+  }
+
+  release(request: ReleaseRequest): Promise<ReleaseReply> {
+    return this.server.run(request.key, (locks) => locks.release(this.#stored(request)));
+  }
+
+  downgrade(hold: HoldRef): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
+    return this.server.run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
+  }
+
+  async forceRelease(key: string): Promise<boolean> {
+    this.#operatorCommands += 1;
+    const command = `${this.clientId}.force${this.#operatorCommands}`;
+    const { holds } = await this.server.run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
+    return holds > 0;
+  }
+
+  inspect(key: string): Promise<LockState> {
+    return this.server.run(key, (locks) => stateOf(key, locks.look(this.#prefix + key)));
+  }
+
+  lastRun(key: string): Promise<LastRun | null> {
+    return this.server.run(key, (locks) => lastRunOf(locks.look(this.#prefix + key)));
+  }
+
+  list(options: ListOptions): AsyncIterable<LockState> {
+    checkListOptions(options);
+    const stored = this.server.locks.keys.filter((key) => key.startsWith(this.#prefix + options.prefix));
+    const keys = stored.map((key) => key.slice(this.#prefix.length));
+    return listLocks(keys, options.limit, (key) => this.inspect(key));
+  }
+
+  async close(): Promise<void> {
+    this.#disconnect?.();
+    this.#disconnect = null;
+    this.#listener = null;
+  }
+
+  #stored<T extends { readonly key: string }>(request: T): T {
+    return { ...request, key: this.#prefix + request.key };
+  }
+}

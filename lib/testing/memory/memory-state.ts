@@ -1,0 +1,45 @@
+import { readHolderText } from '../../core/holder-text.js';
+import { type LastRun, type LockHolder, type LockState } from '../../core/lock-store.js';
+import { type Hold, type MemoryLock } from './memory-lock.js';
+
+/** A lock that nobody has touched, at a moment. */
+export interface Look {
+  readonly lock: MemoryLock;
+  /** The server's time in milliseconds. */
+  readonly now: number;
+}
+
+/** What `inspect` tells; what has expired is left out. */
+export function stateOf(key: string, { lock, now }: Look): LockState {
+  const all = [...lock.holds].map(([attempt, hold]) => holderOf(attempt, hold, now));
+  const holders = all.filter(({ remainingMs }) => remainingMs > 0);
+  const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
+  const waiters = lock.queue.filter(({ deadline }) => deadline > now).length;
+  return { key, mode, holders, waiters, fencingToken: lock.token };
+}
+
+function holderOf(
+  attempt: string,
+  { owner = attempt, mode, holder, since, token, ...hold }: Hold,
+  now: number,
+): LockHolder {
+  // More left than was granted: the clock stepped back, and the next command clamps it.
+  const remainingMs = Math.max(0, Math.min(hold.deadline - now, hold.lease));
+  return { owner, attempt, mode, ...readHolderText(holder), since: new Date(since), remainingMs, fencingToken: token };
+}
+
+/** What `lastRun` tells. */
+export function lastRunOf({ lock, now }: Look): LastRun | null {
+  const { run } = lock;
+  if (!run) return null;
+  const { fire, attempt, by, started, ended, outcome } = run;
+  const hold = lock.liveHold(attempt);
+  return {
+    fire: new Date(fire),
+    instance: by,
+    attempt,
+    started: new Date(started),
+    ended: outcome ? new Date(ended) : null,
+    outcome: outcome ?? (hold && hold.deadline > now ? 'running' : 'lost'),
+  };
+}

@@ -1,0 +1,170 @@
+import 'reflect-metadata';
+import { Injectable, Scope } from '@nestjs/common';
+import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
+import { Locked } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { freshKey, startApp } from '../support/lock-app.js';
+import { untilWaiting } from '../support/waiting.js';
+import { closePlaces, gateOfTest, SideBySide, underLock } from './support/places.js';
+
+interface Order {
+  readonly id: string;
+}
+
+/** The work of the listeners of one app. */
+@Injectable()
+class Work extends SideBySide {
+  until: Promise<void> = Promise.resolve();
+}
+
+@Injectable()
+class Orders {
+  constructor(readonly work: Work) {}
+
+  @OnEvent('above')
+  @Locked('order:<0.id>')
+  async above(order: Order): Promise<string> {
+    return underLock(`above ${order.id}`);
+  }
+
+  @Locked('order:<0.id>')
+  @OnEvent('below')
+  async below(order: Order): Promise<string> {
+    return underLock(`below ${order.id}`);
+  }
+
+  @OnEvent('outer')
+  @Locked('order:<0.id>')
+  @OnEvent('inner')
+  async both(order: Order): Promise<string> {
+    return underLock(`both ${order.id}`);
+  }
+
+  @OnEvent('several')
+  @Locked('several:<0.id>:<1>')
+  async several(order: Order, step: number): Promise<string> {
+    return underLock(`${order.id} ${step}`);
+  }
+
+  @OnEvent('slow')
+  @Locked('order:<0.id>')
+  async slow(order: Order): Promise<string> {
+    return this.work.run(async () => {
+      await this.work.until;
+      return underLock(order.id);
+    });
+  }
+
+  @OnEvent('failing', { suppressErrors: false })
+  @Locked('order:<0.id>')
+  async failing({ id }: Order): Promise<void> {
+    throw new TypeError(`no ${id}`);
+  }
+
+  @OnEvent('quiet')
+  @Locked('order:<0.id>')
+  async quiet({ id }: Order): Promise<void> {
+    throw new TypeError(`no ${id}`);
+  }
+
+  @OnEvent('skipping', { suppressErrors: false })
+  @Locked('order:<0.id>', { ifBusy: 'skip' })
+  async skipping(order: Order): Promise<string> {
+    return underLock(order.id);
+  }
+
+  @OnEvent('throwing', { suppressErrors: false })
+  @Locked('order:<0.id>', { ifBusy: 'throw' })
+  async throwing(order: Order): Promise<string> {
+    return underLock(order.id);
+  }
+}
+
+@Injectable({ scope: Scope.REQUEST })
+class PerEvent {
+  static built = 0;
+
+  constructor() {
+    PerEvent.built += 1;
+  }
+
+  @OnEvent('scoped')
+  @Locked('order:<0.id>')
+  async scoped(order: Order): Promise<string> {
+    return underLock(`${order.id} built`);
+  }
+}
+
+async function start(keyPrefix = `${freshKey('events')}:`) {
+  const imports = [EventEmitterModule.forRoot()];
+  const app = await startApp({ keyPrefix }, { imports, providers: [Work, Orders, PerEvent] });
+  return { ...app, events: app.app.get(EventEmitter2), work: app.app.get(Work) };
+}
+
+afterEach(closePlaces);
+
+describe('a listener with @OnEvent', () => {
+  it.each(['above', 'below'])('%s @Locked is called under its lock', async (event) => {
+    const { events } = await start();
+    expect(await events.emitAsync(event, { id: '7' })).toEqual([`${event} 7 under order:7`]);
+  });
+
+  it('above and below @Locked is called once for each of the two events', async () => {
+    const { events } = await start();
+    expect(await events.emitAsync('outer', { id: '7' })).toEqual(['both 7 under order:7']);
+    expect(await events.emitAsync('inner', { id: '8' })).toEqual(['both 8 under order:8']);
+  });
+
+  it('has a key of all that was emitted', async () => {
+    const { events } = await start();
+    expect(await events.emitAsync('several', { id: '7' }, 2)).toEqual(['7 2 under several:7:2']);
+  });
+
+  it('of a request-scoped class is called on an instance of its own, under its lock', async () => {
+    const { events } = await start();
+    const before = PerEvent.built;
+    const answers = [await events.emitAsync('scoped', { id: '7' }), await events.emitAsync('scoped', { id: '8' })];
+    expect(answers).toEqual([['7 built under order:7'], ['8 built under order:8']]);
+    expect(PerEvent.built - before).toBe(2);
+  });
+
+  it('excludes the same key in this app and another one, and runs beside other keys', async () => {
+    const prefix = `${freshKey('events')}:`;
+    const [a, b] = [await start(prefix), await start(prefix)];
+    const until = gateOfTest();
+    a.work.until = b.work.until = until.opened;
+    const emitted = [a, a, b].map(({ events }) => events.emitAsync('slow', { id: '7' }));
+    emitted.push(b.events.emitAsync('slow', { id: '8' }));
+    await untilWaiting(a, 'order:7', 2);
+    await eventually(() => a.work.running + b.work.running === 2);
+    until.open();
+    expect((await Promise.all(emitted)).flat()).toEqual(['7', '7', '7', '8'].map((id) => `${id} under order:${id}`));
+    expect(a.work.total + b.work.total).toBe(4);
+  });
+});
+
+describe('whoever emits and waits', () => {
+  it('gets the own error of the listener, or not, as `suppressErrors` says', async () => {
+    const { events, locks } = await start();
+    await expect(events.emitAsync('failing', { id: '7' })).rejects.toThrow(new TypeError('no 7'));
+    expect(await events.emitAsync('quiet', { id: '7' })).toEqual([undefined]);
+    expect(await locks.isLocked('order:7')).toBe(false);
+  });
+
+  it('gets undefined or a LockBusyError for a key that is busy, as `ifBusy` says', async () => {
+    const { events, locks } = await start();
+    const held = await locks.acquire('order:7');
+    expect(await events.emitAsync('skipping', { id: '7' })).toEqual([undefined]);
+    await expect(events.emitAsync('throwing', { id: '7' })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+    await held.release();
+    expect(await events.emitAsync('skipping', { id: '7' })).toEqual(['7 under order:7']);
+  });
+
+  it('gets a LockKeyError when the event carries nothing that fills the key', async () => {
+    const { events, locks } = await start();
+    const skipped: unknown[] = [];
+    locks.events.on('skipped', (event) => skipped.push(event));
+    await expect(events.emitAsync('skipping', {})).rejects.toMatchObject({ code: 'LOCK_KEY' });
+    expect(skipped).toEqual([]);
+  });
+});

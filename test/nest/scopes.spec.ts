@@ -1,0 +1,196 @@
+import 'reflect-metadata';
+import { Controller, Get, Inject, Injectable, Param, Scope, type Type } from '@nestjs/common';
+import { ContextIdFactory, ModuleRef, REQUEST } from '@nestjs/core';
+import { currentLock, Locked } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
+import { freshKey, startApp } from '../support/lock-app.js';
+import { closePlaces, gateOfTest, SideBySide, startHttp, underLock } from './support/places.js';
+
+class Base {
+  @Locked('base:<0>')
+  async run(id: string): Promise<string> {
+    return `${id} ${currentLock().key}`;
+  }
+}
+
+@Injectable()
+class Single extends Base {}
+
+@Injectable({ scope: Scope.REQUEST })
+class PerRequest extends Base {}
+
+@Injectable({ scope: Scope.REQUEST, durable: true })
+class Durable extends Base {}
+
+@Injectable({ scope: Scope.TRANSIENT })
+class Transient extends Base {}
+
+/** Request-scoped, since it needs one that is. */
+@Injectable()
+class Bubbled extends Base {
+  constructor(readonly perRequest: PerRequest) {
+    super();
+  }
+}
+
+@Injectable()
+class FirstUser {
+  constructor(readonly transient: Transient) {}
+}
+
+@Injectable()
+class SecondUser {
+  constructor(readonly transient: Transient) {}
+}
+
+afterEach(closePlaces);
+
+describe('a provider', () => {
+  it.each<[string, Type<Base>]>([
+    ['a singleton', Single],
+    ['request-scoped', PerRequest],
+    ['request-scoped and durable', Durable],
+    ['transient', Transient],
+    ['request-scoped by what it needs', Bubbled],
+  ])('that is %s is locked', async (_what, type) => {
+    const { app } = await startApp({}, { providers: [PerRequest, type] });
+    expect(await (await app.resolve<Base>(type)).run('7')).toBe('7 base:7');
+  });
+
+  it.each<[string, Type<Base>, boolean]>([
+    ['a singleton one instance for all contexts', Single, true],
+    ['what is request-scoped one instance per context', PerRequest, false],
+    ['what is transient one instance per user', Transient, false],
+  ])('keeps its scope: %s', async (_what, type, isSame) => {
+    const { app } = await startApp({}, { providers: [type] });
+    const [a, b] = [await app.resolve(type, ContextIdFactory.create()), await app.resolve(type)];
+    expect(a === b).toBe(isSame);
+    const context = ContextIdFactory.create();
+    if (type !== Transient) expect(await app.resolve(type, context)).toBe(await app.resolve(type, context));
+  });
+
+  it('does not become request-scoped by a locked method', async () => {
+    const { app } = await startApp({}, { providers: [Single, FirstUser, Transient, PerRequest] });
+    const scopeOf = (type: Type) => app.get(ModuleRef).introspect(type).scope;
+    expect([Single, FirstUser, Transient, PerRequest].map(scopeOf)).toEqual([
+      Scope.DEFAULT,
+      Scope.DEFAULT,
+      Scope.TRANSIENT,
+      Scope.REQUEST,
+    ]);
+    expect(app.get(Single)).toBe(app.get(Single));
+  });
+
+  it('that is transient is locked in each of its users', async () => {
+    const { app } = await startApp({}, { providers: [FirstUser, SecondUser, Transient] });
+    const [first, second] = [app.get(FirstUser).transient, app.get(SecondUser).transient];
+    expect(first).not.toBe(second);
+    expect([await first.run('7'), await second.run('7')]).toEqual(['7 base:7', '7 base:7']);
+  });
+});
+
+describe('instances of one class in one app', () => {
+  @Injectable({ scope: Scope.TRANSIENT })
+  class Slow {
+    @Locked('slow:<0>', { ifBusy: 'skip' })
+    async run(_id: string, work: () => Promise<string>): Promise<string> {
+      return work();
+    }
+  }
+
+  it('exclude each other, since the key is locked and not the instance', async () => {
+    const { app } = await startApp({}, { providers: [Slow] });
+    const [a, b, key] = [await app.resolve(Slow), await app.resolve(Slow), freshKey()];
+    const [begun, until] = [gateOfTest(), gateOfTest()];
+    const running = a.run(key, async () => {
+      begun.open();
+      await until.opened;
+      return 'a';
+    });
+    await begun.opened;
+    expect(await b.run(key, async () => 'b')).toBeUndefined();
+    expect(await b.run(freshKey(), async () => 'b')).toBe('b');
+    until.open();
+    expect(await running).toBe('a');
+    expect(await b.run(key, async () => 'b')).toBe('b');
+  });
+});
+
+interface TenantRequest {
+  readonly headers: Record<string, string | undefined>;
+}
+
+class Until {
+  opened: Promise<void> = Promise.resolve();
+}
+
+class Built {
+  single = 0;
+  perRequest = 0;
+}
+
+@Controller('single')
+class SingleController {
+  constructor(built: Built) {
+    built.single += 1;
+  }
+
+  @Get(':id')
+  @Locked('single:<0>')
+  async get(@Param('id') id: string): Promise<string> {
+    return underLock(id);
+  }
+}
+
+@Controller({ path: 'scoped', scope: Scope.REQUEST })
+class ScopedController {
+  constructor(
+    built: Built,
+    @Inject(REQUEST) readonly request: TenantRequest,
+    readonly work: SideBySide,
+    readonly until: Until,
+  ) {
+    built.perRequest += 1;
+  }
+
+  @Get(':id')
+  @Locked(function (this: ScopedController, id: string) {
+    return `${this.request.headers['tenant']}:${id}`;
+  })
+  async get(@Param('id') id: string): Promise<string> {
+    return this.work.run(async () => {
+      await this.until.opened;
+      return underLock(`${this.request.headers['tenant']} ${id}`);
+    });
+  }
+}
+
+describe('a controller', () => {
+  const start = () =>
+    startHttp(
+      { controllers: [SingleController, ScopedController], providers: [Built, SideBySide, Until] },
+      { keyPrefix: `${freshKey('scopes')}:` },
+    );
+
+  it('is built once when it is a singleton, and once per request when it is request-scoped', async () => {
+    const { app, get } = await start();
+    const tenant = { tenant: 'eu' };
+    expect([await get('single/7'), await get('single/8')]).toEqual(['200 7 under single:7', '200 8 under single:8']);
+    expect([await get('scoped/7', tenant), await get('scoped/7', tenant)]).toEqual([
+      '200 eu 7 under eu:7',
+      '200 eu 7 under eu:7',
+    ]);
+    expect(app.get(Built)).toEqual({ single: 1, perRequest: 2 });
+  });
+
+  it('that is request-scoped has a key of its request, and excludes other requests of that key', async () => {
+    const { app, locks, get } = await start();
+    const [until, work] = [gateOfTest(), app.get(SideBySide)];
+    app.get(Until).opened = until.opened;
+    const answers = ['eu', 'eu', 'us'].map((tenant) => get('scoped/7', { tenant }));
+    await eventually(async () => (await locks.inspect('eu:7')).waiters === 1 && work.running === 2);
+    until.open();
+    expect(await Promise.all(answers)).toEqual(['eu', 'eu', 'us'].map((to) => `200 ${to} 7 under ${to}:7`));
+    expect([work.most, work.total]).toEqual([2, 3]);
+  });
+});

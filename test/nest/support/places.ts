@@ -1,0 +1,68 @@
+import { type INestApplication, type ModuleMetadata } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { currentLock, RedisLockModule, type RedisLockModuleOptions, RedisLockService } from '../../../lib/index.js';
+import { closeAll, closeLater, gate, redisUrl } from '../../support/lock-app.js';
+
+/** An app that answers over HTTP, by express. */
+export interface HttpApp {
+  readonly app: INestApplication;
+  readonly locks: RedisLockService;
+  /** The status and the text of an answer, as one text. */
+  readonly get: (path: string, headers?: Record<string, string>) => Promise<string>;
+  close(): Promise<void>;
+}
+
+/** Starts an app that listens on a port of the system's choice; `closePlaces` closes it. */
+export async function startHttp(metadata: ModuleMetadata, options: RedisLockModuleOptions = {}): Promise<HttpApp> {
+  const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100, ...options });
+  const compiled = await Test.createTestingModule({
+    ...metadata,
+    imports: [lockModule, ...(metadata.imports ?? [])],
+  }).compile();
+  const app: INestApplication = compiled.createNestApplication({ logger: false });
+  const close = (): Promise<void> => app.close();
+  closeLater({ app, locks: app.get(RedisLockService), close });
+  await app.listen(0, '127.0.0.1');
+  const url = await app.getUrl();
+  const get = async (path: string, headers: Record<string, string> = {}): Promise<string> => {
+    const answer = await fetch(`${url}/${path}`, { headers });
+    return `${answer.status} ${await answer.text()}`;
+  };
+  return { app, locks: app.get(RedisLockService), get, close };
+}
+
+const gates: { open(): void }[] = [];
+
+/** A gate that `closePlaces` opens, so that no work outlives a test that failed. */
+export function gateOfTest(): ReturnType<typeof gate> {
+  const made = gate();
+  gates.push(made);
+  return made;
+}
+
+/** Ends all work that waits at a gate, and closes what the test opened. */
+export async function closePlaces(): Promise<void> {
+  for (const one of gates.splice(0)) one.open();
+  await closeAll();
+}
+
+/** Counts how many pieces of work run side by side. */
+export class SideBySide {
+  running = 0;
+  most = 0;
+  total = 0;
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    this.total += 1;
+    this.running += 1;
+    this.most = Math.max(this.most, this.running);
+    try {
+      return await work();
+    } finally {
+      this.running -= 1;
+    }
+  }
+}
+
+/** What a method answers to show under which lock it ran. */
+export const underLock = (what: string): string => `${what} under ${currentLock().key}`;
