@@ -98,7 +98,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     const begin = async (): Promise<HeldIterator | null> => {
       try {
         // Not in this turn: who ends it at once acquires nothing.
-        await null;
+        await Promise.resolve();
         if (signal.aborted) return null;
         const held = await start(signal);
         this.#isStarted = held !== null;

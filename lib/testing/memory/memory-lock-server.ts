@@ -44,7 +44,7 @@ export class MemoryLockServer {
   /** Carries out one command, unless it is taken away; internal. @throws LockStoreError */
   async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
     // As with a server, nothing happens in the turn of the caller.
-    await null;
+    await Promise.resolve();
     if (this.#isStopped) {
       throw new LockStoreError(`The lock "${key}" could not be asked for: the MemoryLockServer is stopped.`, { key });
     }

@@ -1,0 +1,18 @@
+import { type LockEventMap, type LockEventName, type LockEvents } from '../core/lock-events.js';
+
+/** Listeners that end together. Each event may have several: one that throws does not keep the others from theirs. */
+export class EventListeners {
+  readonly #stops: (() => void)[] = [];
+
+  constructor(private readonly events: LockEvents) {}
+
+  on<Name extends LockEventName>(name: Name, listener: (event: LockEventMap[Name]) => void): this {
+    this.events.on(name, listener);
+    this.#stops.push(() => this.events.off(name, listener));
+    return this;
+  }
+
+  stop(): void {
+    for (const stop of this.#stops.splice(0)) stop();
+  }
+}

@@ -1,0 +1,111 @@
+import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
+import { checkConnectionName, checkDuration } from '../core/lock-options.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import type { RedisLockService } from '../redis-lock.service.js';
+import { findLockService } from './find-lock-service.js';
+import { lockServicesIn } from './lock-services.js';
+import { RecentLosses } from './recent-losses.js';
+
+/** What to check. */
+export interface LockHealthOptions {
+  /** The name of the connection; left out, the default one. */
+  connection?: string;
+  /**
+   * How long Redis may take to answer, in milliseconds.
+   * @default 1_000
+   */
+  timeoutMs?: number;
+}
+
+/** What a check tells beside `status`. */
+export interface LockHealth {
+  /** How many locks this instance holds, and how many of its calls acquire one at this moment. */
+  readonly held: number;
+  readonly waiting: number;
+  /** How many locks this instance lost within the last minute. */
+  readonly lostLastMinute: number;
+  /** How long the check took, in milliseconds. */
+  readonly latencyMs: number;
+  /** Why it is down: a sentence without names of hosts, users or keys. */
+  readonly message?: string;
+}
+
+/** Nobody's lock: it is looked at and never acquired. */
+const PROBE_KEY = 'nestjs-redis-lock:health';
+
+/** What an error text may say of a cause without telling who is where. */
+const CAUSES =
+  /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|CLUSTERDOWN|MASTERDOWN|MISCONF)\b/;
+
+/** A Terminus indicator: whether Redis runs the scripts of the locks within a time limit. */
+@Injectable()
+export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown {
+  readonly #losses = new Map<RedisLockService, RecentLosses>();
+
+  constructor(
+    @Inject(HealthIndicatorService) private readonly health: HealthIndicatorService,
+    @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+  ) {}
+
+  /** Losses are counted from now on, before anybody asks. */
+  onModuleInit(): void {
+    for (const locks of lockServicesIn(this.modules)) this.#lossesOf(locks);
+  }
+
+  onApplicationShutdown(): void {
+    for (const losses of this.#losses.values()) losses.stop();
+    this.#losses.clear();
+  }
+
+  /**
+   * Runs a script that changes nothing; `up` when it answered within `timeoutMs`, else `down` with a `message`. Takes no
+   * longer than `timeoutMs`.
+   * @returns the status and a `LockHealth`, under `key`
+   * @throws LockConfigurationError when no `RedisLockModule` has this connection, or an option is wrong; nothing else
+   */
+  async isHealthy<const Key extends string = 'locks'>(
+    key: Key = 'locks' as Key,
+    { connection, timeoutMs = 1_000 }: LockHealthOptions = {},
+  ): Promise<HealthIndicatorResult<Key>> {
+    checkConnectionName(connection, 'connection');
+    checkDuration(timeoutMs, 'timeoutMs', { min: 1, max: 600_000 });
+    const locks = findLockService(this.moduleRef, connection, 'LockHealthIndicator');
+    const losses = this.#lossesOf(locks);
+    const startedAt = performance.now();
+    const message = await failureOf(locks, timeoutMs);
+    const latencyMs = Math.round(performance.now() - startedAt);
+    const { held, waiting } = locks.activity;
+    const told: Omit<LockHealth, 'message'> = { held, waiting, lostLastMinute: losses.count, latencyMs };
+    const check = this.health.check(key);
+    return message === null ? check.up({ ...told }) : check.down({ ...told, message });
+  }
+
+  #lossesOf(locks: RedisLockService): RecentLosses {
+    const losses = this.#losses.get(locks) ?? new RecentLosses(locks.events);
+    this.#losses.set(locks, losses);
+    return losses;
+  }
+}
+
+/** Why the locks cannot be asked; null: they can. */
+async function failureOf(locks: RedisLockService, timeoutMs: number): Promise<string | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(`Redis did not answer within ${timeoutMs} ms.`), timeoutMs);
+  });
+  const asked = locks.inspect(PROBE_KEY).then(() => null, describe);
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof LockStoreError)) return 'The locks could not be asked.';
+  const [cause] = CAUSES.exec(error.message) ?? [];
+  return cause === undefined ? 'Redis could not be asked.' : `Redis could not be asked: ${cause}.`;
+}

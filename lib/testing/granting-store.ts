@@ -1,0 +1,101 @@
+import { randomBytes } from 'node:crypto';
+import { type Clock } from '../core/clock.js';
+import { checkKeyBytes, checkKeyText, encodeKey } from '../core/lock-key.js';
+import { checkListOptions, listLocks } from '../core/lock-listing.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type LastRun,
+  type LockHolder,
+  type LockState,
+  type LockStore,
+  type ReleaseReply,
+  type ReleaseRequest,
+  type RenewReply,
+  type RenewRequest,
+} from '../core/lock-store.js';
+import { readHolderText } from '../core/holder-text.js';
+
+/** Grants whatever is asked, at once and to everybody: nothing excludes anything. */
+export class GrantingStore implements LockStore {
+  readonly clientId = randomBytes(9).toString('base64url');
+  readonly #holders = new Map<string, LockHolder[]>();
+  #token = 0;
+
+  constructor(private readonly clock: Clock) {}
+
+  checkKey(key: string): void {
+    checkKeyText(key);
+    checkKeyBytes(encodeKey(key), key);
+  }
+
+  listen(): void {}
+
+  open(): void {}
+
+  groups(keys: readonly string[]): readonly (readonly string[])[] {
+    return [keys];
+  }
+
+  async acquire({
+    keys,
+    attempt,
+    owner = attempt,
+    mode,
+    leaseMs,
+    holder,
+    claim,
+  }: AcquireRequest): Promise<AcquireReply> {
+    const now = this.clock.wallNow();
+    const since = new Date(now);
+    const told = { owner, attempt, mode, ...readHolderText(holder), since, remainingMs: leaseMs };
+    const fencingTokens = keys.map((key) => {
+      const fencingToken = (this.#token += 1);
+      this.#holders.set(key, [...this.#holdersOf(key), { ...told, fencingToken }]);
+      return fencingToken;
+    });
+    const fire = claim && { fireMs: claim.kind === 'at' ? claim.ms : now };
+    return { outcome: 'granted', fencingTokens, remainingMs: leaseMs, serverTimeMs: now, ...fire };
+  }
+
+  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+    return requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
+  }
+
+  async release({ key, attempt }: ReleaseRequest): Promise<ReleaseReply> {
+    const holders = this.#holdersOf(key).filter((holder) => holder.attempt !== attempt);
+    if (holders.length > 0) this.#holders.set(key, holders);
+    else this.#holders.delete(key);
+    return { outcome: 'released', holds: holders.length, lastToken: this.#token };
+  }
+
+  async downgrade(): Promise<{ readonly outcome: 'downgraded' }> {
+    return { outcome: 'downgraded' };
+  }
+
+  async forceRelease(key: string): Promise<boolean> {
+    return this.#holders.delete(key);
+  }
+
+  async inspect(key: string): Promise<LockState> {
+    const holders = this.#holdersOf(key);
+    const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
+    return { key, mode, holders, waiters: 0, fencingToken: holders.at(-1)?.fencingToken ?? 0 };
+  }
+
+  async lastRun(): Promise<LastRun | null> {
+    return null;
+  }
+
+  list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState> {
+    checkListOptions(options);
+    const keys = [...this.#holders.keys()].filter((key) => key.startsWith(options.prefix));
+    return listLocks(keys, options.limit, (key) => this.inspect(key));
+  }
+
+  async close(): Promise<void> {}
+
+  #holdersOf(key: string): LockHolder[] {
+    return this.#holders.get(key) ?? [];
+  }
+}

@@ -1,0 +1,11 @@
+export { FakeLockService } from './fake-lock.service.js';
+export type { FakeLockOptions } from './fake-lock.service.js';
+export type { FakeKey, FakeLockCall } from './fake-locker.js';
+export { FakeLockModule, useFakeLocks, withFakeLocks } from './fake-locks.js';
+export { ManualClock } from './manual-clock.js';
+export { MemoryLockServer } from './memory/memory-lock-server.js';
+export type { MemoryLockServerOptions } from './memory/memory-lock-server.js';
+export { MemoryLockStore } from './memory/memory-lock-store.js';
+export type { MemoryLockStoreOptions } from './memory/memory-lock-store.js';
+export { RedisLockTestingModule, useMemoryLocks } from './redis-lock-testing.module.js';
+export type { MemoryLockOptions, RedisLockTestingOptions } from './redis-lock-testing.module.js';

@@ -1,0 +1,77 @@
+import { type DynamicModule, type FactoryProvider, type Provider } from '@nestjs/common';
+import { type Clock, systemClock } from '../core/clock.js';
+import { RedisLockModule } from '../redis-lock.module.js';
+import type { RedisLockModuleOptions, ResolvedModuleOptions } from '../redis-lock.options.js';
+import { LOCK_CLOCK, LOCK_STORE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
+import { MemoryLockServer } from './memory/memory-lock-server.js';
+import { MemoryLockStore } from './memory/memory-lock-store.js';
+
+/** Where the locks of a test are. */
+export interface MemoryLockOptions {
+  /**
+   * Apps that are given the same server share their locks, as instances of one app do.
+   * @default one for each module
+   */
+  readonly server?: MemoryLockServer;
+  /**
+   * The time of the locks, such as a `ManualClock`; that of the `server` when there is one.
+   * @default the clock of the process
+   */
+  readonly clock?: Clock;
+}
+
+type OfRedis = 'connection' | 'minReplicas' | 'replicaTimeoutMs' | 'hashTag';
+
+/** The options of `RedisLockTestingModule`. */
+export type RedisLockTestingOptions = Omit<RedisLockModuleOptions, OfRedis> & MemoryLockOptions;
+
+/**
+ * `RedisLockModule` without a Redis: real locks, with leases, queues, tokens and losses, in the memory of the process.
+ * In place of `RedisLockModule`; for an app that imports that one, see `useMemoryLocks`.
+ */
+export class RedisLockTestingModule extends RedisLockModule {
+  static override forRoot({ server, clock, ...options }: RedisLockTestingOptions = {}): DynamicModule {
+    return inMemory(super.forRoot(options), { server, clock });
+  }
+
+  static override forRootAsync(
+    options: Parameters<typeof RedisLockModule.forRootAsync>[0] & MemoryLockOptions,
+  ): DynamicModule {
+    const { server, clock, ...rest } = options;
+    return inMemory(super.forRootAsync(rest), { server, clock });
+  }
+}
+
+function inMemory(definition: DynamicModule, options: MemoryLockOptions): DynamicModule {
+  return { ...definition, providers: [...(definition.providers ?? []), ...memoryProviders(options)] };
+}
+
+/** What is used of the `TestingModuleBuilder` of \@nestjs/testing. */
+interface Overriding {
+  overrideProvider(token: symbol): {
+    useValue(value: unknown): unknown;
+    useFactory(options: { factory: FactoryProvider['useFactory']; inject: FactoryProvider['inject'] }): unknown;
+  };
+}
+
+/**
+ * Has all lock modules of an app that is under test keep their locks in memory: nothing connects to Redis.
+ *
+ * `await useMemoryLocks(Test.createTestingModule({ imports: [AppModule] })).compile()`
+ */
+export function useMemoryLocks<B extends Overriding>(builder: B, options: MemoryLockOptions = {}): B {
+  const [clock, store] = memoryProviders(options);
+  builder.overrideProvider(LOCK_CLOCK).useValue(clock.useValue);
+  builder.overrideProvider(LOCK_STORE).useFactory({ factory: store.useFactory, inject: store.inject });
+  return builder;
+}
+
+function memoryProviders({ server, clock = server?.clock ?? systemClock }: MemoryLockOptions) {
+  // Modules of different names never share a lock, whether or not their prefixes differ.
+  const createStore = ({ keyPrefix, name = '' }: ResolvedModuleOptions): MemoryLockStore =>
+    new MemoryLockStore(server ?? new MemoryLockServer({ clock }), { keyPrefix: `${name}/${keyPrefix}` });
+  return [
+    { provide: LOCK_CLOCK, useValue: clock },
+    { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS] },
+  ] as const satisfies Provider[];
+}

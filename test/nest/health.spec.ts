@@ -1,0 +1,169 @@
+import 'reflect-metadata';
+import { jest } from '@jest/globals';
+import { Controller, Get, Inject, Module } from '@nestjs/common';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { Test } from '@nestjs/testing';
+import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../lib/index.js';
+import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
+import { eventually } from '../support/eventually.js';
+import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
+import { closeAll, closeLater, freshKey, redisUrl, startApp } from '../support/lock-app.js';
+
+afterEach(closeAll);
+
+@Controller()
+class HealthController {
+  constructor(
+    @Inject(HealthCheckService) private readonly health: HealthCheckService,
+    @Inject(LockHealthIndicator) private readonly locks: LockHealthIndicator,
+  ) {}
+
+  @Get('health')
+  @HealthCheck()
+  check(): Promise<unknown> {
+    const jobs: LockHealthOptions = { connection: 'jobs', timeoutMs: 2_000 };
+    return this.health.check([() => this.locks.isHealthy(), () => this.locks.isHealthy('job-locks', jobs)]);
+  }
+}
+
+@Module({
+  imports: [TerminusModule.forRoot({ logger: false })],
+  controllers: [HealthController],
+  providers: [LockHealthIndicator],
+  exports: [LockHealthIndicator],
+})
+class HealthModule {}
+
+const ignore = (): void => undefined;
+const SILENT = { log: ignore, warn: ignore, error: ignore };
+
+/** An app with two connections, and its health over HTTP. */
+async function start(connection: string) {
+  const imports = [
+    RedisLockModule.forRoot({ connection, drainMs: 100 }),
+    RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl(), drainMs: 100 }),
+    HealthModule,
+  ];
+  const module = await Test.createTestingModule({ imports }).setLogger(SILENT).compile();
+  const app = closeLater(module.createNestApplication({ logger: false }));
+  await app.listen(0, '127.0.0.1');
+  const health = async () => {
+    const response = await fetch(`${await app.getUrl()}/health`);
+    return { status: response.status, body: (await response.json()) as { details: Record<string, object> } };
+  };
+  const [locks, jobs] = [undefined, 'jobs'].map((name) => app.get<RedisLockService>(getLockServiceToken(name)));
+  return { app, health, locks: locks!, jobs: jobs!, indicator: app.get(LockHealthIndicator) };
+}
+
+/** An app with the default connection alone. */
+async function startAlone(connection?: string) {
+  const started = await startApp(connection ? { connection } : {}, { imports: [HealthModule] });
+  return { ...started, indicator: started.app.get(LockHealthIndicator) };
+}
+
+const IDLE = { held: 0, waiting: 0, lostLastMinute: 0, latencyMs: expect.any(Number) };
+
+describe('GET /health', () => {
+  it('is 200 and up, with what each connection holds, waits for and lost', async () => {
+    const { health, locks, jobs } = await start(redisUrl());
+    expect(await health()).toMatchObject({
+      status: 200,
+      body: { status: 'ok', details: { locks: { status: 'up', ...IDLE }, 'job-locks': { status: 'up', ...IDLE } } },
+    });
+    const [held, lost] = [await locks.acquire(freshKey()), await jobs.acquire(freshKey())];
+    const waiting = locks.acquire(held.key);
+    const { signal } = lost;
+    await eventually(async () => (await locks.inspect(held.key)).waiters === 1);
+    await jobs.forceRelease(lost.key);
+    await eventually(() => signal.aborted);
+    const { body } = await health();
+    expect(body.details).toEqual({
+      locks: { status: 'up', ...IDLE, held: 1, waiting: 1 },
+      'job-locks': { status: 'up', ...IDLE, lostLastMinute: 1 },
+    });
+    await held.release();
+    await (await waiting).release();
+  });
+
+  it('is 503 and down while the Redis of one connection is away, and up again when it is back', async () => {
+    const proxy = await proxyTo();
+    const { health } = await start(proxy.url);
+    expect((await health()).status).toBe(200);
+    disconnect(proxy);
+    const { status, body } = await health();
+    expect({ status, details: body.details }).toEqual({
+      status: 503,
+      details: {
+        locks: { status: 'down', ...IDLE, message: expect.stringMatching(/^Redis (could not|did not)/) },
+        'job-locks': { status: 'up', ...IDLE },
+      },
+    });
+    expect(JSON.stringify(body)).not.toMatch(new RegExp(`${proxy.port}|127\\.0\\.0\\.1|nestjs-redis-lock|\\bat `));
+    proxy.refuse(false);
+    await eventually(async () => (await health()).status === 200);
+  });
+});
+
+describe('LockHealthIndicator', () => {
+  it('is down within timeoutMs when Redis gives no answer', async () => {
+    const proxy = await proxyTo();
+    const { indicator } = await startAlone(proxy.url);
+    expect(await indicator.isHealthy()).toEqual({ locks: { status: 'up', ...IDLE } });
+    proxy.blackhole(true);
+    const startedAt = performance.now();
+    const { redis } = await indicator.isHealthy('redis', { timeoutMs: 50 });
+    // The command itself would wait for seconds; the machine may stand still in between.
+    expect(performance.now() - startedAt).toBeLessThan(50 + FREEZE_MS);
+    expect(redis).toEqual({ status: 'down', ...IDLE, message: 'Redis did not answer within 50 ms.' });
+  });
+
+  it('is down, and tells no password, when Redis refuses the log-in', async () => {
+    const { url, admin } = await ownRedis();
+    await admin.call('ACL', 'SETUSER', 'app', 'on', '>s3cret-word', '~*', '&*', '+@all');
+    const { indicator } = await startAlone(url.replace('redis://', 'redis://app:wr0ng-word@'));
+    const health = await eventually(async () => {
+      const { locks } = await indicator.isHealthy();
+      return locks.status === 'down' && String(locks.message).includes('WRONGPASS') && locks;
+    });
+    expect(health.message).toBe('Redis could not be asked: WRONGPASS.');
+    expect(JSON.stringify(health)).not.toMatch(/s3cret|wr0ng|app/);
+  });
+
+  it('is down when the app has shut down', async () => {
+    const { app, indicator } = await startAlone();
+    await app.close();
+    expect((await indicator.isHealthy()).locks).toMatchObject({ status: 'down' });
+  });
+
+  it('refuses a connection that no module has, and an option that is wrong, with advice', async () => {
+    const { indicator } = await startAlone();
+    const missing = await rejection(indicator.isHealthy('locks', { connection: 'jobs' }));
+    expect(missing).toMatchObject({ code: 'LOCK_CONFIGURATION' });
+    expect(missing.message).toMatch(/"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
+    const wrong = await rejection(indicator.isHealthy('locks', { timeoutMs: Number.NaN }));
+    expect(wrong).toMatchObject({ code: 'LOCK_CONFIGURATION', message: expect.stringContaining('`timeoutMs`') });
+  });
+
+  it('counts losses of every connection from the start of the app on, before anybody asks, to its end', async () => {
+    const { app, locks, jobs, indicator } = await start(redisUrl());
+    const off = [locks, jobs].map(({ events }) => jest.spyOn(events, 'off'));
+    for (const one of [locks, jobs, jobs]) {
+      const { key, signal } = await one.acquire(freshKey());
+      await one.forceRelease(key);
+      await eventually(() => signal.aborted);
+    }
+    expect((await indicator.isHealthy()).locks).toMatchObject({ lostLastMinute: 1 });
+    expect((await indicator.isHealthy('locks', { connection: 'jobs' })).locks).toMatchObject({ lostLastMinute: 2 });
+    await app.close();
+    for (const spy of off) expect(spy).toHaveBeenCalledWith('lost', expect.any(Function));
+  });
+
+  it('neither creates nor touches a lock', async () => {
+    const { indicator } = await startAlone();
+    const { admin, url } = await ownRedis();
+    const { indicator: alone } = await startAlone(url);
+    await indicator.isHealthy();
+    await alone.isHealthy();
+    expect(await admin.dbsize()).toBe(0);
+  });
+});

@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { LOCK_METRICS } from '../../../lib/observability/lock-metrics.js';
+import { type ExportedMetrics, exportedMetrics, unknownIn } from './exported-metrics.js';
+
+const docs = join(import.meta.dirname, '..', '..', '..', 'docs');
+const text = readFileSync(join(docs, 'observability.md'), 'utf8');
+const file = readFileSync(join(docs, 'grafana', 'nestjs-redis-lock.json'), 'utf8');
+const { __inputs: inputs, __requires: requires, ...rest } = JSON.parse(file);
+const dashboard = { inputs, requires, ...rest } as Dashboard;
+
+interface Panel {
+  readonly id: number;
+  readonly title: string;
+  readonly datasource: object;
+  readonly gridPos: Record<'x' | 'y' | 'w' | 'h', number>;
+  readonly targets: readonly { readonly expr: string; readonly datasource: object; readonly refId: string }[];
+}
+
+/** As Grafana exports it; `inputs` and `requires` have two underscores before, there. */
+interface Dashboard {
+  readonly inputs: readonly object[];
+  readonly requires: readonly { readonly type: string; readonly id: string }[];
+  readonly id: unknown;
+  readonly schemaVersion: number;
+  readonly templating: { readonly list: readonly Variable[] };
+  readonly panels: readonly (Panel & { readonly type: string })[];
+}
+
+interface Variable {
+  readonly name: string;
+  readonly datasource: object;
+  readonly definition: string;
+  readonly query: { readonly query: string };
+}
+
+const variables = dashboard.templating.list;
+const queries = dashboard.panels.flatMap(({ title, targets }) => targets.map(({ expr }) => [title, expr] as const));
+
+/** The rules of the docs: `expr:` on one line, or folded over several. */
+const alerts = [...text.matchAll(/- alert: (\w+)[^]*?expr: (?:>-\n((?: {10}.*\n)+)|(.*)\n)/g)].map(
+  ([, name, folded, plain]) => [name!, (folded ?? plain!).trim().replaceAll(/\s*\n\s*/g, ' ')] as const,
+);
+
+let exported: ExportedMetrics;
+
+beforeAll(async () => {
+  exported = await exportedMetrics();
+});
+
+describe('the dashboard for Grafana', () => {
+  it('shows what is promised', () => {
+    expect(dashboard.panels.map(({ title }) => title)).toEqual([
+      'Held now', 'Waiting now', 'Timed out', 'Lost', 'Acquisitions by outcome', 'Time to acquire', 'Time held, p95',
+      'Held and waiting', 'Renewals by outcome', 'Losses',
+    ]); // prettier-ignore
+    const quantiles = queries.flatMap(([title, expr]) => {
+      const quantile = /histogram_quantile\((.*?),/.exec(expr)?.[1];
+      return quantile ? [`${title} ${quantile}`] : [];
+    });
+    const times = ['0.5', '0.95', '0.99'].map((quantile) => `Time to acquire ${quantile}`);
+    expect(quantiles).toEqual([...times, 'Time held, p95 0.95']);
+  });
+
+  it.each(queries)('asks in "%s" only for what is exported: %s', (_title, expr) => {
+    expect(unknownIn(expr, exported)).toEqual([]);
+  });
+
+  it('chooses a connection and a key template by labels that are exported', () => {
+    expect(variables.map(({ name }) => name)).toEqual(['connection', 'template']);
+    for (const { definition, query } of variables) {
+      const [, series, label] = /^label_values\((.*), (\w+)\)$/.exec(definition)!;
+      expect(unknownIn(series!, exported)).toEqual([]);
+      expect(exported.get(/\w+/.exec(series!)![0])!.has(label!)).toBe(true);
+      expect(query.query).toBe(definition);
+    }
+  });
+
+  it('uses no variable that it does not have, and each that it has in every panel that can', () => {
+    const known = [...variables.map(({ name }) => name), '__rate_interval', '__range'];
+    for (const [, expr] of queries) {
+      for (const [, name] of expr.matchAll(/\$(\w+)/g)) expect(known).toContain(name);
+      expect(expr).toContain('connection=~"$connection"');
+      if (!expr.includes('redis_lock_renewals')) expect(expr).toContain('key_template=~"$template"');
+    }
+  });
+
+  it('can be imported: it asks for its data source, names what it needs, and no panel lies on another', () => {
+    const datasource = { type: 'prometheus', uid: '${DS_PROMETHEUS}' };
+    expect(dashboard.inputs).toEqual([
+      expect.objectContaining({ name: 'DS_PROMETHEUS', type: 'datasource', pluginId: 'prometheus' }),
+    ]);
+    expect([dashboard.id, dashboard.schemaVersion]).toEqual([null, expect.any(Number)]);
+    const sources = [...variables, ...dashboard.panels, ...dashboard.panels.flatMap(({ targets }) => targets)];
+    for (const source of sources) expect(source.datasource).toEqual(datasource);
+    const needed = dashboard.requires.filter(({ type }) => type === 'panel').map(({ id }) => id);
+    expect(needed.sort()).toEqual([...new Set(dashboard.panels.map(({ type }) => type))].sort());
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, i) => `${x + (i % w)},${y + Math.floor(i / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+  });
+});
+
+describe('the docs', () => {
+  it('have the alerts', () => {
+    expect(alerts.map(([name]) => name)).toEqual([
+      'LockLost', 'LockRenewalsUnanswered', 'LockWaitsLong', 'LockTimeouts', 'LockErrors', 'LockHeldTooLong', 'LocksHeldLong',
+    ]); // prettier-ignore
+  });
+
+  it.each(alerts)('ask in the alert %s only for what is exported: %s', (_name, expr) => {
+    expect(unknownIn(expr, exported)).toEqual([]);
+  });
+
+  it.each(Object.values(LOCK_METRICS).map((metric) => [metric.prometheusName, metric] as const))(
+    'have a row for %s, with its unit and labels',
+    (prometheusName, { name, unit, labels }) => {
+      const row = text.split('\n').find((line) => line.startsWith(`| \`${prometheusName}\``))!;
+      const [, , otel, kind, labelCell] = row.split('|').map((cell) => cell.trim());
+      expect(otel).toBe(`\`${name}\``);
+      expect(kind).toContain(`\`${unit}\``);
+      expect(labelCell).toBe(labels.map((label) => `\`${label}\``).join(', '));
+    },
+  );
+
+  it('tell what a template costs in series', () => {
+    const series = (metric: string) => [...exported.keys()].filter((name) => name.startsWith(metric));
+    const buckets = (metric: string) => exported.get(`${metric}_bucket`)!.get('le')!.size + 2;
+    const [acquire, hold] = ['redis_lock_acquire_duration_seconds', 'redis_lock_hold_duration_seconds'];
+    expect([series(acquire), series(hold)].map(({ length }) => length)).toEqual([3, 3]);
+    const outcomes = (metric: string) => exported.get(`${metric}_count`)!.get('outcome')!.size;
+    const most = buckets(acquire) * outcomes(acquire) + buckets(hold) * outcomes(hold) + 2;
+    expect(text).toContain(`has ${buckets(acquire)} series for each outcome of an acquisition`);
+    expect(text).toContain(`at most ${outcomes(acquire)}), ${buckets(hold)} for`);
+    expect(text).toContain(`at most ${most}.`);
+  });
+});
+
+describe('the check of an expression', () => {
+  it.each([
+    ['sum(rate(redis_lock_acquire_seconds_count[5m]))', ['redis_lock_acquire_seconds_count']],
+    ['redis_lock_held{template="x"}', ['redis_lock_held{template}']],
+    ['redis_lock_renewals_total{outcome="failed"}', ['outcome="failed"']],
+    ['sum by (key_template) (redis_lock_renewals_total)', ['by (key_template)']],
+    ['sum by (le) (redis_lock_held)', ['by (le)']],
+    ['histogram_quantile(0.5, rate(redis_lock_hold_duration_seconds_bucket[5m]))', ['no le']],
+    ['sum(redis_lock_held', ['brackets']],
+    ['sum(up)', ['no metric']],
+    ['sum by (mode) (redis_lock_held{connection="default"})', []],
+  ])('finds what is wrong in %s', (expr, found) => expect(unknownIn(expr, exported)).toEqual(found));
+});

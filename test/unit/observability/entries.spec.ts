@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+
+const lib = join(import.meta.dirname, '..', '..', '..', 'lib');
+
+/** The packages that a file needs at run time, with those of the files that it imports. */
+function packagesOf(entry: string): { files: Set<string>; packages: Set<string> } {
+  const [files, packages] = [new Set<string>(), new Set<string>()];
+  const visit = (file: string): void => {
+    if (files.has(relative(lib, file))) return;
+    files.add(relative(lib, file));
+    const text = readFileSync(file, 'utf8');
+    for (const [, names = '', from] of text.matchAll(/^(?:im|ex)port (?!type )(?:([^;']*?)from )?'(.+?)';/gms)) {
+      // Types alone leave nothing behind.
+      if (/^\{(\s*type \w+,?)+\s*\}\s*$/.test(names)) continue;
+      if (from!.startsWith('.')) visit(join(dirname(file), from!.replace(/\.js$/, '.ts')));
+      else if (!from!.startsWith('node:')) packages.add(from!);
+    }
+  };
+  visit(join(lib, entry));
+  return { files, packages };
+}
+
+const NEST = ['@nestjs/common', '@nestjs/core'];
+
+describe('an app that uses one entry', () => {
+  it.each([
+    ['observability/terminus.ts', [...NEST, '@nestjs/terminus']],
+    ['observability/prometheus.ts', [...NEST, 'prom-client']],
+    ['observability/opentelemetry.ts', [...NEST, '@opentelemetry/api']],
+  ])('%s needs only %p', (entry, packages) => {
+    expect([...packagesOf(entry).packages].sort()).toEqual([...packages].sort());
+  });
+
+  it('without them needs none of their packages', () => {
+    const { files, packages } = packagesOf('index.ts');
+    expect(packages.has('@nestjs/common')).toBe(true);
+    expect([...files].filter((file) => file.startsWith('observability'))).toEqual([]);
+    for (const name of ['@nestjs/terminus', 'prom-client', '@opentelemetry/api'])
+      expect(packages.has(name)).toBe(false);
+  });
+});

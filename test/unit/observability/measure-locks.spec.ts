@@ -1,0 +1,189 @@
+import { describe, expect, it } from '@jest/globals';
+import { type AcquireFailure } from '../../../lib/core/acquire-failed.js';
+import { type LockEventMap, LockEvents } from '../../../lib/core/lock-events.js';
+import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
+import { type LockMetric } from '../../../lib/observability/lock-metrics.js';
+import { errorTypeOf, measureLocks } from '../../../lib/observability/measure-locks.js';
+import { FakeReporter } from '../../support/fake-store.js';
+
+const LOCK = { key: 'order:7', template: 'order:<0>', where: 'Orders.charge', mode: 'write' } as const;
+const LABELS = { connection: 'default', key_template: 'order:<0>', mode: 'write' };
+type Measured = [metric: LockMetric, value: number, labels: object, errorType?: string];
+
+function setUp({ connection = undefined as string | undefined, broken = undefined as LockMetric | undefined } = {}) {
+  const [reporter, measured] = [new FakeReporter(), [] as Measured[]];
+  const events = new LockEvents(reporter);
+  const stop = measureLocks({ events, connection }, (metric, value, labels, errorType) => {
+    if (metric === broken) throw new Error(`${metric} is broken`);
+    measured.push(errorType === undefined ? [metric, value, labels] : [metric, value, labels, errorType]);
+  });
+  const started = measured.splice(0);
+  const tell = {
+    waiting: (told = {}) => events.emit('waiting', () => ({ ...LOCK, ahead: 0, holder: undefined, ...told })),
+    acquired: (attempt: string, told = {}) =>
+      events.emit('acquired', () => ({ ...heldBy(attempt), waitedMs: 250, waited: false, serverTimeMs: 0, ...told })),
+    failed: (reason: AcquireFailure, error: unknown, told = {}) =>
+      events.emit('acquireFailed', () => ({ ...LOCK, waitedMs: 5, waited: false, reason, error, ...told })),
+    released: (attempt: string, told = {}) =>
+      events.emit('released', () => ({ ...heldBy(attempt), heldMs: 1_500, holds: 0, ...told })),
+    lost: (attempt: string, reason: LockLostReason) =>
+      events.emit('lost', () => ({ ...heldBy(attempt), heldMs: 2_000, reason, error: lostError(reason) })),
+    renewed: () => events.emit('renewed', () => ({ ...heldBy('a'), remainingMs: 1 })),
+    renewFailed: () => events.emit('renewFailed', () => ({ ...heldBy('a'), cause: undefined })),
+  };
+  /** What was measured since the last time. */
+  const taken = (metric?: LockMetric) => measured.splice(0).filter(([name]) => !metric || name === metric);
+  return { events, stop, started, tell, taken, reporter };
+}
+
+const heldBy = (attempt: string): Pick<LockEventMap['renewed'], keyof typeof LOCK | 'attempt' | 'fencingToken'> => ({
+  ...LOCK,
+  attempt,
+  fencingToken: 1,
+});
+const lostError = (reason: LockLostReason): LockLostError => new LockLostError('lost', { reason });
+
+describe('what is measured of a lock', () => {
+  it('begins with its renewals at 0, so that the first loss is seen as a rise', () => {
+    const { started } = setUp({ connection: 'jobs' });
+    expect(started).toEqual(
+      ['renewed', 'unknown', 'lost'].map((outcome) => ['renewals', 0, { connection: 'jobs', outcome }]),
+    );
+  });
+
+  it('is how long it took in seconds, that it is held, and how long it was', () => {
+    const { tell, taken } = setUp();
+    tell.acquired('a');
+    expect(taken()).toEqual([
+      ['acquireDuration', 0.25, { ...LABELS, outcome: 'acquired' }],
+      ['held', 1, LABELS],
+    ]);
+    tell.released('a');
+    expect(taken()).toEqual([
+      ['held', -1, LABELS],
+      ['holdDuration', 1.5, { ...LABELS, outcome: 'released' }],
+    ]);
+  });
+
+  it('has the template `other` where there is none', () => {
+    const { tell, taken } = setUp();
+    tell.acquired('a', { template: undefined });
+    expect(taken('held')).toEqual([['held', 1, { ...LABELS, key_template: 'other' }]]);
+  });
+
+  it.each<[AcquireFailure, string]>([
+    ['busy', 'busy'],
+    ['claimed', 'busy'],
+    ['timeout', 'timeout'],
+    ['aborted', 'aborted'],
+    ['shutdown', 'aborted'],
+    ['error', 'error'],
+  ])('is, when it failed with %s, the outcome %s', (reason, outcome) => {
+    const { tell, taken } = setUp();
+    tell.failed(reason, new LockBusyError('busy'));
+    expect(taken()).toEqual([['acquireDuration', 0.005, { ...LABELS, outcome }, 'LOCK_BUSY']]);
+  });
+
+  it('counts a waiter until it is granted or fails', () => {
+    const { tell, taken } = setUp();
+    tell.waiting();
+    tell.waiting();
+    tell.acquired('a', { waited: true });
+    tell.failed('timeout', undefined, { waited: true });
+    tell.failed('busy', undefined);
+    expect(taken('waiting')).toEqual([1, 1, -1, -1].map((change) => ['waiting', change, LABELS]));
+  });
+
+  it('ends under the mode with which it began, when it was downgraded', () => {
+    const { tell, taken } = setUp();
+    tell.acquired('a');
+    tell.released('a', { mode: 'read' });
+    expect(taken('held').map(([, , labels]) => labels)).toEqual([LABELS, LABELS]);
+  });
+
+  it.each<[LockLostReason, number]>([
+    ['expired', 1],
+    ['taken', 1],
+    ['unreachable', 1],
+    ['released-by-operator', 1],
+    ['max-hold', 0],
+  ])('is, when it is lost (%s), a hold that was lost, and so many renewals: %i', (reason, renewals) => {
+    const { tell, taken } = setUp();
+    tell.acquired('a');
+    taken();
+    tell.lost('a', reason);
+    expect(taken()).toEqual([
+      ['held', -1, LABELS],
+      ['holdDuration', 2, { ...LABELS, outcome: 'lost' }],
+      ...Array.from({ length: renewals }, () => ['renewals', 1, { connection: 'default', outcome: 'lost' }]),
+    ]);
+  });
+
+  it('counts renewals that were made, and those without an answer', () => {
+    const { tell, taken } = setUp();
+    tell.renewed();
+    tell.renewFailed();
+    expect(taken()).toEqual([
+      ['renewals', 1, { connection: 'default', outcome: 'renewed' }],
+      ['renewals', 1, { connection: 'default', outcome: 'unknown' }],
+    ]);
+  });
+});
+
+describe('what began before the measuring', () => {
+  it('is not counted below 0: a lock that was held, a call that waited', () => {
+    const { tell, taken } = setUp();
+    tell.released('before');
+    tell.acquired('a', { waited: true });
+    tell.lost('before too', 'expired');
+    expect([taken('held').length, taken('waiting')]).toEqual([1, []]);
+  });
+});
+
+describe('the end of the measuring', () => {
+  it('takes back what is held and waiting, and hears nothing more', () => {
+    const { tell, taken, stop } = setUp();
+    tell.acquired('a');
+    tell.acquired('b', { mode: 'read' });
+    for (let i = 0; i < 3; i += 1) tell.waiting();
+    taken();
+    stop();
+    expect(taken()).toEqual([
+      ['held', -1, LABELS],
+      ['held', -1, { ...LABELS, mode: 'read' }],
+      ['waiting', -3, LABELS],
+    ]);
+    tell.released('a');
+    tell.failed('timeout', undefined, { waited: true });
+    tell.renewed();
+    expect(taken()).toEqual([]);
+  });
+});
+
+describe('an exporter that throws', () => {
+  it('is logged, and does not keep the other measurements from theirs', () => {
+    const { tell, taken, reporter } = setUp({ broken: 'acquireDuration' });
+    tell.waiting();
+    tell.acquired('a', { waited: true });
+    tell.released('a');
+    expect(taken().map(([metric, change]) => [metric, change])).toEqual([
+      ['waiting', 1],
+      ['waiting', -1],
+      ['held', 1],
+      ['held', -1],
+      ['holdDuration', 1.5],
+    ]);
+    expect(reporter.lines.join()).toMatch(/acquireDuration is broken/);
+  });
+});
+
+describe('the type of an error', () => {
+  it.each<[unknown, string]>([
+    [new LockBusyError('busy'), 'LOCK_BUSY'],
+    [new TypeError('no'), 'TypeError'],
+    [AbortSignal.abort().reason, 'AbortError'],
+    ['a text', '_OTHER'],
+    [undefined, '_OTHER'],
+    [{ name: 'Mr. Smith' }, '_OTHER'],
+  ])('of %p is %s', (error, type) => expect(errorTypeOf(error)).toBe(type));
+});

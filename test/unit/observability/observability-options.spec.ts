@@ -1,0 +1,46 @@
+import { describe, expect, it } from '@jest/globals';
+import { LockEvents } from '../../../lib/core/lock-events.js';
+import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
+import { instrumentLocks, OpenTelemetryLockModule } from '../../../lib/observability/opentelemetry.js';
+import { collectLockMetrics, PrometheusLockModule } from '../../../lib/observability/prometheus.js';
+import { FakeReporter } from '../../support/fake-store.js';
+
+const locks = { events: new LockEvents(new FakeReporter()), connection: undefined };
+
+const setUps: [string, (options: object) => unknown][] = [
+  ['collectLockMetrics', (options) => collectLockMetrics(locks, options)],
+  ['instrumentLocks', (options) => instrumentLocks(locks, options)],
+  ['PrometheusLockModule', (options) => PrometheusLockModule.forRoot(options)],
+  ['OpenTelemetryLockModule', (options) => OpenTelemetryLockModule.forRoot(options)],
+];
+
+describe.each(setUps)('the options of %s', (name, setUp) => {
+  it.each<[string, unknown, RegExp]>([
+    ['no object', null, /to be an object, got null/],
+    ['one that does not exist', { bucket: [1] }, /Unknown option `bucket` of .*; expected one of .*acquireBuckets/],
+    ['no buckets', { acquireBuckets: [] }, /`acquireBuckets` to be a list of rising seconds/],
+    ['a bucket at 0', { acquireBuckets: [0, 1] }, /`acquireBuckets`/],
+    ['buckets that do not rise', { holdBuckets: [1, 1] }, /`holdBuckets`/],
+    ['buckets without end', { holdBuckets: [1, Infinity] }, /`holdBuckets`/],
+    ['buckets that are no list', { holdBuckets: 1 }, /`holdBuckets`/],
+  ])('refuses %s', (_what, options, text) => {
+    expect(() => setUp(options as object)).toThrow(LockConfigurationError);
+    expect(() => setUp(options as object)).toThrow(text);
+    if (options === null) expect(() => setUp(options as never)).toThrow(name);
+  });
+});
+
+describe.each(setUps.slice(2))('the connections of %s', (_name, setUp) => {
+  it.each<[string, unknown]>([
+    ['no list', 'jobs'],
+    ['an empty name', ['']],
+    ['a name that is no text', [7]],
+  ])('are refused as %s', (_what, connections) => {
+    expect(() => setUp({ connections })).toThrow(/`connections`/);
+  });
+
+  it('are refused by what takes one service', () => {
+    expect(() => collectLockMetrics(locks, { connections: [] } as object)).toThrow(/`connections`/);
+    expect(() => instrumentLocks(locks, { connections: [] } as object)).toThrow(/`connections`/);
+  });
+});

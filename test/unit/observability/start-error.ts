@@ -1,0 +1,13 @@
+import { type ModuleMetadata } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { RedisLockModule } from '../../../lib/index.js';
+import { rejection } from '../../support/faults.js';
+import { closeLater, redisUrl } from '../../support/lock-app.js';
+
+/** What an app with locks and these modules does not start for. */
+export async function startError(imports: ModuleMetadata['imports'] = []): Promise<Error> {
+  const locks = RedisLockModule.forRoot({ connection: redisUrl() });
+  const app = await Test.createTestingModule({ imports: [locks, ...imports] }).compile();
+  closeLater(app);
+  return rejection(app.init());
+}
