@@ -32,6 +32,7 @@ export default {
     project('unit', ['test/unit']),
     project('scripts', ['test/scripts']),
     project('contract', ['test/contract'], { globals: { TOPOLOGY: 'single' } }),
+    project('contract-memory', ['test/contract'], { globals: { TOPOLOGY: 'memory' } }),
     ...['secured', 'sentinel', 'cluster', 'quorum', 'quorum-degraded'].map(contractOn),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),

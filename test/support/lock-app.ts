@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type INestApplicationContext, Logger, type ModuleMetadata } from '@nestjs/common';
+import { type DynamicModule, type INestApplicationContext, Logger, type ModuleMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Cluster, Redis } from 'ioredis';
 import { type RedisLockModuleOptions, RedisLockModule, RedisLockService } from '../../lib/index.js';
+import { MemoryLockServer, RedisLockTestingModule } from '../../lib/testing/index.js';
 import { type Locker } from '../../lib/core/locker.js';
 import { LOCKER } from '../../lib/redis-lock.tokens.js';
 import { type StoreAddress, topology } from './topology.js';
@@ -31,10 +32,17 @@ export function closeLater<T extends { close(): Promise<unknown> }>(one: T): T {
 /** How long an app that closes waits for the locks that a test has left held. */
 const DRAIN_MS = 100;
 
+/** All apps of a test file share it, as they would a Redis. */
+const memory = new MemoryLockServer();
+
+function moduleOf({ connection = topology.connection, ...options }: RedisLockModuleOptions): DynamicModule {
+  if (topology.isMemory) return RedisLockTestingModule.forRoot({ ...options, server: memory });
+  return RedisLockModule.forRoot({ ...options, connection });
+}
+
 /** Starts an instance; what a test opened is closed by `closeAll`. */
 export async function startApp(options: RedisLockModuleOptions = {}, metadata: ModuleMetadata = {}): Promise<LockApp> {
-  const connection = options.connection ?? topology.connection;
-  const lockModule = RedisLockModule.forRoot({ drainMs: DRAIN_MS, ...options, connection });
+  const lockModule = moduleOf({ drainMs: DRAIN_MS, ...options });
   const module = await Test.createTestingModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] })
     .setLogger({ log: ignore, warn: ignore, error: ignore })
     .compile();

@@ -1,7 +1,7 @@
 import { type RedisOptions } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../lib/index.js';
 
-export type TopologyName = 'single' | 'secured' | 'sentinel' | 'cluster' | 'quorum' | 'quorum-degraded';
+export type TopologyName = 'memory' | 'single' | 'secured' | 'sentinel' | 'cluster' | 'quorum' | 'quorum-degraded';
 
 /** How to reach one Redis, or a cluster. */
 export type StoreAddress =
@@ -25,6 +25,7 @@ export function redisUrl(): string {
 }
 
 function addresses(): Addresses {
+  if (name === 'memory') return { connection: 'redis://unused', admins: [] };
   if (name === 'single') return { connection: redisUrl(), admins: [redisUrl()] };
   const variable = `LOCK_TOPOLOGY_${name.toUpperCase().replaceAll('-', '_')}`;
   const value = process.env[variable];
@@ -36,12 +37,14 @@ function addresses(): Addresses {
 export const topology = {
   name,
   isSingle: name === 'single',
+  /** No Redis at all: the store of the testing kit. */
+  isMemory: name === 'memory',
   supports: {
     /** Waiters are served in the order in which they came, and handed the lock by a release. */
     queue: !isQuorum,
     permits: !isQuorum,
     /** A lock is one record, and one clock times it. */
-    oneRecord: !isQuorum,
+    oneRecord: !isQuorum && name !== 'memory',
     /** Several keys are granted by one script, and so at one moment. */
     oneScript: name !== 'cluster',
   },
@@ -62,6 +65,9 @@ const itWhen = (makesSense: boolean): jest.It => (makesSense ? it : noTest);
 
 /** For tests that break or watch a Redis, which then has to be one of their own. */
 export const itOnSingle = itWhen(topology.isSingle);
+
+/** For tests that look into Redis, or that need several processes. */
+export const itOnRedis = itWhen(!topology.isMemory);
 
 /** For tests of the order in which waiters are served, and of their places. */
 export const itWithQueue = itWhen(topology.supports.queue);
