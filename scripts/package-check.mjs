@@ -54,17 +54,20 @@ if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
 export function checkPackage({ built = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'package-check-'));
   try {
-    const packed = check('npm pack', 'npm', packArguments(folder, built), root);
-    const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
-    const results = packed && tarball ? [packed, ...checkTarball(folder, join(folder, tarball))] : [false];
+    const tarball = packTarball(folder, { built });
+    const results = tarball ? [true, ...checkTarball(folder, tarball)] : [false];
     return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function packArguments(folder, built) {
-  return ['pack', '--silent', '--pack-destination', folder, ...(built ? ['--ignore-scripts'] : [])];
+/** Packs this repository into a folder; prints one line. Gives the path of the tarball, or undefined. */
+export function packTarball(folder, { built = false } = {}) {
+  const args = ['pack', '--silent', '--pack-destination', folder, ...(built ? ['--ignore-scripts'] : [])];
+  const packed = check('npm pack', 'npm', args, root);
+  const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
+  return packed && tarball ? join(folder, tarball) : undefined;
 }
 
 function checkTarball(folder, tarball) {

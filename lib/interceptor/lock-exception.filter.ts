@@ -1,7 +1,8 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpStatus } from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpStatus, Inject, Logger, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
 import {
   LockBusyError,
+  LockConfigurationError,
   type LockError,
   LockShutdownError,
   LockStoreError,
@@ -31,6 +32,9 @@ export interface LockErrorBody {
 interface HttpResponse {
   readonly headersSent?: boolean;
   readonly sent?: boolean;
+  /** Of fastify: the response of Node. */
+  readonly raw?: { readonly headersSent: boolean; end(): void };
+  end(): void;
   status(code: number): this;
   header(name: string, value: string): this;
   send(body: object): unknown;
@@ -45,6 +49,11 @@ interface WsClient {
 
 const LOCKED = 423;
 
+/** Nobody provides it: where Nest builds the filter, it has the options that it has by default. */
+const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
+
+const logger = new Logger('RedisLock');
+
 /**
  * Tells clients what is worth another try: a busy lock is 423 Locked, a missing Redis or an app that shuts down is 503, with
  * `Retry-After`. Over HTTP (express and fastify) it is a response, for microservices and WebSockets an error of the same
@@ -57,7 +66,9 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   readonly #retryAfterMs: number;
 
   /** @throws LockConfigurationError */
-  constructor({ retryAfterMs = 1_000 }: LockExceptionFilterOptions = {}) {
+  constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
+    checkOptions(options);
+    const { retryAfterMs = 1_000 } = options;
     checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
     this.#retryAfterMs = retryAfterMs;
   }
@@ -77,6 +88,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 
   #bodyOf(error: LockError): LockErrorBody {
+    // The client is not told what is wrong with Redis; whoever runs the app has to know.
+    if (error instanceof LockStoreError) logger.error(error.message);
     const isBusy = error instanceof LockBusyError || error instanceof LockWaitTimeoutError;
     return {
       statusCode: isBusy ? LOCKED : HttpStatus.SERVICE_UNAVAILABLE,
@@ -88,9 +101,23 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 }
 
+function checkOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new LockConfigurationError(
+      `Expected the options of LockExceptionFilter to be an object, got ${String(options)}.`,
+    );
+  }
+  const unknown = Object.keys(options).find((name) => name !== 'retryAfterMs');
+  if (unknown === undefined) return;
+  throw new LockConfigurationError(`Unknown option \`${unknown}\` of LockExceptionFilter; expected retryAfterMs.`);
+}
+
 function respond(response: HttpResponse, body: LockErrorBody): void {
-  // The answer has begun: nothing can be told any more.
-  if (response.headersSent || response.sent) return;
+  // The answer has begun: nothing can be told any more, but that it is over.
+  if (response.headersSent || response.sent || response.raw?.headersSent) {
+    (response.raw ?? response).end();
+    return;
+  }
   const seconds = String(Math.ceil(body.retryAfterMs / 1_000));
   response.status(body.statusCode).header('Retry-After', seconds).send(body);
 }

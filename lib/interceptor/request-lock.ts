@@ -6,14 +6,14 @@ import {
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import { type Observable, tap } from 'rxjs';
+import { type Observable, concatMap, tap } from 'rxjs';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { checkLockedOptions } from './check-locked-options.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
-import { refuseStream } from './stream-kind.js';
+import { refuseOpenBody } from './stream-kind.js';
 
 /** The options of `LockInterceptor.for`. */
 export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
@@ -24,12 +24,19 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
   mode?: LockMode;
 }
 
+/** An interceptor may give a promise as a value, which Nest awaits in the end. */
+const settled = async (value: unknown): Promise<unknown> => value;
+
 const OF_JOBS = ['oncePer', 'spreadMs', 'rerunOnLoss'] as const;
 
 /** Makes the class of an interceptor that locks by a key of the request; see `LockInterceptor.for`. */
-export function requestLock(key: KeySpec, { mode = 'write', ...options }: RequestLockOptions): Type<NestInterceptor> {
+export function requestLock(key: KeySpec, given: RequestLockOptions): Type<NestInterceptor> {
   const template = describeKeySpec(key);
   const where = `LockInterceptor.for('${template}')`;
+  if (typeof given !== 'object' || given === null) {
+    throw new LockConfigurationError(`${where}: expected the options to be an object, got ${String(given)}.`);
+  }
+  const { mode = 'write', ...options } = given;
   const forJobs = OF_JOBS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   checkLockedOptions(options, { mode, kind: 'promise', where });
@@ -47,7 +54,11 @@ export function requestLock(key: KeySpec, { mode = 'write', ...options }: Reques
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const handler = context.getHandler();
       const name = `${context.getClass().name}.${handler.name}`;
-      const proceed = () => next.handle().pipe(tap((value) => refuseStream(value, name)));
+      const proceed = () =>
+        next.handle().pipe(
+          concatMap(settled),
+          tap((value) => refuseOpenBody(value, name)),
+        );
       return this.locks.around({ ...call, where: name, method: () => handler }, context.getArgs(), proceed);
     }
   }

@@ -79,7 +79,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
       await inner.return?.();
       throw error;
     };
-    return this.#call(end, () => Promise.reject(error as Error));
+    return this.#call(end, () => Promise.reject(error));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

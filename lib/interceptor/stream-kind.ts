@@ -47,6 +47,31 @@ export function refuseStream(result: unknown, where: string): void {
   );
 }
 
+/**
+ * Refuses a body that Nest sends piece by piece after its handler, as it is or inside a plain object: the lock of a request
+ * ends with the handler and the interceptors.
+ * @throws LockConfigurationError
+ */
+export function refuseOpenBody(body: unknown, where: string): void {
+  const kind = [body, ...partsOf(body)].map(openKindOf).find((found) => found !== null);
+  if (kind === undefined) return;
+  throw new LockConfigurationError(
+    `${where} is locked by LockInterceptor.for() and returned ${kind}, which goes on after the lock is released. Return an ` +
+      'Observable of rxjs or the whole result; or put @Locked on the method, which holds the lock until an async iterable ends.',
+  );
+}
+
+function partsOf(body: unknown): unknown[] {
+  if (typeof body !== 'object' || body === null) return [];
+  return Object.getPrototypeOf(body) === Object.prototype ? Object.values(body) : [];
+}
+
+function openKindOf(value: unknown): string | null {
+  if (isAsyncIterable(value) && streamKindOf(value) === null) return 'an async iterable';
+  const isWebResponse = has(value, 'arrayBuffer') && has((value as { body?: unknown }).body, 'getReader');
+  return isWebResponse ? 'a Response with a stream' : streamKindOf(value);
+}
+
 function streamKindOf(value: unknown): string | null {
   if (has(value, 'getStream')) return 'a StreamableFile';
   if (has(value, 'getReader')) return 'a ReadableStream';

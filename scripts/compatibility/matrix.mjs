@@ -1,0 +1,97 @@
+// What is checked: a tree of steps for each app; the steps under one need its result.
+//
+// A step runs `node args…` in the folder of its app. `node` and the `{tools}` of an argument are taken from the app
+// "tools"; `versions` names the packages that it is about, `reports` says that it ends with a list of what it checked.
+
+const JEST = 'node_modules/jest/bin/jest.js';
+const NEST = 'node_modules/@nestjs/cli/bin/nest.js';
+const APP = ['@nestjs/core', 'ioredis'];
+const TYPES = ['@nestjs/core', 'ioredis', '@types/node'];
+
+const run = (title, main, { groups = [], ...step } = {}) => ({
+  title: `${title}, run`,
+  args: [main, ...groups],
+  versions: APP,
+  reports: true,
+  ...step,
+});
+
+/** Compiles without skipLibCheck; `next` gets the main file. */
+const compile = (compiler, format, options, next = (main) => [run(`${compiler}, ${format}`, main)]) => {
+  const folder = `out/${compiler}-${format}`;
+  const compiled = [`{tools}/${compiler}/bin/tsc`, '-p', 'tsconfig.build.json', '--outDir', folder, ...options];
+  return {
+    title: `${compiler}, ${format}`,
+    args: compiled,
+    tools: [compiler],
+    versions: TYPES,
+    // Node takes the nearest one: the same app comes in both formats.
+    files: { [`${folder}/package.json`]: JSON.stringify({ type: format === 'nodenext ESM' ? 'module' : 'commonjs' }) },
+    next: next(`${folder}/main.js`),
+  };
+};
+
+const NODE_NEXT = ['--module', 'nodenext', '--moduleResolution', 'nodenext'];
+const COMMONJS = ['--module', 'commonjs', '--moduleResolution'];
+const IGNORE_DEPRECATIONS = ['--ignoreDeprecations', '6.0'];
+
+/** The built app on its clients, and on every version of Node. */
+const everywhere = (title) => (main) => [
+  run(title, main),
+  run(`${title}, options of ioredis`, main, { groups: ['clients'] }),
+  ...['node-22', 'node-24'].map((node) => run(title, main, { node, groups: ['locks', 'http', 'clients', 'subpaths'] })),
+];
+
+const bundle = (builder, args, versions) => ({
+  title: `nest build with ${builder}, minified`,
+  args: [NEST, 'build', '-p', 'tsconfig.build.json', ...args],
+  versions: ['@nestjs/cli', ...versions],
+  next: [
+    run(`the bundle of ${builder}`, 'dist/main.js'),
+    run(`the bundle of ${builder} beside the installed copy`, 'dist/main.js', { groups: ['copies'] }),
+  ],
+});
+
+export const APPS = {
+  'nest-11-commonjs': [
+    { title: 'Jest as Nest 11 configures it', args: [JEST, '--runInBand'], versions: [...APP, 'jest', 'typescript'] },
+    compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], everywhere('typescript-5.9, commonjs')),
+    compile('typescript-5.9', 'nodenext', NODE_NEXT),
+    compile('typescript-6', 'commonjs', [...COMMONJS, 'node10', ...IGNORE_DEPRECATIONS]),
+    compile('typescript-6', 'nodenext', NODE_NEXT),
+    compile('typescript-7', 'commonjs', [...COMMONJS, 'bundler']),
+    compile('typescript-7', 'nodenext', NODE_NEXT),
+    bundle('webpack', ['--webpack'], ['webpack']),
+    {
+      title: 'nest build with swc',
+      args: [NEST, 'build', '-p', 'tsconfig.build.json', '--builder', 'swc'],
+      versions: ['@nestjs/cli', '@swc/core'],
+      next: [run('the output of swc', 'dist/src/main.js')],
+    },
+  ],
+  'nest-12-esm': [
+    {
+      title: 'Jest with ES modules',
+      args: ['--experimental-vm-modules', JEST, '--runInBand'],
+      versions: [...APP, 'jest', 'typescript'],
+    },
+    compile('typescript-5.9', 'nodenext ESM', NODE_NEXT),
+    compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10']),
+    compile('typescript-6', 'nodenext ESM', NODE_NEXT, everywhere('typescript-6, nodenext ESM')),
+    compile('typescript-6', 'commonjs', [...COMMONJS, 'bundler']),
+    compile('typescript-7', 'nodenext ESM', NODE_NEXT),
+    compile('typescript-7', 'commonjs', [...COMMONJS, 'bundler']),
+    bundle('rspack', ['--builder', 'rspack', '--rspackPath', 'rspack.config.cjs'], ['@rspack/core']),
+  ],
+  'nest-12-vitest': [
+    { title: 'Vitest', args: ['node_modules/vitest/vitest.mjs', 'run'], versions: [...APP, 'vitest', 'vite'] },
+  ],
+  'lowest-peers': [
+    compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], (main) => [
+      run('the lowest versions of all peers', main, {
+        node: 'node-20.19',
+        versions: [...APP, 'rxjs', 'reflect-metadata'],
+      }),
+    ]),
+  ],
+};
