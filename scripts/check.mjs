@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { runCompatibility } from './compatibility.mjs';
 import { checkPackage } from './package-check.mjs';
 import { ensureRedisServer } from './redis.mjs';
 import { runTypeTests } from './type-tests.mjs';
@@ -17,7 +18,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const STEP_LIMIT_MS = 600_000;
 
 /** The same tests, on one Redis and on other topologies (jest.config.mjs). */
-const TOPOLOGIES = ['secured', 'sentinel', 'cluster', 'quorum', 'quorum-degraded'];
+const TOPOLOGIES = ['memory', 'secured', 'sentinel', 'cluster', 'quorum', 'quorum-degraded'];
 const CONTRACTS = ['contract', ...TOPOLOGIES.map((topology) => `contract-${topology}`)];
 
 /** In their order. `needs` names the steps without which one makes no sense. */
@@ -53,6 +54,12 @@ const steps = [
     run: () => jest(['e2e'], '--runInBand'),
   },
   { name: 'package', title: 'Package', needs: ['build'], run: () => checkPackage({ built: true }) },
+  {
+    name: 'compatibility',
+    title: 'The package in other apps',
+    needs: ['redis', 'build'],
+    run: () => runCompatibility(),
+  },
 ];
 
 /** @returns {Counts} */
@@ -97,23 +104,23 @@ function jestCounts(status, results) {
   return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
 }
 
-/** @returns {Counts} */
-function runStep({ title, run }, missing) {
+/** @returns {Promise<Counts>} */
+async function runStep({ title, run }, missing) {
   console.log(`\n=== ${title}`);
   if (missing.length > 0) {
     console.log(`=== ${title}: not run, since it needs ${missing.join(' and ')}`);
     return { passed: 0, failed: 0, skipped: 1 };
   }
   const start = performance.now();
-  const counts = attempt(run);
+  const counts = await attempt(run);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   console.log(`=== ${title}: ${counts.failed === 0 ? 'ok' : 'FAILED'} in ${seconds} s`);
   return counts;
 }
 
-function attempt(run) {
+async function attempt(run) {
   try {
-    return run();
+    return await run();
   } catch (error) {
     console.error(error.message);
     return counted(false);
@@ -124,7 +131,7 @@ const total = { passed: 0, failed: 0, skipped: 0 };
 const broken = new Set();
 for (const step of steps) {
   const missing = (step.needs ?? []).filter((name) => broken.has(name));
-  const { passed, failed, skipped = 0 } = runStep(step, missing);
+  const { passed, failed, skipped = 0 } = await runStep(step, missing);
   total.passed += passed;
   total.failed += failed;
   total.skipped += skipped;

@@ -2,10 +2,9 @@ import { Module } from '@nestjs/common';
 import { ConfigModule, ConfigService } from '@nestjs/config';
 import { APP_FILTER } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
-import { RedisLockModule } from 'nestjs-redis-lock';
+import { LockExceptionFilter, RedisLockModule } from 'nestjs-redis-lock';
 import { CatalogueModule } from './catalogue/catalogue.module.js';
 import { DatabaseModule } from './database/database.module.js';
-import { LockErrorFilter } from './lock-error.filter.js';
 import { LocksController } from './locks.controller.js';
 import { LotteryModule } from './lottery/lottery.module.js';
 import { OrdersModule } from './orders/orders.module.js';
@@ -29,6 +28,6 @@ import { OrdersModule } from './orders/orders.module.js';
     CatalogueModule,
   ],
   controllers: [LocksController],
-  providers: [{ provide: APP_FILTER, useClass: LockErrorFilter }],
+  providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
 })
 export class AppModule {}
