@@ -13,7 +13,14 @@ export {
   LockWaitTimeoutError,
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode, NodeAnswer } from './core/lock.errors.js';
-export type { HeldLockEvent, LockEvent, LockEventMap, LockEventName, LockEvents } from './core/lock-events.js';
+export type {
+  HeldLockEvent,
+  LockEvent,
+  LockEventListener,
+  LockEventMap,
+  LockEventName,
+  LockEvents,
+} from './core/lock-events.js';
 export type { LockOptions, OnUnavailable } from './core/lock-options.js';
 export type { LastRun, LockHolder, LockState } from './core/lock-store.js';
 export type { Lock } from './core/lock.js';
@@ -22,13 +29,19 @@ export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';
 export { WriteLocked } from './decorators/write-locked.decorator.js';
 export type { KeyFunction, KeySpec } from './keys/key-spec.js';
-export type { KeyPart } from './decorators/key-template.types.js';
+export type {
+  KeyPart,
+  LockedByFunction,
+  LockedByTemplate,
+  LockedMethodDecorator,
+} from './decorators/key-template.types.js';
 export { LockExceptionFilter } from './interceptor/lock-exception.filter.js';
 export type { LockErrorBody, LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { RequestLockOptions } from './interceptor/request-lock.js';
 export type { LockedOptions } from './interceptor/locked-call.js';
 export { RedisLockModule } from './redis-lock.module.js';
+export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
 export type { Key, LockActivity } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
@@ -37,4 +50,4 @@ export type { RedisClusterOptions, RedisConnection } from './redis/redis-client.
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';
 export { arg, key, lua } from './redis/scripts/lua.js';
-export type { LuaScript } from './redis/scripts/lua.js';
+export type { Hole, LuaScript } from './redis/scripts/lua.js';

@@ -19,10 +19,9 @@ import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { stopJobs } from './schedule/stop-jobs.js';
 import {
-  type ASYNC_OPTIONS_TYPE,
   ConfigurableModuleClass,
   MODULE_OPTIONS_TOKEN,
-  type OPTIONS_TYPE,
+  type RedisLockModuleAsyncOptions,
 } from './redis-lock.module-definition.js';
 import {
   type RedisLockModuleOptions,
@@ -71,6 +70,7 @@ export class RedisLockModule
   #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
 
+  /** Internal: Nest calls it. */
   constructor(
     @Inject(LockInterceptor) private readonly interceptor: LockInterceptor,
     @Inject(LOCKER) private readonly locker: Locker,
@@ -82,14 +82,14 @@ export class RedisLockModule
   }
 
   /** Sets up the module with options that are known now. */
-  static override forRoot(options: typeof OPTIONS_TYPE = {}): DynamicModule {
+  static override forRoot(options: RedisLockModuleOptions = {}): DynamicModule {
     checkExtras(options);
     const { name, ...rest } = options;
     return withTokens(super.forRoot(rest), name);
   }
 
   /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
-  static override forRootAsync(options: typeof ASYNC_OPTIONS_TYPE): DynamicModule {
+  static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
     checkExtras(options);
     return withTokens(super.forRootAsync(options), options.name);
   }

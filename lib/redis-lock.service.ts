@@ -33,6 +33,7 @@ const BY_HAND: Entry = { label: NO_LABEL, reentrant: true, claim: undefined };
 /** Acquires, releases and inspects locks; what the decorators do, for code of your own. */
 @Injectable()
 export class RedisLockService {
+  /** Internal: Nest calls it. */
   constructor(
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,

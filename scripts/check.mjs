@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { checkExports } from './api-exports.mjs';
 import { runCompatibility } from './compatibility.mjs';
+import { checkDocuments } from './docs-check.mjs';
 import { checkPackage } from './package-check.mjs';
 import { ensureRedisServer } from './redis.mjs';
 import { runTypeTests } from './type-tests.mjs';
@@ -54,6 +56,8 @@ const steps = [
     run: () => jest(['e2e'], '--runInBand'),
   },
   { name: 'package', title: 'Package', needs: ['build'], run: () => checkPackage({ built: true }) },
+  { name: 'exports', title: 'Exports of both builds', needs: ['build'], run: checkExports },
+  { name: 'docs', title: 'Documents', needs: ['build'], run: checkDocuments },
   {
     name: 'compatibility',
     title: 'The package in other apps',

@@ -55,7 +55,8 @@ export interface LockEventMap {
 /** The name of an event. */
 export type LockEventName = keyof LockEventMap;
 
-type Listener<Name extends LockEventName> = (event: LockEventMap[Name]) => unknown;
+/** Hears the events of a name; what it returns or throws is not felt by the lock. */
+export type LockEventListener<Name extends LockEventName> = (event: LockEventMap[Name]) => unknown;
 
 const NAMES: readonly LockEventName[] = [
   'acquired', 'acquireFailed', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
@@ -69,17 +70,18 @@ const CHANNELS = new Map(NAMES.map((name) => [name, channel(`nestjs-redis-lock:$
  * called in the turn of the event; one that throws is logged and never felt. Without listeners no event object is made.
  */
 export class LockEvents {
-  readonly #listeners = new Map<LockEventName, Set<Listener<any>>>();
+  readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
 
+  /** Internal: the module makes it. */
   constructor(private readonly reporter: Reporter) {}
 
-  on<Name extends LockEventName>(name: Name, listener: Listener<Name>): this {
+  on<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
     const listeners = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, listeners.add(listener));
     return this;
   }
 
-  off<Name extends LockEventName>(name: Name, listener: Listener<Name>): this {
+  off<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
     const listeners = this.#listeners.get(name);
     if (listeners?.delete(listener) && listeners.size === 0) this.#listeners.delete(name);
     return this;
@@ -95,7 +97,7 @@ export class LockEvents {
     if (published.hasSubscribers) published.publish(event);
   }
 
-  #call<Name extends LockEventName>(name: Name, listener: Listener<Name>, event: LockEventMap[Name]): void {
+  #call<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>, event: LockEventMap[Name]): void {
     try {
       const returned: unknown = listener(event);
       // An async listener that rejects would end the process as an unhandled rejection.

@@ -39,18 +39,23 @@ interface WebStream {
 }
 
 /** The decorator that `@Locked(key)` gives; it does not compile on a method whose arguments cannot fill the key. */
-export type LockedMethodDecorator<K extends KeySpec> = [K] extends [KeyFunction] ? ByFunction<K> : ByTemplate<K>;
+export type LockedMethodDecorator<K extends KeySpec> = [K] extends [KeyFunction]
+  ? LockedByFunction<K>
+  : LockedByTemplate<K>;
 
 /** A sentence for every placeholder that cannot be filled from the arguments `A`; `never` when all can. */
 export type KeyTemplateError<T extends string, A extends readonly unknown[]> = PlaceholderError<Placeholders<T>, A>;
 
-type ByTemplate<K> = <M extends LockableMethod>(
-  target: object,
-  name: string | symbol,
-  descriptor: TypedPropertyDescriptor<M> &
-    Checked<KeyTemplateError<TemplateOf<K>, ParametersOf<M>>> &
-    CheckedResult<StreamError<ReturnType<M>>>,
-) => void;
+/** The decorator of a key template, or of several. Named, so that declarations of a user's own decorators can say it. */
+export interface LockedByTemplate<K> {
+  <M extends LockableMethod>(
+    target: object,
+    name: string | symbol,
+    descriptor: TypedPropertyDescriptor<M> &
+      Checked<KeyTemplateError<TemplateOf<K>, ParametersOf<M>>> &
+      CheckedResult<StreamError<ReturnType<M>>>,
+  ): void;
+}
 
 type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[number] : never;
 
@@ -59,14 +64,16 @@ type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[numb
  * not by asking whether `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a `T` in its
  * arguments: a conditional type does not look at the constraint of a class's type parameter, a type argument does.
  */
-type ByFunction<K extends KeyFunction> = <M extends LockableMethod, A extends Readonly<Accepted<ParametersOf<K>>>>(
-  target: This<K>,
-  name: string | symbol,
-  descriptor: TypedPropertyDescriptor<M> &
-    InferredFrom<A> &
-    Checked<ParametersOf<M> extends A ? never : KeyFunctionError> &
-    CheckedResult<StreamError<ReturnType<M>>>,
-) => void;
+export interface LockedByFunction<K extends KeyFunction> {
+  <M extends LockableMethod, A extends Readonly<Accepted<ParametersOf<K>>>>(
+    target: This<K>,
+    name: string | symbol,
+    descriptor: TypedPropertyDescriptor<M> &
+      InferredFrom<A> &
+      Checked<ParametersOf<M> extends A ? never : KeyFunctionError> &
+      CheckedResult<StreamError<ReturnType<M>>>,
+  ): void;
+}
 
 /** Unlike `Parameters`, also of a function whose rest parameter is a readonly array. */
 type ParametersOf<F> = F extends (...args: infer P extends readonly any[]) => unknown ? P : never;

@@ -38,6 +38,7 @@ export class LockInterceptor implements NestInterceptor {
     return requestLock(key, options);
   }
 
+  /** Internal: Nest calls it. */
   constructor(
     @Inject(RedisLockService) private readonly locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
@@ -55,7 +56,7 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   /**
-   * Runs `proceed` under the lock of a decorated call; gives what such a call returns: a promise, an Observable or an
+   * Internal: the decorators call it. Runs `proceed` under the lock of a decorated call; gives what such a call returns: a promise, an Observable or an
    * async iterable.
    * @throws (the promise, the stream) what `RedisLockService.withLock` throws; LockConfigurationError when the method
    *   returned a stream of another kind

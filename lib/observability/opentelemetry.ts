@@ -14,6 +14,10 @@ import { type BucketOptions, checkExporterOptions, type ConnectionsOption } from
 import { type SpanOptions, traceLocks } from './opentelemetry-spans.js';
 import { sharedRuns } from './shared-runs.js';
 
+export type { LockSource } from './measure-locks.js';
+export type { BucketOptions, ConnectionsOption } from './observability-options.js';
+export type { SpanOptions } from './opentelemetry-spans.js';
+
 /** How to instrument locks. The global providers are those that are registered when this is called. */
 export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
   /** @default the global one of `@opentelemetry/api` */
@@ -89,6 +93,7 @@ const OPTIONS = Symbol.for('nestjs-redis-lock:opentelemetry-options');
 export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutdown {
   readonly #stops: (() => void)[] = [];
 
+  /** Internal: Nest calls it. */
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
     @Inject(OPTIONS) private readonly options: OpenTelemetryLockModuleOptions,

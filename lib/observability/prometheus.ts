@@ -15,7 +15,11 @@ import { type LockSource, measureLocks, type RecordMetric } from './measure-lock
 import { type BucketOptions, checkExporterOptions, type ConnectionsOption } from './observability-options.js';
 import { sharedRuns } from './shared-runs.js';
 
+/** Of either text format; internal. */
 type AnyRegistry = Registry | Registry<OpenMetricsContentType>;
+
+export type { LockSource } from './measure-locks.js';
+export type { BucketOptions, ConnectionsOption } from './observability-options.js';
 
 /** How to collect metrics. Buckets count for the first who registers in a registry; later ones share its histograms. */
 export interface CollectLockMetricsOptions extends BucketOptions {
@@ -82,6 +86,7 @@ const OPTIONS = Symbol.for('nestjs-redis-lock:prometheus-options');
 export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown {
   readonly #stops: (() => void)[] = [];
 
+  /** Internal: Nest calls it. */
   constructor(
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
     @Inject(OPTIONS) private readonly options: PrometheusLockModuleOptions,

@@ -44,6 +44,7 @@ const CAUSES =
 export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown {
   readonly #losses = new Map<RedisLockService, RecentLosses>();
 
+  /** Internal: Nest calls it. */
   constructor(
     @Inject(HealthIndicatorService) private readonly health: HealthIndicatorService,
     @Inject(ModuleRef) private readonly moduleRef: ModuleRef,

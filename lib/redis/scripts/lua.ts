@@ -32,8 +32,10 @@ export interface LuaScript<
   ): (string | number)[];
 }
 
+/** What may stand in a script; internal. */
 type Part = Hole | LuaScript<any, any, any>;
 
+/** The names of the holes of one kind; internal. */
 type NamesOf<P, Kind> =
   P extends Hole<infer K, infer Name>
     ? K extends Kind

@@ -1,0 +1,199 @@
+// The public API as text: what each entry of package.json `exports` gives to users, in the declarations that tsc writes from lib.
+// `npm run api:update` writes it to test/api, which test/unit/public-api.spec.ts compares. Needs no build.
+// A declaration or member whose doc comment says "; internal", or ends with "internal.", is public for TypeScript only: members
+// are left out, and exports stand at the end by their names.
+import { mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { format } from 'prettier';
+import ts from 'typescript';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+/** Nothing is written there: the declarations stay in memory, so that an old build is never read. */
+const TYPES = join(root, 'dist-types');
+const INTERNAL = /; internal\b|\binternal\.\s*$|^\s*Internal:/;
+
+/** Where the texts are. */
+export const SNAPSHOTS = join(root, 'test', 'api');
+
+/** The code entries of package.json by name (`.` is `index`), each with its file below the build's folder, without extension. */
+export function entries() {
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  return Object.entries(manifest.exports).flatMap(([name, target]) => {
+    if (typeof target === 'string') return [];
+    const file = target.import.default.replace('./dist/esm/', '').replace(/\.js$/, '');
+    return [{ name: name === '.' ? 'index' : name.replace('./', ''), specifier: name, file }];
+  });
+}
+
+/**
+ * For each entry its `name`, its `text`, the names of its `values` (there at run time), and what is `forgotten`: declarations of
+ * ours that its signatures mention, that no entry exports and that are not internal. The text has these, too, and what they need
+ * in turn: they are as public as what mentions them.
+ */
+export async function readApi() {
+  const program = declarationsOf(join(root, 'tsconfig.build.json'));
+  const checker = program.getTypeChecker();
+  const modules = entries().map((entry) => ({ ...entry, exports: exportsOf(program, checker, entry.file) }));
+  const exported = new Set(modules.flatMap((module) => module.exports.flatMap(({ declarations }) => declarations)));
+  return Promise.all(
+    modules.map(async ({ name, specifier, exports }) => {
+      const forgotten = forgottenBy(exports, checker, exported);
+      return {
+        name,
+        text: await textOf(specifier, exports, forgotten),
+        values: exports.filter(({ isValue }) => isValue).map((entry) => entry.name),
+        forgotten: forgotten.filter(({ isDirect }) => isDirect),
+      };
+    }),
+  );
+}
+
+/** Writes the texts of all entries, and removes those of entries that are gone. */
+export async function updateSnapshots() {
+  const api = await readApi();
+  mkdirSync(SNAPSHOTS, { recursive: true });
+  for (const { name, text } of api) writeFileSync(join(SNAPSHOTS, `${name}.txt`), text);
+  const names = new Set(api.map(({ name }) => name));
+  const old = readdirSync(SNAPSHOTS).filter((file) => file.endsWith('.txt') && !names.has(basename(file, '.txt')));
+  for (const file of old) rmSync(join(SNAPSHOTS, file));
+  return api;
+}
+
+/** A program of the declarations that tsc writes for a configuration. */
+function declarationsOf(configFile) {
+  const { options, fileNames, errors } = ts.getParsedCommandLineOfConfigFile(
+    configFile,
+    { outDir: TYPES, emitDeclarationOnly: true, stableTypeOrdering: true },
+    { ...ts.sys, onUnRecoverableConfigFileDiagnostic: fail },
+  );
+  errors.forEach(fail);
+  const texts = new Map();
+  const lib = ts.createProgram(fileNames, options);
+  const { diagnostics } = lib.emit(undefined, (path, text) => texts.set(path, text), undefined, true);
+  [...lib.getSyntacticDiagnostics(), ...diagnostics].forEach(fail);
+
+  const host = ts.createCompilerHost(options);
+  const disk = { ...host };
+  const isOurs = (path) => path.startsWith(`${TYPES}/`);
+  host.fileExists = (path) => (isOurs(path) ? texts.has(path) : disk.fileExists(path));
+  host.readFile = (path) => texts.get(path) ?? disk.readFile(path);
+  host.directoryExists = (path) => path === TYPES || isOurs(path) || disk.directoryExists(path);
+  return ts.createProgram([...texts.keys()], options, host);
+}
+
+function fail(diagnostic) {
+  throw new Error(ts.formatDiagnostic(diagnostic, { ...ts.sys, getNewLine: () => '\n', getCanonicalFileName: String }));
+}
+
+/** The exports of a module, sorted by name. */
+function exportsOf(program, checker, file) {
+  const source = program.getSourceFile(`${TYPES}/${file}.d.ts`);
+  const names = checker.getExportsOfModule(checker.getSymbolAtLocation(source)).map((symbol) => {
+    const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+    const isValue = (target.flags & ts.SymbolFlags.Value) !== 0;
+    const isTypeOnly = isValue && symbol.declarations.some((node) => ts.isTypeOnlyImportOrExportDeclaration(node));
+    return { name: symbol.name, isValue: isValue && !isTypeOnly, isTypeOnly, declarations: target.declarations };
+  });
+  return names.sort(byName);
+}
+
+function byName(a, b) {
+  return a.name < b.name ? -1 : Number(a.name > b.name);
+}
+
+function isInternal(node) {
+  return ts.getJSDocCommentsAndTags(node).some((doc) => INTERNAL.test(ts.getTextOfJSDocComment(doc.comment) ?? ''));
+}
+
+function isHidden(node) {
+  if (!ts.isClassElement(node) && !ts.isTypeElement(node)) return false;
+  // A private constructor tells users that they cannot build the class.
+  const isPrivate =
+    node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.PrivateKeyword) && !ts.isConstructorDeclaration(node);
+  return isPrivate || (node.name !== undefined && ts.isPrivateIdentifier(node.name)) || isInternal(node);
+}
+
+async function textOf(specifier, exports, forgotten) {
+  const isMarked = ({ declarations }) => declarations.every(isInternal);
+  const [shown, internal] = [exports.filter((entry) => !isMarked(entry)), exports.filter(isMarked)];
+  const parts = [
+    `// The public API of nestjs-redis-lock${specifier.slice(1)}, as \`npm run api:update\` writes it.`,
+    ...shown.flatMap(printedEntry),
+    ...(forgotten.length > 0
+      ? ['// Needed by the above, and exported by no entry:', ...forgotten.flatMap(printedEntry)]
+      : []),
+    ...(internal.length > 0 ? [`// Internal: ${internal.map(({ name }) => name).join(', ')}`] : []),
+  ];
+  return format(parts.join('\n\n'), { parser: 'typescript', printWidth: 120, singleQuote: true });
+}
+
+function printedEntry({ name, declarations, isTypeOnly }) {
+  const note = isTypeOnly ? '// Its type only:\n' : '';
+  return declarations.map((node) => note + (node.name.text === name ? '' : `// As ${name}:\n`) + printed(node));
+}
+
+/** A declaration without documentation and hidden members, which are sorted by name. */
+function printed(declaration) {
+  const transformer = (context) => {
+    const visit = (node) => (isHidden(node) ? undefined : withSortedMembers(ts.visitEachChild(node, visit, context)));
+    return visit;
+  };
+  const { transformed } = ts.transform(declaration, [transformer]);
+  const printer = ts.createPrinter({ removeComments: true });
+  const text = printer.printNode(ts.EmitHint.Unspecified, transformed[0], declaration.getSourceFile());
+  return ts.isVariableDeclaration(declaration) ? `export declare const ${text};` : text;
+}
+
+/** Overloads keep their order; what has no name (constructors, call signatures) comes first. */
+function withSortedMembers(node) {
+  const { modifiers, name, typeParameters, heritageClauses } = node;
+  const nameOf = (member) => ({ name: member.name?.text ?? member.name?.getText() ?? '' });
+  const sorted = () => node.members.toSorted((a, b) => byName(nameOf(a), nameOf(b)));
+  if (ts.isTypeLiteralNode(node)) return ts.factory.updateTypeLiteralNode(node, sorted());
+  if (ts.isClassDeclaration(node)) {
+    return ts.factory.updateClassDeclaration(node, modifiers, name, typeParameters, heritageClauses, sorted());
+  }
+  if (!ts.isInterfaceDeclaration(node)) return node;
+  return ts.factory.updateInterfaceDeclaration(node, modifiers, name, typeParameters, heritageClauses, sorted());
+}
+
+/** What is needed and not exported, sorted by name; `isDirect` tells that an export itself mentions it. */
+function forgottenBy(exports, checker, exported) {
+  const found = new Map();
+  const queue = exports.map((entry) => ({ ...entry, isDirect: true }));
+  for (const { name, declarations, isDirect } of queue) {
+    for (const symbol of declarations.flatMap((node) => mentionedIn(node, checker))) {
+      if (found.has(symbol) || symbol.declarations.some((node) => exported.has(node) || isInternal(node))) continue;
+      found.set(symbol, { name: symbol.name, declarations: symbol.declarations, neededBy: name, isDirect });
+      queue.push({ name: symbol.name, declarations: symbol.declarations, isDirect: false });
+    }
+  }
+  return [...found.values()].sort(byName);
+}
+
+/** The symbols of our own, declared at the top of a file, to which the visible parts of a declaration refer. */
+function mentionedIn(declaration, checker) {
+  const symbols = [];
+  const visit = (node) => {
+    if (isHidden(node)) return;
+    const symbol = ts.isIdentifier(node) ? checker.getSymbolAtLocation(node) : undefined;
+    if (symbol) symbols.push(symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol);
+    node.forEachChild(visit);
+  };
+  if (!isInternal(declaration)) visit(declaration);
+  return symbols.filter((symbol) => symbol.declarations?.some(isTopOfOurs));
+}
+
+function isTopOfOurs(declaration) {
+  const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
+  return ts.isSourceFile(statement.parent) && statement.parent.fileName.startsWith(`${TYPES}/`);
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  for (const { name: entry, forgotten } of await updateSnapshots()) {
+    console.log(`test/api/${entry}.txt`);
+    for (const type of forgotten) console.log(`  not exported: ${type.name}, needed by ${type.neededBy}`);
+  }
+}

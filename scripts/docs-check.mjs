@@ -1,0 +1,195 @@
+// Checks the documents: each ```ts block compiles in a project of a user, and each link leads to something. Needs a build.
+// A block is a module of its own. Where it imports from './orders.service.js', the block of the same document that exports all
+// of those names stands for that file, else a stub in which they are `any`. What must not compile says `// @ts-expect-error`.
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** As a new project has it whose decorators are those of Nest. */
+const OPTIONS = {
+  target: ts.ScriptTarget.ES2022,
+  lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  strict: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  skipLibCheck: true,
+  // Every type that an example exports has to be one that users can name.
+  declaration: true,
+  noEmit: true,
+  // Examples of tests use the globals of a test runner.
+  types: ['node', 'jest'],
+};
+
+/** Prints one line for each document, and its errors; gives `{ passed, failed }`. */
+export function checkDocuments() {
+  const documents = documentsOf(root);
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'docs-check-')));
+  try {
+    const compiled = compileBlocks(folder, documents);
+    const results = documents.map((document) => {
+      const errors = [...compiled.get(document), ...openBlocks(document), ...deadLinks(document)];
+      console.log(`${errors.length === 0 ? 'ok    ' : 'FAILED'} ${document.path}, ${document.blocks.length} blocks`);
+      for (const { line, text } of errors.sort((a, b) => a.line - b.line))
+        console.log(`  ${document.path}:${line}: ${text}`);
+      return errors.length === 0;
+    });
+    return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The documents with their `path`, `text`, `prose` (the text with code blanked out) and `blocks`. */
+function documentsOf(folder) {
+  const docs = readdirSync(join(folder, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
+  const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
+  const paths = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', join('sample-app', 'README.md'), ...inDocs];
+  return paths.map((path) => parse(path, readFileSync(join(folder, path), 'utf8')));
+}
+
+function parse(path, text) {
+  const blocks = [];
+  const blank = (code) => code.replace(/[^\n]/g, ' ');
+  const withoutBlocks = text.replace(
+    /^( *)(`{3,}|~{3,})(.*)\n([^]*?)^\1\2 *$/gm,
+    (all, indent, fence, info, code, at) => {
+      const line = lineAt(text, at);
+      if (/^\s*(ts|typescript)\b/.test(info)) blocks.push({ line, code });
+      return blank(all);
+    },
+  );
+  const prose = withoutBlocks.replace(/(`+)(?!`)[^]*?[^`]\1(?!`)/g, blank);
+  return { path, text: withoutBlocks, prose, blocks };
+}
+
+function lineAt(text, index) {
+  return text.slice(0, index).split('\n').length;
+}
+
+/** Compiles all blocks as one project; gives the errors of each document. */
+function compileBlocks(folder, documents) {
+  // Two levels, so that the package is found in the inner folder, as it was built, and everything else in the outer one.
+  const project = join(folder, 'project');
+  mkdirSync(join(project, 'node_modules'), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
+  symlinkSync(root, join(project, 'node_modules', 'nestjs-redis-lock'), 'junction');
+  writeFileSync(join(project, 'package.json'), '{ "type": "module" }');
+
+  const files = new Map(documents.flatMap((document, index) => writeBlocks(join(project, `${index}`), document)));
+  const program = ts.createProgram([...files.keys()], {
+    ...OPTIONS,
+    typeRoots: [join(root, 'node_modules', '@types')],
+  });
+  const errors = new Map(documents.map((document) => [document, []]));
+  for (const { file, start, messageText } of ts.getPreEmitDiagnostics(program)) {
+    const message = ts.flattenDiagnosticMessageText(messageText, '\n    ');
+    if (!files.has(file?.fileName)) throw new Error(`${file?.fileName ?? 'The project'}: ${message}`);
+    const line = file.getLineAndCharacterOfPosition(start).line + 1;
+    errors.get(files.get(file.fileName)).push({ line, text: message });
+  }
+  return errors;
+}
+
+/** Writes the blocks of a document, each on the lines that it has there, and the files that they import. */
+function writeBlocks(folder, document) {
+  mkdirSync(folder, { recursive: true });
+  const blocks = document.blocks.map(({ line, code }) => ({
+    name: `line-${line}`,
+    code,
+    ...importsAndExports(code),
+    line,
+  }));
+  for (const { name, code, line } of blocks) writeFileSync(join(folder, `${name}.ts`), '\n'.repeat(line) + code);
+  for (const { path, names } of importedFiles(blocks)) {
+    const stands = blocks.find(({ exported }) => names.every((name) => exported.has(name)));
+    const stub = names.map((name) => `export declare const ${name}: any;\nexport type ${name} = any;\n`).join('');
+    const file = join(folder, path.replace(/\.js$/, '.ts'));
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, stands ? `export * from '${resolve(folder, stands.name)}.js';\n` : stub);
+  }
+  return blocks.map(({ name }) => [join(folder, `${name}.ts`), document]);
+}
+
+/** The relative imports of all blocks by file, with all names that are imported from it. */
+function importedFiles(blocks) {
+  const files = new Map();
+  for (const { path, name } of blocks.flatMap(({ imported }) => imported)) {
+    files.set(path, (files.get(path) ?? new Set()).add(name));
+  }
+  return [...files].map(([path, names]) => ({ path, names: [...names] }));
+}
+
+function importsAndExports(code) {
+  const { statements } = ts.createSourceFile('block.ts', code, ts.ScriptTarget.Latest);
+  const imported = statements.filter(ts.isImportDeclaration).flatMap(({ moduleSpecifier, importClause }) => {
+    const elements = importClause?.namedBindings?.elements ?? [];
+    const names = elements.map(({ name, propertyName }) => (propertyName ?? name).text);
+    return moduleSpecifier.text.startsWith('./') ? names.map((name) => ({ path: moduleSpecifier.text, name })) : [];
+  });
+  const isExported = (node) => node.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword);
+  const named = statements.filter(isExported).flatMap((node) => node.declarationList?.declarations ?? [node]);
+  return { imported, exported: new Set(named.map(({ name }) => name?.text)) };
+}
+
+/** What begins a block that never ends would hide the blocks below. */
+function openBlocks({ text }) {
+  const fences = [...text.matchAll(/^ *(?:```|~~~)/gm)];
+  return fences.map(({ index }) => ({ line: lineAt(text, index), text: 'this block has no end' }));
+}
+
+/** Links within the repository whose file, or whose heading, is not there. */
+function deadLinks({ path, prose }) {
+  const links = [
+    ...prose.matchAll(/\]\(\s*<?([^\s)>]+)|^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)|\b(?:href|src)="([^"]+)"/gm),
+  ];
+  return links.flatMap(({ 1: inline, 2: reference, 3: html, index }) => {
+    const link = inline ?? reference ?? html;
+    const isDead = !/^[a-z][a-z+.-]*:/i.test(link) && !leadsToSomething(path, decodeURI(link));
+    return isDead ? [{ line: lineAt(prose, index), text: `${link} leads to nothing` }] : [];
+  });
+}
+
+function leadsToSomething(from, link) {
+  const [path, anchor] = link.split('#');
+  const target = path === '' ? join(root, from) : resolve(root, dirname(from), path);
+  if (relative(root, target).startsWith('..') || !existsSync(target)) return false;
+  return anchor === undefined || !target.endsWith('.md') || anchorsOf(readFileSync(target, 'utf8')).has(anchor);
+}
+
+/** The anchors that GitHub gives to headings, and those that are written as HTML. */
+function anchorsOf(markdown) {
+  const { text } = parse('', markdown);
+  const anchors = new Set([...text.matchAll(/<[^>]+\b(?:id|name)="([^"]+)"/g)].map(([, id]) => id));
+  for (const [, heading] of text.matchAll(/^#{1,6} +(.*?)(?: +#+)? *$/gm)) {
+    const plain = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const slug = plain.replace(/[^\p{L}\p{N}\p{M} _-]/gu, '').replaceAll(' ', '-');
+    let count = 0;
+    while (anchors.has(count === 0 ? slug : `${slug}-${count}`)) count++;
+    anchors.add(count === 0 ? slug : `${slug}-${count}`);
+  }
+  return anchors;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const { passed, failed } = checkDocuments();
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exitCode = failed > 0 ? 1 : 0;
+}
