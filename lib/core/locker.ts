@@ -125,7 +125,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const revoke = () => this.#held.get(attempt)?.lose('released-by-operator');
     revoke();
     // It may be told in one piece with the grant, whose lock is there a microtask later.
-    queueMicrotask(revoke);
+    void Promise.resolve().then(revoke);
   }
 
   onListening(): void {

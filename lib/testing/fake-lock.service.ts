@@ -2,36 +2,52 @@ import { ModulesContainer } from '@nestjs/core';
 import { type Clock, systemClock } from '../core/clock.js';
 import { type LockLostReason } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { resolveModuleOptions } from '../redis-lock.options.js';
+import { type LockedCall } from '../interceptor/locked-call.js';
+import { type RedisLockModuleOptions, resolveModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { type FakeKey, type FakeLockCall, FakeLocker } from './fake-locker.js';
 import { GrantingStore } from './granting-store.js';
 
-/** The options of `FakeLockService`. */
-export interface FakeLockOptions {
-  /** The name of the connection that it stands for. */
-  readonly name?: string;
+/** The options of `FakeLockService`: those of the module that it stands for, as far as they matter to it. */
+export interface FakeLockOptions extends Pick<
+  RedisLockModuleOptions,
+  'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'onUnavailable'
+> {
   /** @default the clock of the process */
   readonly clock?: Clock;
+}
+
+/** A unit test of a scheduled job has neither the scheduler, nor another instance that might run the same fire. */
+class FakeInterceptor extends LockInterceptor {
+  override run(call: LockedCall, ...rest: [self: unknown, args: readonly unknown[], proceed: () => unknown]): unknown {
+    return super.run(withoutFire(call), ...rest);
+  }
+}
+
+/** What remains of a job: who does not get its lock is skipped, and it does not run inside itself. */
+function withoutFire(call: LockedCall): LockedCall {
+  const { oncePer, spreadMs: _spreadMs, rerunOnLoss: _rerunOnLoss, ...options } = call.options;
+  if (oncePer === undefined) return call;
+  return { ...call, options: { ...options, ifBusy: options.ifBusy ?? 'skip', reentrant: false } };
 }
 
 /**
  * A lock service for unit tests: grants every lock at once, excludes nobody, records who asked for what, and can be told to
  * refuse, to time out, to fail or to lose. All else is real: handles, signals, `currentLock()`, nested calls, options that
- * are checked, and what the decorators make of an error.
+ * are checked, and what the decorators make of an error. A job with `oncePer` runs at every call.
  */
 export class FakeLockService extends RedisLockService {
   /** What the decorators call; give it to Nest as `LockInterceptor`, or use `withFakeLocks` or `FakeLockModule`. */
   readonly interceptor: LockInterceptor;
   readonly #locker: FakeLocker;
 
-  constructor({ name, clock = systemClock }: FakeLockOptions = {}) {
+  constructor({ clock = systemClock, ...options }: FakeLockOptions = {}) {
     const store = new GrantingStore(clock);
     const locker = new FakeLocker(clock, store);
-    const defaults = { ...resolveModuleOptions({}), name };
+    const defaults = resolveModuleOptions(options);
     super(locker, store, defaults);
     this.#locker = locker;
-    this.interceptor = new LockInterceptor(this, locker, defaults, new ModulesContainer());
+    this.interceptor = new FakeInterceptor(this, locker, defaults, new ModulesContainer());
   }
 
   /** All acquisitions so far, also those that were refused; a nested call on a key that is held asks for nothing. */

@@ -1,16 +1,23 @@
+import { failedEvent } from '../core/acquire-failed.js';
 import { busyError, waitTimeoutError } from '../core/acquisition-errors.js';
 import { type Clock } from '../core/clock.js';
 import { HeldLock } from '../core/held-lock.js';
 import { type JoinedLock } from '../core/joined-lock.js';
-import { NO_LABEL } from '../core/lock-label.js';
+import { type LockLabel, NO_LABEL } from '../core/lock-label.js';
 import { type ResolvedLockOptions } from '../core/lock-options.js';
-import { type LockLostReason, type LockMode, LockStoreError } from '../core/lock.errors.js';
+import {
+  type LockError,
+  type LockLostReason,
+  type LockMode,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../core/lock.errors.js';
 import { Locker } from '../core/locker.js';
 import { type GrantingStore } from './granting-store.js';
 
 /** One acquisition that was asked for. */
 export interface FakeLockCall {
-  /** In the order in which they were named. */
+  /** In the order in which they were named, without repetitions. */
   readonly keys: readonly string[];
   readonly mode: LockMode;
   /** Class and method, where a decorator acquired it; else empty. */
@@ -61,21 +68,41 @@ export class FakeLocker extends Locker {
   override async acquire(
     ...[keys, options, label = NO_LABEL, ...rest]: Parameters<Locker['acquire']>
   ): Promise<HeldLock | JoinedLock> {
-    const { mode, waitMs } = options;
-    this.calls.push({ keys, mode, where: label.where, options });
+    const named = this.checkKeys(keys);
+    this.calls.push({ keys: named, mode: options.mode, where: label.where, options });
+    // Whoever gave up before asks for nothing, whatever the rules say.
+    const error = options.signal?.aborted ? undefined : this.#errorFor(named, options);
+    if (error) {
+      this.#tell(error, named, options, label);
+      throw error;
+    }
+    const lock = await super.acquire(named, options, label, ...rest);
+    if (lock instanceof HeldLock) this.#granted.add(lock);
+    return lock;
+  }
+
+  #errorFor(keys: readonly string[], { mode, waitMs }: ResolvedLockOptions): LockError | undefined {
     const name = { key: keys.join(', '), mode };
     const holder = 'the test';
     switch (this.#rules.find(({ which }) => keys.some((key) => matches(which, key)))?.outcome) {
       case 'refuse':
-        throw busyError(name, { holder });
+        return busyError(name, { holder });
       case 'time-out':
-        throw waitMs === 0 ? busyError(name, { holder }) : waitTimeoutError(name, waitMs, { holder, ahead: 0 });
+        return waitMs === 0 ? busyError(name, { holder }) : waitTimeoutError(name, waitMs, { holder, ahead: 0 });
       case 'fail':
-        throw new LockStoreError(`The test has the lock "${name.key}" fail as if Redis were away.`, name);
+        return new LockStoreError(`The test has the lock "${name.key}" fail as if Redis were away.`, name);
       default:
+        return undefined;
     }
-    const lock = await super.acquire(keys, options, label, ...rest);
-    if (lock instanceof HeldLock) this.#granted.add(lock);
-    return lock;
+  }
+
+  /** The events of an acquisition that failed, for code that listens to them. */
+  #tell(error: LockError, keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): void {
+    const wanted = { keys, name: keys.join(', '), options, label, startedAt: this.clock.now() };
+    if (error instanceof LockWaitTimeoutError) {
+      const { waitedMs, holder } = error;
+      this.events.emit('timedOut', () => ({ ...label, key: wanted.name, mode: options.mode, waitedMs, holder }));
+    }
+    this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, false));
   }
 }

@@ -1,7 +1,15 @@
 import 'reflect-metadata';
-import { type DynamicModule, Module } from '@nestjs/common';
+import {
+  type DynamicModule,
+  Inject,
+  Module,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+  type Type,
+} from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { systemClock } from '../core/clock.js';
+import { addModule, removeModule } from '../interceptor/living-modules.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { getLockInterceptorToken, getLockServiceToken, LOCK_STORE } from '../redis-lock.tokens.js';
@@ -42,23 +50,44 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
   return instance;
 }
 
+/** Provider token: the fake of a `FakeLockModule`, whatever its name. */
+const FAKE_LOCKS = Symbol('fake locks');
+
 /** A module in place of `RedisLockModule`, whose service and decorators are those of a `FakeLockService`. */
 @Module({})
-export class FakeLockModule {
+export class FakeLockModule implements OnModuleInit, OnApplicationShutdown {
+  constructor(@Inject(FAKE_LOCKS) private readonly locks: FakeLockService) {}
+
+  /** Locks objects that Nest did not build, as `RedisLockModule` does. */
+  onModuleInit(): void {
+    addModule(this.locks.interceptor);
+  }
+
+  onApplicationShutdown(): void {
+    removeModule(this.locks.interceptor);
+  }
+
   static forRoot(locks: FakeLockService = new FakeLockService()): DynamicModule {
     const name = locks.connection;
     const byClass =
-      name === undefined ? [provided(RedisLockService, locks), provided(LockInterceptor, locks.interceptor)] : [];
+      name === undefined
+        ? [
+            provided(RedisLockService, locks),
+            provided(FakeLockService, locks),
+            provided(LockInterceptor, locks.interceptor),
+          ]
+        : [];
     const byName = [
       provided(getLockServiceToken(name), locks),
       provided(getLockInterceptorToken(name), locks.interceptor),
     ];
-    const providers = [...byClass, ...byName];
-    return { module: FakeLockModule, global: true, providers, exports: providers.map(({ provide }) => provide) };
+    const exported = [...byClass, ...byName];
+    const providers = [provided(FAKE_LOCKS, locks), ...exported];
+    return { module: FakeLockModule, global: true, providers, exports: exported.map(({ provide }) => provide) };
   }
 }
 
-const provided = (provide: symbol | typeof RedisLockService | typeof LockInterceptor, useValue: object) => ({
+const provided = (provide: symbol | Type, useValue: object) => ({
   provide,
   useValue,
 });

@@ -8,11 +8,13 @@ import {
   type LastRun,
   type LockHolder,
   type LockState,
+  type HoldRef,
   type LockStore,
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
   type RenewRequest,
+  type WakeUpListener,
 } from '../core/lock-store.js';
 import { readHolderText } from '../core/holder-text.js';
 
@@ -20,6 +22,7 @@ import { readHolderText } from '../core/holder-text.js';
 export class GrantingStore implements LockStore {
   readonly clientId = randomBytes(9).toString('base64url');
   readonly #holders = new Map<string, LockHolder[]>();
+  #listener: WakeUpListener | null = null;
   #token = 0;
 
   constructor(private readonly clock: Clock) {}
@@ -29,7 +32,9 @@ export class GrantingStore implements LockStore {
     checkKeyBytes(encodeKey(key), key);
   }
 
-  listen(): void {}
+  listen(listener: WakeUpListener): void {
+    this.#listener = listener;
+  }
 
   open(): void {}
 
@@ -69,12 +74,19 @@ export class GrantingStore implements LockStore {
     return { outcome: 'released', holds: holders.length, lastToken: this.#token };
   }
 
-  async downgrade(): Promise<{ readonly outcome: 'downgraded' }> {
+  async downgrade({ key, attempt }: HoldRef): Promise<{ readonly outcome: 'downgraded' }> {
+    const downgraded = this.#holdersOf(key).map((one) =>
+      one.attempt === attempt ? { ...one, mode: 'read' as const } : one,
+    );
+    if (downgraded.length > 0) this.#holders.set(key, downgraded);
     return { outcome: 'downgraded' };
   }
 
   async forceRelease(key: string): Promise<boolean> {
-    return this.#holders.delete(key);
+    const holders = this.#holdersOf(key);
+    for (const { attempt } of holders) this.#listener?.onWakeUp(attempt, { kind: 'revoked' });
+    this.#holders.delete(key);
+    return holders.length > 0;
   }
 
   async inspect(key: string): Promise<LockState> {

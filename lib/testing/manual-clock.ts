@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers';
 import { type Clock } from '../core/clock.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
 
 interface Timer {
   readonly at: number;
@@ -19,6 +20,7 @@ export class ManualClock implements Clock {
   /** `startsAt`: the time of the wall clock, in milliseconds since the epoch or as a `Date`; by default that of now. */
   constructor(startsAt: number | Date = Date.now()) {
     this.wallOffsetMs = Number(startsAt);
+    if (!Number.isFinite(this.wallOffsetMs)) throw refused('the clock to start at a time', startsAt);
   }
 
   /** How many timers wait. */
@@ -42,6 +44,7 @@ export class ManualClock implements Clock {
 
   /** Lets time pass: each timer fires at its time, and what it set off runs before the next. */
   async advance(ms: number): Promise<void> {
+    checkMs(ms);
     await settled();
     const until = this.#now + ms;
     for (let next = this.#next(until); next; next = this.#next(until)) {
@@ -50,11 +53,13 @@ export class ManualClock implements Clock {
       next.callback();
       await settled();
     }
-    this.#now = until;
+    // Work that was set off may have jumped further.
+    this.#now = Math.max(this.#now, until);
   }
 
   /** A blocked event loop: time has passed, and no timer has fired; `turn` lets them. */
   jump(ms: number): void {
+    checkMs(ms);
     this.#now += ms;
   }
 
@@ -73,6 +78,13 @@ export class ManualClock implements Clock {
     return [...this.#timers].filter(({ at }) => at <= until).toSorted((a, b) => a.at - b.at);
   }
 }
+
+function checkMs(ms: number): void {
+  if (!Number.isFinite(ms) || ms < 0) throw refused('a number of milliseconds from 0 up', ms);
+}
+
+const refused = (expected: string, got: unknown): LockConfigurationError =>
+  new LockConfigurationError(`Expected ${expected}, got ${String(got)}.`);
 
 /** Resolves when all promises that can go on have gone on; not touched by the fake timers of a test runner. */
 export const settled = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

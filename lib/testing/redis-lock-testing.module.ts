@@ -1,5 +1,6 @@
 import { type DynamicModule, type FactoryProvider, type Provider } from '@nestjs/common';
 import { type Clock, systemClock } from '../core/clock.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import type { RedisLockModuleOptions, ResolvedModuleOptions } from '../redis-lock.options.js';
 import { LOCK_CLOCK, LOCK_STORE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
@@ -14,7 +15,7 @@ export interface MemoryLockOptions {
    */
   readonly server?: MemoryLockServer;
   /**
-   * The time of the locks, such as a `ManualClock`; that of the `server` when there is one.
+   * The time of the locks, such as a `ManualClock`; left out beside a `server`, which has its own.
    * @default the clock of the process
    */
   readonly clock?: Clock;
@@ -67,6 +68,11 @@ export function useMemoryLocks<B extends Overriding>(builder: B, options: Memory
 }
 
 function memoryProviders({ server, clock = server?.clock ?? systemClock }: MemoryLockOptions) {
+  if (server && clock !== server.clock) {
+    throw new LockConfigurationError(
+      'Expected `clock` to be that of the `server`, or left out: locks and their leases need one time. Give it to the server.',
+    );
+  }
   // Modules of different names never share a lock, whether or not their prefixes differ.
   const createStore = ({ keyPrefix, name = '' }: ResolvedModuleOptions): MemoryLockStore =>
     new MemoryLockStore(server ?? new MemoryLockServer({ clock }), { keyPrefix: `${name}/${keyPrefix}` });

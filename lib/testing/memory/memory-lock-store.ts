@@ -97,9 +97,13 @@ export class MemoryLockStore implements LockStore {
 
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    const stored = this.server.locks.keys.filter((key) => key.startsWith(this.#prefix + options.prefix));
-    const keys = stored.map((key) => key.slice(this.#prefix.length));
-    return listLocks(keys, options.limit, (key) => this.inspect(key));
+    return listLocks(this.#keys(options.prefix), options.limit, (key) => this.inspect(key));
+  }
+
+  async *#keys(prefix: string): AsyncGenerator<string> {
+    const begin = this.#prefix + prefix;
+    const stored = await this.server.run(`${prefix}*`, ({ keys }) => keys.filter((key) => key.startsWith(begin)));
+    for (const key of stored) yield key.slice(this.#prefix.length);
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,221 @@
+import { Controller, Get, Inject, Injectable, Module, UseInterceptors } from '@nestjs/common';
+import { ScheduleModule, Cron } from '@nestjs/schedule';
+import { Test, type TestingModule } from '@nestjs/testing';
+import {
+  InjectLockService,
+  Locked,
+  LockBusyError,
+  LockConfigurationError,
+  LockInterceptor,
+  LockStoreError,
+  RedisLockModule,
+  RedisLockService,
+} from '../../../lib/index.js';
+import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
+import { closeAll, closeLater } from '../../support/lock-app.js';
+import { startModule, startTrap, type Trap } from './support/memory-apps.js';
+
+@Injectable()
+class Orders {
+  constructor(readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>')
+  async charge(id: string): Promise<string> {
+    return `charged ${id}`;
+  }
+
+  @Locked('safe', { onUnavailable: 'skip' })
+  async safe(): Promise<string> {
+    return 'ran';
+  }
+}
+
+@Injectable()
+class Audits {
+  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
+
+  @Locked('audit:<0>', { connection: 'audit' })
+  async write(id: string): Promise<string> {
+    return id;
+  }
+}
+
+/** What `useFactory` gives was not built by Nest. */
+class ByHand extends Orders {}
+
+const BY_HAND = { provide: ByHand, useFactory: () => new ByHand(null as never) };
+
+let locks: FakeLockService;
+
+beforeEach(() => void (locks = new FakeLockService()));
+afterEach(closeAll);
+
+describe('FakeLockModule', () => {
+  it('stands for RedisLockModule: its decorators, its service, and objects that Nest did not build', async () => {
+    const app = await startModule({ imports: [FakeLockModule.forRoot(locks)], providers: [Orders, BY_HAND] });
+    expect(await app.get(Orders).charge('1')).toBe('charged 1');
+    expect(await app.get(ByHand).charge('2')).toBe('charged 2');
+    expect([app.get(Orders).locks, app.get(FakeLockService)]).toEqual([locks, locks]);
+    expect(locks.keys).toEqual(['order:1', 'order:2']);
+    await app.close();
+    await expect(app.get(ByHand).charge('3')).rejects.toBeInstanceOf(LockConfigurationError);
+  });
+
+  it('makes a fake of its own when none is given', async () => {
+    const app = await startModule({ imports: [FakeLockModule.forRoot()], providers: [Orders] });
+    app.get(FakeLockService).refuse();
+    await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
+  });
+
+  it('stands for a named connection beside the default one', async () => {
+    const audit = new FakeLockService({ name: 'audit' });
+    const imports = [FakeLockModule.forRoot(audit), FakeLockModule.forRoot(locks)];
+    const app = await startModule({ imports, providers: [Orders, Audits] });
+    await app.get(Orders).charge('1');
+    await app.get(Audits).write('2');
+    expect([locks.keys, audit.keys]).toEqual([['order:1'], ['audit:2']]);
+    expect([app.get(Orders).locks, app.get(Audits).locks]).toEqual([locks, audit]);
+  });
+
+  it('of a named connection alone does not stand for the default one', async () => {
+    const imports = [FakeLockModule.forRoot(new FakeLockService({ name: 'audit' }))];
+    const starting = Test.createTestingModule({ imports, providers: [Orders] }).compile();
+    await expect(starting).rejects.toThrow(/RedisLockService/);
+  });
+
+  it('is reached by all modules of the app', async () => {
+    @Module({ providers: [Orders], exports: [Orders] })
+    class OrdersModule {}
+    const app = await startModule({ imports: [OrdersModule, FakeLockModule.forRoot(locks)] });
+    await app.get(Orders).charge('1');
+    expect(locks.keys).toEqual(['order:1']);
+  });
+
+  it('locks requests with LockInterceptor.for()', async () => {
+    @Controller()
+    class Users {
+      @Get('users/:id')
+      @UseInterceptors(LockInterceptor.for('user:<0.params.id>'))
+      get(): string {
+        return 'a user';
+      }
+    }
+    const builder = Test.createTestingModule({ imports: [FakeLockModule.forRoot(locks)], controllers: [Users] });
+    const app = closeLater((await builder.compile()).createNestApplication({ logger: false }));
+    await app.listen(0, '127.0.0.1');
+    expect(await (await fetch(`${await app.getUrl()}/users/7`)).text()).toBe('a user');
+    expect(locks.calls).toMatchObject([{ keys: ['user:7'], where: 'Users.get' }]);
+  });
+});
+
+describe('a FakeLockService in the place of RedisLockService', () => {
+  it('is what a class without decorators is given', async () => {
+    @Injectable()
+    class Stock {
+      constructor(private readonly locks: RedisLockService) {}
+
+      move(sku: string): Promise<string> {
+        return this.locks.withLock(`sku:${sku}`, () => `moved ${sku}`);
+      }
+    }
+    const providers = [Stock, { provide: RedisLockService, useValue: locks }];
+    const app = await startModule({ providers });
+    expect(await app.get(Stock).move('1')).toBe('moved 1');
+    locks.refuse('sku:1');
+    await expect(app.get(Stock).move('1')).rejects.toBeInstanceOf(LockBusyError);
+  });
+
+  it('is not enough for decorators, and Nest says what is missing', async () => {
+    const providers = [Orders, { provide: RedisLockService, useValue: locks }];
+    await expect(Test.createTestingModule({ providers }).compile()).rejects.toThrow(/LockInterceptor \(import/);
+  });
+});
+
+describe('useFakeLocks', () => {
+  let trap: Trap;
+
+  beforeEach(async () => void (trap = await startTrap()));
+  afterEach(() => expect(trap.connections()).toBe(0));
+
+  const start = (fake?: FakeLockService): Promise<TestingModule> => {
+    const connection = trap.url;
+    const imports = [
+      RedisLockModule.forRootAsync({ useFactory: () => ({ connection, onUnavailable: 'skip' }) }),
+      RedisLockModule.forRoot({ name: 'audit', connection }),
+      ScheduleModule.forRoot(),
+    ];
+    return startModule({ imports, providers: [Orders, Audits, BY_HAND] }, (builder) => useFakeLocks(builder, fake));
+  };
+
+  it('has all lock modules of an app use one fake, and nothing connects', async () => {
+    const app = await start(locks);
+    await app.get(Orders).charge('1');
+    await app.get(Audits).write('2');
+    await app.get(Audits).locks.withLock('3', () => undefined);
+    await app.get(ByHand).charge('4');
+    expect(locks.keys).toEqual(['order:1', 'audit:2', '3', 'order:4']);
+    locks.refuse(/^audit:/);
+    await expect(app.get(Audits).write('2')).rejects.toBeInstanceOf(LockBusyError);
+  });
+
+  it('makes a fake of its own when none is given, which the app gives out', async () => {
+    const app = await start();
+    const fake = app.get(RedisLockService);
+    expect(fake).toBeInstanceOf(FakeLockService);
+    await app.get(Orders).charge('1');
+    expect((fake as FakeLockService).keys).toEqual(['order:1']);
+  });
+
+  it('goes by the options of the fake, and not by those of the modules that it stands for', async () => {
+    const app = await start(locks.fail());
+    expect(await app.get(Orders).safe()).toBeUndefined();
+    await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockStoreError);
+    const likeThem = await start(new FakeLockService({ onUnavailable: 'skip' }).fail());
+    expect(await likeThem.get(Orders).charge('1')).toBeUndefined();
+  });
+
+  it('closes the app at once, whatever the test left held', async () => {
+    const app = await start(locks);
+    const lock = await locks.acquire('left');
+    await app.close();
+    expect(lock.held).toBe(true);
+  });
+
+  it('has a job run at every call, with its scheduler too', async () => {
+    @Injectable()
+    class Reports {
+      @Cron('0 0 1 1 *')
+      @Locked('yearly', { oncePer: 'fire' })
+      async yearly(): Promise<string> {
+        return 'ran';
+      }
+    }
+    const imports = [RedisLockModule.forRoot({ connection: trap.url }), ScheduleModule.forRoot()];
+    const app = await startModule({ imports, providers: [Reports] }, (builder) => useFakeLocks(builder, locks));
+    expect([await app.get(Reports).yearly(), await app.get(Reports).yearly()]).toEqual(['ran', 'ran']);
+  });
+
+  it('changes nothing in an app without a lock module', async () => {
+    const app = await startModule({ providers: [{ provide: 'a', useValue: 1 }] }, (one) => useFakeLocks(one, locks));
+    expect(app.get<number>('a')).toBe(1);
+    expect(() => app.get(RedisLockService)).toThrow();
+  });
+});
+
+describe('a class with both kinds of injection', () => {
+  it('gets the same fake in its constructor, its properties and its decorators', async () => {
+    @Injectable()
+    class Both {
+      @InjectLockService() readonly property!: RedisLockService;
+      constructor(@Inject(RedisLockService) readonly parameter: RedisLockService) {}
+
+      @Locked('both')
+      async run(): Promise<boolean> {
+        return this.parameter.isLocked('both');
+      }
+    }
+    const app = await startModule({ imports: [FakeLockModule.forRoot(locks)], providers: [Both] });
+    const both = app.get(Both);
+    expect([both.property, both.parameter, await both.run()]).toEqual([locks, locks, true]);
+  });
+});

@@ -1,0 +1,86 @@
+import { jest } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { type TestingModule } from '@nestjs/testing';
+import { Locked, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
+import { FakeLockService, ManualClock, RedisLockTestingModule, withFakeLocks } from '../../../lib/testing/index.js';
+import { rejection } from '../../support/faults.js';
+import { closeAll } from '../../support/lock-app.js';
+import { startModule } from './support/memory-apps.js';
+
+@Injectable()
+class Orders {
+  @Locked('order:<0>')
+  async charge(id: string): Promise<string> {
+    return id;
+  }
+
+  @Locked('job', { oncePer: 60_000 })
+  async job(): Promise<string> {
+    return 'ran';
+  }
+}
+
+const start = (clock?: ManualClock): Promise<TestingModule> =>
+  startModule({ imports: [RedisLockTestingModule.forRoot({ clock, drainMs: 100 })], providers: [Orders] });
+
+afterEach(async () => {
+  jest.useRealTimers();
+  await closeAll();
+});
+
+describe.each([
+  ['before the app starts', true],
+  ['after the app has started', false],
+])('timers that are faked %s', (_when, isBefore) => {
+  const startFaked = async (clock?: ManualClock): Promise<TestingModule> => {
+    if (isBefore) jest.useFakeTimers();
+    const app = await start(clock);
+    if (!isBefore) jest.useFakeTimers();
+    return app;
+  };
+
+  it('drive the default clock: leases end, the watchdog renews, a wait times out', async () => {
+    const locks = (await startFaked()).get(RedisLockService);
+    const [renewed, mute] = [await locks.acquire('a'), await locks.acquire('b', { renew: false })];
+    const waiting = rejection(locks.acquire('a', { waitMs: 60_000 }));
+    await jest.advanceTimersByTimeAsync(59_999);
+    expect([renewed.held, mute.held, locks.activity.waiting]).toEqual([true, false, 1]);
+    await jest.advanceTimersByTimeAsync(1);
+    expect(await waiting).toBeInstanceOf(LockWaitTimeoutError);
+    await renewed.release();
+    expect(locks.activity).toEqual({ held: 0, waiting: 0 });
+  });
+
+  it('drive the random delay of a job', async () => {
+    const run = (await startFaked()).get(Orders).job();
+    await jest.advanceTimersByTimeAsync(50);
+    expect(await run).toBe('ran');
+  });
+
+  it('have no part in a ManualClock: its leases end, its watchdog renews, its waits time out', async () => {
+    const clock = new ManualClock();
+    const locks = (await startFaked(clock)).get(RedisLockService);
+    const [renewed, mute] = [await locks.acquire('a'), await locks.acquire('b', { renew: false })];
+    const waiting = rejection(locks.acquire('a', { waitMs: 60_000 }));
+    await clock.advance(59_999);
+    expect([renewed.held, mute.held, locks.activity.waiting]).toEqual([true, false, 1]);
+    await clock.advance(1);
+    expect(await waiting).toBeInstanceOf(LockWaitTimeoutError);
+    await renewed.release();
+    expect(locks.activity).toEqual({ held: 0, waiting: 0 });
+  });
+
+  it('do not hold up calls, nor fake locks', async () => {
+    const app = await startFaked();
+    expect(await app.get(Orders).charge('1')).toBe('1');
+    const orders = withFakeLocks(new Orders(), new FakeLockService());
+    expect([await orders.charge('1'), await orders.job()]).toEqual(['1', 'ran']);
+  });
+
+  it('let the app close', async () => {
+    const app = await startFaked();
+    await app.get(Orders).charge('1');
+    await app.close();
+    await expect(app.get(Orders).charge('1')).rejects.toMatchObject({ code: 'LOCK_SHUTDOWN' });
+  });
+});

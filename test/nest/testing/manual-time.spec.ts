@@ -1,0 +1,161 @@
+import { Injectable } from '@nestjs/common';
+import { type TestingModule } from '@nestjs/testing';
+import { currentLock, Locked, LockLostError, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
+import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { rejection } from '../../support/faults.js';
+import { closeAll, gate } from '../../support/lock-app.js';
+import { keep, startModule } from './support/memory-apps.js';
+
+const HOUR = 3_600_000;
+
+@Injectable()
+class Orders {
+  until: Promise<void> = Promise.resolve();
+
+  @Locked('order:<0>', { maxHoldMs: HOUR })
+  async charge(id: string): Promise<string> {
+    currentLock().signal.throwIfAborted();
+    await this.until;
+    return id;
+  }
+}
+
+let clock: ManualClock;
+let server: MemoryLockServer;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  server = new MemoryLockServer({ clock });
+});
+
+/** Whatever is held is waited for, up to `drainMs` of this clock. */
+afterEach(async () => {
+  const closing = closeAll();
+  await clock.advance(60_000);
+  await closing;
+});
+
+const start = (): Promise<TestingModule> =>
+  startModule({ imports: [RedisLockTestingModule.forRoot({ server })], providers: [Orders] });
+
+const startLocks = async (): Promise<RedisLockService> => (await start()).get(RedisLockService);
+
+describe('with a ManualClock', () => {
+  it('a lease ends when its time is over, and not before', async () => {
+    const [locks, others] = [await startLocks(), await startLocks()];
+    const lock = await locks.acquire('a', { leaseMs: 30_000, renew: false });
+    await clock.advance(29_000);
+    expect([lock.held, await others.tryAcquire('a')]).toEqual([true, null]);
+    await clock.advance(1_000);
+    expect([lock.held, lock.signal.reason]).toEqual([false, expect.objectContaining({ reason: 'expired' })]);
+    expect((await others.tryAcquire('a'))?.held).toBe(true);
+  });
+
+  it('the watchdog renews for days', async () => {
+    const [locks, others] = [await startLocks(), await startLocks()];
+    let renewals = 0;
+    locks.events.on('renewed', () => (renewals += 1));
+    const lock = await locks.acquire('a', { leaseMs: 30_000 });
+    await clock.advance(48 * HOUR);
+    expect([lock.held, await others.tryAcquire('a')]).toEqual([true, null]);
+    expect(renewals).toBeGreaterThan((48 * HOUR) / 10_000 - 2);
+  });
+
+  it('a wait ends with a LockWaitTimeoutError at its waitMs', async () => {
+    const locks = await startLocks();
+    keep(await locks.acquire('a'));
+    let error: unknown;
+    const waiting = rejection(locks.acquire('a', { waitMs: HOUR })).then((reason) => (error = reason));
+    await clock.advance(HOUR - 1);
+    expect([error, locks.activity.waiting]).toEqual([undefined, 1]);
+    await clock.advance(1);
+    expect(await waiting).toBeInstanceOf(LockWaitTimeoutError);
+    expect(error).toMatchObject({ waitedMs: HOUR });
+  });
+
+  it('those who wait get what is released, in their order', async () => {
+    const [locks, others] = [await startLocks(), await startLocks()];
+    const lock = await locks.acquire('a');
+    const order: string[] = [];
+    const wait = async (name: string, service: RedisLockService) => {
+      await service.withLock('a', { waitMs: Infinity }, () => order.push(name));
+    };
+    const waiting = [wait('b', others), wait('c', locks)];
+    await clock.advance(HOUR);
+    await lock.release();
+    await Promise.all(waiting);
+    expect(order).toEqual(['b', 'c']);
+  });
+
+  it('work that goes on for too long is told at its maxHoldMs', async () => {
+    const app = await start();
+    const until = gate();
+    app.get(Orders).until = until.opened;
+    const charging = rejection(app.get(Orders).charge('1'));
+    await clock.advance(HOUR - 1);
+    expect(app.get(RedisLockService).activity.held).toBe(1);
+    await clock.advance(1);
+    expect(app.get(RedisLockService).activity.held).toBe(0);
+    until.open();
+    expect(await charging).toMatchObject({ reason: 'max-hold', result: '1' });
+  });
+
+  it('a key stays taken for its holdAtLeastMs, also when the work ends sooner', async () => {
+    const locks = await startLocks();
+    await locks.withLock('a', { holdAtLeastMs: 60_000 }, () => undefined);
+    await clock.advance(59_000);
+    expect(await locks.tryAcquire('a')).toBeNull();
+    await clock.advance(1_000);
+    expect((await locks.tryAcquire('a'))?.held).toBe(true);
+  });
+
+  it('a process that was blocked for too long finds its lock lost', async () => {
+    const [locks, others] = [await startLocks(), await startLocks()];
+    const lock = await locks.acquire('a');
+    const told = lock.signal;
+    clock.jump(31_000);
+    expect([lock.held, (await others.tryAcquire('a'))?.held]).toEqual([false, true]);
+    await clock.advance(0);
+    expect(told.reason).toBeInstanceOf(LockLostError);
+  });
+
+  it('a machine that slept no longer trusts its lease, and asks', async () => {
+    const locks = await startLocks();
+    const lock = await locks.acquire('a');
+    clock.wallOffsetMs += 60_000;
+    expect(lock.held).toBe(false);
+    await clock.advance(20_000);
+    expect(lock.signal.reason).toBeInstanceOf(LockLostError);
+  });
+
+  it('a wall clock that is set back loses no lock, and blocks others for one lease more at the most', async () => {
+    const [locks, others] = [await startLocks(), await startLocks()];
+    const lock = await locks.acquire('a');
+    const mute = await locks.acquire('b', { renew: false });
+    clock.wallOffsetMs -= HOUR;
+    await clock.advance(30_000);
+    expect([lock.held, mute.held]).toEqual([true, false]);
+    expect(await others.tryAcquire('b')).toBeNull();
+    await clock.advance(30_000);
+    expect((await others.tryAcquire('b'))?.held).toBe(true);
+  });
+
+  it('an app that closes waits for its holders up to its drainMs of that clock', async () => {
+    const app = await start();
+    const lock = await app.get(RedisLockService).acquire('a');
+    let closed = false;
+    const closing = app.close().then(() => (closed = true));
+    await clock.advance(9_999);
+    expect([closed, lock.held]).toEqual([false, true]);
+    await clock.advance(2_000);
+    await closing;
+    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+  });
+
+  it('an app that holds nothing closes at once, and leaves no timer', async () => {
+    const app = await start();
+    await app.get(Orders).charge('1');
+    await app.close();
+    expect(clock.timers).toBe(0);
+  });
+});

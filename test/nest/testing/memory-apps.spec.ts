@@ -1,0 +1,93 @@
+import { Injectable } from '@nestjs/common';
+import { InjectLockService, LockBusyError, Locked, RedisLockService } from '../../../lib/index.js';
+import { MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { eventually } from '../../support/eventually.js';
+import { closeAll } from '../../support/lock-app.js';
+import { keep, startModule } from './support/memory-apps.js';
+
+@Injectable()
+class Orders {
+  @Locked('order:<0>', { ifBusy: 'throw' })
+  async charge(id: string): Promise<string> {
+    return id;
+  }
+}
+
+@Injectable()
+class Audits {
+  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>', { connection: 'audit', ifBusy: 'throw' })
+  async write(id: string): Promise<string> {
+    return id;
+  }
+}
+
+afterEach(closeAll);
+
+const startApp = async (options: Parameters<typeof RedisLockTestingModule.forRoot>[0] = {}) => {
+  const imports = [RedisLockTestingModule.forRoot({ drainMs: 0, ...options })];
+  const app = await startModule({ imports, providers: [Orders] });
+  return { app, orders: app.get(Orders), locks: app.get(RedisLockService) };
+};
+
+describe('two apps', () => {
+  it('that share a server exclude each other, and hear of a release', async () => {
+    const server = new MemoryLockServer();
+    const [a, b] = await Promise.all([startApp({ server }), startApp({ server })]);
+    const lock = await a.locks.acquire('order:1');
+    await expect(b.orders.charge('1')).rejects.toBeInstanceOf(LockBusyError);
+    const waiting = b.locks.acquire('order:1');
+    await eventually(() => b.locks.activity.waiting === 1);
+    await lock.release();
+    expect((await waiting).fencingToken).toBeGreaterThan(lock.fencingToken);
+  });
+
+  it('that share a server and have other prefixes, or none at all, do not', async () => {
+    const server = new MemoryLockServer();
+    const apps = await Promise.all([
+      startApp({ server }),
+      startApp({ server, keyPrefix: 'other:' }),
+      startApp(),
+      startApp(),
+    ]);
+    const locks = await Promise.all(apps.map((app) => app.locks.tryAcquire('order:1')));
+    expect(locks.map((lock) => lock?.held)).toEqual([true, true, true, true]);
+  });
+
+  it('of which one is closed leave the other as it is', async () => {
+    const server = new MemoryLockServer();
+    const [a, b] = [await startApp({ server }), await startApp({ server })];
+    keep(await a.locks.acquire('order:1'));
+    await a.app.close();
+    expect(await b.orders.charge('1')).toBe('1');
+  });
+});
+
+describe('a named module', () => {
+  const start = async (server?: MemoryLockServer) => {
+    const imports = [
+      RedisLockTestingModule.forRoot({ name: 'audit', drainMs: 0, server }),
+      RedisLockTestingModule.forRoot({ drainMs: 0, server }),
+    ];
+    return startModule({ imports, providers: [Orders, Audits] });
+  };
+
+  it.each([
+    ['without a server', undefined],
+    ['on the same server', new MemoryLockServer()],
+  ])('has its own locks %s', async (_where, server) => {
+    const app = await start(server);
+    keep(await app.get(RedisLockService).acquire('order:1'));
+    expect(await app.get(Audits).write('1')).toBe('1');
+    keep(await app.get(Audits).locks.acquire('order:1'));
+    await expect(app.get(Audits).write('1')).rejects.toBeInstanceOf(LockBusyError);
+  });
+
+  it('shares them with the module of that name of another app', async () => {
+    const server = new MemoryLockServer();
+    const [a, b] = await Promise.all([start(server), start(server)]);
+    keep(await a.get(Audits).locks.acquire('order:1'));
+    await expect(b.get(Audits).write('1')).rejects.toBeInstanceOf(LockBusyError);
+  });
+});

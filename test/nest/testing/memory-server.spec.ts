@@ -1,0 +1,153 @@
+import { Injectable } from '@nestjs/common';
+import { type TestingModule } from '@nestjs/testing';
+import { Locked, type LockLostError, LockStoreError, RedisLockService } from '../../../lib/index.js';
+import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { rejection } from '../../support/faults.js';
+import { closeAll, gate } from '../../support/lock-app.js';
+import { startModule } from './support/memory-apps.js';
+
+@Injectable()
+class Orders {
+  until: Promise<void> = Promise.resolve();
+
+  constructor(readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>')
+  async charge(id: string): Promise<string> {
+    await this.until;
+    return id;
+  }
+
+  @Locked('skipped', { onUnavailable: 'skip', waitMs: 0 })
+  async skipped(): Promise<string> {
+    return 'ran';
+  }
+
+  @Locked('unlocked', { onUnavailable: 'run-unlocked', waitMs: 0 })
+  async unlocked(): Promise<string> {
+    return 'ran';
+  }
+}
+
+let clock: ManualClock;
+let server: MemoryLockServer;
+let orders: Orders;
+let app: TestingModule;
+
+const start = async (): Promise<TestingModule> => {
+  const imports = [RedisLockTestingModule.forRoot({ server, leaseMs: 30_000, waitMs: 5_000 })];
+  return startModule({ imports, providers: [Orders] });
+};
+
+beforeEach(async () => {
+  clock = new ManualClock();
+  server = new MemoryLockServer({ clock });
+  app = await start();
+  orders = app.get(Orders);
+});
+
+afterEach(async () => {
+  server.start();
+  const closing = closeAll();
+  await clock.advance(60_000);
+  await closing;
+});
+
+describe('a server that is stopped', () => {
+  it('has calls fail with a LockStoreError after their waitMs', async () => {
+    server.stop();
+    const failed = rejection(orders.charge('1'));
+    await clock.advance(4_999);
+    expect(orders.locks.activity.waiting).toBe(1);
+    await clock.advance(1_001);
+    expect(await failed).toBeInstanceOf(LockStoreError);
+    expect((await failed).message).toMatch(/MemoryLockServer is stopped/);
+  });
+
+  it('has decorated calls do what their `onUnavailable` says', async () => {
+    server.stop();
+    const calls = Promise.all([orders.skipped(), orders.unlocked()]);
+    await clock.advance(1_000);
+    expect(await calls).toEqual([undefined, 'ran']);
+  });
+
+  it('has the questions of operators fail at once', async () => {
+    server.stop();
+    await expect(orders.locks.inspect('a')).rejects.toBeInstanceOf(LockStoreError);
+    await expect(orders.locks.forceRelease('a')).rejects.toBeInstanceOf(LockStoreError);
+    await expect(orders.locks.lastRun('a')).rejects.toBeInstanceOf(LockStoreError);
+  });
+
+  it('has list() fail at once, also when nothing is locked', async () => {
+    server.stop();
+    await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toBeInstanceOf(LockStoreError);
+  });
+
+  it('has holders lose their locks as `unreachable` when the lease ends meanwhile', async () => {
+    const until = gate();
+    orders.until = until.opened;
+    const failures: unknown[] = [];
+    orders.locks.events.on('renewFailed', ({ cause }) => failures.push(cause));
+    const charging = rejection<LockLostError>(orders.charge('1'));
+    await clock.advance(0);
+    expect(orders.locks.activity.held).toBe(1);
+    server.stop();
+    await clock.advance(29_000);
+    expect([orders.locks.activity.held, failures.length > 0]).toEqual([1, true]);
+    await clock.advance(1_000);
+    until.open();
+    expect(await charging).toMatchObject({ code: 'LOCK_LOST', reason: 'unreachable', result: '1' });
+  });
+
+  it('keeps what is held for those who come back in time: renewals go on, and others are kept out', async () => {
+    const lock = await orders.locks.acquire('a');
+    server.stop();
+    await clock.advance(25_000);
+    server.start();
+    await clock.advance(100_000);
+    expect([lock.held, await orders.locks.tryAcquire('a')]).toEqual([true, null]);
+  });
+
+  it('has all that is held be renewed at once when it is back', async () => {
+    const lock = await orders.locks.acquire('a');
+    let renewals = 0;
+    orders.locks.events.on('renewed', () => (renewals += 1));
+    server.stop();
+    server.start();
+    await clock.advance(0);
+    await clock.advance(0);
+    expect([renewals, lock.held]).toEqual([1, true]);
+  });
+
+  it('lets a call that waits go on when it is back', async () => {
+    server.stop();
+    const charging = orders.charge('1');
+    await clock.advance(3_000);
+    server.start();
+    await clock.advance(1_000);
+    expect(await charging).toBe('1');
+  });
+
+  it('hears of a release when it is back, and the next one gets the lock', async () => {
+    const other = (await start()).get(Orders);
+    const lock = await orders.locks.acquire('a');
+    const waiting = other.locks.acquire('a', { waitMs: 60_000 });
+    await clock.advance(10);
+    server.stop();
+    const released = lock.release();
+    await clock.advance(2_000);
+    await released;
+    expect(other.locks.activity).toEqual({ held: 0, waiting: 1 });
+    server.start();
+    await clock.advance(10_000);
+    expect((await waiting).held).toBe(true);
+  });
+
+  it('may be stopped and started twice', async () => {
+    server.start();
+    server.stop();
+    server.stop();
+    server.start();
+    expect((await orders.locks.acquire('a')).held).toBe(true);
+  });
+});

@@ -1,0 +1,43 @@
+import { createServer, type Server } from 'node:net';
+import { type ModuleMetadata } from '@nestjs/common';
+import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
+import { closeLater } from '../../../support/lock-app.js';
+
+/** A port at which a Redis might be, and which counts who connects. */
+export interface Trap {
+  readonly url: string;
+  readonly connections: () => number;
+}
+
+/** Listens where the real module is told that its Redis is; it never answers. */
+export async function startTrap(): Promise<Trap> {
+  let count = 0;
+  const server: Server = createServer((socket) => {
+    count += 1;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  closeLater({ close: () => new Promise<void>((resolve) => server.close(() => resolve())) });
+  return { url: `redis://127.0.0.1:${port}`, connections: () => count };
+}
+
+const ignore = (): void => undefined;
+
+/** Starts an app for a test; `closeAll` closes it. */
+export async function startModule(
+  metadata: ModuleMetadata,
+  prepare: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
+): Promise<TestingModule> {
+  const builder = Test.createTestingModule(metadata).setLogger({ log: ignore, warn: ignore, error: ignore });
+  const compiled = await prepare(builder).compile();
+  return closeLater(await compiled.init());
+}
+
+const kept: unknown[] = [];
+
+/** Holds a lock to the end of the test; a handle that nobody refers to is released by the garbage collector. */
+export function keep<T>(lock: T): T {
+  kept.push(lock);
+  return lock;
+}

@@ -1,0 +1,150 @@
+import { Injectable, Module } from '@nestjs/common';
+import { type TestingModule } from '@nestjs/testing';
+import { Redis } from 'ioredis';
+import {
+  InjectLockService,
+  Limited,
+  LockBusyError,
+  LockConfigurationError,
+  Locked,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  RedisLockService,
+} from '../../../lib/index.js';
+import {
+  ManualClock,
+  type MemoryLockOptions,
+  MemoryLockServer,
+  RedisLockTestingModule,
+  useMemoryLocks,
+} from '../../../lib/testing/index.js';
+import { closeAll } from '../../support/lock-app.js';
+import { keep, startModule, startTrap, type Trap } from './support/memory-apps.js';
+
+@Injectable()
+class Orders {
+  constructor(readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>', { ifBusy: 'throw' })
+  async charge(id: string): Promise<string> {
+    return id;
+  }
+}
+
+@Injectable()
+class Audits {
+  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>', { connection: 'audit', ifBusy: 'throw' })
+  async write(id: string): Promise<string> {
+    return id;
+  }
+}
+
+let trap: Trap;
+
+beforeEach(async () => void (trap = await startTrap()));
+
+afterEach(async () => {
+  await closeAll();
+  expect(trap.connections()).toBe(0);
+});
+
+/** The app as it is in production: one lock module, and a named one. */
+function appModule(options: RedisLockModuleOptions = {}) {
+  const connection = trap.url;
+  @Module({
+    imports: [
+      RedisLockModule.forRootAsync({ useFactory: () => ({ connection, drainMs: 0, ...options }) }),
+      RedisLockModule.forRoot({ name: 'audit', connection, drainMs: 0, leaseMs: 5_000 }),
+    ],
+    providers: [Orders, Audits],
+  })
+  class AppModule {}
+  return AppModule;
+}
+
+const start = (memory?: MemoryLockOptions, options?: RedisLockModuleOptions): Promise<TestingModule> =>
+  startModule({ imports: [appModule(options)] }, (builder) => useMemoryLocks(builder, memory));
+
+describe('useMemoryLocks', () => {
+  it('keeps the locks of all modules in memory, each for itself, and nothing connects', async () => {
+    const app = await start();
+    const lock = await app.get(Orders).locks.acquire('order:1');
+    await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
+    expect(await app.get(Audits).write('1')).toBe('1');
+    keep(await app.get(Audits).locks.acquire('order:1'));
+    await expect(app.get(Audits).write('1')).rejects.toBeInstanceOf(LockBusyError);
+    await lock.release();
+    expect(await app.get(Orders).charge('1')).toBe('1');
+  });
+
+  it('leaves the options of the modules as they are', async () => {
+    const app = await start({ clock: new ManualClock() }, { leaseMs: 7_000, waitMs: 0 });
+    const [lock, audit] = [await app.get(Orders).locks.acquire('a'), await app.get(Audits).locks.acquire('a')];
+    expect(lock.remainingMs > 5_000 && lock.remainingMs <= 7_000 && audit.remainingMs <= 5_000).toBe(true);
+    await expect(app.get(Orders).locks.acquire('a')).rejects.toBeInstanceOf(LockBusyError);
+    await expect(start({}, { leaseMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
+  });
+
+  it('has two apps that are given one server exclude each other, module by module', async () => {
+    const server = new MemoryLockServer();
+    const [a, b] = await Promise.all([start({ server }), start({ server })]);
+    keep(await a.get(Orders).locks.acquire('order:1'));
+    await expect(b.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
+    expect(await b.get(Audits).write('1')).toBe('1');
+    expect(await (await start()).get(Orders).charge('1')).toBe('1');
+  });
+
+  it('takes the clock that it is given, and refuses one that is not that of the server', async () => {
+    const clock = new ManualClock();
+    const app = await start({ clock });
+    const lock = await app.get(Orders).locks.acquire('a', { renew: false });
+    await clock.advance(30_000);
+    expect(lock.held).toBe(false);
+    const server = new MemoryLockServer({ clock });
+    await expect(start({ server, clock: new ManualClock() })).rejects.toBeInstanceOf(LockConfigurationError);
+  });
+
+  it('leaves a client that the app passes alone', async () => {
+    const client = new Redis(trap.url, { lazyConnect: true });
+    const app = await start({}, { connection: client });
+    expect(await app.get(Orders).charge('1')).toBe('1');
+    await app.close();
+    expect(client.status).toBe('wait');
+  });
+
+  it('refuses with a quorum what a quorum cannot do', async () => {
+    @Injectable()
+    class Few {
+      @Limited('few', 2)
+      async run(): Promise<void> {}
+    }
+    const connection = [trap.url, trap.url.replace('127.0.0.1', 'localhost')];
+    const imports = [RedisLockModule.forRoot({ connection })];
+    const app = await startModule({ imports, providers: [Few] }, (builder) => useMemoryLocks(builder));
+    await expect(app.get(Few).run()).rejects.toBeInstanceOf(LockConfigurationError);
+  });
+
+  it('is what such an app needs: a RedisLockTestingModule beside its own module is refused', async () => {
+    const starting = startModule({ imports: [appModule(), RedisLockTestingModule.forRoot()] });
+    await expect(starting).rejects.toThrow(/registered 2 times/);
+  });
+
+  it('changes nothing in an app without a lock module', async () => {
+    const app = await startModule({ providers: [{ provide: 'a', useValue: 1 }] }, (one) => useMemoryLocks(one));
+    expect(app.get<number>('a')).toBe(1);
+  });
+});
+
+describe('a trap', () => {
+  it('would notice an app that connects', async () => {
+    const noticed = trap;
+    const app = await startModule({ imports: [RedisLockModule.forRoot({ connection: noticed.url, drainMs: 0 })] });
+    keep(
+      await expect(app.get(RedisLockService).acquire('a', { waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_STORE' }),
+    );
+    expect(noticed.connections()).toBeGreaterThan(0);
+    trap = await startTrap();
+  });
+});

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { type AcquireRequest } from '../../../lib/core/lock-store.js';
+import { GrantingStore } from '../../../lib/testing/granting-store.js';
+import { ManualClock } from '../../../lib/testing/index.js';
+
+const request = (part: Partial<AcquireRequest> = {}): AcquireRequest => ({
+  keys: ['a'],
+  attempt: randomUUID(),
+  owner: undefined,
+  mode: 'write',
+  leaseMs: 1_000,
+  waiterLeaseMs: 0,
+  fair: true,
+  limit: 0,
+  holder: 'host:1 Class.method',
+  ...part,
+});
+
+describe('a GrantingStore', () => {
+  it('grants everything, with tokens that rise over all keys', async () => {
+    const store = new GrantingStore(new ManualClock(7_000));
+    const replies = [
+      await store.acquire(request()),
+      await store.acquire(request({ keys: ['a', 'b'] })),
+      await store.acquire(request({ mode: 'read', limit: 1 })),
+    ];
+    expect(replies).toEqual(
+      [[1], [2, 3], [4]].map((fencingTokens) => ({
+        outcome: 'granted',
+        fencingTokens,
+        remainingMs: 1_000,
+        serverTimeMs: 7_000,
+      })),
+    );
+  });
+
+  it('tells who holds a key, until the release of that hold', async () => {
+    const store = new GrantingStore(new ManualClock(7_000));
+    await store.acquire(request({ attempt: 'one', owner: 'me' }));
+    await store.acquire(request({ attempt: 'two', mode: 'read' }));
+    const told = { host: 'host', pid: 1, context: 'Class.method', since: new Date(7_000), remainingMs: 1_000 };
+    expect((await store.inspect('a')).holders).toMatchObject([
+      { ...told, owner: 'me', attempt: 'one', mode: 'write' },
+      { ...told, owner: 'two', attempt: 'two', mode: 'read' },
+    ]);
+    const release = { key: 'a', minHoldMs: 0, leaseMs: 1_000 };
+    expect(await store.release({ ...release, attempt: 'one' })).toMatchObject({ outcome: 'released', holds: 1 });
+    expect(await store.inspect('a')).toMatchObject({ mode: 'read', fencingToken: 2 });
+    expect(await store.release({ ...release, attempt: 'two' })).toMatchObject({ holds: 0 });
+    expect(await store.inspect('a')).toMatchObject({ mode: 'free', holders: [] });
+  });
+
+  it('tells its listener of each hold that an operator takes away', async () => {
+    const store = new GrantingStore(new ManualClock());
+    const told: unknown[] = [];
+    const ignore = (): void => undefined;
+    store.listen({ onWakeUp: (...one) => told.push(one), onListening: ignore, onGap: ignore });
+    await store.acquire(request({ attempt: 'one' }));
+    await store.acquire(request({ attempt: 'two' }));
+    expect(await store.forceRelease('a')).toBe(true);
+    expect(told).toEqual(['one', 'two'].map((attempt) => [attempt, { kind: 'revoked' }]));
+    expect(await store.forceRelease('a')).toBe(false);
+  });
+});
