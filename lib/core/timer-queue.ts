@@ -43,8 +43,9 @@ export class TimerQueue {
     return entry;
   }
 
-  /** Waits for `done`, but no longer than `ms`. */
+  /** Waits for `done`, but no longer than `ms`; for 0, not at all. */
   within(ms: number, done: Promise<unknown>): Promise<void> {
+    if (ms <= 0) return Promise.resolve();
     return new Promise((resolve) => {
       const limit = this.schedule(this.#clock.now() + ms, resolve);
       void done.then(() => {

@@ -31,8 +31,9 @@ export type RedisLockTestingOptions = Omit<RedisLockModuleOptions, OfRedis> & Me
  * In place of `RedisLockModule`; for an app that imports that one, see `useMemoryLocks`.
  */
 export class RedisLockTestingModule extends RedisLockModule {
-  static override forRoot({ server, clock, ...options }: RedisLockTestingOptions = {}): DynamicModule {
-    return inMemory(super.forRoot(options), { server, clock });
+  /** As of `RedisLockModule`, but that `drainMs` is 0 by default: what a test leaves held does not keep its app open. */
+  static override forRoot({ server, clock, drainMs = 0, ...options }: RedisLockTestingOptions = {}): DynamicModule {
+    return inMemory(super.forRoot({ ...options, drainMs }), { server, clock });
   }
 
   static override forRootAsync(

@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.js';
 import { ownRedis, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, startApp } from '../support/lock-app.js';
 import { ownPlace } from '../support/stores.js';
-import { itOnSingle } from '../support/topology.js';
+import { itOnRedis, itOnSingle } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
 
 async function listed({ locks }: LockApp, options?: { prefix?: string; limit?: number }): Promise<LockState[]> {
@@ -97,7 +97,7 @@ describe('list', () => {
     expect(held.every((lock) => lock.held)).toBe(true);
   });
 
-  it('skips keys of another type, and hashes that are no lock, under its prefix', async () => {
+  itOnRedis('skips keys of another type, and hashes that are no lock, under its prefix', async () => {
     const { place, a } = await startAlone();
     const { admin, prefix } = place;
     await a.locks.acquire('mine');

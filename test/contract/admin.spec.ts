@@ -2,9 +2,9 @@ import { hostname } from 'node:os';
 import { Injectable } from '@nestjs/common';
 import { Limited, type Lock, LockKeyError, Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { rejection, serverTime } from '../support/faults.js';
-import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
-import { ownPlace } from '../support/stores.js';
+import { rejection } from '../support/faults.js';
+import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+import { openStore, ownPlace } from '../support/stores.js';
 import { itWithPermits } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
 
@@ -40,11 +40,11 @@ describe('inspect', () => {
   });
 
   it('tells who holds a lock, where, since when and for how long, and how many wait', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
-    const before = await serverTime(admin);
+    const before = await store.now();
     const lock = await a.locks.acquire(key, { leaseMs: 60_000, owner: 'order 7' });
-    const after = await serverTime(admin);
+    const after = await store.now();
     const waiting = [b.locks.acquire(key, PATIENT), b.locks.acquire(key, { ...PATIENT, mode: 'read' })];
     await untilWaiting(b, key, 2);
     const state = await b.locks.inspect(key);

@@ -6,20 +6,20 @@ import {
   deadlineOf,
   disconnect,
   grantedAt,
-  hashOf,
   isCommand,
   loadScripts,
   proxyTo,
   serverTime,
 } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { itOnSingle, topology } from '../support/topology.js';
+import { openStore } from '../support/stores.js';
+import { describeOnRedis, itOnSingle, topology } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
 
 const POLL_MS = 2_000;
 const HOUR_MS = 3_600_000;
 
-describe('classic mistake: a crash between SETNX and EXPIRE', () => {
+describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
   afterEach(closeAll);
 
   itOnSingle('has a time to live and a lease as soon as the key exists, whoever dies then', async () => {
@@ -60,7 +60,7 @@ describe('classic mistake: a crash between SETNX and EXPIRE', () => {
   });
 });
 
-describe('classic mistake: deadlines by the clocks of clients', () => {
+describeOnRedis('classic mistake: deadlines by the clocks of clients', () => {
   afterEach(closeAll);
 
   it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not steal', async (skewMs) => {
@@ -95,10 +95,10 @@ describe('classic mistake: GETSET over the expiry of another', () => {
   afterEach(closeAll);
 
   it('changes nothing of a hold by asking for it, by waiting, or by giving up', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key, { leaseMs: 60_000, renew: false });
-    const hold = async () => (await hashOf(admin, key))[`hold:${held.owner}`];
+    const hold = async () => (await store.holdsOf(key))[held.owner];
     const before = await eventually(hold);
     for (let i = 0; i < 20; i++) expect(await b.locks.tryAcquire(key, { leaseMs: 600_000 })).toBeNull();
     await b.locks.acquire(key, { leaseMs: 600_000, waitMs: 30 }).catch(() => undefined);

@@ -62,6 +62,7 @@ describe('downgrade', () => {
         while (!stop.signal.aborted) {
           const granted = await b.locks.tryAcquire(key, { fair });
           if (granted) intruders.push(granted);
+          await turn();
         }
       };
       const intruding = [intrude(isFair(true)), intrude(false)];

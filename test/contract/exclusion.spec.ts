@@ -41,6 +41,16 @@ describe('promise 1: exclusion', () => {
     expect(await b.locks.isLocked(key)).toBe(false);
   });
 
+  it('lets the process go on with other things while somebody asks for a busy lock again and again', async () => {
+    const { locks } = await startApp();
+    const held = await locks.acquire(freshKey());
+    const other = { isDone: false };
+    setImmediate(() => (other.isDone = true));
+    for (let i = 0; i < 5_000 && !other.isDone; i += 1) expect(await locks.tryAcquire(held.key)).toBeNull();
+    expect(other.isDone).toBe(true);
+    await held.release();
+  });
+
   it('keeps different keys apart from each other', async () => {
     const a = await startApp();
     const [one, two] = [await a.locks.acquire(freshKey()), await a.locks.acquire(freshKey())];

@@ -1,10 +1,11 @@
 import { type Lock, LockConfigurationError, LockWaitTimeoutError } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, grantedAt, rejection, serverTime } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { FREEZE_MS, grantedAt, rejection } from '../support/faults.js';
+import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { openStore } from '../support/stores.js';
 import { itWithQueue, itWithoutQueue, topology } from '../support/topology.js';
 import { enqueue, untilWaiting } from '../support/waiting.js';
+import { startMortal } from './support/mortal.js';
 
 /** For how long a place in the queue outlives its process. */
 const WAITER_LEASE_MS = 6_000;
@@ -12,7 +13,7 @@ const PATIENT = { waitMs: 25_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 async function startTwo() {
-  return { a: await startApp(), b: await startApp(), admin: openAdmin(), key: freshKey() };
+  return { a: await startApp(), b: await startApp(), store: openStore(), key: freshKey() };
 }
 
 afterEach(closeAll);
@@ -53,12 +54,12 @@ describe('fair: first in, first out', () => {
 describe('fair: those who do not come for their turn', () => {
   itWithQueue('leave the queue within their waiter lease when they are killed', async () => {
     const { a, b, key } = await startTwo();
-    const child = await startChildApp();
+    const gone = await startMortal();
     const held = await a.locks.acquire(key, { leaseMs: 60_000 });
-    void child.acquire(key, PATIENT);
+    void gone.acquire(key, PATIENT);
     await untilWaiting(a, key);
     const { lock } = await enqueue(b, key);
-    await child.kill();
+    await gone.kill();
     const waiters = async () => (await a.locks.inspect(key)).waiters;
     await eventually(async () => (await waiters()) === 1, { timeoutMs: WAITER_LEASE_MS + FREEZE_MS });
     await held.release();
@@ -66,14 +67,14 @@ describe('fair: those who do not come for their turn', () => {
   });
 
   it('do not keep the lock from those behind them when they are killed', async () => {
-    const { a, b, admin, key } = await startTwo();
-    const child = await startChildApp();
+    const { a, b, store, key } = await startTwo();
+    const gone = await startMortal();
     const held = await a.locks.acquire(key);
-    void child.acquire(key, PATIENT);
+    void gone.acquire(key, PATIENT);
     await untilWaiting(a, key);
     const { lock } = await enqueue(b, key);
-    await child.kill();
-    const released = await serverTime(admin);
+    await gone.kill();
+    const released = await store.now();
     await held.release();
     expect(grantedAt(await lock)).toBeLessThanOrEqual(released + WAITER_LEASE_MS + FREEZE_MS);
   });

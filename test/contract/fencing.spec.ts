@@ -1,8 +1,11 @@
+import { systemClock } from '../../lib/core/clock.js';
+import { MemoryLockServer } from '../../lib/testing/index.js';
 import { eventually } from '../support/eventually.js';
-import { ownRedis, startAgain } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { deleteLock, onEveryStore } from '../support/stores.js';
-import { itOnSingle } from '../support/topology.js';
+import { grantedAt, ownRedis, startAgain } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../support/lock-app.js';
+import { deleteLock } from '../support/stores.js';
+import { itInMemory, itOnRedis, itOnSingle } from '../support/topology.js';
+import { untilWaiting } from '../support/waiting.js';
 
 /** Takes the lock once; gives the token of the grant. */
 async function tokenOf({ locks }: LockApp, key: string, mode: 'read' | 'write' = 'write'): Promise<number> {
@@ -12,6 +15,12 @@ async function tokenOf({ locks }: LockApp, key: string, mode: 'read' | 'write' =
 function expectRising(tokens: readonly number[]): void {
   for (const token of tokens) expect(Number.isSafeInteger(token)).toBe(true);
   expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y));
+}
+
+/** A server whose clock ticks whenever it is looked at, as any may at the worst moment. */
+function tickingServer(): MemoryLockServer {
+  let ticks = 0;
+  return new MemoryLockServer({ clock: { ...systemClock, wallNow: () => Date.now() + (ticks += 1) } });
 }
 
 describe('promise 8: fencing', () => {
@@ -45,14 +54,23 @@ describe('promise 8: fencing', () => {
     expectRising([expired.fencingToken, await tokenOf(b, key), await tokenOf(a, key)]);
   });
 
-  it('goes on rising after the key was deleted, and after it was forgotten', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+  itOnRedis('goes on rising after the key was deleted', async () => {
+    const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const tokens = [await tokenOf(a, key)];
     await deleteLock(key);
-    tokens.push(await tokenOf(b, key));
-    await onEveryStore((store) => store.pexpire(`lock:${key}`, 1));
-    await eventually(async () => (await admin.exists(`lock:${key}`)) === 0);
+    expectRising([...tokens, await tokenOf(b, key)]);
+  });
+
+  itOnRedis('goes on rising after the time to live of the key was over', async () => {
+    const [a, b, admins] = [await startApp(), await startApp(), openAdmins()];
+    const key = freshKey();
+    const tokens = [await tokenOf(a, key), await tokenOf(b, key)];
+    // Again, as one of several stores may hear late of a release, and remember it.
+    await eventually(async () => {
+      await Promise.all(admins.map((admin) => admin.pexpire(`lock:${key}`, 1)));
+      return (await Promise.all(admins.map((admin) => admin.exists(`lock:${key}`)))).every((count) => count === 0);
+    });
     expectRising([...tokens, await tokenOf(b, key)]);
   });
 
@@ -90,5 +108,26 @@ describe('promise 8: fencing', () => {
     expect(state).toMatchObject({ fencingToken: token, holders: [{ fencingToken: token }] });
     await lock.release();
     expect((await locks.inspect(key)).fencingToken).toBe(token);
+  });
+
+  itInMemory('gives a waiter the very token that the lock has, whenever the clock ticks', async () => {
+    const server = tickingServer();
+    const [a, b] = [await startApp({}, {}, server), await startApp({}, {}, server)];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    const waiting = b.locks.acquire(key, { waitMs: 25_000 });
+    await untilWaiting(a, key);
+    await held.release();
+    const lock = await waiting;
+    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingToken }]);
+    await lock.extend(60_000);
+  });
+
+  itInMemory('makes the token of the time at which the lock is granted, whenever the clock ticks', async () => {
+    const { locks } = await startApp({}, {}, tickingServer());
+    const times: [number | undefined, number][] = [];
+    locks.events.on('acquired', (event) => times.push([event.serverTimeMs, grantedAt(event)]));
+    await locks.withLock(freshKey(), () => undefined);
+    expect(times[0]![0]).toBe(times[0]![1]);
   });
 });

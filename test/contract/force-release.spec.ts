@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, disconnect, loadScripts, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, gate, openAdmin, openAdmins, startApp } from '../support/lock-app.js';
 import { nodesOf } from '../support/stores.js';
-import { itOnSingle, itWithQueue } from '../support/topology.js';
+import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
 import { enqueue } from '../support/waiting.js';
 
 const PATIENT = { waitMs: 25_000 };
@@ -13,6 +13,8 @@ const OPERATOR = { code: 'LOCK_LOST', reason: 'released-by-operator' };
 /** An app that hears messages. */
 async function startListening(options: RedisLockModuleOptions = {}): Promise<LockApp> {
   const app = await startApp(options);
+  // In memory it does from the beginning.
+  if (topology.isMemory) return app;
   const lock = await app.locks.acquire(freshKey('warm-up'));
   await lock.release();
   const channel = `lock:wake:${lock.owner.split('.')[0]!}`;

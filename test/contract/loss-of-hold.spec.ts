@@ -9,13 +9,11 @@ import {
   LockNotHeldError,
 } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { disconnect, grantedAt, loadScripts, proxyTo, rejection, serverTime } from '../support/faults.js';
+import { disconnect, grantedAt, loadScripts, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { deleteLock } from '../support/stores.js';
+import { deleteLock, openStore } from '../support/stores.js';
 import { itOnSingle, topology } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
-
-const admin = () => openAdmin();
 
 class Work {
   @Locked('loss:<0>', { leaseMs: 1_500 })
@@ -160,7 +158,7 @@ describe('forceRelease', () => {
   itOnSingle('is told at the next renewal also to a holder that missed the message', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: proxy.url });
-    await loadScripts(admin());
+    await loadScripts(openAdmin());
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: 20_000 });
     disconnect(proxy);
@@ -186,7 +184,7 @@ describe('the signal', () => {
   afterEach(closeAll);
 
   it('fires before the lease is over by the clock of the server', async () => {
-    const [{ locks }, server] = [await startApp(), admin()];
+    const [{ locks }, store] = [await startApp(), openStore()];
     // Where this process stood still, its timers are late, and the round proves nothing.
     for (let round = 1; ; round += 1) {
       const lock = await locks.acquire(freshKey(), { leaseMs: 2_000, renew: false });
@@ -196,16 +194,16 @@ describe('the signal', () => {
       });
       if (lateMs > 10 && round < 8) continue;
       expect(toldAt).toBeLessThan(grantedAt(lock) + 2_000);
-      expect(await serverTime(server)).toBeGreaterThanOrEqual(toldAt - 1);
+      expect(await store.now()).toBeGreaterThanOrEqual(toldAt - 1);
       return;
     }
   });
 
   it('does not fire for a lock that was released, whatever becomes of its key', async () => {
-    const [{ locks }, server] = [await startApp(), admin()];
+    const [{ locks }, store] = [await startApp(), openStore()];
     const lock = await locks.acquire(freshKey(), { leaseMs: 200 });
     await lock.release();
-    await eventually(async () => (await serverTime(server)) > grantedAt(lock) + 400);
+    await eventually(async () => (await store.now()) > grantedAt(lock) + 400);
     expect(lock.signal.aborted).toBe(false);
     expect(await rejection(lock.extend(1_000))).toBeInstanceOf(LockNotHeldError);
   });

@@ -2,8 +2,9 @@ import { type INestApplicationContext } from '@nestjs/common';
 import { eventually } from '../support/eventually.js';
 import { grantedAt } from '../support/faults.js';
 import { startJob } from '../support/job-app.js';
-import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
-import { expectDeadline } from '../support/stores.js';
+import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
+import { expectDeadline, openStore } from '../support/stores.js';
+import { itOnRedis } from '../support/topology.js';
 
 /** Longer than a test waits. */
 const MIN_MS = 120_000;
@@ -19,7 +20,7 @@ describe('holdAtLeastMs and the end of the app', () => {
   afterEach(closeAll);
 
   it('keeps the key taken when the app closes while the work runs, and waits for the work only', async () => {
-    const [a, b, admin] = [await startApp({ drainMs: 60_000 }), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp({ drainMs: 60_000 }), await startApp(), openStore()];
     const [key, until, entered] = [freshKey(), gate(), gate()];
     const work = a.locks.withLock(key, { holdAtLeastMs: MIN_MS }, async (lock) => {
       entered.open();
@@ -29,32 +30,35 @@ describe('holdAtLeastMs and the end of the app', () => {
     });
     await entered.opened;
     const close = closing(a.app);
-    await expect(a.locks.tryAcquire(key)).rejects.toMatchObject({ code: 'LOCK_SHUTDOWN' });
-    expect(close.isDone()).toBe(false);
-    until.open();
+    try {
+      await expect(a.locks.tryAcquire(key)).rejects.toMatchObject({ code: 'LOCK_SHUTDOWN' });
+      expect(close.isDone()).toBe(false);
+    } finally {
+      until.open();
+    }
     const lock = await work;
     await close.done;
-    await expectDeadline(admin, key, grantedAt(lock) + MIN_MS);
+    await expectDeadline(store, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
   it('keeps the key taken when the app closes right after the work', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const work = a.locks.withLock(key, { holdAtLeastMs: MIN_MS }, (lock) => lock);
     const lock = await work;
     await a.close();
-    await expectDeadline(admin, key, grantedAt(lock) + MIN_MS);
+    await expectDeadline(store, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
   it('keeps the key taken when the work takes longer than drainMs', async () => {
-    const [a, b, admin] = [await startApp({ drainMs: 50 }), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp({ drainMs: 50 }), await startApp(), openStore()];
     const key = freshKey();
     const lock = await a.locks.acquire(key, { holdAtLeastMs: MIN_MS });
     await a.close();
     expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
-    await expectDeadline(admin, key, grantedAt(lock) + MIN_MS);
+    await expectDeadline(store, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
@@ -67,8 +71,8 @@ describe('holdAtLeastMs and the end of the app', () => {
     expect(grantedAt(next)).toBeGreaterThanOrEqual(grantedAt(first) + 1_500);
   });
 
-  it('keeps the key of a process that ends by SIGTERM in the midst of its work', async () => {
-    const [{ locks }, admin] = [await startApp(), openAdmin()];
+  itOnRedis('keeps the key of a process that ends by SIGTERM in the midst of its work', async () => {
+    const [{ locks }, store] = [await startApp(), openStore()];
     const key = freshKey();
     const job = await startJob({
       key,
@@ -78,7 +82,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     });
     await eventually(() => job.runs.length === 1);
     await job.stop();
-    await expectDeadline(admin, key, grantedAt(job.runs[0]!) + MIN_MS);
+    await expectDeadline(store, key, grantedAt(job.runs[0]!) + MIN_MS);
     expect(await locks.tryAcquire(key)).toBeNull();
     expect(await locks.lastRun(key)).toMatchObject({ outcome: 'done', instance: job.instance });
     expect(job.logs).toEqual([]);

@@ -1,9 +1,9 @@
 import 'reflect-metadata';
 import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { deadlineOf, grantedAt, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { expectDeadline } from '../support/stores.js';
+import { grantedAt, rejection } from '../support/faults.js';
+import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { expectDeadline, openStore } from '../support/stores.js';
 import { topology } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
 
@@ -43,14 +43,14 @@ describe('holdAtLeastMs', () => {
   afterEach(closeAll);
 
   it('keeps the key taken after the work ended, and lets the waiter in when it is over', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const first = await a.locks.withLock(key, { holdAtLeastMs: 5_000 }, (lock) => lock);
     expect(first.held).toBe(false);
     expect(await b.locks.tryAcquire(key)).toBeNull();
     expect(await a.locks.tryAcquire(key)).toBeNull();
-    const until = await deadlineOf(admin, key);
-    await expectDeadline(admin, key, grantedAt(first) + 5_000);
+    const until = await store.deadlineOf(key);
+    await expectDeadline(store, key, grantedAt(first) + 5_000);
     const next = await b.locks.acquire(key, { waitMs: 25_000 });
     expect(grantedAt(next)).toBeGreaterThanOrEqual(until - topology.spreadMs);
     expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
@@ -77,20 +77,20 @@ describe('holdAtLeastMs', () => {
   });
 
   it('frees the key at once when the work took longer', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const lock = await a.locks.acquire(key, { holdAtLeastMs: 50 });
-    await eventually(async () => Number((await admin.time())[0]) * 1_000 > grantedAt(lock) + 50);
+    await eventually(async () => (await store.now()) > grantedAt(lock) + 50);
     await lock.release();
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
   it('keeps the key for longer than the lease when that is shorter', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: 5_000, holdAtLeastMs: 30_000 });
     await lock.release();
-    await expectDeadline(admin, key, grantedAt(lock) + 30_000);
+    await expectDeadline(store, key, grantedAt(lock) + 30_000);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 });

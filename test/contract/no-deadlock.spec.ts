@@ -1,9 +1,10 @@
-import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, deadlineOf, grantedAt, proxyTo, queued, serverTime } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { openStore } from '../support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
+import { startMortal } from './support/mortal.js';
 
 const POLL_MS = 2_000;
 
@@ -11,13 +12,13 @@ describe('promise 3: no deadlock', () => {
   afterEach(closeAll);
 
   it('grants the lock of a killed holder when its lease is over, and not before', async () => {
-    const [b, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const [b, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
-    await child.acquire(key, { leaseMs: 3_000 });
+    await gone.acquire(key, { leaseMs: 3_000 });
     const next = b.locks.acquire(key, { waitMs: 25_000 });
     await untilWaiting(b, key);
-    await child.kill();
-    const deadline = await deadlineOf(admin, key);
+    await gone.kill();
+    const deadline = await store.deadlineOf(key);
     const at = grantedAt(await next);
     expect(at).toBeGreaterThanOrEqual(deadline - topology.spreadMs);
     expect(at).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
@@ -37,18 +38,18 @@ describe('promise 3: no deadlock', () => {
   });
 
   itWithQueue('forgets a killed waiter when its waiter lease is over', async () => {
-    const [a, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const [a, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
-    const waiting = child.acquire(key, { leaseMs: 600, waitMs: 60_000 });
+    const waiting = gone.acquire(key, { leaseMs: 600, waitMs: 60_000 });
     waiting.catch(() => undefined);
-    await eventually(async () => (await queued(admin, key)) === 1);
-    await child.kill();
+    await eventually(async () => (await store.queued(key)) === 1);
+    await gone.kill();
     await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
     await held.release();
     const next = await a.locks.tryAcquire(key);
     expect(next).not.toBeNull();
-    expect(await queued(admin, key)).toBe(0);
+    expect(await store.queued(key)).toBe(0);
   });
 
   itOnSingle('grants nothing to a waiter whose waiter lease is over, though Redis takes it for connected', async () => {
@@ -65,15 +66,15 @@ describe('promise 3: no deadlock', () => {
   });
 
   it('passes over a killed waiter at the head of the queue', async () => {
-    const [a, b, child, admin] = [await startApp(), await startApp(), await startChildApp(), openAdmin()];
+    const [a, b, gone, store] = [await startApp(), await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
-    void child.acquire(key, { waitMs: 60_000 });
+    void gone.acquire(key, { waitMs: 60_000 });
     await untilWaiting(a, key);
     const next = b.locks.acquire(key, { waitMs: 25_000 });
     await untilWaiting(a, key, 2);
-    await child.kill();
-    const released = await serverTime(admin);
+    await gone.kill();
+    const released = await store.now();
     await held.release();
     expect(grantedAt(await next)).toBeLessThan(released + 6_000 + POLL_MS + FREEZE_MS);
   });
@@ -97,11 +98,11 @@ describe('promise 3: no deadlock', () => {
   );
 
   it('lets readers and writers wait behind a killed reader for no longer than its lease', async () => {
-    const [b, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const [b, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
-    await child.acquire(key, { leaseMs: 1_500, mode: 'read', renew: false });
-    const deadline = await deadlineOf(admin, key);
-    await child.kill();
+    await gone.acquire(key, { leaseMs: 1_500, mode: 'read', renew: false });
+    const deadline = await store.deadlineOf(key);
+    await gone.kill();
     const reader = await b.locks.acquire(key, { mode: 'read' });
     await reader.release();
     const writer = await b.locks.acquire(key, { waitMs: 25_000 });

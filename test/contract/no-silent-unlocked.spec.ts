@@ -1,9 +1,10 @@
 import { jest } from '@jest/globals';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../../lib/index.js';
+import { MemoryLockServer } from '../../lib/testing/index.js';
 import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
 import { onEveryStore, ownPlace } from '../support/stores.js';
-import { itOnSingle } from '../support/topology.js';
+import { itInMemory, itOnRedis, itOnSingle } from '../support/topology.js';
 
 const work = jest.fn();
 
@@ -38,6 +39,18 @@ describe('promise 5: no silent unlocked run', () => {
     expect(await rejection(locks.tryAcquire(freshKey()))).toMatchObject({ code: 'LOCK_STORE', retryable: true });
   });
 
+  itInMemory('tells every question about locks that the server is stopped, also a list of none', async () => {
+    const server = new MemoryLockServer();
+    const { locks } = await startApp({}, {}, server);
+    const listed = async (): Promise<void> => {
+      for await (const { key } of locks.list()) work(key);
+    };
+    server.stop();
+    for (const answer of [locks.inspect('key'), locks.isLocked('key'), locks.forceRelease('key'), listed()]) {
+      expect(await rejection(answer)).toBeInstanceOf(LockStoreError);
+    }
+  });
+
   itOnSingle.each([
     ['a wrong password', 'redis://:wrong@'],
     ['no password', 'redis://'],
@@ -58,7 +71,7 @@ describe('promise 5: no silent unlocked run', () => {
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
   });
 
-  it('rejects at once when the key is something else in Redis, and leaves that alone', async () => {
+  itOnRedis('rejects at once when the key is something else in Redis, and leaves that alone', async () => {
     const [{ locks }, admin] = [await startApp(), openAdmin()];
     const key = freshKey();
     await onEveryStore((store) => store.set(`lock:${key}`, 'mine', 'EX', 60));
@@ -118,13 +131,19 @@ describe('promise 5: no silent unlocked run', () => {
     [{ drainMs: -1 }, '`drainMs`', '-1'],
     [{ keepMs: 1.5 }, '`keepMs`', '1.5'],
     [{ keyPrefix: '' }, '`keyPrefix`', '""'],
-    [{ connection: 6379 }, '`connection`', '6379'],
     [{ host: '127.0.0.1' }, '`host`', 'connection'],
   ])('refuses to start with the module option %o', async (options, name, value) => {
     const error = await rejection(startApp({ ...options } as never));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain(name);
     expect(error.message).toContain(value);
+  });
+
+  itOnRedis('refuses to start with a connection that is none', async () => {
+    const error = await rejection(startApp({ connection: 6379 } as never));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('`connection`');
+    expect(error.message).toContain('6379');
   });
 
   it.each([[''], [undefined], [null], [7], ['\ud800'], ['x'.repeat(513)]])('rejects the key %p', async (key) => {

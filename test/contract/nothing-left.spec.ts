@@ -5,7 +5,7 @@ import { eventually } from '../support/eventually.js';
 import { ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
 import { ownPlace } from '../support/stores.js';
-import { itOnSingle } from '../support/topology.js';
+import { itOnRedis, itOnSingle } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -48,15 +48,23 @@ async function useLocks([a, b]: readonly [LockApp, LockApp], signal: AbortSignal
 describe('promise 10: nothing left behind', () => {
   afterEach(closeAll);
 
-  it('leaves one small hash per key, with a time to live, and nothing alive in the process', async () => {
+  const useAll = async () => {
     const place = await ownPlace();
     const apps = [await startApp(place.options), await startApp(place.options)] as const;
     const abort = new AbortController();
     await useLocks(apps, abort.signal);
     await expectNothingAlive(apps);
+    return { place, abort, keys: await place.keys() };
+  };
+
+  it('leaves one record per key, and nothing alive in the process', async () => {
+    const { place, abort, keys } = await useAll();
     expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
-    const keys = await place.keys();
     expect(keys).toEqual(Array.from({ length: 8 }, (_, i) => `${place.prefix}key-${i}`));
+  });
+
+  itOnRedis('leaves small hashes, with a time to live', async () => {
+    const { place, keys } = await useAll();
     for (const key of keys) {
       expect((await place.admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
       const ttl = await place.admin.pttl(key);
@@ -124,7 +132,7 @@ describe('promise 10: nothing left behind', () => {
     await expectNothingAlive([app]);
   });
 
-  it('lets the process end by itself after app.close()', async () => {
+  itOnRedis('lets a process end by itself after app.close()', async () => {
     const child = await startChildApp();
     const exit = once(child.process, 'exit');
     const key = freshKey();

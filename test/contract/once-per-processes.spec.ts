@@ -1,7 +1,12 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { Interval, ScheduleModule } from '@nestjs/schedule';
+import { Locked, RedisLockService, currentLock } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, grantedAt } from '../support/faults.js';
-import { type JobApp, type JobOptions, startJob } from '../support/job-app.js';
-import { closeAll, freshKey } from '../support/lock-app.js';
+import { type JobApp, type JobOptions, type JobRun, startJob } from '../support/job-app.js';
+import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { describeOnRedis } from '../support/topology.js';
 
 const HOUR_MS = 3_600_000;
 
@@ -17,7 +22,7 @@ function everyOtherSecondInIndia(): string {
   return `*/2 * ${hour},${(hour + 1) % 24} * * *`;
 }
 
-const runsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ runs }) => runs);
+const runsOf = (jobs: readonly Pick<JobApp, 'runs'>[]) => jobs.flatMap(({ runs }) => runs);
 const skipsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ skips }) => skips);
 
 /** Has the processes end by themselves, so that all that happened is told. */
@@ -36,7 +41,7 @@ function expectOncePerFire(jobs: readonly JobApp[]): void {
 }
 
 /** Each fire is the slot of its call, by the server's clock: just before the grant. */
-function expectSlots(jobs: readonly JobApp[], widthMs: number): void {
+function expectSlots(jobs: readonly Pick<JobApp, 'runs'>[], widthMs: number): void {
   for (const run of runsOf(jobs)) {
     expect(run.fire % widthMs).toBe(0);
     expect(run.fire).toBeLessThanOrEqual(grantedAt(run));
@@ -44,7 +49,44 @@ function expectSlots(jobs: readonly JobApp[], widthMs: number): void {
   }
 }
 
-describe('a job with `oncePer` in several processes', () => {
+const WIDTH_MS = 250;
+const KEY = freshKey('job');
+
+@Injectable()
+class Jobs {
+  readonly runs: JobRun[] = [];
+  skips = 0;
+
+  constructor(private readonly locks: RedisLockService) {
+    locks.events.on('skipped', ({ reason }) => void (reason === 'claimed' && (this.skips += 1)));
+  }
+
+  @Interval(WIDTH_MS)
+  @Locked(KEY, { oncePer: 'fire' })
+  async run(): Promise<void> {
+    const { fencingToken } = currentLock();
+    const { fire } = (await this.locks.lastRun(KEY))!;
+    this.runs.push({ fire: fire.getTime(), fencingToken });
+  }
+}
+
+describe('a job with `oncePer` in several instances of one process', () => {
+  afterEach(closeAll);
+
+  it('runs an @Interval once per interval', async () => {
+    const start = () => startApp({}, { imports: [ScheduleModule.forRoot()], providers: [Jobs] });
+    const apps = await Promise.all([start(), start(), start()]);
+    const jobs = apps.map(({ app }) => app.get(Jobs));
+    const skipped = () => jobs.reduce((sum, { skips }) => sum + skips, 0);
+    await eventually(() => runsOf(jobs).length >= 6 && skipped() >= 6, { timeoutMs: 20_000 });
+    await Promise.all(apps.map((app) => app.close()));
+    const fires = runsOf(jobs).map(({ fire }) => fire);
+    expect(fires).toHaveLength(new Set(fires).size);
+    expectSlots(jobs, WIDTH_MS);
+  });
+});
+
+describeOnRedis('a job with `oncePer` in several processes', () => {
   afterEach(closeAll);
 
   const CRONS = [

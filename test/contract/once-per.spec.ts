@@ -3,11 +3,13 @@ import { hostname } from 'node:os';
 import { Cron } from '@nestjs/schedule';
 import { LockConfigurationError, Locked, type LockedOptions, ReadLocked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
-import { hashOf, rejection, serverTime } from '../support/faults.js';
+import { hashOf, rejection } from '../support/faults.js';
 import { startJob } from '../support/job-app.js';
 import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
-import { itWithOneRecord } from '../support/topology.js';
+import { openStore } from '../support/stores.js';
+import { itOnRedis, itWithOneClock, topology } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
+import { startMortalApp } from './support/mortal.js';
 
 /** So long that no test sees the end of one. */
 const SLOT_MS = 30 * 24 * 3_600_000;
@@ -66,10 +68,10 @@ describe('the last run of a job', () => {
   afterEach(closeAll);
 
   it('is null before the first, running during it, and done after it', async () => {
-    const [a, b, admin] = [await start(), await start(), openAdmin()];
+    const [a, b, store] = [await start(), await start(), openStore()];
     const [id, until] = [freshKey(), gate()];
     expect(await a.lastRun(id)).toBeNull();
-    const before = await serverTime(admin);
+    const before = await store.now();
     const running = a.jobs.run(id, async () => until.opened.then(run));
     const during = await eventually(() => b.lastRun(id));
     expect(during).toMatchObject({ instance: HERE, outcome: 'running', ended: null });
@@ -80,7 +82,7 @@ describe('the last run of a job', () => {
     const after = (await b.lastRun(id))!;
     expect(after).toEqual({ ...during, outcome: 'done', ended: expect.any(Date) });
     expect(after.ended!.getTime()).toBeGreaterThanOrEqual(after.started.getTime());
-    expect(after.ended!.getTime()).toBeLessThanOrEqual(await serverTime(admin));
+    expect(after.ended!.getTime()).toBeLessThanOrEqual(await store.now());
   });
 
   it('is failed when the work threw: the caller gets the error, and the fire is not run again', async () => {
@@ -92,7 +94,7 @@ describe('the last run of a job', () => {
     expect(b.skipped).toEqual(['claimed', 'claimed']);
   });
 
-  it('leaves one hash of the documented fields, with a time to live', async () => {
+  itOnRedis('leaves one hash of the documented fields, with a time to live', async () => {
     const [a, admin] = [await start(), openAdmin()];
     const id = freshKey();
     await a.jobs.run(id, run);
@@ -108,15 +110,15 @@ describe('a call of a job that runs once per slot', () => {
   afterEach(closeAll);
 
   it('belongs to the slot in which it was made, however long its claim is delayed', async () => {
-    const [a, admin] = [await start(), openAdmin()];
+    const [a, store] = [await start(), openStore()];
     const slot = (ms: number): number => Math.floor(ms / WIDTH_MS) * WIDTH_MS;
     const calls = Array.from({ length: 6 }, async () => {
       const id = freshKey();
       // Early in a slot: the way of the command to the server makes the call look later.
-      await eventually(async () => (await serverTime(admin)) % WIDTH_MS < WIDTH_MS / 5);
-      const before = await serverTime(admin);
+      await eventually(async () => (await store.now()) % WIDTH_MS < WIDTH_MS / 5);
+      const before = await store.now();
       const called = a.jobs.late(id, run);
-      const after = await serverTime(admin);
+      const after = await store.now();
       expect(await called).toBe('ran');
       expect([slot(before), slot(after)]).toContain((await a.lastRun(id))!.fire.getTime());
     });
@@ -127,7 +129,15 @@ describe('a call of a job that runs once per slot', () => {
 describe('a process that dies in the midst of a fire', () => {
   afterEach(closeAll);
 
-  const startVictim = async (id: string) => {
+  /** An instance that has begun to run the fire, and does not come to its end. */
+  const startVictim = async (id: string): Promise<{ readonly instance: string; kill(): Promise<void> }> => {
+    if (topology.isMemory) {
+      const { app, kill } = await startMortalApp({}, { providers: [Jobs] });
+      const begun = gate();
+      void app.get(Jobs).run(id, () => new Promise(() => begun.open()));
+      await begun.opened;
+      return { instance: HERE, kill };
+    }
     const locked = { oncePer: SLOT_MS, leaseMs: 1_500 };
     const schedule = { kind: 'interval', intervalMs: 100 } as const;
     const victim = await startJob({ key: `job:${id}`, schedule, locked, workMs: 600_000 });
@@ -163,11 +173,11 @@ describe('a fire that comes', () => {
   afterEach(closeAll);
 
   it('while the last one is still run is skipped as busy', async () => {
-    const [a, b, admin] = [await start(), await start(), openAdmin()];
+    const [a, b, store] = [await start(), await start(), openStore()];
     const [id, until] = [freshKey(), gate()];
     const first = a.jobs.often(id, () => until.opened.then(run));
     const { fire } = await eventually(() => a.lastRun(id));
-    await eventually(async () => (await serverTime(admin)) > fire.getTime() + 40);
+    await eventually(async () => (await store.now()) > fire.getTime() + 40);
     expect(await b.jobs.often(id, run)).toBeUndefined();
     expect(b.skipped).toEqual(['busy']);
     until.open();
@@ -184,9 +194,12 @@ describe('a fire that comes', () => {
     });
     await begun.opened;
     const closed = a.close();
-    expect(await a.jobs.often(freshKey(), run)).toBeUndefined();
-    expect(a.skipped).toEqual(['shutdown']);
-    until.open();
+    try {
+      expect(await a.jobs.often(freshKey(), run)).toBeUndefined();
+      expect(a.skipped).toEqual(['shutdown']);
+    } finally {
+      until.open();
+    }
     expect(await working).toBe('ran');
     await closed;
   });
@@ -223,7 +236,7 @@ describe('oncePer', () => {
     expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
   });
 
-  itWithOneRecord('claims the slot in which the grant is, on the clock of the server', async () => {
+  itWithOneClock('claims the slot in which the grant is, on the clock of the server', async () => {
     const [{ jobs, lastRun }, id] = [await start(), freshKey()];
     const token = await jobs.often(id, async () => (await lastRun(id))!);
     const { fire, started } = token as { fire: Date; started: Date };

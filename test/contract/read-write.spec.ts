@@ -2,10 +2,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock } from '../../lib/index.js';
 import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, grantedAt, serverTime } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { itWithQueue } from '../support/topology.js';
+import { FREEZE_MS, grantedAt } from '../support/faults.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { openStore } from '../support/stores.js';
+import { itOnRedis, itWithQueue } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
+import { startMortal } from './support/mortal.js';
 
 const HOUR_MS = 3_600_000;
 const PATIENT = { waitMs: 25_000 };
@@ -45,13 +47,13 @@ describe('readers and writers', () => {
     expect(writer.fencingToken).toBeGreaterThan(Math.max(...readers.map(({ fencingToken }) => fencingToken)));
   });
 
-  it('gives each reader a lease of its own, on the clock of Redis: a killed one frees itself only', async () => {
-    const [a, child, admin] = [await startApp(), await startChildApp({}, HOUR_MS), openAdmin()];
+  itOnRedis('gives each reader a lease of its own, on the clock of Redis: a killed one frees itself only', async () => {
+    const [a, child, store] = [await startApp(), await startChildApp({}, HOUR_MS), openStore()];
     const key = freshKey();
     const token = await child.acquire(key, { mode: 'read', leaseMs: 5_000 });
     const reader = await a.locks.acquire(key, { mode: 'read', leaseMs: 60_000 });
     await child.kill();
-    const killedAt = await serverTime(admin);
+    const killedAt = await store.now();
     expect((await a.locks.inspect(key)).holders).toHaveLength(2);
     const holders = await eventually(
       async () => {
@@ -70,13 +72,13 @@ describe('readers and writers', () => {
   });
 
   it('frees a lock whose readers have all died, for a writer that waits', async () => {
-    const [a, child, admin] = [await startApp(), await startChildApp(), openAdmin()];
+    const [a, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
-    await child.acquire(key, { mode: 'read', leaseMs: 3_000 });
+    await gone.acquire(key, { mode: 'read', leaseMs: 3_000 });
     const writer = a.locks.acquire(key, PATIENT);
     await untilWaiting(a, key, 1);
-    await child.kill();
-    const killedAt = await serverTime(admin);
+    await gone.kill();
+    const killedAt = await store.now();
     expect(grantedAt(await writer)).toBeLessThanOrEqual(killedAt + 3_000 + FREEZE_MS);
   });
 
@@ -140,14 +142,14 @@ describe('readers and writers', () => {
 describe('readers and writers: nobody starves', () => {
   itWithQueue('grants no new reader before a writer that waits, however many readers come', async () => {
     const [a, b] = await startTwo();
-    const [admin, key, stop, grants] = [openAdmin(), freshKey(), new AbortController(), [] as number[]];
+    const [store, key, stop, grants] = [openStore(), freshKey(), new AbortController(), [] as number[]];
     const lanes = Array.from({ length: 6 }, (_, i) => useWithoutEnd([a, b][i % 2]!, key, 'read', grants, stop.signal));
     await eventually(() => grants.length > 60);
     const before = await a.locks.acquire(key, READ);
     const writing = b.locks.acquire(key, PATIENT);
     // The writer, and behind it every lane of the stream.
     await untilWaiting(a, key, 7);
-    const allWaitAt = await serverTime(admin);
+    const allWaitAt = await store.now();
     const known = grants.length;
     await before.release();
     const writer = await writing;

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { type Lock, Limited, LockConfigurationError, Locked, currentLock } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
 import { ownPlace } from '../support/stores.js';
 import { itWithPermits, itWithoutPermits } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
+import { startMortal } from './support/mortal.js';
 
 const PATIENT = { waitMs: 25_000 };
 const permit = (permits: number) => ({ mode: 'read', permits, ...PATIENT }) as const;
@@ -66,13 +66,13 @@ describe('permits', () => {
   });
 
   itWithPermits('have a lease each: a process that is killed frees its own only', async () => {
-    const [a, child] = [await startApp(), await startChildApp()];
+    const [a, gone] = [await startApp(), await startMortal()];
     const key = freshKey();
-    await child.acquire(key, { ...permit(2), leaseMs: 3_000 });
+    await gone.acquire(key, { ...permit(2), leaseMs: 3_000 });
     const mine = await a.locks.acquire(key, { ...permit(2), leaseMs: 60_000 });
     const waiting = a.locks.acquire(key, permit(2));
     await untilWaiting(a, key);
-    await child.kill();
+    await gone.kill();
     const next = await waiting;
     expect([mine.held, next.held]).toEqual([true, true]);
     await eventually(async () => (await holders(a, key)) === 2, { timeoutMs: 3_000 + FREEZE_MS });

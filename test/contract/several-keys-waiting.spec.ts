@@ -1,9 +1,9 @@
 import { type Lock } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
 import { IN_ONE_SLOT, itWithOneMoment, itWithOneScript, itWithQueue, topology } from '../support/topology.js';
+import { startMortal } from './support/mortal.js';
 
 const PATIENT = { waitMs: 25_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -150,12 +150,12 @@ describe('waiting for several keys', () => {
   });
 
   itWithQueue('leaves all queues within its waiter lease when its process is killed', async () => {
-    const [a, child] = [await startApp(), await startChildApp()];
+    const [a, gone] = [await startApp(), await startMortal()];
     const keys = [freshKey(), freshKey()];
     const busy = await Promise.all(keys.map((key) => a.locks.acquire(key)));
-    void child.acquire(keys as unknown as string, PATIENT);
+    void gone.acquire(keys as unknown as string, PATIENT);
     await untilQueuedAtFirst(a, keys);
-    await child.kill();
+    await gone.kill();
     const next = keys.map((key) => a.locks.acquire(key, PATIENT));
     await eventually(async () => String(await waiters(a, keys)) === '1,1', { timeoutMs: 6_000 + FREEZE_MS });
     for (const lock of busy) await lock.release();

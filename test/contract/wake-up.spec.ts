@@ -1,6 +1,5 @@
 import { getEventListeners } from 'node:events';
 import { jest } from '@jest/globals';
-import { type Redis } from 'ioredis';
 import { type Lock, LockWaitTimeoutError } from '../../lib/index.js';
 import { clientWithSubscriberAt } from '../support/connections.js';
 import { outcomeOf } from '../support/core-parts.js';
@@ -16,6 +15,7 @@ import {
   serverTime,
 } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { type StoreView, openStore } from '../support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
 import { untilWaiting } from '../support/waiting.js';
 
@@ -23,10 +23,10 @@ import { untilWaiting } from '../support/waiting.js';
 const POLL_MS = 2_000;
 
 /** Waits in the queue as the last. */
-async function enqueue(app: LockApp, admin: Redis, key: string): Promise<{ readonly lock: Promise<Lock> }> {
-  const before = await queued(admin, key);
+async function enqueue(app: LockApp, store: StoreView, key: string): Promise<{ readonly lock: Promise<Lock> }> {
+  const before = await store.queued(key);
   const lock = app.locks.acquire(key, { waitMs: 30_000 });
-  await eventually(async () => (await queued(admin, key)) === before + 1);
+  await eventually(async () => (await store.queued(key)) === before + 1);
   return { lock };
 }
 
@@ -45,7 +45,7 @@ describe('promise 6: no lost wake-up', () => {
     const key = freshKey();
     for (let round = 0; round < 5; round++) {
       const held = await a.locks.acquire(key);
-      const { lock } = await enqueue(b, admin, key);
+      const { lock } = await enqueue(b, openStore(admin), key);
       await killConnections(admin, 'pubsub');
       const released = await serverTime(admin);
       await held.release();
@@ -61,7 +61,7 @@ describe('promise 6: no lost wake-up', () => {
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: proxy.url })];
     const key = freshKey();
     const held = await a.locks.acquire(key);
-    const { lock } = await enqueue(b, admin, key);
+    const { lock } = await enqueue(b, openStore(admin), key);
     proxy.refuse(true);
     await killConnections(admin, 'pubsub');
     await eventually(async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length <= 1);
@@ -77,7 +77,7 @@ describe('promise 6: no lost wake-up', () => {
     const [a, b] = [await startApp(), await startApp({ connection: clientWithSubscriberAt(proxy.url) })];
     const key = freshKey();
     const held = await a.locks.acquire(key);
-    const { lock } = await enqueue(b, admin, key);
+    const { lock } = await enqueue(b, openStore(admin), key);
     proxy.blackhole(true);
     const released = performance.now();
     await held.release();
@@ -95,7 +95,7 @@ describe('promise 6: no lost wake-up', () => {
     const held = await a.locks.acquire(key, { leaseMs: 60_000 });
     const restore = withoutPolls(b);
     try {
-      const { lock } = await enqueue(b, admin, key);
+      const { lock } = await enqueue(b, openStore(admin), key);
       const outcome = outcomeOf(lock);
       await eventually(async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length === 2);
       proxy.blackhole(true);
@@ -113,11 +113,11 @@ describe('promise 6: no lost wake-up', () => {
 
   itWithQueue('serves the waiters of all instances in the order in which they came', async () => {
     const [a, b, c] = [await startApp(), await startApp(), await startApp()];
-    const [admin, key, order] = [openAdmin(), freshKey(), [] as number[]];
+    const [store, key, order] = [openStore(), freshKey(), [] as number[]];
     const held = await a.locks.acquire(key);
     const all: Promise<void>[] = [];
     for (let i = 0; i < 9; i++) {
-      const { lock } = await enqueue([a, b, c][i % 3]!, admin, key);
+      const { lock } = await enqueue([a, b, c][i % 3]!, store, key);
       all.push(
         lock.then((granted) => {
           order.push(i);
@@ -149,7 +149,7 @@ describe('promise 6: no lost wake-up', () => {
 
 describe('promise 6: waiters that give up', () => {
   it('rejects an aborted wait with the reason of its signal, and leaves the queue at once', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const [key, abort, reason] = [freshKey(), new AbortController(), new Error('the user left')];
     const held = await a.locks.acquire(key);
     const first = b.locks.acquire(key, { signal: abort.signal, waitMs: Infinity });
@@ -158,7 +158,7 @@ describe('promise 6: waiters that give up', () => {
     await untilWaiting(a, key, 2);
     abort.abort(reason);
     expect(await rejection(first)).toBe(reason);
-    await eventually(async () => (await queued(admin, key)) === 1, { timeoutMs: 5_000 });
+    await eventually(async () => (await store.queued(key)) === 1, { timeoutMs: 5_000 });
     await held.release();
     await lock;
     expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
@@ -167,16 +167,16 @@ describe('promise 6: waiters that give up', () => {
   });
 
   it('takes a timed-out waiter out of the queue at once', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
     expect(await rejection(b.locks.acquire(key, { waitMs: 100 }))).toBeInstanceOf(LockWaitTimeoutError);
-    await eventually(async () => (await queued(admin, key)) === 0, { timeoutMs: 5_000 });
+    await eventually(async () => (await store.queued(key)) === 0, { timeoutMs: 5_000 });
     expect(held.held).toBe(true);
   });
 
   it('hands the lock on when a waiter gives up in the very moment of its grant', async () => {
-    const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const count = { granted: 0, timedOut: 0, aborted: 0 };
     const lane = async (key: string, rounds: number) => {
       for (let round = 0; round < rounds; round++) {
@@ -205,7 +205,7 @@ describe('promise 6: waiters that give up', () => {
     await eventually(() => JSON.stringify([a.locker.live, b.locker.live]) === JSON.stringify([nothing, nothing]));
     for (const key of keys) {
       expect(await a.locks.isLocked(key)).toBe(false);
-      expect(await queued(admin, key)).toBe(0);
+      expect(await store.queued(key)).toBe(0);
     }
   });
 });

@@ -33,16 +33,23 @@ export function closeLater<T extends { close(): Promise<unknown> }>(one: T): T {
 const DRAIN_MS = 100;
 
 /** All apps of a test file share it, as they would a Redis. */
-const memory = new MemoryLockServer();
+export const memoryServer = new MemoryLockServer();
 
-function moduleOf({ connection = topology.connection, ...options }: RedisLockModuleOptions): DynamicModule {
-  if (topology.isMemory) return RedisLockTestingModule.forRoot({ ...options, server: memory });
+function moduleOf(
+  { connection = topology.connection, ...options }: RedisLockModuleOptions,
+  server: MemoryLockServer,
+): DynamicModule {
+  if (topology.isMemory) return RedisLockTestingModule.forRoot({ ...options, server });
   return RedisLockModule.forRoot({ ...options, connection });
 }
 
-/** Starts an instance; what a test opened is closed by `closeAll`. */
-export async function startApp(options: RedisLockModuleOptions = {}, metadata: ModuleMetadata = {}): Promise<LockApp> {
-  const lockModule = moduleOf({ drainMs: DRAIN_MS, ...options });
+/** Starts an instance; what a test opened is closed by `closeAll`. `server`: where its locks are when that is no Redis. */
+export async function startApp(
+  options: RedisLockModuleOptions = {},
+  metadata: ModuleMetadata = {},
+  server = memoryServer,
+): Promise<LockApp> {
+  const lockModule = moduleOf({ drainMs: DRAIN_MS, ...options }, server);
   const module = await Test.createTestingModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] })
     .setLogger({ log: ignore, warn: ignore, error: ignore })
     .compile();
@@ -62,7 +69,8 @@ function openClient(address: StoreAddress): Redis {
 }
 
 /** A connection beside those under test, with all rights; to the first store where there are several. */
-export function openAdmin(address: StoreAddress = topology.admins[0]!): Redis {
+export function openAdmin(address: StoreAddress | undefined = topology.admins[0]): Redis {
+  if (address === undefined) throw new Error(`The topology "${topology.name}" has no Redis to look into.`);
   const admin = openClient(address);
   admin.on('error', () => undefined);
   closeLater({ close: async () => admin.disconnect() });

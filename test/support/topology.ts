@@ -44,7 +44,7 @@ export const topology = {
     queue: !isQuorum,
     permits: !isQuorum,
     /** A lock is one record, and one clock times it. */
-    oneRecord: !isQuorum && name !== 'memory',
+    oneRecord: !isQuorum,
     /** Several keys are granted by one script, and so at one moment. */
     oneScript: name !== 'cluster',
   },
@@ -61,13 +61,20 @@ export const topology = {
 
 // A test that makes no sense on a topology is not there, rather than skipped: a run tells what it has left out.
 const noTest = Object.assign(() => undefined, { each: () => () => undefined }) as unknown as jest.It;
+const noTests = (): void => undefined;
 const itWhen = (makesSense: boolean): jest.It => (makesSense ? it : noTest);
 
 /** For tests that break or watch a Redis, which then has to be one of their own. */
 export const itOnSingle = itWhen(topology.isSingle);
 
-/** For tests that look into Redis, or that need several processes. */
+/** For tests that look into Redis, or that need several processes or clocks. */
 export const itOnRedis = itWhen(!topology.isMemory);
+
+/** For tests of what the store of the testing kit alone can be made to do. */
+export const itInMemory = itWhen(topology.isMemory);
+
+/** As `itOnRedis`, where nothing would be left of a group. */
+export const describeOnRedis = topology.isMemory ? noTests : describe;
 
 /** For tests of the order in which waiters are served, and of their places. */
 export const itWithQueue = itWhen(topology.supports.queue);
@@ -79,7 +86,10 @@ export const itWithPermits = itWhen(topology.supports.permits);
 export const itWithoutPermits = itWhen(!topology.supports.permits);
 
 /** For tests that read or write the record of a lock in Redis. */
-export const itWithOneRecord = itWhen(topology.supports.oneRecord);
+export const itWithOneRecord = itWhen(topology.supports.oneRecord && !topology.isMemory);
+
+/** For tests of times that one clock has to tell. */
+export const itWithOneClock = itWhen(topology.supports.oneRecord);
 
 /** For tests of several keys that each Redis grants at one moment. */
 export const itWithOneScript = itWhen(topology.supports.oneScript);

@@ -19,10 +19,9 @@ export class HandOver {
     private readonly micros: () => number,
   ) {}
 
-  /** With the token of its owner, or with a new one. */
-  grant(lock: MemoryLock, ask: Ask, lease: number, ownerToken?: number): void {
+  /** With a token that it has already, or with a new one. */
+  grant(lock: MemoryLock, ask: Ask, lease: number, token = this.#nextToken(lock)): void {
     const { owner, mode, attempt, holder } = ask;
-    const token = ownerToken ?? this.#nextToken(lock);
     lock.token = Math.max(lock.token, token);
     const hold = { owner, mode, token, lease, holder, since: lock.now, deadline: lock.now + lease, entry: token };
     lock.holds.set(attempt, hold);
@@ -60,7 +59,7 @@ export class HandOver {
     const fencingToken = this.#nextToken(lock);
     lock.remove(attempt);
     const heard = this.tell(attempt, { kind: 'granted', fencingToken, remainingMs, serverTimeMs: lock.now });
-    if (heard) this.grant(lock, waiter, remainingMs);
+    if (heard) this.grant(lock, waiter, remainingMs, fencingToken);
   }
 
   #wake(lock: MemoryLock, { attempt }: Waiter): boolean {

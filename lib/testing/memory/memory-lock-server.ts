@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers';
 import { type Clock, systemClock } from '../../core/clock.js';
 import { type WakeUp, type WakeUpListener } from '../../core/lock-store.js';
 import { LockStoreError } from '../../core/lock.errors.js';
@@ -20,12 +21,14 @@ export class MemoryLockServer {
   readonly locks: MemoryLocks;
   readonly #listeners = new Map<string, WakeUpListener>();
   #isStopped = false;
+  #lastMs = 0;
+  #withinMs = 0;
 
   constructor({ clock = systemClock }: MemoryLockServerOptions = {}) {
     this.clock = clock;
     this.locks = new MemoryLocks(
       (attempt, wakeUp) => this.#tell(attempt, wakeUp),
-      () => Math.floor(this.clock.wallNow() * 1_000),
+      () => this.#micros(),
     );
   }
 
@@ -43,8 +46,8 @@ export class MemoryLockServer {
 
   /** Carries out one command, unless it is taken away; internal. @throws LockStoreError */
   async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
-    // As with a server, nothing happens in the turn of the caller.
-    await Promise.resolve();
+    // As with a server, nothing happens in the turn of the caller, and others have theirs before the answer.
+    await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.#isStopped) {
       throw new LockStoreError(`The lock "${key}" could not be asked for: the MemoryLockServer is stopped.`, { key });
     }
@@ -56,6 +59,14 @@ export class MemoryLockServer {
     this.#listeners.set(clientId, listener);
     void Promise.resolve().then(() => this.#listeners.get(clientId)?.onListening());
     return () => this.#listeners.delete(clientId);
+  }
+
+  /** The clock has steps of a millisecond; within one, the microseconds of commands differ, as with a real server. */
+  #micros(): number {
+    const ms = Math.floor(this.clock.wallNow());
+    this.#withinMs = ms === this.#lastMs ? Math.min(this.#withinMs + 1, 999) : 0;
+    this.#lastMs = ms;
+    return ms * 1_000 + this.#withinMs;
   }
 
   /** A message travels: the listener is called in a turn of its own. */

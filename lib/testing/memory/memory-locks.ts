@@ -18,13 +18,15 @@ import { admits, busyReply, claimedBy, endRun, entryToken, refusal, shareEntry, 
 export class MemoryLocks {
   readonly #locks = new Map<string, MemoryLock>();
   readonly #handOver: HandOver;
+  /** The time of the command, which is read once: all that it does happens at that moment. */
+  #micros = 0;
 
-  /** `micros`: the server's clock, in microseconds since the epoch. */
+  /** `clock`: the server's clock, in microseconds since the epoch. */
   constructor(
     private readonly tell: Tell,
-    private readonly micros: () => number,
+    private readonly clock: () => number,
   ) {
-    this.#handOver = new HandOver(tell, micros);
+    this.#handOver = new HandOver(tell, () => this.#micros);
   }
 
   get keys(): readonly string[] {
@@ -39,13 +41,15 @@ export class MemoryLocks {
 
   /** For who only looks: a key that was never locked is not remembered. */
   look(key: string): Look {
+    this.#readClock();
     return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
   }
 
   /** Grants all keys, or none; then the attempt waits at each up to the first that is busy. */
   acquire(ask: Ask): AcquireReply {
+    this.#readClock();
     const { attempt } = ask;
-    const locks = ask.keys.map((key) => this.swept(key));
+    const locks = ask.keys.map((key) => this.#swept(key));
     const reason = locks.map((lock) => refusal(lock, ask)).find((found) => found !== undefined);
     if (reason) {
       for (const lock of locks) lock.leave(attempt);
@@ -72,8 +76,9 @@ export class MemoryLocks {
 
   /** Gives back a hold or a place in the queue; a hold is kept, parked, until `minHoldMs` after its grant. */
   release({ key, attempt, minHoldMs, runOutcome }: ReleaseRequest): ReleaseReply {
+    this.#readClock();
     const wasThere = this.lock(key).holds.has(attempt);
-    const lock = this.swept(key);
+    const lock = this.#swept(key);
     const hold = lock.holds.get(attempt);
     let outcome: ReleaseReply['outcome'] = wasThere ? 'expired' : 'unknown';
     if (hold?.token) {
@@ -93,7 +98,8 @@ export class MemoryLocks {
   }
 
   renew({ key, attempt, fencingToken }: HoldRef, leaseMs: number): RenewReply {
-    const lock = this.swept(key);
+    this.#readClock();
+    const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
     if (hold) lock.stretch(hold, leaseMs);
     if (lock.freed) this.#handOver.serve(lock);
@@ -101,7 +107,8 @@ export class MemoryLocks {
   }
 
   downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
-    const lock = this.swept(key);
+    this.#readClock();
+    const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
     if (hold?.mode === 'write') {
       hold.mode = 'read';
@@ -114,7 +121,8 @@ export class MemoryLocks {
 
   /** Ends all holds, and tells the holders; `command` identifies it, should it come again. Gives how many were ended. */
   forceRelease(key: string, command: string): { readonly outcome: 'forced' | 'again'; readonly holds: number } {
-    const lock = this.swept(key);
+    this.#readClock();
+    const lock = this.#swept(key);
     const isAgain = lock.wasForced(command);
     const ended = isAgain ? [] : [...lock.holds.keys()].toSorted();
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
@@ -129,14 +137,18 @@ export class MemoryLocks {
   }
 
   /** The lock at this time: what is over has ended. */
-  swept(key: string): MemoryLock {
+  #swept(key: string): MemoryLock {
     const lock = this.lock(key);
     lock.sweep(this.#now);
     return lock;
   }
 
+  #readClock(): void {
+    this.#micros = this.clock();
+  }
+
   get #now(): number {
-    return Math.floor(this.micros() / 1_000);
+    return Math.floor(this.#micros / 1_000);
   }
 
   #wait(locks: readonly MemoryLock[], busy: MemoryLock, needed: readonly MemoryLock[], ask: Ask): AcquireReply {

@@ -1,7 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { currentLock, Locked, LockLostError, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
-import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import {
+  ManualClock,
+  MemoryLockServer,
+  RedisLockTestingModule,
+  type RedisLockTestingOptions,
+} from '../../../lib/testing/index.js';
 import { rejection } from '../../support/faults.js';
 import { closeAll, gate } from '../../support/lock-app.js';
 import { keep, startModule } from './support/memory-apps.js';
@@ -35,8 +40,8 @@ afterEach(async () => {
   await closing;
 });
 
-const start = (): Promise<TestingModule> =>
-  startModule({ imports: [RedisLockTestingModule.forRoot({ server })], providers: [Orders] });
+const start = (options: RedisLockTestingOptions = {}): Promise<TestingModule> =>
+  startModule({ imports: [RedisLockTestingModule.forRoot({ server, ...options })], providers: [Orders] });
 
 const startLocks = async (): Promise<RedisLockService> => (await start()).get(RedisLockService);
 
@@ -141,7 +146,7 @@ describe('with a ManualClock', () => {
   });
 
   it('an app that closes waits for its holders up to its drainMs of that clock', async () => {
-    const app = await start();
+    const app = await start({ drainMs: 10_000 });
     const lock = await app.get(RedisLockService).acquire('a');
     let closed = false;
     const closing = app.close().then(() => (closed = true));
@@ -150,6 +155,14 @@ describe('with a ManualClock', () => {
     await clock.advance(2_000);
     await closing;
     expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+  });
+
+  it('an app does not wait for its holders by default, so that a test which leaves one does not hang', async () => {
+    const app = await start();
+    const lock = await app.get(RedisLockService).acquire('a');
+    await app.close();
+    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(await (await startLocks()).isLocked('a')).toBe(false);
   });
 
   it('an app that holds nothing closes at once, and leaves no timer', async () => {
