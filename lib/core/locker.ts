@@ -208,6 +208,7 @@ export class Locker implements LockKeeper, WakeUpListener {
       lock.lose('released-by-operator', shutdownError());
       lock.endNow();
     }
+    this.#releaser.hurry();
     const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
     await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();

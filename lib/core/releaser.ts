@@ -13,6 +13,7 @@ export interface Released {
 /** Sends releases until they are confirmed, or until the lease is over and there is nothing to release. */
 export class Releaser {
   readonly #pending = new Set<Promise<Released>>();
+  readonly #pauses = new Set<() => void>();
   #isStopped = false;
 
   constructor(
@@ -43,6 +44,23 @@ export class Releaser {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
+  /** Tries again now what waits for its next try. */
+  hurry(): void {
+    for (const resume of this.#pauses) resume();
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const resume = (): void => {
+        timer.cancel();
+        this.#pauses.delete(resume);
+        resolve();
+      };
+      const timer = this.timers.schedule(this.clock.now() + ms, resume);
+      this.#pauses.add(resume);
+    });
+  }
+
   async #run(request: ReleaseRequest, until: number, timeoutMs: number): Promise<Released> {
     for (let asked = 1; ; asked += 1) {
       try {
@@ -56,7 +74,7 @@ export class Releaser {
           return { reply: undefined, asked };
         }
         const pauseMs = Math.min(25 * 2 ** asked, 1_000) * (0.5 + Math.random() / 2);
-        await new Promise<void>((resume) => this.timers.schedule(this.clock.now() + pauseMs, resume));
+        await this.#pause(pauseMs);
       }
     }
   }

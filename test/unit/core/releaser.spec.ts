@@ -50,6 +50,19 @@ describe('the releaser', () => {
     expect(store.releases).toHaveLength(asked);
   });
 
+  it('tries again at once when it is to hurry, and keeps no timer of the pause', async () => {
+    const { clock, store, releaser, timers } = setUp();
+    const done = releaser.release(REQUEST, clock.now() + 60_000, 250);
+    store.releases[0]!.fail(down());
+    await settled();
+    expect([store.releases.length, timers.size]).toEqual([1, 1]);
+    releaser.hurry();
+    await settled();
+    expect([store.releases.length, timers.size]).toEqual([2, 0]);
+    store.releases[1]!.reply(released());
+    expect(await done).toEqual({ reply: released(), asked: 2 });
+  });
+
   it('tries once even when the lease is over already', async () => {
     const { clock, store, releaser } = setUp();
     store.onRelease = () => released();
