@@ -8,13 +8,16 @@ import {
   type OnApplicationShutdown,
   type OnModuleDestroy,
   type OnModuleInit,
+  type Provider,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { type Clock, systemClock } from './core/clock.js';
 import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
+import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { addModule, removeModule } from './interceptor/living-modules.js';
+import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { stopJobs } from './schedule/stop-jobs.js';
@@ -29,7 +32,7 @@ import {
   checkExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
-import { checkNoExtras, checkRegisteredOnce } from './redis-lock.registration.js';
+import { checkIsStatic, checkNoExtras, checkRegisteredOnce } from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -38,13 +41,26 @@ import {
   LOCK_SCRIPTS,
   LOCK_STORE,
   LOCKER,
+  OWN_INTERCEPTOR,
+  OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
 
 const logger = new Logger('RedisLock');
 
-/** What the default module exports under its own names. */
-const BY_CLASS = [RedisLockService, LockInterceptor, LOCK_SCRIPTS];
+/** The default module's service and interceptor, which everybody may ask for by class. */
+const BY_CLASS: Provider[] = [
+  RedisLockService,
+  LockInterceptor,
+  { provide: OWN_SERVICE, useExisting: RedisLockService },
+  { provide: OWN_INTERCEPTOR, useExisting: LockInterceptor },
+];
+
+/** Those of a named module, which `app.get(RedisLockService)` must never find. */
+const BY_TOKEN: Provider[] = [
+  { provide: OWN_SERVICE, useClass: RedisLockService },
+  { provide: OWN_INTERCEPTOR, useClass: LockInterceptor },
+];
 
 const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore =>
   openStore({ ...options, scripts, clock, reporter: logger });
@@ -59,8 +75,6 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
     { provide: LOCK_CLOCK, useValue: systemClock },
     { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS, LOCK_CLOCK] },
     { provide: LOCKER, useFactory: createLocker, inject: [LOCK_STORE, LOCK_CLOCK] },
-    RedisLockService,
-    LockInterceptor,
   ],
 })
 export class RedisLockModule
@@ -72,7 +86,7 @@ export class RedisLockModule
 
   /** Internal: Nest calls it. */
   constructor(
-    @Inject(LockInterceptor) private readonly interceptor: LockInterceptor,
+    @Inject(OWN_INTERCEPTOR) private readonly interceptor: LockInterceptor,
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,
     @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
@@ -96,6 +110,9 @@ export class RedisLockModule
 
   /** Connects now and not when it is built, so that an app which does not start leaves no connection behind. */
   onModuleInit(): void {
+    // Closed before: a connection that was opened now would be closed by nobody.
+    if (this.#drained) return;
+    warnOfUnreachedLocks(this.modules, logger);
     addModule(this.interceptor);
     this.store.open();
   }
@@ -107,8 +124,14 @@ export class RedisLockModule
 
   /** Waits for the holders here, where what they work with is not closed yet, and after this hook nothing is cut short. */
   async beforeApplicationShutdown(): Promise<void> {
-    stopJobs(this.modules);
-    await this.#drain();
+    const drained = this.#drain();
+    try {
+      stopJobs(this.modules);
+    } catch (error) {
+      // A scheduler that only looks like the one of \@nestjs/schedule: the holders are waited for all the same.
+      logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
+    }
+    await drained;
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -132,20 +155,25 @@ export class RedisLockModule
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
   const resolve = (options: RedisLockModuleOptions, modules: ModulesContainer): ResolvedModuleOptions => {
     checkRegisteredOnce(modules, name);
+    checkIsStatic(modules, MODULE_OPTIONS_TOKEN, name);
     checkNoExtras(options);
     return { ...resolveModuleOptions(options), name };
   };
   const named = [
-    { provide: getLockServiceToken(name), useExisting: RedisLockService },
-    { provide: getLockInterceptorToken(name), useExisting: LockInterceptor },
+    { provide: getLockServiceToken(name), useExisting: OWN_SERVICE },
+    { provide: getLockInterceptorToken(name), useExisting: OWN_INTERCEPTOR },
   ];
   return {
     ...definition,
     providers: [
       ...(definition.providers ?? []),
       { provide: RESOLVED_OPTIONS, useFactory: resolve, inject: [MODULE_OPTIONS_TOKEN, ModulesContainer] },
+      ...(name === undefined ? BY_CLASS : BY_TOKEN),
       ...named,
     ],
-    exports: [...named.map(({ provide }) => provide), ...(name === undefined ? BY_CLASS : [])],
+    exports: [
+      ...named.map(({ provide }) => provide),
+      ...(name === undefined ? [RedisLockService, LockInterceptor, LOCK_SCRIPTS] : []),
+    ],
   };
 }

@@ -30,6 +30,25 @@ function imports(metatype: object, token: symbol): boolean {
   return imported.some((entry) => entry?.providers?.some(isOurs));
 }
 
+/**
+ * Refuses options that are made for each request: each would have connections of its own, and Nest calls none of the hooks
+ * that close them.
+ * @throws LockConfigurationError
+ */
+export function checkIsStatic(
+  modules: Pick<ModulesContainer, 'values'>,
+  options: unknown,
+  name: string | undefined,
+): void {
+  const token = getLockInterceptorToken(name);
+  const ours = [...modules.values()].find(({ providers }) => providers.has(token));
+  if (ours?.providers.get(options as symbol)?.isDependencyTreeStatic() !== false) return;
+  throw new LockConfigurationError(
+    'The options of RedisLockModule.forRootAsync() depend on a request-scoped provider (such as REQUEST), so that every ' +
+      'request would have locks of its own. Inject providers of the default scope only.',
+  );
+}
+
 /** Refuses what has to be said where the module is imported, because Nest needs it before the factory runs. */
 export function checkNoExtras(options: object | null): void {
   const extra = ['name', 'isGlobal'].find((one) => (options as Record<string, unknown> | null)?.[one] !== undefined);

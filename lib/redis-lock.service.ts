@@ -45,7 +45,7 @@ export class RedisLockService {
     return this.defaults.name;
   }
 
-  /** How many locks this instance holds, and how many of its calls wait for one. */
+  /** How many locks this instance holds, and how many of its calls acquire one, waiting or not. */
   get activity(): LockActivity {
     const { locks, waiting } = this.locker.live;
     return { held: locks, waiting };

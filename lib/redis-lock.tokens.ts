@@ -12,6 +12,10 @@ export const LOCK_CLOCK = Symbol.for('nestjs-redis-lock:clock');
 /** Provider token: the core that acquires and keeps the locks of the module; internal. */
 export const LOCKER = Symbol.for('nestjs-redis-lock:locker');
 
+/** Provider tokens: the service and the interceptor of the module itself, whatever its name; internal. */
+export const OWN_SERVICE = Symbol.for('nestjs-redis-lock:own-service');
+export const OWN_INTERCEPTOR = Symbol.for('nestjs-redis-lock:own-interceptor');
+
 /** Provider token: the checked options of the module; internal. */
 export const RESOLVED_OPTIONS = Symbol.for('nestjs-redis-lock:resolved-options');
 

@@ -16,7 +16,10 @@ export interface FireClaim {
   readonly rerunOnLoss: boolean;
 }
 
-/** What an acquisition asks of the store; the same `attempt` may be asked for again at any time. */
+/**
+ * What an acquisition asks of the store; the same `attempt` may be asked for again at any time. After its grant it gives that
+ * grant again; a quorum may give a greater token, or give the grant back, so the answer that came last counts.
+ */
 export interface AcquireRequest {
   /** One key, or several of one group (see `groups`): all are granted or none. */
   readonly keys: readonly string[];

@@ -9,7 +9,7 @@ import { runWithLock } from '../core/with-lock.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
-import { LOCKER, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
+import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-of-call.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
 import { type LockedCall } from './locked-call.js';
@@ -40,7 +40,7 @@ export class LockInterceptor implements NestInterceptor {
 
   /** Internal: Nest calls it. */
   constructor(
-    @Inject(RedisLockService) private readonly locks: RedisLockService,
+    @Inject(OWN_SERVICE) private readonly locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(RESOLVED_OPTIONS) { leaseMs, onUnavailable }: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
@@ -72,11 +72,11 @@ export class LockInterceptor implements NestInterceptor {
     return defer(() => {
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
-        answers = isObservableLike(answer) ? from(answer as Observable<unknown>) : from(Promise.resolve(answer));
+        answers = isObservableLike(answer) ? from(answer as Observable<unknown>) : answered(answer);
       };
       const open = (signal: AbortSignal) => this.#open(call, undefined, args, signal, onSkip);
       return concat(
-        lockedObservable(open, proceed),
+        lockedObservable(open, proceed, call.kind === 'promise'),
         defer(() => answers),
       );
     });
@@ -136,6 +136,13 @@ export class LockInterceptor implements NestInterceptor {
     };
     return this.locker.handles.track(streamLock, lock);
   }
+}
+
+/** Whoever asked may be gone before it is there. */
+function answered(answer: unknown): Observable<unknown> {
+  const settled = Promise.resolve(answer);
+  settled.catch(() => undefined);
+  return from(settled);
 }
 
 async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {

@@ -1,3 +1,4 @@
+import 'reflect-metadata';
 import {
   type CallHandler,
   type ExecutionContext,
@@ -13,7 +14,8 @@ import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { checkLockedOptions } from './check-locked-options.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
-import { refuseOpenBody } from './stream-kind.js';
+import { markRequestLock } from './unreached-locks.js';
+import { givesPromise, refuseOpenBody } from './stream-kind.js';
 
 /** The options of `LockInterceptor.for`. */
 export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
@@ -26,6 +28,12 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
 
 /** An interceptor may give a promise as a value, which Nest awaits in the end. */
 const settled = async (value: unknown): Promise<unknown> => value;
+
+function checkBuiltByNest(locks: LockInterceptor | undefined, where: string): void {
+  if (locks) return;
+  const advice = 'Give the class to @UseInterceptors, or provide it as APP_INTERCEPTOR';
+  throw new LockConfigurationError(`${where}: the interceptor was not built by Nest, so it has no locks. ${advice}.`);
+}
 
 const OF_JOBS = ['oncePer', 'spreadMs', 'rerunOnLoss'] as const;
 
@@ -40,9 +48,8 @@ export function requestLock(key: KeySpec, given: RequestLockOptions): Type<NestI
   const forJobs = OF_JOBS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   checkLockedOptions(options, { mode, kind: 'promise', where });
-  const call: Omit<LockedCall, 'where' | 'method'> = {
+  const call: Pick<LockedCall, 'template' | 'keyOf' | 'options'> = {
     template,
-    kind: 'observable',
     keyOf: compileKeySpec(key, where),
     options: { ...options, mode },
   };
@@ -52,15 +59,19 @@ export function requestLock(key: KeySpec, given: RequestLockOptions): Type<NestI
     constructor(@Inject(getLockInterceptorToken(options.connection)) private readonly locks: LockInterceptor) {}
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-      const handler = context.getHandler();
-      const name = `${context.getClass().name}.${handler.name}`;
+      const [handler, type] = [context.getHandler(), context.getClass<object>()];
+      const name = `${type.name}.${handler.name}`;
+      checkBuiltByNest(this.locks, where);
+      const returnType: unknown = Reflect.getMetadata('design:returntype', type.prototype as object, handler.name);
+      const kind = givesPromise(handler, returnType) ? 'promise' : 'observable';
       const proceed = () =>
         next.handle().pipe(
           concatMap(settled),
           tap((value) => refuseOpenBody(value, name)),
         );
-      return this.locks.around({ ...call, where: name, method: () => handler }, context.getArgs(), proceed);
+      return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), proceed);
     }
   }
+  markRequestLock(RequestLockInterceptor);
   return RequestLockInterceptor;
 }

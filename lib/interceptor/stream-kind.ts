@@ -24,6 +24,11 @@ export function mayBeIterable(method: Function, returnType: unknown): boolean {
   return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
 }
 
+/** Whether the method certainly gives a promise: its work goes on to its end, whoever waits for it. */
+export function givesPromise(method: Function, returnType: unknown): boolean {
+  return isAsyncFunction(method) || returnType === Promise;
+}
+
 /** An Observable of any copy of rxjs. */
 export function isObservableLike(value: unknown): value is ObservableLike {
   return has(value, 'subscribe') && has(value, 'pipe');

@@ -7,14 +7,15 @@ import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 /**
  * A cold Observable of which each subscription acquires its own lock, calls the method under it and subscribes to what
- * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost.
+ * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. `letsFinish`: what has
+ * given no value yet may be work that nobody can cancel, and keeps the lock until its first value or its end.
  */
-export function lockedObservable(open: OpenLock, method: () => unknown): Observable<unknown> {
+export function lockedObservable(open: OpenLock, method: () => unknown, letsFinish = false): Observable<unknown> {
   return new Observable((subscriber) => {
     const waiting = new AbortController();
     const start = async (): Promise<void> => {
       const lock = await open(waiting.signal);
-      if (lock) new HeldSubscription(lock, subscriber).start(method);
+      if (lock) new HeldSubscription(lock, subscriber, letsFinish).start(method);
       else subscriber.complete();
     };
     start().catch((error: unknown) => subscriber.error(error));
@@ -28,10 +29,14 @@ export class HeldSubscription {
   readonly #stop = new Subject<void>();
   #ignoreLoss = (): void => {};
   #over = false;
+  #hasValue = false;
+  /** Nobody wants its values any more, and it goes on under its lock. */
+  #isAbandoned = false;
 
   constructor(
     private readonly lock: StreamLock,
     private readonly subscriber: Subscriber<unknown>,
+    private readonly letsFinish = false,
   ) {}
 
   /** Calls the method and passes on what it returns, unless nobody wants it any more or the lock is lost already. */
@@ -41,16 +46,27 @@ export class HeldSubscription {
     if (subscriber.closed) return this.#end('failed', () => {});
     if (signal.aborted) return this.#end('failed', () => subscriber.error(signal.reason));
     this.#ignoreLoss = onAbort(signal, () => this.#lose(signal.reason));
-    subscriber.add(() => this.#cancel('done'));
+    subscriber.add(() => this.#abandon());
     lock.run(() =>
       defer(() => sourceOf(method()))
         .pipe(takeUntil(this.#stop))
         .subscribe({
-          next: (value) => subscriber.next(value),
+          next: (value) => this.#next(value),
           error: (error: unknown) => this.#end('failed', () => subscriber.error(error)),
           complete: () => this.#end('done', (lost) => (lost ? subscriber.error(lost.error) : subscriber.complete())),
         }),
     );
+  }
+
+  #next(value: unknown): void {
+    this.#hasValue = true;
+    if (this.#isAbandoned) this.#cancel('done');
+    else this.subscriber.next(value);
+  }
+
+  #abandon(): void {
+    if (this.letsFinish && !this.#hasValue) this.#isAbandoned = true;
+    else this.#cancel('done');
   }
 
   /** The source has ended by itself: gives the lock back first, so that who is told finds it free. */

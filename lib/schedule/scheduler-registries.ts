@@ -3,16 +3,16 @@ import { type CronTime } from './cron-timeline.js';
 
 export interface CronJob {
   readonly cronTime: CronTime;
-  stop(): unknown;
 }
 
 /** What is used of the SchedulerRegistry of \@nestjs/schedule, which is optional and may be there in two copies. */
 export interface SchedulerRegistry {
   getCronJobs(): ReadonlyMap<string, CronJob>;
+  deleteCronJob(name: string): unknown;
   getIntervals(): readonly string[];
-  getInterval(name: string): NodeJS.Timeout;
+  deleteInterval(name: string): unknown;
   getTimeouts(): readonly string[];
-  getTimeout(name: string): NodeJS.Timeout;
+  deleteTimeout(name: string): unknown;
 }
 
 /** Goes by the token, since touching the instances of strangers may have effects (a proxy, a getter). */

@@ -7,8 +7,8 @@ import { registriesOf } from './scheduler-registries.js';
  */
 export function stopJobs(modules: Pick<ModulesContainer, 'values'>): void {
   for (const registry of registriesOf(modules)) {
-    for (const job of registry.getCronJobs().values()) void job.stop();
-    for (const name of registry.getIntervals()) clearInterval(registry.getInterval(name));
-    for (const name of registry.getTimeouts()) clearTimeout(registry.getTimeout(name));
+    for (const name of registry.getCronJobs().keys()) registry.deleteCronJob(name);
+    for (const name of registry.getIntervals()) registry.deleteInterval(name);
+    for (const name of registry.getTimeouts()) registry.deleteTimeout(name);
   }
 }

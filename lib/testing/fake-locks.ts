@@ -12,7 +12,13 @@ import { systemClock } from '../core/clock.js';
 import { addModule, removeModule } from '../interceptor/living-modules.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { RedisLockService } from '../redis-lock.service.js';
-import { getLockInterceptorToken, getLockServiceToken, LOCK_STORE } from '../redis-lock.tokens.js';
+import {
+  getLockInterceptorToken,
+  getLockServiceToken,
+  LOCK_STORE,
+  OWN_INTERCEPTOR,
+  OWN_SERVICE,
+} from '../redis-lock.tokens.js';
 import { FakeLockService } from './fake-lock.service.js';
 import { GrantingStore } from './granting-store.js';
 
@@ -104,7 +110,7 @@ interface Overriding {
  */
 export function useFakeLocks<B extends Overriding>(builder: B, locks: FakeLockService = new FakeLockService()): B {
   builder.overrideProvider(LOCK_STORE).useValue(new GrantingStore(systemClock));
-  builder.overrideProvider(RedisLockService).useValue(locks);
-  builder.overrideProvider(LockInterceptor).useValue(locks.interceptor);
+  for (const service of [RedisLockService, OWN_SERVICE]) builder.overrideProvider(service).useValue(locks);
+  for (const one of [LockInterceptor, OWN_INTERCEPTOR]) builder.overrideProvider(one).useValue(locks.interceptor);
   return builder;
 }

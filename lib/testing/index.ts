@@ -1,3 +1,22 @@
+export type { Clock } from '../core/clock.js';
+export type { ResolvedLockOptions } from '../core/lock-options.js';
+export type {
+  AcquireReply,
+  AcquireRequest,
+  FireClaim,
+  HoldRef,
+  LockStore,
+  LostReply,
+  ReleaseReply,
+  ReleaseRequest,
+  RenewReply,
+  RenewRequest,
+  WakeUp,
+  WakeUpListener,
+} from '../core/lock-store.js';
+export { lockStoreContract } from './contract/lock-store-contract.js';
+export type { LockStoreCase } from './contract/lock-store-contract.js';
+export type { LockStoreContractOptions, LockStoreSupport } from './contract/scene.js';
 export { FakeLockService } from './fake-lock.service.js';
 export type { FakeLockOptions } from './fake-lock.service.js';
 export type { FakeKey, FakeLockCall } from './fake-locker.js';

@@ -41,7 +41,7 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
   interceptor: {
     lib: ['core', 'schedule', 'keys', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
     types: ['redis-lock.options'],
-    packages: ['@nestjs/', 'rxjs'],
+    packages: NEST,
   },
   decorators: {
     lib: ['core', 'keys', 'interceptor', 'decorators', 'redis-lock.tokens'],

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { Injectable, type INestApplicationContext, Module, type ModuleMetadata } from '@nestjs/common';
-import { LazyModuleLoader } from '@nestjs/core';
+import { LazyModuleLoader, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
   createLockScripts,
@@ -76,11 +76,38 @@ describe('a second module of one name', () => {
 it.each(['name', 'isGlobal'])(
   '`%s` in what the factory gives is refused, since it has no effect there',
   async (extra) => {
-    const useFactory = () => ({ ...options(), [extra]: extra === 'name' ? 'jobs' : false }) as RedisLockModuleOptions;
+    const useFactory = () => ({ ...options(), [extra]: extra === 'name' ? 'jobs' : false });
     const text = `forRootAsync({ ${extra}: …, useFactory })`;
     await expect(build({ imports: [RedisLockModule.forRootAsync({ useFactory })] })).rejects.toThrow(text);
   },
 );
+
+it('options that are made for each request are refused: nobody would close their connections', async () => {
+  const useFactory = () => options();
+  const imports = [RedisLockModule.forRootAsync({ inject: [REQUEST], useFactory })];
+  const module = await Test.createTestingModule({ imports }).compile();
+  const made = module.resolve(RedisLockService);
+  await expect(made).rejects.toThrow(/depend on a request-scoped provider/);
+});
+
+describe('app.get(RedisLockService)', () => {
+  const [unnamed, named] = [
+    () => RedisLockModule.forRoot(options()),
+    () => RedisLockModule.forRoot(options({ name: 'jobs' })),
+  ];
+
+  it.each([
+    ['before', () => [unnamed(), named()]],
+    ['after', () => [named(), unnamed()]],
+  ])('is the default module, imported %s a named one', async (_order, imports) => {
+    expect((await build({ imports: imports() })).get(RedisLockService).connection).toBeUndefined();
+  });
+
+  it('is nothing where there is only a named one', async () => {
+    const app = await build({ imports: [named()] });
+    expect(() => app.get(RedisLockService)).toThrow(/RedisLockService/);
+  });
+});
 
 describe('two apps in one process', () => {
   @Injectable()
@@ -115,8 +142,8 @@ describe('two apps in one process', () => {
     expect(heard.toSorted()).toEqual(['0 Work.run', '1 Work.run']);
     a.end.open();
     await first;
-    await apps[0]!.close();
-    expect(await apps[1]!.get(RedisLockService).isLocked(`work:${key}`)).toBe(true);
+    await apps[0].close();
+    expect(await apps[1].get(RedisLockService).isLocked(`work:${key}`)).toBe(true);
     b.end.open();
     await second;
   });

@@ -1,9 +1,12 @@
 import 'reflect-metadata';
+import { jest } from '@jest/globals';
+import { CronJob } from 'cron';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { Interval, ScheduleModule } from '@nestjs/schedule';
+import { Interval, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { LockShutdownError, RedisLockModule, RedisLockService } from '../../lib/index.js';
+import { RedisLockStore } from '../../lib/redis/redis-lock-store.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { closeAll, closeLater, freshKey, gate, redisUrl, startApp } from '../support/lock-app.js';
@@ -104,6 +107,11 @@ describe('closing the app', () => {
   });
 });
 
+const modules = [
+  () => RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 20_000 }),
+  () => ScheduleModule.forRoot(),
+];
+
 describe('the jobs of @nestjs/schedule', () => {
   @Injectable()
   class Jobs {
@@ -114,11 +122,6 @@ describe('the jobs of @nestjs/schedule', () => {
       this.fires += 1;
     }
   }
-
-  const modules = [
-    () => RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 20_000 }),
-    () => ScheduleModule.forRoot(),
-  ];
 
   it.each([
     ['before', modules],
@@ -140,6 +143,54 @@ describe('the jobs of @nestjs/schedule', () => {
     await lock.release();
     await closed;
   });
+});
+
+describe('a scheduler', () => {
+  it('that cannot be stopped does not keep the shutdown from waiting for the holders', async () => {
+    const log: string[] = [];
+    @Injectable()
+    class Database implements OnApplicationShutdown {
+      onApplicationShutdown(): void {
+        log.push('database closed');
+      }
+    }
+    const scheduler = { provide: SchedulerRegistry, useValue: { addCronJob: () => undefined } };
+    const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Database, scheduler] });
+    const work = gate();
+    const running = locks.withLock(freshKey(), async () => {
+      await work.opened;
+      log.push('work done');
+    });
+    await eventually(() => locks.activity.held === 1);
+    const closed = app.close();
+    expect(await rejection(locks.acquire(freshKey()))).toBeInstanceOf(LockShutdownError);
+    work.open();
+    await Promise.all([running, closed]);
+    expect(log).toEqual(['work done', 'database closed']);
+  });
+
+  it('completes each of its jobs once', async () => {
+    let completed = 0;
+    const app = closeLater(
+      await (await Test.createTestingModule({ imports: modules.map((make) => make()) }).compile()).init(),
+    );
+    const onComplete = (): void => void (completed += 1);
+    const job = CronJob.from({ cronTime: '0 0 1 1 *', onTick: () => undefined, onComplete, start: true });
+    app.get(SchedulerRegistry).addCronJob('by hand', job as never);
+    await app.close();
+    expect(completed).toBe(1);
+  });
+});
+
+it('an app that was closed before it was started opens nothing', async () => {
+  const module = await Test.createTestingModule({
+    imports: [RedisLockModule.forRoot({ connection: redisUrl() })],
+  }).compile();
+  await module.close();
+  const connected = jest.spyOn(RedisLockStore.prototype, 'open');
+  await module.init();
+  expect(connected).not.toHaveBeenCalled();
+  connected.mockRestore();
 });
 
 describe('closing the app while Redis is away', () => {

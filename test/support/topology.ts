@@ -43,6 +43,8 @@ export const topology = {
     /** Waiters are served in the order in which they came, and handed the lock by a release. */
     queue: !isQuorum,
     permits: !isQuorum,
+    /** An acquire that is asked again after its grant has the same token. */
+    sameGrant: !isQuorum,
     /** A lock is one record, and one clock times it. */
     oneRecord: !isQuorum,
     /** Several keys are granted by one script, and so at one moment. */

@@ -1,0 +1,64 @@
+import { claimOf } from './claims.js';
+import { type PortCase } from './port-case.js';
+import { promised, same } from './promised.js';
+
+/** So wide that no test runs over its edge. */
+const WIDE_MS = 10 ** 11;
+const NARROW_MS = 300;
+
+/** Which fire a call is for, where its time is not given. */
+export const CLAIM_KINDS: readonly PortCase[] = [
+  {
+    name: 'a slot is granted once, and is that in which the clock of the store was',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', claimOf(scene, 'slot', WIDE_MS));
+      same(run.fireMs, Math.floor(run.serverTimeMs / WIDE_MS) * WIDE_MS, '`fireMs`');
+      await a.release(run, { runOutcome: 'done' });
+      await b.refused('another claim of the slot', 'claimed', claimOf(scene, 'slot', WIDE_MS));
+    },
+  },
+  {
+    name: 'a call belongs to the slot in which it was made, however late it asks',
+    needs: ['claims'],
+    async run(scene) {
+      const a = await scene.client();
+      const calledAt = scene.time.now() - 2 * WIDE_MS;
+      const run = await a.granted('the claim', claimOf(scene, 'slot', WIDE_MS, { calledAt }));
+      const slot = Math.floor(run.serverTimeMs / WIDE_MS) * WIDE_MS;
+      same(run.fireMs, slot - 2 * WIDE_MS, '`fireMs`');
+    },
+  },
+  {
+    name: 'the slot after one that was run is granted',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', claimOf(scene, 'slot', NARROW_MS));
+      await a.release(run, { runOutcome: 'done' });
+      const next = await scene.time.until('the next slot to be granted', async () => {
+        const { reply } = await b.ask(claimOf(scene, 'slot', NARROW_MS));
+        return reply.outcome === 'granted' ? reply : undefined;
+      });
+      const isLater = next.fireMs! > run.fireMs! && next.fireMs! % NARROW_MS === 0;
+      promised(isLater, `a later slot than ${run.fireMs}`, next.fireMs);
+    },
+  },
+  {
+    name: 'a gap is refused until so long after the last fire, and granted then',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', claimOf(scene, 'gap', NARROW_MS));
+      scene.sameTime(run.fireMs!, run.serverTimeMs, '`fireMs`');
+      await a.release(run, { runOutcome: 'done' });
+      await b.refused('a wider gap', 'claimed', claimOf(scene, 'gap', WIDE_MS));
+      const next = await scene.time.until('the gap to end', async () => {
+        const { reply } = await b.ask(claimOf(scene, 'gap', NARROW_MS));
+        return reply.outcome === 'granted' ? reply : undefined;
+      });
+      scene.notBefore('the gap', run.fireMs! + NARROW_MS, { serverTimeMs: next.fireMs! });
+    },
+  },
+];

@@ -1,0 +1,104 @@
+import { type FireClaim } from '../../core/lock-store.js';
+import { SHORT_MS } from './client.js';
+import { type PortCase } from './port-case.js';
+import { promised, same } from './promised.js';
+import { type Scene } from './scene.js';
+
+/** A claim that a call makes now. */
+export const claimOf = ({ time }: Scene, kind: FireClaim['kind'], ms: number, rest: Partial<FireClaim> = {}) => ({
+  claim: { kind, ms, calledAt: time.now(), rememberMs: 60_000, rerunOnLoss: false, ...rest },
+});
+
+const FIRE = Date.UTC(2030, 0, 1);
+
+/** Fires of jobs, each of which is run once. */
+export const CLAIMS: readonly PortCase[] = [
+  {
+    name: 'the fire of a time is granted once, and the next fire is another one',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
+      same(run.fireMs, FIRE, '`fireMs`');
+      await a.release(run, { runOutcome: 'done' });
+      const { claimedBy } = await b.refused('another claim of it', 'claimed', claimOf(scene, 'at', FIRE));
+      same(claimedBy, undefined, '`claimedBy` of a run that is done');
+      const next = await b.granted('the claim of the next fire', claimOf(scene, 'at', FIRE + 1_000));
+      same(next.fireMs, FIRE + 1_000, '`fireMs` of the next');
+    },
+  },
+  {
+    name: 'a fire that is being run is refused, with who claimed it, and nobody waits for it',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
+      const again = { ...claimOf(scene, 'at', FIRE, { rerunOnLoss: false }), waiterLeaseMs: 10_000 };
+      const { claimedBy } = await b.refused('another claim of it', 'claimed', again);
+      same(claimedBy, run.attempt, '`claimedBy`');
+      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+    },
+  },
+  {
+    name: 'of many who claim a fire at once, at most one is granted',
+    needs: ['claims'],
+    async run(scene) {
+      const clients = await scene.clients();
+      const asks = [...clients, ...clients].map((client) => client.send(client.request(claimOf(scene, 'at', FIRE))));
+      const replies = await Promise.allSettled(asks);
+      const granted = replies.filter((one) => one.status === 'fulfilled' && one.value.outcome === 'granted');
+      promised(granted.length <= 1, 'at most one of six to be granted', granted);
+    },
+  },
+  {
+    name: 'a claim that is asked again gives the same grant',
+    needs: ['claims', 'sameGrant'],
+    async run(scene) {
+      const a = await scene.client();
+      const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
+      const again = await a.granted('the same attempt', run.request);
+      same([again.fireMs, again.fencingToken], [FIRE, run.fencingToken], '`fireMs` and the token');
+    },
+  },
+  {
+    name: 'a fire whose run ended without an outcome is granted again where that is asked, and only there',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const dead = await a.granted('the claim', { ...claimOf(scene, 'at', FIRE), leaseMs: SHORT_MS });
+      await scene.time.until('the lease to end', async () => {
+        return (await b.store.inspect(scene.key)).mode === 'free' || undefined;
+      });
+      const { claimedBy } = await b.refused('who does not rerun', 'claimed', claimOf(scene, 'at', FIRE));
+      same(claimedBy, dead.attempt, '`claimedBy`');
+      const rerun = await b.eventuallyGranted('who reruns', claimOf(scene, 'at', FIRE, { rerunOnLoss: true }));
+      await b.release(rerun, { runOutcome: 'failed' });
+      await a.refused('who reruns what has failed', 'claimed', claimOf(scene, 'at', FIRE, { rerunOnLoss: true }));
+    },
+  },
+  {
+    name: 'a claim that is given back as `void` leaves its fire to others',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
+      await a.release(run, { runOutcome: 'void' });
+      same(await a.store.lastRun(scene.key), null, 'the last run');
+      const next = await b.eventuallyGranted('another claim of it', claimOf(scene, 'at', FIRE));
+      same(next.fireMs, FIRE, '`fireMs`');
+    },
+  },
+  {
+    name: 'a claim whose lease has ended can be given back as `void`',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const dead = await a.granted('the claim', { ...claimOf(scene, 'at', FIRE), leaseMs: SHORT_MS });
+      await scene.time.until('the lease to end', async () => {
+        return (await b.store.inspect(scene.key)).mode === 'free' || undefined;
+      });
+      await a.release(dead, { runOutcome: 'void' });
+      await b.eventuallyGranted('another claim of it', claimOf(scene, 'at', FIRE));
+    },
+  },
+];

@@ -1,0 +1,86 @@
+import { HOLDER, LONG_MS } from './client.js';
+import { type PortCase } from './port-case.js';
+import { promised } from './promised.js';
+
+/** Who may hold a lock beside whom. */
+export const EXCLUSION: readonly PortCase[] = [
+  {
+    name: 'a lock that is written excludes writers, also of the same client',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      await a.granted('the first writer');
+      await a.busy('another writer of that client');
+      await b.busy('a writer of another client');
+    },
+  },
+  {
+    name: 'a lock that is written excludes readers',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      await a.granted('the writer');
+      await b.busy('a reader', { mode: 'read' });
+    },
+  },
+  {
+    name: 'a lock that is read excludes writers until the last reader has released it',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const first = await a.granted('the reader', { mode: 'read' });
+      const second = await b.granted('another reader', { mode: 'read' });
+      await c.busy('a writer');
+      await a.release(first);
+      await c.busy('a writer, while one reader is left,');
+      await b.release(second);
+      await c.eventuallyGranted('a writer');
+    },
+  },
+  {
+    name: 'of many who ask at once, at most one writes',
+    async run(scene) {
+      const clients = await scene.clients();
+      const asks = [...clients, ...clients, ...clients].map((client) => client.send(client.request({})));
+      const replies = (await Promise.allSettled(asks)).map((one) =>
+        one.status === 'fulfilled' ? one.value : undefined,
+      );
+      const granted = replies.filter((reply) => reply?.outcome === 'granted');
+      promised(granted.length <= 1, 'at most one of nine to be granted', granted);
+    },
+  },
+  {
+    name: 'at most `limit` readers share a lock, and each counts all of them',
+    needs: ['permits'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const first = await a.granted('the first of two readers', { mode: 'read', limit: 2 });
+      await b.granted('the second of two readers', { mode: 'read', limit: 2 });
+      await c.busy('a third of two readers', { mode: 'read', limit: 2 });
+      await c.granted('a third of three readers', { mode: 'read', limit: 3 });
+      await a.release(first);
+      await a.busy('a third of two readers, again,', { mode: 'read', limit: 2 });
+    },
+  },
+  {
+    name: 'keys that differ in one character are different locks',
+    async run(scene) {
+      const a = await scene.client();
+      const keys = ['a', 'A', 'a ', '{a}', '%7Ba%7D', 'á', 'a:b', 'a\n', '*', '?'].map((name) => scene.prefix + name);
+      for (const key of keys) await a.granted(`the lock ${JSON.stringify(key)}`, { keys: [key] });
+    },
+  },
+  {
+    name: 'who finds a lock busy is told no untruth about its holder',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const { attempt, serverTimeMs, ...hold } = await a.granted('the writer');
+      const busy = await b.busy('another writer');
+      promised(busy.retryMs >= 0 && busy.retryMs <= LONG_MS, '`retryMs` to be within the lease', busy);
+      promised([undefined, HOLDER].includes(busy.holder), '`holder` to be what the holder gave', busy);
+      promised([undefined, attempt].includes(busy.owner), '`owner` to be the attempt that writes', busy);
+      scene.notBefore('`serverTimeMs` of a later reply', serverTimeMs, busy);
+      await a.release({ attempt, serverTimeMs, ...hold });
+      await a.granted('a reader', { mode: 'read' });
+      const { owner } = await b.busy('a writer');
+      promised(!owner, '`owner` to be empty while nobody writes', owner);
+    },
+  },
+];

@@ -1,0 +1,68 @@
+import { LONG_MS, SHORT_MS } from './client.js';
+import { type PortCase } from './port-case.js';
+import { promised, same } from './promised.js';
+
+/** What is told of one lock. */
+export const INSPECT: readonly PortCase[] = [
+  {
+    name: 'inspect tells a lock that nobody ever held as free, with a fencing token of 0',
+    async run(scene) {
+      const { store } = await scene.client();
+      const free = { key: scene.key, mode: 'free', holders: [], waiters: 0, fencingToken: 0 };
+      same(await store.inspect(scene.key), free, 'the state');
+    },
+  },
+  {
+    name: 'inspect tells who writes, since when and for how long',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const { attempt, fencingToken, serverTimeMs } = await a.granted('the writer');
+      const { holders, ...state } = await b.store.inspect(scene.key);
+      scene.lastToken(state.fencingToken, fencingToken);
+      same([state.key, state.mode, state.waiters, holders.length], [scene.key, 'write', 0, 1], 'the state');
+      const { since, remainingMs, ...holder } = holders[0]!;
+      const told = { host: 'host-1', pid: 4711, context: 'Orders.pay' };
+      same(holder, { owner: attempt, attempt, mode: 'write', ...told, fencingToken }, 'the holder');
+      scene.sameTime(since.getTime(), serverTimeMs, '`since`');
+      promised(remainingMs > 0 && remainingMs <= LONG_MS, 'the rest of the lease', remainingMs);
+    },
+  },
+  {
+    name: 'inspect tells all readers, by owner or attempt',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const named = await a.granted('a reader', { mode: 'read', owner: 'job 7' });
+      const other = await b.granted('another reader', { mode: 'read' });
+      const { mode, holders } = await c.store.inspect(scene.key);
+      same(mode, 'read', 'the mode');
+      const told = holders.map(({ owner, attempt, mode }) => `${owner} ${attempt} ${mode}`).toSorted();
+      const expected = [`job 7 ${named.attempt} read`, `${other.attempt} ${other.attempt} read`];
+      same(told, expected.toSorted(), 'the holders');
+    },
+  },
+  {
+    name: 'inspect leaves out holds whose lease has ended, and keeps the last fencing token',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const dead = await a.granted('the holder', { leaseMs: SHORT_MS });
+      const { holders, fencingToken } = await scene.time.until('the lease to end', async () => {
+        const state = await b.store.inspect(scene.key);
+        return state.mode === 'free' ? state : undefined;
+      });
+      same(holders, [], 'the holders');
+      scene.lastToken(fencingToken, dead.fencingToken);
+    },
+  },
+  {
+    name: 'inspect leaves out waiters whose waiter lease has ended',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      await a.granted('the holder');
+      await b.waits('the waiter', { waiterLeaseMs: SHORT_MS });
+      await scene.time.until('the waiter to be left out', async () => {
+        return (await a.store.inspect(scene.key)).waiters === 0 || undefined;
+      });
+    },
+  },
+];

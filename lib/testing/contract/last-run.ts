@@ -1,0 +1,68 @@
+import { claimOf } from './claims.js';
+import { SHORT_MS } from './client.js';
+import { type PortCase } from './port-case.js';
+import { promised, same } from './promised.js';
+
+const FIRE = Date.UTC(2030, 0, 1);
+
+/** What is told of the last run of a job. */
+export const LAST_RUN: readonly PortCase[] = [
+  {
+    name: 'a run is told with its fire, its instance, its attempt and its times, from its begin to its end',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      same(await b.store.lastRun(scene.key), null, 'the last run before there is one');
+      const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
+      const running = await b.store.lastRun(scene.key);
+      promised(running, 'a run to be told');
+      const { fire, instance, attempt, outcome, ended } = running;
+      const expected = [new Date(FIRE), 'host-1:4711', run.attempt, 'running', null];
+      same([fire, instance, attempt, outcome, ended], expected, 'the run');
+      scene.sameTime(running.started.getTime(), run.serverTimeMs, '`started`');
+      await a.release(run, { runOutcome: 'done' });
+      const done = await b.store.lastRun(scene.key);
+      same([done?.outcome, done?.attempt, done?.fire], ['done', run.attempt, new Date(FIRE)], 'the run that ended');
+      promised(done?.ended && done.ended >= done.started, '`ended` to come after `started`', done);
+    },
+  },
+  {
+    name: 'a run that failed is told as `failed`, also after its release is asked again',
+    needs: ['claims'],
+    async run(scene) {
+      const a = await scene.client();
+      const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
+      await a.release(run, { runOutcome: 'failed' });
+      await a.release(run, { runOutcome: 'done' });
+      same((await a.store.lastRun(scene.key))?.outcome, 'failed', 'the outcome');
+    },
+  },
+  {
+    name: 'a run whose lease ended without an outcome is told as `lost`',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const run = await a.granted('the claim', { ...claimOf(scene, 'at', FIRE), leaseMs: SHORT_MS });
+      const lost = await scene.time.until('the run to be lost', async () => {
+        const last = await b.store.lastRun(scene.key);
+        return last?.outcome === 'running' ? undefined : last;
+      });
+      same([lost?.outcome, lost?.ended, lost?.attempt], ['lost', null, run.attempt], 'the run');
+    },
+  },
+  {
+    name: 'the late release of a run that was lost does not touch the run after it',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const rerun = claimOf(scene, 'at', FIRE, { rerunOnLoss: true });
+      const lost = await a.granted('the claim', { ...rerun, leaseMs: SHORT_MS });
+      const next = await b.eventuallyGranted('who reruns', rerun);
+      for (const runOutcome of ['done', 'void'] as const) {
+        await a.release(lost, { runOutcome });
+        const last = await b.store.lastRun(scene.key);
+        same([last?.attempt, last?.outcome], [next.attempt, 'running'], 'the run');
+      }
+    },
+  },
+];

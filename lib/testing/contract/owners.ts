@@ -1,0 +1,75 @@
+import { type PortCase } from './port-case.js';
+import { promised, same } from './promised.js';
+
+const OWNER = { owner: 'job 7' };
+
+/** Acquisitions that share a lock by the name of their owner. */
+export const OWNERS: readonly PortCase[] = [
+  {
+    name: 'an owner that writes enters its lock again, with the same fencing token, on any client',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const outer = await a.granted('the owner', OWNER);
+      const writing = await b.granted('the owner, for writing,', OWNER);
+      const reading = await b.granted('the owner, for reading,', { ...OWNER, mode: 'read' });
+      same([writing.fencingToken, reading.fencingToken], [outer.fencingToken, outer.fencingToken], 'the tokens');
+      await c.busy('another owner', { owner: 'job 8' });
+      await c.busy('an attempt without an owner');
+    },
+  },
+  {
+    name: 'each hold of an owner is released by itself',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const outer = await a.granted('the owner', OWNER);
+      const inner = await b.granted('the owner, again,', OWNER);
+      same((await a.release(outer)).holds, 1, 'the number of holds that remain');
+      await c.busy('somebody else');
+      const renewed = await b.renew(inner);
+      promised(renewed.outcome === 'renewed', 'the other hold to be alive', renewed);
+      same((await b.release(inner)).holds, 0, 'the number of holds that remain');
+      await c.eventuallyGranted('somebody else');
+    },
+  },
+  {
+    name: 'an owner that reads enters for reading again, with the same fencing token',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const outer = await a.granted('the owner', { ...OWNER, mode: 'read' });
+      const inner = await b.granted('the owner, again,', { ...OWNER, mode: 'read' });
+      same(inner.fencingToken, outer.fencingToken, 'the token');
+    },
+  },
+  {
+    name: 'an owner that reads counts as many readers as it has holds',
+    needs: ['permits'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      await a.granted('the owner', { ...OWNER, mode: 'read', limit: 2 });
+      await b.granted('the owner, again,', { ...OWNER, mode: 'read', limit: 2 });
+      await b.busy('the owner, a third time,', { ...OWNER, mode: 'read', limit: 2 });
+    },
+  },
+  {
+    name: 'an owner that reads is refused for writing, and goes on reading',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const reading = await a.granted('the owner', { ...OWNER, mode: 'read' });
+      await b.refused('the owner, for writing,', 'upgrade', OWNER);
+      const renewed = await a.renew(reading);
+      promised(renewed.outcome === 'renewed', 'its hold to be alive', renewed);
+      await b.granted('another reader', { mode: 'read' });
+    },
+  },
+  {
+    name: 'owners are told apart by every character, and from none',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      await a.granted('the owner', { owner: '-' });
+      const others = ['%2D', '%2d', ' -', '- ', '--', '–'];
+      for (const owner of others) await b.busy(`the owner ${JSON.stringify(owner)}`, { owner });
+      await b.busy('an attempt without an owner');
+      await b.granted('the owner, again,', { owner: '-' });
+    },
+  },
+];

@@ -1,0 +1,136 @@
+import { LONG_MS, SHORT_MS } from './client.js';
+import { type PortCase } from './port-case.js';
+import { same } from './promised.js';
+
+const READ = { mode: 'read' } as const;
+
+/** Who waits, and in which order they are served. All waiters ask again, as some store may not tell them. */
+export const QUEUE: readonly PortCase[] = [
+  {
+    name: 'an acquire that finds the lock busy takes a place in the queue, and tells how many are ahead',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.granted('the holder');
+      same((await b.waits('the first waiter')).ahead, 0, '`ahead` of the first waiter');
+      same((await c.waits('the second waiter')).ahead, 1, '`ahead` of the second waiter');
+      same((await a.store.inspect(scene.key)).waiters, 2, 'the number of waiters');
+    },
+  },
+  {
+    name: 'waiters are served first in, first out, however often they ask',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const hold = await a.granted('the holder');
+      const first = await b.waits('the first waiter');
+      const second = await c.waits('the second waiter');
+      same((await b.waits('the first waiter', first.request)).ahead, 0, '`ahead` of the first, who asks again,');
+      await a.release(hold);
+      await c.busy('the second waiter', second.request);
+      await a.busy('somebody who comes later');
+      const served = await b.eventuallyGranted('the first waiter', first.request);
+      await b.release(served);
+      await c.eventuallyGranted('the second waiter', second.request);
+    },
+  },
+  {
+    name: 'a waiting writer holds back readers that come later',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const reading = await a.granted('the reader', READ);
+      const writer = await b.waits('the writer');
+      const later = await c.waits('a later reader', READ);
+      await a.release(reading);
+      await c.busy('the later reader, before the writer,', later.request);
+      const writing = await b.eventuallyGranted('the writer', writer.request);
+      await b.release(writing);
+      await c.eventuallyGranted('the later reader', later.request);
+    },
+  },
+  {
+    name: 'readers that wait side by side are served together, those behind a writer are not',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const hold = await a.granted('the holder');
+      const [first, second] = [await b.waits('a reader', READ), await c.waits('another reader', READ)];
+      const writer = await a.waits('the writer');
+      const last = await b.waits('the reader behind the writer', READ);
+      await a.release(hold);
+      await b.eventuallyGranted('the first reader', first.request);
+      await c.eventuallyGranted('the second reader', second.request);
+      await a.busy('the writer', writer.request);
+      await b.busy('the reader behind the writer', last.request);
+    },
+  },
+  {
+    name: 'who gives up waiting lets those behind it pass',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.granted('the reader', READ);
+      const writer = await b.waits('the writer');
+      const later = await c.waits('a later reader', READ);
+      await b.giveBack(writer.request.attempt);
+      await c.eventuallyGranted('the later reader', later.request);
+    },
+  },
+  {
+    name: 'a waiter that asks no more holds others back for its waiter lease, and no longer',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.granted('the reader', READ);
+      const dead = await b.waits('the writer', { waiterLeaseMs: SHORT_MS });
+      const served = await c.eventuallyGranted('a later reader', { ...READ, waiterLeaseMs: LONG_MS });
+      scene.notBefore('the place of the writer', dead.serverTimeMs + SHORT_MS, served);
+      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+    },
+  },
+  {
+    name: 'a waiter that asks again keeps its place for a waiter lease from then on',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.granted('the reader', READ);
+      const first = await b.waits('the writer', { waiterLeaseMs: 1_500 });
+      const later = await c.waits('a later reader', READ);
+      await b.busyUntil(first.serverTimeMs + 1_700, 'the writer', first.request);
+      await c.busy('the later reader', later.request);
+    },
+  },
+  {
+    name: 'who asks with a waiter lease of 0 takes no place',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.granted('the reader', READ);
+      await b.busy('the writer');
+      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+      await c.granted('a later reader', READ);
+    },
+  },
+  {
+    name: 'who does not ask for its turn is not held back by those who wait',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      await a.granted('the reader', READ);
+      await b.waits('the writer');
+      await c.granted('a reader that is not fair', { ...READ, fair: false });
+    },
+  },
+  {
+    name: 'the lock of a holder that died goes to who waits',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const dead = await a.granted('the holder', { leaseMs: SHORT_MS });
+      const { request } = await b.waits('the waiter');
+      const next = await b.eventuallyGranted('the waiter', request);
+      scene.notBefore('the lease', dead.serverTimeMs + SHORT_MS, next);
+      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+      await b.release(next);
+      await a.eventuallyGranted('somebody else');
+    },
+  },
+];

@@ -1,0 +1,80 @@
+import { SHORT_MS } from './client.js';
+import { type PortCase } from './port-case.js';
+import { promised, same } from './promised.js';
+
+/** The end of a hold. */
+export const RELEASE: readonly PortCase[] = [
+  {
+    name: 'a release frees the lock at once',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const hold = await a.granted('the holder');
+      const { outcome, holds } = await a.release(hold);
+      same({ outcome, holds }, { outcome: 'released', holds: 0 }, 'the reply');
+      await b.eventuallyGranted('the next');
+    },
+  },
+  {
+    name: 'a release that is asked again is told so, and does not touch the next holder',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const first = await a.granted('the first');
+      await a.release(first);
+      same((await a.release(first)).outcome, 'again', 'the outcome while the lock is free');
+      const second = await b.eventuallyGranted('the second');
+      const { outcome, holds } = await a.release(first);
+      same({ outcome, holds }, { outcome: 'again', holds: 1 }, 'the reply while another holds the lock');
+      await c.busy('a third');
+      const renewed = await b.renew(second);
+      promised(renewed.outcome === 'renewed', 'the second to hold it still', renewed);
+    },
+  },
+  {
+    name: 'the release of a stranger changes nothing',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const hold = await a.granted('the holder');
+      for (const attempt of [b.nextAttempt(), a.nextAttempt()]) {
+        const { outcome, holds } = await b.giveBack(attempt);
+        same({ outcome, holds }, { outcome: 'unknown', holds: 1 }, 'the reply');
+      }
+      await b.busy('somebody else');
+      const renewed = await a.renew(hold);
+      promised(renewed.outcome === 'renewed', 'the hold to be alive', renewed);
+    },
+  },
+  {
+    name: 'the release of one reader leaves the others, and tells how many',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const first = await a.granted('a reader', { mode: 'read' });
+      const second = await b.granted('another reader', { mode: 'read' });
+      same((await a.release(first)).holds, 1, 'the number of holds that remain');
+      await c.busy('a writer');
+      const renewed = await b.renew(second);
+      promised(renewed.outcome === 'renewed', 'the other hold to be alive', renewed);
+    },
+  },
+  {
+    name: 'the release of a hold whose lease has ended frees nothing of the next holder',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const dead = await a.granted('the first', { leaseMs: SHORT_MS });
+      await b.eventuallyGranted('the next');
+      const { outcome } = await a.release(dead);
+      promised(['expired', 'unknown'].includes(outcome), 'it to be `expired` or `unknown`', outcome);
+      await c.busy('a third');
+    },
+  },
+  {
+    name: 'the release of who only waits takes its place away',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      await a.granted('the holder');
+      const { request } = await b.waits('the waiter');
+      same((await b.giveBack(request.attempt)).outcome, 'cancelled', 'the outcome');
+      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+    },
+  },
+];

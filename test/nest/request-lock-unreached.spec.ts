@@ -1,0 +1,65 @@
+import { Injectable, Logger, UseInterceptors } from '@nestjs/common';
+import { Query, Resolver } from '@nestjs/graphql';
+import { Interval } from '@nestjs/schedule';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { jest } from '@jest/globals';
+import { LockInterceptor } from '../../lib/index.js';
+import { closeAll, startApp } from '../support/lock-app.js';
+
+const ByKey = LockInterceptor.for('k');
+
+@Injectable()
+class Jobs {
+  @Interval(60_000)
+  @UseInterceptors(ByKey)
+  async run(): Promise<void> {}
+}
+
+@Injectable()
+@UseInterceptors(ByKey)
+class Everything {
+  async run(): Promise<void> {}
+}
+
+@WebSocketGateway()
+class Gateway {
+  @SubscribeMessage('run')
+  @UseInterceptors(ByKey)
+  async run(): Promise<void> {}
+}
+
+@Resolver()
+@UseInterceptors(ByKey)
+class Items {
+  @Query(() => String)
+  async item(): Promise<string> {
+    return '';
+  }
+}
+
+afterEach(async () => {
+  await closeAll();
+  jest.restoreAllMocks();
+});
+
+async function warningsOf(provider: new () => object): Promise<string[]> {
+  const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+  await startApp(
+    {},
+    { providers: [provider, { provide: 'other', useValue: {} }, { provide: 'made', useFactory: () => 1 }] },
+  );
+  return warn.mock.calls.map(([text]) => String(text));
+}
+
+describe('LockInterceptor.for where Nest calls no interceptors', () => {
+  it.each([
+    ['a method', Jobs, 'Jobs.run'],
+    ['a class', Everything, 'Everything'],
+  ])('is told when the app starts, as it would run unlocked: %s', async (_what, provider, place) => {
+    expect(await warningsOf(provider)).toEqual([expect.stringMatching(`^${place} has LockInterceptor\\.for\\(\\)`)]);
+  });
+
+  it.each([Gateway, Items])('is not told where it does: %o', async (provider) => {
+    expect(await warningsOf(provider)).toEqual([]);
+  });
+});
