@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { type DynamicModule, type INestApplicationContext, Logger, type ModuleMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Cluster, Redis } from 'ioredis';
-import { type RedisLockModuleOptions, RedisLockModule, RedisLockService } from '../../lib/index.js';
+import { type RedisLockModuleOptions, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../lib/testing/index.js';
 import { type Locker } from '../../lib/core/locker.js';
-import { LOCKER } from '../../lib/redis-lock.tokens.js';
+import { getLockServiceToken, LOCKER } from '../../lib/redis-lock.tokens.js';
 import { type StoreAddress, topology } from './topology.js';
 
 export { redisUrl } from './topology.js';
@@ -54,7 +54,8 @@ export async function startApp(
     .setLogger({ log: ignore, warn: ignore, error: ignore })
     .compile();
   const app = await module.init();
-  const started = { app, locks: app.get(RedisLockService), locker: app.get<Locker>(LOCKER), close: () => app.close() };
+  const locks = app.get<RedisLockService>(getLockServiceToken(options.name));
+  const started = { app, locks, locker: app.get<Locker>(LOCKER), close: () => app.close() };
   return closeLater(started);
 }
 

@@ -14,6 +14,7 @@ import {
   type WakeUpListener,
 } from '../../core/lock-store.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
+import { noneOfOurs } from '../lock-listing.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
 import { QuorumNode } from './quorum-node.js';
@@ -141,7 +142,7 @@ export class QuorumLockStore implements LockStore {
 
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    return listLocks(this.#scan(options.prefix), options.limit, (key) => this.inspect(key));
+    return listLocks(this.#scan(options.prefix), options.limit, (key) => this.inspect(key).catch(noneOfOurs));
   }
 
   /** Whatever a majority holds is on one of the nodes that answer, as long as these are a majority. */

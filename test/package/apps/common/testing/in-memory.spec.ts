@@ -1,7 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { Locked, LockBusyError, RedisLockService } from 'nestjs-redis-lock';
-import { RedisLockTestingModule } from 'nestjs-redis-lock/testing';
+import {
+  FakeLockService,
+  lockStoreContract,
+  ManualClock,
+  MemoryLockServer,
+  MemoryLockStore,
+  RedisLockTestingModule,
+  withFakeLocks,
+} from 'nestjs-redis-lock/testing';
 
 @Injectable()
 class Orders {
@@ -39,4 +47,24 @@ describe('locks in memory', () => {
     expect(lock?.held).toBe(true);
     expect(await locks.tryAcquire('job')).toBeNull();
   });
+});
+
+describe('fakes', () => {
+  it('grant, record, refuse and lose, for an object that was built by hand', async () => {
+    const locks = new FakeLockService();
+    const orders = withFakeLocks(new Orders(), locks);
+    expect(await orders.charge('7')).toBe('7');
+    expect(locks.keys).toEqual(['order:7']);
+    locks.refuse('order:7');
+    await expect(orders.charge('7')).rejects.toBeInstanceOf(LockBusyError);
+    const lost = locks.withLock('job', () => void locks.lose('job'));
+    await expect(lost).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
+  });
+});
+
+describe('the contract of a store', () => {
+  const clock = new ManualClock();
+  const server = new MemoryLockServer({ clock });
+
+  for (const { name, run } of lockStoreContract({ open: () => new MemoryLockStore(server), clock })) it(name, run);
 });
