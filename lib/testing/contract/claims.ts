@@ -36,7 +36,7 @@ export const CLAIMS: readonly PortCase[] = [
       const again = { ...claimOf(scene, 'at', FIRE, { rerunOnLoss: false }), waiterLeaseMs: 10_000 };
       const { claimedBy } = await b.refused('another claim of it', 'claimed', again);
       same(claimedBy, run.attempt, '`claimedBy`');
-      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+      await scene.nobodyWaits(a);
     },
   },
   {

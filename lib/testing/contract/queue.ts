@@ -128,7 +128,7 @@ export const QUEUE: readonly PortCase[] = [
       const { request } = await b.waits('the waiter');
       const next = await b.eventuallyGranted('the waiter', request);
       scene.notBefore('the lease', dead.serverTimeMs + SHORT_MS, next);
-      same((await a.store.inspect(scene.key)).waiters, 0, 'the number of waiters');
+      await scene.nobodyWaits(a);
       await b.release(next);
       await a.eventuallyGranted('somebody else');
     },

@@ -76,6 +76,11 @@ export class Scene {
     return new Client(store, this.key, this.time);
   }
 
+  /** Where there are several servers, one may hear of it late. */
+  async nobodyWaits({ store }: Client): Promise<void> {
+    await this.time.until('nobody to wait', async () => (await store.inspect(this.key)).waiters === 0 || undefined);
+  }
+
   /** Two keys, in the order of the store; another name gives others. */
   twoKeys({ store }: Client, name = ''): [string, string] {
     const groups = store.groups([`${this.prefix}${name}a`, `${this.prefix}${name}b`]);

@@ -30,7 +30,6 @@ export class MemoryLockStore implements LockStore {
   readonly #prefix: string;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
-  #operatorCommands = 0;
 
   constructor(
     readonly server: MemoryLockServer,
@@ -81,8 +80,8 @@ export class MemoryLockStore implements LockStore {
   }
 
   async forceRelease(key: string): Promise<boolean> {
-    this.#operatorCommands += 1;
-    const command = `${this.clientId}.force${this.#operatorCommands}`;
+    // By its last characters it is recognised when it comes again, so these must be its own.
+    const command = `${this.clientId}.${randomBytes(6).toString('base64url')}`;
     const { holds } = await this.server.run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
     return holds > 0;
   }
