@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { jest } from '@jest/globals';
 import { CronJob } from 'cron';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable, type OnApplicationShutdown, type Provider } from '@nestjs/common';
 import { Interval, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { LockShutdownError, RedisLockModule, RedisLockService } from '../../lib/index.js';
@@ -12,6 +12,29 @@ import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { closeAll, closeLater, freshKey, gate, redisUrl, startApp } from '../support/lock-app.js';
 
 afterEach(closeAll);
+
+/** What happens first when an app closes in the midst of locked work: its end, or that of what it works with. */
+async function orderOfClosing(providers: Provider[] = []): Promise<string[]> {
+  const log: string[] = [];
+  @Injectable()
+  class Database implements OnApplicationShutdown {
+    onApplicationShutdown(): void {
+      log.push('database closed');
+    }
+  }
+  const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Database, ...providers] });
+  const work = gate();
+  const running = locks.withLock(freshKey(), async () => {
+    await work.opened;
+    log.push('work done');
+  });
+  await eventually(() => locks.activity.held === 1);
+  const closed = app.close();
+  expect(await rejection(locks.acquire(freshKey()))).toBeInstanceOf(LockShutdownError);
+  work.open();
+  await Promise.all([running, closed]);
+  return log;
+}
 
 describe('closing the app', () => {
   it('twice does nothing the second time', async () => {
@@ -78,25 +101,7 @@ describe('closing the app', () => {
   });
 
   it('waits for the holders before any onApplicationShutdown: what they work with is still there', async () => {
-    const log: string[] = [];
-    @Injectable()
-    class Database implements OnApplicationShutdown {
-      onApplicationShutdown(): void {
-        log.push('database closed');
-      }
-    }
-    const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Database] });
-    const work = gate();
-    const running = locks.withLock(freshKey(), async () => {
-      await work.opened;
-      log.push('work done');
-    });
-    await eventually(() => locks.activity.held === 1);
-    const closed = app.close();
-    expect(await rejection(locks.acquire(freshKey()))).toBeInstanceOf(LockShutdownError);
-    work.open();
-    await Promise.all([running, closed]);
-    expect(log).toEqual(['work done', 'database closed']);
+    expect(await orderOfClosing()).toEqual(['work done', 'database closed']);
   });
 
   it('leaves no lock, waiter or timer alive', async () => {
@@ -147,26 +152,8 @@ describe('the jobs of @nestjs/schedule', () => {
 
 describe('a scheduler', () => {
   it('that cannot be stopped does not keep the shutdown from waiting for the holders', async () => {
-    const log: string[] = [];
-    @Injectable()
-    class Database implements OnApplicationShutdown {
-      onApplicationShutdown(): void {
-        log.push('database closed');
-      }
-    }
     const scheduler = { provide: SchedulerRegistry, useValue: { addCronJob: () => undefined } };
-    const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Database, scheduler] });
-    const work = gate();
-    const running = locks.withLock(freshKey(), async () => {
-      await work.opened;
-      log.push('work done');
-    });
-    await eventually(() => locks.activity.held === 1);
-    const closed = app.close();
-    expect(await rejection(locks.acquire(freshKey()))).toBeInstanceOf(LockShutdownError);
-    work.open();
-    await Promise.all([running, closed]);
-    expect(log).toEqual(['work done', 'database closed']);
+    expect(await orderOfClosing([scheduler])).toEqual(['work done', 'database closed']);
   });
 
   it('completes each of its jobs once', async () => {
