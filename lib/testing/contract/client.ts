@@ -1,4 +1,4 @@
-import { attemptIds } from '../../core/attempt-ids.js';
+import { randomBytes } from 'node:crypto';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -36,14 +36,12 @@ export interface Hold extends HoldRef, Omit<Granted, 'outcome'> {
 export class Client {
   readonly heard: { readonly attempt: string; readonly wakeUp: WakeUp }[] = [];
   listenings = 0;
-  readonly nextAttempt: () => string;
 
   constructor(
     readonly store: LockStore,
     readonly key: string,
     private readonly time: CaseTime,
   ) {
-    this.nextAttempt = attemptIds(store.clientId);
     store.listen({
       onWakeUp: (attempt, wakeUp) => void this.heard.push({ attempt, wakeUp }),
       onListening: () => void (this.listenings += 1),
@@ -51,9 +49,14 @@ export class Client {
     });
   }
 
+  /** Random: a store may know released attempts by their last characters, of which those of the core may meet by chance. */
+  nextAttempt(): string {
+    return `${this.store.clientId}.${randomBytes(6).toString('base64url')}`;
+  }
+
   request(wish: Wish): AcquireRequest {
-    const { key, nextAttempt } = this;
-    const usual = { keys: [key], attempt: wish.attempt ?? nextAttempt(), owner: undefined, holder: HOLDER };
+    const { key } = this;
+    const usual = { keys: [key], attempt: wish.attempt ?? this.nextAttempt(), owner: undefined, holder: HOLDER };
     return { ...usual, mode: 'write', leaseMs: LONG_MS, waiterLeaseMs: 0, fair: true, limit: 0, ...wish };
   }
 
