@@ -112,7 +112,7 @@ export class RedisLockModule
   onModuleInit(): void {
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
-    warnOfUnreachedLocks(this.modules, logger);
+    warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
     addModule(this.interceptor);
     this.store.open();
   }

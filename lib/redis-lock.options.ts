@@ -7,6 +7,7 @@ import {
   checkLockOptions,
   checkOnUnavailable,
 } from './core/lock-options.js';
+import { checkIsObject, checkOptionNames } from './core/option-names.js';
 import type { RedisConnection } from './redis/redis-client.js';
 import { checkConnection } from './redis-lock.connection.js';
 
@@ -105,13 +106,7 @@ const NAMES = [
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
-  checkIsObject(options);
-  const unknown = Object.keys(options).find((name) => !NAMES.includes(name));
-  if (unknown !== undefined) {
-    throw new LockConfigurationError(
-      `Unknown option \`${unknown}\` of RedisLockModule; expected one of ${NAMES.join(', ')}.`,
-    );
-  }
+  checkOptionNames(options, NAMES, 'RedisLockModule');
   const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = options;
   const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = options;
   const { minReplicas = 0, replicaTimeoutMs = 500 } = options;
@@ -130,16 +125,11 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
 
 /** Checks what is said where the module is imported. */
 export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
-  checkIsObject(options);
-  const { name, isGlobal } = options as { name?: unknown; isGlobal?: unknown };
+  checkIsObject(options, 'RedisLockModule');
+  const { name, isGlobal } = options;
   checkConnectionName(name, 'name');
   if (isGlobal === undefined || typeof isGlobal === 'boolean') return;
   throw new LockConfigurationError(`Expected \`isGlobal\` to be true or false, got ${JSON.stringify(isGlobal)}.`);
-}
-
-function checkIsObject(options: unknown): void {
-  if (typeof options === 'object' && options !== null) return;
-  throw new LockConfigurationError(`Expected the options of RedisLockModule to be an object, got ${String(options)}.`);
 }
 
 function checkKeyPrefix(keyPrefix: unknown): void {

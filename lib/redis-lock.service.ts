@@ -7,6 +7,7 @@ import { type FireClaim, type LastRun, type LockState, type LockStore } from './
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { type Lock } from './core/lock.js';
 import { type Locker } from './core/locker.js';
+import { checkOptionNames } from './core/option-names.js';
 import { enterLock } from './core/reentry.js';
 import { runWithLock } from './core/with-lock.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
@@ -134,7 +135,7 @@ export class RedisLockService {
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
-    checkIsOptions(options, ['prefix', 'limit']);
+    checkOptionNames(options, ['prefix', 'limit']);
     const { prefix = '', limit = 1_000 } = options;
     return this.store.list({ prefix, limit });
   }
@@ -158,15 +159,6 @@ export class RedisLockService {
     this.store.checkKey(key);
     return this.store.lastRun(key);
   }
-}
-
-function checkIsOptions(options: unknown, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigurationError(`Expected the options to be an object, got ${String(options)}.`);
-  }
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  throw new LockConfigurationError(`Unknown option \`${unknown}\`; expected one of ${known.join(', ')}.`);
 }
 
 function keysOf(key: Key): readonly string[] {

@@ -47,8 +47,10 @@ export const holderOf = ({ label }: Wanted, { holder }: AcquisitionHost): string
   label.where ? `${holder} ${label.where}` : holder;
 
 /** For how long the call has waited so far. */
-export const waitedMsOf = ({ startedAt }: Wanted, { clock }: Pick<AcquisitionHost, 'clock'>): number =>
-  Math.round(clock.now() - startedAt);
+export const waitedMsOf = (
+  { startedAt }: Pick<Wanted, 'startedAt'>,
+  { clock }: Pick<AcquisitionHost, 'clock'>,
+): number => Math.round(clock.now() - startedAt);
 
 /** What to ask the store. */
 export function requestOf(wanted: Wanted, attempt: string, host: AcquisitionHost): AcquireRequest {

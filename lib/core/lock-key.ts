@@ -10,8 +10,22 @@ export const isWellFormed = (text: string): boolean => !LONE_SURROGATE.test(text
 /** Percent-encodes `%`, `{` and `}`: injective, and never an accidental hash tag of a cluster (`a` and `{a}` are two locks). */
 export const encodeKey = (key: string): string => key.replace(/[%{}]/g, encodeURIComponent);
 
-/** @throws LockKeyError when the key is empty or ill-formed */
-export function checkKeyText(key: string): void {
+const NO_TAG = (): string => '';
+
+/**
+ * How a key is stored, without the prefix of the module; a hash tag that is wanted stands before it.
+ * @throws LockKeyError when the key is empty, ill-formed or, as it is stored, too long
+ */
+export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG): string {
+  checkKeyText(key);
+  const stored = tagOf(key) + encodeKey(key);
+  const bytes = Buffer.byteLength(stored);
+  if (bytes <= MAX_KEY_BYTES) return stored;
+  const text = `Expected a lock key of at most ${MAX_KEY_BYTES} bytes, got ${bytes}: "${key.slice(0, 40)}…".`;
+  throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
+}
+
+function checkKeyText(key: string): void {
   if (typeof key !== 'string' || key === '') {
     throw new LockKeyError(
       `Expected a lock key to be a non-empty string, got ${key === '' ? 'an empty one' : typeof key}.`,
@@ -20,14 +34,6 @@ export function checkKeyText(key: string): void {
   if (isWellFormed(key)) return;
   const text = `The lock key ${JSON.stringify(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
   throw new LockKeyError(`${text} Cut strings between characters.`, { key });
-}
-
-/** @throws LockKeyError when the key is too long, as it is stored */
-export function checkKeyBytes(encoded: string, key: string): void {
-  const bytes = Buffer.byteLength(encoded);
-  if (bytes <= MAX_KEY_BYTES) return;
-  const text = `Expected a lock key of at most ${MAX_KEY_BYTES} bytes, got ${bytes}: "${key.slice(0, 40)}…".`;
-  throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
 }
 
 /**

@@ -1,6 +1,12 @@
 import { type LockState } from './lock-store.js';
 import { isWellFormed } from './lock-key.js';
-import { LockConfigurationError } from './lock.errors.js';
+import { LockConfigurationError, type LockMode } from './lock.errors.js';
+
+/** How a lock is held, by its holders. */
+export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockState['mode'] {
+  if (holders.length === 0) return 'free';
+  return holders.some(({ mode }) => mode === 'write') ? 'write' : 'read';
+}
 
 /** Which locks to list: those whose key begins with `prefix`, at most `limit`. */
 export interface ListOptions {

@@ -1,3 +1,4 @@
+import { isWellFormed } from './lock-key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
 
 /** What one acquisition may ask for. All durations are whole milliseconds. */
@@ -97,7 +98,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   },
   owner: (value, where) => {
     const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
-    if (!valid || /\p{Surrogate}/u.test(value)) {
+    if (!valid || !isWellFormed(value)) {
       fail(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
     }
   },

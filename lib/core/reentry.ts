@@ -1,5 +1,6 @@
 import { onAbort } from './abort-listener.js';
 import { busyError, waitTimeoutError } from './acquisition-errors.js';
+import { waitedMsOf } from './acquisition-host.js';
 import { type HeldHandle } from './held-handle.js';
 import { JoinedLock } from './joined-lock.js';
 import { type SlotOutcome } from './local-slot.js';
@@ -81,7 +82,7 @@ async function enterAll(
   locker: Locker,
   nested: readonly Nested[],
   options: EnterOptions,
-  { label, startedAt }: { readonly label: LockLabel; readonly startedAt: number },
+  call: { readonly label: LockLabel; readonly startedAt: number },
 ): Promise<HeldHandle[] | null> {
   const { mode } = options;
   const entered: [HeldHandle, string][] = [];
@@ -94,7 +95,7 @@ async function enterAll(
   for (const { outer } of nested) outer.retain();
   try {
     for (const step of steps) {
-      if ((await enterSlot(locker, step, options, startedAt, label)) === 'closed') {
+      if ((await enterSlot(locker, step, options, call.startedAt, call.label)) === 'closed') {
         leave();
         return null;
       }
@@ -109,7 +110,7 @@ async function enterAll(
   }
   return nested.map(({ outer, keys }) => {
     const lock = new NestedLock(outer, keys, mode);
-    locker.events.emit('reentered', () => ({ ...label, key: lock.key, mode, waitedMs: waitedMs(locker, startedAt) }));
+    locker.events.emit('reentered', () => ({ ...call.label, key: lock.key, mode, waitedMs: waitedMsOf(call, locker) }));
     return lock;
   });
 }
@@ -160,12 +161,10 @@ interface NestedWait {
 function limitError(locker: Locker, { key, mode, waitMs, startedAt, label }: NestedWait): LockError {
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
-  const waited = waitedMs(locker, startedAt);
+  const waited = waitedMsOf({ startedAt }, locker);
   locker.events.emit('timedOut', () => ({ ...label, key, mode, waitedMs: waited, holder }));
   return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 });
 }
-
-const waitedMs = (locker: Locker, startedAt: number): number => Math.round(locker.clock.now() - startedAt);
 
 function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
   if (held === 'write' || mode === 'read') return;

@@ -2,13 +2,13 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpStatus, Inject, Lo
 import { type Observable, throwError } from 'rxjs';
 import {
   LockBusyError,
-  LockConfigurationError,
   type LockError,
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
 import { checkDuration } from '../core/lock-options.js';
+import { checkOptionNames } from '../core/option-names.js';
 
 /** The options of `LockExceptionFilter`. */
 export interface LockExceptionFilterOptions {
@@ -67,7 +67,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** @throws LockConfigurationError */
   constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
-    checkOptions(options);
+    checkOptionNames(options, ['retryAfterMs'], 'LockExceptionFilter');
     const { retryAfterMs = 1_000 } = options;
     checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
     this.#retryAfterMs = retryAfterMs;
@@ -99,17 +99,6 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       retryAfterMs: this.#retryAfterMs,
     };
   }
-}
-
-function checkOptions(options: unknown): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigurationError(
-      `Expected the options of LockExceptionFilter to be an object, got ${String(options)}.`,
-    );
-  }
-  const unknown = Object.keys(options).find((name) => name !== 'retryAfterMs');
-  if (unknown === undefined) return;
-  throw new LockConfigurationError(`Unknown option \`${unknown}\` of LockExceptionFilter; expected retryAfterMs.`);
 }
 
 function respond(response: HttpResponse, body: LockErrorBody): void {

@@ -37,10 +37,10 @@ function checkBuiltByNest(locks: LockInterceptor | undefined, where: string): vo
 
 const OF_JOBS = ['oncePer', 'spreadMs', 'rerunOnLoss'] as const;
 
-/** Makes the class of an interceptor that locks by a key of the request; see `LockInterceptor.for`. */
-export function requestLock(key: KeySpec, given: RequestLockOptions): Type<NestInterceptor> {
-  const template = describeKeySpec(key);
-  const where = `LockInterceptor.for('${template}')`;
+/** What is the same for all requests. */
+type RequestCall = Pick<LockedCall, 'template' | 'keyOf' | 'options'>;
+
+function callOf(key: KeySpec, given: RequestLockOptions, where: string): RequestCall {
   if (typeof given !== 'object' || given === null) {
     throw new LockConfigurationError(`${where}: expected the options to be an object, got ${String(given)}.`);
   }
@@ -48,15 +48,18 @@ export function requestLock(key: KeySpec, given: RequestLockOptions): Type<NestI
   const forJobs = OF_JOBS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   checkLockedOptions(options, { mode, kind: 'promise', where });
-  const call: Pick<LockedCall, 'template' | 'keyOf' | 'options'> = {
-    template,
-    keyOf: compileKeySpec(key, where),
-    options: { ...options, mode },
-  };
+  return { template: describeKeySpec(key), keyOf: compileKeySpec(key, where), options: { ...options, mode } };
+}
+
+/** Makes the class of an interceptor that locks by a key of the request; see `LockInterceptor.for`. */
+export function requestLock(key: KeySpec, options: RequestLockOptions): Type<NestInterceptor> {
+  const where = `LockInterceptor.for('${describeKeySpec(key)}')`;
+  const call = callOf(key, options, where);
+  const token = getLockInterceptorToken(call.options.connection);
 
   @Injectable()
   class RequestLockInterceptor implements NestInterceptor {
-    constructor(@Inject(getLockInterceptorToken(options.connection)) private readonly locks: LockInterceptor) {}
+    constructor(@Inject(token) private readonly locks: LockInterceptor) {}
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const [handler, type] = [context.getHandler(), context.getClass<object>()];
@@ -72,6 +75,6 @@ export function requestLock(key: KeySpec, given: RequestLockOptions): Type<NestI
       return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), proceed);
     }
   }
-  markRequestLock(RequestLockInterceptor);
+  markRequestLock(RequestLockInterceptor, token);
   return RequestLockInterceptor;
 }

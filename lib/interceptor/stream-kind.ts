@@ -21,7 +21,7 @@ export function resultKindOf(method: Function, returnType: unknown): ResultKind 
 
 /** Whether a call that gives a promise may be meant to be iterated: neither the function nor its type tells. */
 export function mayBeIterable(method: Function, returnType: unknown): boolean {
-  return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
+  return resultKindOf(method, returnType) === 'promise' && !givesPromise(method, returnType);
 }
 
 /** Whether the method certainly gives a promise: its work goes on to its end, whoever waits for it. */

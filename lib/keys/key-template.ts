@@ -1,3 +1,4 @@
+import { isWellFormed } from '../core/lock-key.js';
 import { LockKeyError } from '../core/lock.errors.js';
 
 /** A key template that was parsed once: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
@@ -20,7 +21,6 @@ type Fault = (problem: string) => LockKeyError;
 
 const TOKEN = /<<|<(?<name>[^>]*)>|<|[^<]+/gu;
 const PLACEHOLDER = /^(?:0|[1-9]\d*)(?:\.[^.<>\s]+)*$/u;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 const NO_PLACEHOLDER =
   "is no placeholder; expected the index of an argument, then properties after dots, as in '<0>' or '<0.id>' " +
   "('<<' stands for a literal '<')";
@@ -47,7 +47,7 @@ export function parseKeyTemplate(template: string, where?: string): KeyTemplate 
   }
   const fault: Fault = (problem) =>
     new LockKeyError(`${prefix}key template '${template}': ${problem}.`, { key: template });
-  if (LONE_SURROGATE.test(template)) throw fault('it has a lone surrogate; expected well-formed text, so remove it');
+  if (!isWellFormed(template)) throw fault('it has a lone surrogate; expected well-formed text, so remove it');
   const { textBefore, placeholders } = split(template, fault);
   const encode = encoder(delimitersBetween(placeholders, fault));
   const fill = (args: readonly unknown[]): string =>
@@ -110,7 +110,7 @@ function textOf({ name, path }: Placeholder, args: readonly unknown[], fault: Fa
 }
 
 function isKeyPart(value: unknown): value is string | number | bigint | boolean {
-  if (typeof value === 'string') return value !== '' && !LONE_SURROGATE.test(value);
+  if (typeof value === 'string') return value !== '' && isWellFormed(value);
   return Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean';
 }
 

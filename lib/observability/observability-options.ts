@@ -1,4 +1,5 @@
 import { checkConnectionName } from '../core/lock-options.js';
+import { checkOptionNames } from '../core/option-names.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 
 /** The bounds of the histograms' buckets, in seconds, rising. */
@@ -28,14 +29,7 @@ const BUCKETS = ['acquireBuckets', 'holdBuckets'] as const;
 
 /** Checks the options of `where`; `names` are those beside the buckets. */
 export function checkExporterOptions(options: unknown, where: string, names: readonly string[]): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new LockConfigurationError(`Expected the options of ${where} to be an object, got ${String(options)}.`);
-  }
-  const known = [...names, ...BUCKETS];
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    throw new LockConfigurationError(`Unknown option \`${unknown}\` of ${where}; expected one of ${known.join(', ')}.`);
-  }
+  checkOptionNames(options, [...names, ...BUCKETS], where);
   const given = options as Record<string, unknown>;
   for (const name of BUCKETS) checkBuckets(given[name], name);
   checkConnections(given.connections);

@@ -1,3 +1,4 @@
+import { modeOf } from '../core/lock-listing.js';
 import { readHolderText } from '../core/holder-text.js';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LastRun, type LockHolder, type LockState } from '../core/lock-store.js';
@@ -15,8 +16,7 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
     const holder = readHolder(attempt, value, fields.get(`id:${attempt}`) ?? '', now);
     if (holder.remainingMs > 0) holders.push(holder);
   }
-  const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
-  return { key, mode, holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
+  return { key, mode: modeOf(holders), holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
 }
 
 /** Reads the last run of a job from the same reply; null when there was none. */

@@ -1,4 +1,4 @@
-import { checkKeyBytes, checkKeyText, encodeKey, isWellFormed } from '../core/lock-key.js';
+import { encodeKey, isWellFormed, storedKey } from '../core/lock-key.js';
 import { LockKeyError } from '../core/lock.errors.js';
 
 const NO_TAG = (): undefined => undefined;
@@ -13,10 +13,7 @@ export class RedisKeys {
 
   /** @throws LockKeyError when the key is empty, ill-formed or too long */
   storageKey(key: string): string {
-    checkKeyText(key);
-    const encoded = this.#tagOf(key) + encodeKey(key);
-    checkKeyBytes(encoded, key);
-    return this.prefix + encoded;
+    return this.prefix + storedKey(key, (one) => this.#tagOf(one));
   }
 
   /** The key as the caller gave it. */

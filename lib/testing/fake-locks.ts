@@ -21,6 +21,7 @@ import {
 } from '../redis-lock.tokens.js';
 import { FakeLockService } from './fake-lock.service.js';
 import { GrantingStore } from './granting-store.js';
+import { type Overriding } from './overriding.js';
 
 /** Where Nest keeps which properties of a class it is to set. */
 const PROPERTIES = 'self:properties_metadata';
@@ -97,11 +98,6 @@ const provided = (provide: symbol | Type, useValue: object) => ({
   provide,
   useValue,
 });
-
-/** What is used of the `TestingModuleBuilder` of \@nestjs/testing. */
-interface Overriding {
-  overrideProvider(token: unknown): { useValue(value: unknown): unknown };
-}
 
 /**
  * Has all lock modules of an app that is under test use a fake: nothing connects to Redis.

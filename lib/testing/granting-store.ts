@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Clock } from '../core/clock.js';
-import { checkKeyBytes, checkKeyText, encodeKey } from '../core/lock-key.js';
-import { checkListOptions, listLocks } from '../core/lock-listing.js';
+import { storedKey } from '../core/lock-key.js';
+import { checkListOptions, listLocks, modeOf } from '../core/lock-listing.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -28,8 +28,7 @@ export class GrantingStore implements LockStore {
   constructor(private readonly clock: Clock) {}
 
   checkKey(key: string): void {
-    checkKeyText(key);
-    checkKeyBytes(encodeKey(key), key);
+    storedKey(key);
   }
 
   listen(listener: WakeUpListener): void {
@@ -91,8 +90,7 @@ export class GrantingStore implements LockStore {
 
   async inspect(key: string): Promise<LockState> {
     const holders = this.#holdersOf(key);
-    const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
-    return { key, mode, holders, waiters: 0, fencingToken: holders.at(-1)?.fencingToken ?? 0 };
+    return { key, mode: modeOf(holders), holders, waiters: 0, fencingToken: holders.at(-1)?.fencingToken ?? 0 };
   }
 
   async lastRun(): Promise<LastRun | null> {

@@ -1,4 +1,4 @@
-import { type DynamicModule, type FactoryProvider, type Provider } from '@nestjs/common';
+import { type DynamicModule, type Provider } from '@nestjs/common';
 import { type Clock, systemClock } from '../core/clock.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { RedisLockModule } from '../redis-lock.module.js';
@@ -6,6 +6,7 @@ import type { RedisLockModuleOptions, ResolvedModuleOptions } from '../redis-loc
 import { LOCK_CLOCK, LOCK_STORE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { MemoryLockServer } from './memory/memory-lock-server.js';
 import { MemoryLockStore } from './memory/memory-lock-store.js';
+import { type Overriding } from './overriding.js';
 
 /** Where the locks of a test are. */
 export interface MemoryLockOptions {
@@ -46,14 +47,6 @@ export class RedisLockTestingModule extends RedisLockModule {
 
 function inMemory(definition: DynamicModule, options: MemoryLockOptions): DynamicModule {
   return { ...definition, providers: [...(definition.providers ?? []), ...memoryProviders(options)] };
-}
-
-/** What is used of the `TestingModuleBuilder` of \@nestjs/testing. */
-interface Overriding {
-  overrideProvider(token: symbol): {
-    useValue(value: unknown): unknown;
-    useFactory(options: { factory: FactoryProvider['useFactory']; inject: FactoryProvider['inject'] }): unknown;
-  };
 }
 
 /**

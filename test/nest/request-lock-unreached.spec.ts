@@ -1,10 +1,10 @@
-import { Injectable, Logger, UseInterceptors } from '@nestjs/common';
+import { type DynamicModule, Injectable, Logger, UseInterceptors } from '@nestjs/common';
 import { Query, Resolver } from '@nestjs/graphql';
 import { Interval } from '@nestjs/schedule';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { jest } from '@jest/globals';
-import { LockInterceptor } from '../../lib/index.js';
-import { closeAll, startApp } from '../support/lock-app.js';
+import { LockInterceptor, RedisLockModule } from '../../lib/index.js';
+import { closeAll, redisUrl, startApp } from '../support/lock-app.js';
 
 const ByKey = LockInterceptor.for('k');
 
@@ -42,12 +42,13 @@ afterEach(async () => {
   jest.restoreAllMocks();
 });
 
-async function warningsOf(provider: new () => object): Promise<string[]> {
+async function warningsOf(provider: new () => object, imports: DynamicModule[] = []): Promise<string[]> {
   const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
-  await startApp(
-    {},
-    { providers: [provider, { provide: 'other', useValue: {} }, { provide: 'made', useFactory: () => 1 }] },
-  );
+  const others = [
+    { provide: 'other', useValue: {} },
+    { provide: 'made', useFactory: () => 1 },
+  ];
+  await startApp({}, { imports, providers: [provider, ...others] });
   return warn.mock.calls.map(([text]) => String(text));
 }
 
@@ -57,6 +58,11 @@ describe('LockInterceptor.for where Nest calls no interceptors', () => {
     ['a class', Everything, 'Everything'],
   ])('is told when the app starts, as it would run unlocked: %s', async (_what, provider, place) => {
     expect(await warningsOf(provider)).toEqual([expect.stringMatching(`^${place} has LockInterceptor\\.for\\(\\)`)]);
+  });
+
+  it('is told once, by the module whose lock it is', async () => {
+    const named = RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl() });
+    expect(await warningsOf(Jobs, [named])).toHaveLength(1);
   });
 
   it.each([Gateway, Items])('is not told where it does: %o', async (provider) => {

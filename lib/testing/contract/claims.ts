@@ -66,9 +66,7 @@ export const CLAIMS: readonly PortCase[] = [
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the claim', { ...claimOf(scene, 'at', FIRE), leaseMs: SHORT_MS });
-      await scene.time.until('the lease to end', async () => {
-        return (await b.store.inspect(scene.key)).mode === 'free' || undefined;
-      });
+      await scene.leaseEnds(b);
       const { claimedBy } = await b.refused('who does not rerun', 'claimed', claimOf(scene, 'at', FIRE));
       same(claimedBy, dead.attempt, '`claimedBy`');
       const rerun = await b.eventuallyGranted('who reruns', claimOf(scene, 'at', FIRE, { rerunOnLoss: true }));
@@ -94,9 +92,7 @@ export const CLAIMS: readonly PortCase[] = [
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the claim', { ...claimOf(scene, 'at', FIRE), leaseMs: SHORT_MS });
-      await scene.time.until('the lease to end', async () => {
-        return (await b.store.inspect(scene.key)).mode === 'free' || undefined;
-      });
+      await scene.leaseEnds(b);
       await a.release(dead, { runOutcome: 'void' });
       await b.eventuallyGranted('another claim of it', claimOf(scene, 'at', FIRE));
     },

@@ -84,9 +84,7 @@ export const LEASES: readonly PortCase[] = [
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the first', { leaseMs: SHORT_MS });
-      await scene.time.until('the lease to end', async () => {
-        return (await b.store.inspect(scene.key)).mode === 'free' || undefined;
-      });
+      await scene.leaseEnds(b);
       const lost = await a.renew(dead);
       promised(lost.outcome === 'lost', 'the renewal to be lost', lost);
       scene.lastToken(lost.lastToken, dead.fencingToken);

@@ -76,6 +76,11 @@ export class Scene {
     return new Client(store, this.key, this.time);
   }
 
+  /** Waits until nobody holds the lock any more. */
+  async leaseEnds({ store }: Client): Promise<void> {
+    await this.time.until('the lease to end', async () => (await store.inspect(this.key)).mode === 'free' || undefined);
+  }
+
   /** Where there are several servers, one may hear of it late. */
   async nobodyWaits({ store }: Client): Promise<void> {
     await this.time.until('nobody to wait', async () => (await store.inspect(this.key)).waiters === 0 || undefined);

@@ -13,7 +13,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/lock-store.js';
-import { checkKeyBytes, checkKeyText, encodeKey, inOrder } from '../../core/lock-key.js';
+import { encodeKey, inOrder, storedKey } from '../../core/lock-key.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { lastRunOf, stateOf } from './memory-state.js';
@@ -39,8 +39,7 @@ export class MemoryLockStore implements LockStore {
   }
 
   checkKey(key: string): void {
-    checkKeyText(key);
-    checkKeyBytes(encodeKey(key), key);
+    storedKey(key);
   }
 
   listen(listener: WakeUpListener): void {

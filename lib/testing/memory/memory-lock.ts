@@ -40,6 +40,12 @@ const REMEMBERED = 7;
 /** Attempts are remembered by their end only. */
 const fingerprint = (attempt: string): string => attempt.slice(-8);
 
+/** Has an attempt stand among those that were released, or forced. */
+export function remember(ring: string[], attempt: string): void {
+  if (!ring.includes(fingerprint(attempt))) ring.push(fingerprint(attempt));
+  if (ring.length > REMEMBERED) ring.shift();
+}
+
 /** One lock as two lists, who holds it and who waits for it, and what is remembered. */
 export class MemoryLock {
   readonly holds = new Map<string, Hold>();
@@ -124,11 +130,5 @@ export class MemoryLock {
 
   wasForced(attempt: string): boolean {
     return this.forced.includes(fingerprint(attempt));
-  }
-
-  /** Remembers an attempt as released, or (also) as forced. */
-  remember(ring: string[], attempt: string): void {
-    if (!ring.includes(fingerprint(attempt))) ring.push(fingerprint(attempt));
-    if (ring.length > REMEMBERED) ring.shift();
   }
 }

@@ -7,7 +7,7 @@ import {
   type RenewReply,
 } from '../../core/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
-import { type Ask, type Hold, MemoryLock } from './memory-lock.js';
+import { type Ask, type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type Look } from './memory-state.js';
 import { admits, busyReply, claimedBy, endRun, entryToken, refusal, shareEntry, startRun } from './rules.js';
 
@@ -92,7 +92,7 @@ export class MemoryLocks {
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
     if (runOutcome && (outcome === 'released' || runOutcome === 'void')) endRun(lock, attempt, runOutcome);
     lock.remove(attempt);
-    lock.remember(lock.released, attempt);
+    remember(lock.released, attempt);
     this.#handOver.serve(lock);
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
@@ -126,12 +126,12 @@ export class MemoryLocks {
     const isAgain = lock.wasForced(command);
     const ended = isAgain ? [] : [...lock.holds.keys()].toSorted();
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
-      lock.remember(lock.released, attempt);
-      lock.remember(lock.forced, attempt);
+      remember(lock.released, attempt);
+      remember(lock.forced, attempt);
       this.tell(attempt, { kind: 'revoked' });
     }
     for (const attempt of ended) lock.end(attempt);
-    if (ended.length > 0) lock.remember(lock.forced, command);
+    if (ended.length > 0) remember(lock.forced, command);
     if (lock.freed) this.#handOver.serve(lock);
     return { outcome: isAgain ? 'again' : 'forced', holds: ended.length };
   }

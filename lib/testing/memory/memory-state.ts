@@ -1,3 +1,4 @@
+import { modeOf } from '../../core/lock-listing.js';
 import { readHolderText } from '../../core/holder-text.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/lock-store.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
@@ -13,9 +14,8 @@ export interface Look {
 export function stateOf(key: string, { lock, now }: Look): LockState {
   const all = [...lock.holds].map(([attempt, hold]) => holderOf(attempt, hold, now));
   const holders = all.filter(({ remainingMs }) => remainingMs > 0);
-  const mode = holders.some((holder) => holder.mode === 'write') ? 'write' : holders.length > 0 ? 'read' : 'free';
   const waiters = lock.queue.filter(({ deadline }) => deadline > now).length;
-  return { key, mode, holders, waiters, fencingToken: lock.token };
+  return { key, mode: modeOf(holders), holders, waiters, fencingToken: lock.token };
 }
 
 function holderOf(

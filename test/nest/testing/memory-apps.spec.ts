@@ -1,24 +1,14 @@
 import { Injectable } from '@nestjs/common';
-import { InjectLockService, LockBusyError, Locked, RedisLockService } from '../../../lib/index.js';
+import { LockBusyError, Locked, RedisLockService } from '../../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/eventually.js';
 import { closeAll } from '../../support/lock-app.js';
-import { keep, startModule } from './support/memory-apps.js';
+import { Audits, keep, startModule } from './support/memory-apps.js';
 
 @Injectable()
 class Orders {
   @Locked('order:<0>', { ifBusy: 'throw' })
   async charge(id: string): Promise<string> {
-    return id;
-  }
-}
-
-@Injectable()
-class Audits {
-  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
-
-  @Locked('order:<0>', { connection: 'audit', ifBusy: 'throw' })
-  async write(id: string): Promise<string> {
     return id;
   }
 }

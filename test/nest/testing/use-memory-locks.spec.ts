@@ -2,7 +2,6 @@ import { Injectable, Module } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Redis } from 'ioredis';
 import {
-  InjectLockService,
   Limited,
   LockBusyError,
   LockConfigurationError,
@@ -19,7 +18,7 @@ import {
   useMemoryLocks,
 } from '../../../lib/testing/index.js';
 import { closeAll } from '../../support/lock-app.js';
-import { keep, startModule, startTrap, type Trap } from './support/memory-apps.js';
+import { Audits, keep, startModule, startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()
 class Orders {
@@ -27,16 +26,6 @@ class Orders {
 
   @Locked('order:<0>', { ifBusy: 'throw' })
   async charge(id: string): Promise<string> {
-    return id;
-  }
-}
-
-@Injectable()
-class Audits {
-  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
-
-  @Locked('order:<0>', { connection: 'audit', ifBusy: 'throw' })
-  async write(id: string): Promise<string> {
     return id;
   }
 }

@@ -1,7 +1,19 @@
 import { createServer, type Server } from 'node:net';
-import { type ModuleMetadata } from '@nestjs/common';
+import { Injectable, type ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
+import { InjectLockService, Locked, RedisLockService } from '../../../../lib/index.js';
 import { closeLater } from '../../../support/lock-app.js';
+
+/** Locks by a named module. */
+@Injectable()
+export class Audits {
+  constructor(@InjectLockService('audit') readonly locks: RedisLockService) {}
+
+  @Locked('order:<0>', { connection: 'audit', ifBusy: 'throw' })
+  async write(id: string): Promise<string> {
+    return id;
+  }
+}
 
 /** A port at which a Redis might be, and which counts who connects. */
 export interface Trap {
