@@ -196,7 +196,7 @@ export class RedisLockStore implements LockStore {
     return scanKeys(this.commands, this.#keys, prefix, OPERATOR_TIMEOUT_MS);
   }
 
-  /** For a node of a quorum: gives a hold the greatest token of all nodes; false when it is lost. */
+  /** For a node of a quorum: gives a hold the token that the nodes' grants add up to; false when it is lost. */
   async writeBack({ key, attempt, fencingToken }: HoldRef, newToken: number, timeoutMs: number): Promise<boolean> {
     const { writeBack } = this.options.scripts;
     const tokens = { token: String(fencingToken), newToken: String(newToken) };

@@ -52,6 +52,21 @@ describe('rounds of a quorum', () => {
     expect(inner.fencingToken).toBe(outer.fencingToken);
   });
 
+  it('gives who re-enters the token of its owner, though a node had not granted the lock before', async () => {
+    const net = await startNet(3);
+    const [a, b] = await warmApps(net, 2);
+    const [key, other] = [freshKey(), freshKey()];
+    a!.reaches(0, 1);
+    const outer = await a!.locks.acquire(key, { owner: 'job' });
+    expect(await heldRow(net.admins, key)).toBe('110');
+    const inner = await b!.locks.acquire([other, key], { owner: 'job' });
+    expect(await heldRow(net.admins, key)).toBe('111');
+    expect(inner.fencingTokens[1]).toBe(outer.fencingToken);
+    await Promise.all([outer.release(), inner.release()]);
+    // Node 2 had minted a greater one.
+    expect((await b!.locks.acquire(key)).fencingToken).toBeGreaterThan(outer.fencingToken);
+  });
+
   it('does not take the rest of a read hold on one node for an upgrade', async () => {
     const net = await startNet(3);
     const [reader, writer] = await warmApps(net, 2);

@@ -46,9 +46,16 @@ export class AcquireRound {
     return this.grants.length >= majorityOf(this.nodes);
   }
 
-  /** Per key, the greatest token that a node has minted. */
+  /**
+   * Per key, the token of a majority that agrees: its owner holds the lock with that one, and a node that did not know of
+   * it has minted another. Else the greatest that a node has minted.
+   */
   get tokens(): readonly number[] {
-    return this.request.keys.map((_key, i) => Math.max(...this.grants.map(({ reply }) => reply.fencingTokens[i]!)));
+    return this.request.keys.map((_key, i) => {
+      const minted = this.grants.map(({ reply }) => reply.fencingTokens[i]!);
+      const isAgreed = (token: number) => minted.filter((other) => other === token).length >= majorityOf(this.nodes);
+      return minted.find(isAgreed) ?? Math.max(...minted);
+    });
   }
 
   /**

@@ -93,7 +93,7 @@ export class QuorumAcquirer {
   }
 
   /**
-   * Has a majority remember the greatest token before the work begins: then every later majority has a node that has, and
+   * Has a majority remember the token before the work begins: then every later majority has a node that has, and
    * mints a greater one (docs/adr/007).
    */
   async #writeBack(request: AcquireRequest, round: AcquireRound, timeoutMs: number): Promise<boolean> {

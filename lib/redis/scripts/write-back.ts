@@ -6,8 +6,8 @@ const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * Gives a live hold another fencing token: the greatest that any node of a quorum has minted for it. The lock's last token
- * becomes at least that, so that every later grant of this node exceeds it. The lease stays as it is.
+ * Gives a live hold another fencing token: the one that a quorum has decided on for it. The lock's last token becomes at
+ * least that, so that every later grant of this node exceeds it. The lease stays as it is.
  *
  * KEYS: `lock`. ARGV: `attempt`, `token` that this node has given it, `newToken`, `keepMs`, `channelPrefix`,
  * `countReceivers`.

@@ -38,6 +38,19 @@ describe('a round', () => {
     expect(round.tokens).toEqual([8, 90]);
   });
 
+  it.each<[string, number[], number]>([
+    ['a majority has the same: who holds it already', [5, 8, 5], 5],
+    ['all differ', [5, 8, 7], 8],
+    ['no majority of all nodes has the same', [5, 5, 8, 7, 6], 8],
+    ['three of five have the same', [5, 5, 8, 5, 9], 5],
+  ])('takes the token that a majority agrees on, or else the greatest: %s', (_why, tokens, token) => {
+    expect(roundOf(tokens.map((minted) => granted([minted]))).tokens).toEqual([token]);
+  });
+
+  it('counts the nodes that did not grant, too, before a token is agreed on', () => {
+    expect(roundOf([granted([5]), granted([5]), granted([8]), AWAY, B]).tokens).toEqual([8]);
+  });
+
   it('that is won lasts as long as the shortest grant, at the latest time of a server', () => {
     const answers = [
       granted([5], { remainingMs: 2_900, serverTimeMs: 1_010 }),
