@@ -12,12 +12,19 @@ import { type Lock } from './lock.js';
 /** How the work under a lock ended. */
 export type WorkOutcome = 'done' | 'failed';
 
+/** Notices when a handle is dropped. */
+export interface HandleTracker {
+  /** Nothing is to be noticed any more: it was given back, or lost. */
+  forget(lock: HeldHandle): void;
+}
+
 /**
  * What all handles have in common: nested calls may be inside when the holder gives the lock back (work that nobody
  * awaits); then the holder is through, and the hold itself ends when the last of them has left.
  */
 export abstract class HeldHandle implements Lock {
   readonly key: string;
+  tracker: HandleTracker | null = null;
   #inside = 0;
   #slots: Map<string, LocalSlot> | null = null;
   #released: Promise<void> | null = null;
@@ -91,6 +98,7 @@ export abstract class HeldHandle implements Lock {
     if (this.#released) return this.#released;
     this.#outcome = outcome;
     this.#released = Promise.resolve();
+    this.tracker?.forget(this);
     for (const slot of this.#slots?.values() ?? []) slot.close();
     if (this.#inside === 0) this.#released = this.#end();
     return this.#released;

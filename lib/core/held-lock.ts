@@ -124,6 +124,7 @@ export class HeldLock extends HeldHandle {
     if (this.#lost) return;
     const error = lostError(this, reason, cause);
     this.#lost = error;
+    this.tracker?.forget(this);
     this.#controller?.abort(error);
     for (const callback of this.#callbacks ?? []) callback(error);
     this.keeper.onLost(this, error);

@@ -93,6 +93,7 @@ export class JoinedLock extends HeldHandle {
   #lose(error: LockLostError): void {
     if (this.#lost) return;
     this.#lost = error;
+    this.tracker?.forget(this);
     this.#controller?.abort(error);
     for (const callback of this.#callbacks) callback(error);
     // The others are not renewed any more: a holder that does not listen would keep them for ever.

@@ -1,4 +1,4 @@
-import { type HeldHandle } from './held-handle.js';
+import { type HandleTracker, type HeldHandle } from './held-handle.js';
 import { type LockMode, LockNotHeldError } from './lock.errors.js';
 import { type Lock } from './lock.js';
 import { type Reporter } from './reporter.js';
@@ -68,12 +68,12 @@ export class LockHandle implements Lock {
 }
 
 /** Gives out handles and notices those that are dropped. */
-export class HandleRegistry {
+export class HandleRegistry implements HandleTracker {
   readonly #dropped: FinalizationRegistry<HeldHandle>;
 
   constructor(reporter: Reporter) {
     this.#dropped = new FinalizationRegistry((lock) => {
-      if (lock.isReleased || lock.lost) return;
+      if (lock.lost) return;
       const text =
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
@@ -90,7 +90,16 @@ export class HandleRegistry {
 
   /** Releases `lock` when `holder` is garbage-collected and did not. */
   track<T extends object>(holder: T, lock: HeldHandle): T {
-    this.#dropped.register(holder, lock);
+    this.#dropped.register(holder, lock, lock);
+    lock.tracker = this;
     return holder;
+  }
+
+  /**
+   * A registry that has nothing to call back for keeps no memory until the next collection, and can be collected itself:
+   * when that befalls one that still has, V8 (of Node 20) calls back no registry of the process any more.
+   */
+  forget(lock: HeldHandle): void {
+    this.#dropped.unregister(lock);
   }
 }

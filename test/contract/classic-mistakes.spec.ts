@@ -37,7 +37,7 @@ describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
     a.locks.acquire(key, { leaseMs: 1_500, waitMs: 0 }).catch(() => undefined);
     await eventually(async () => (await admin.exists(`lock:${key}`)) === 1);
     expect(await admin.pttl(`lock:${key}`)).toBeGreaterThan(0);
-    const deadline = await deadlineOf(admin, key);
+    const deadline = await deadlineOf([admin], key);
     expect(deadline).toBeLessThanOrEqual((await serverTime(admin)) + 1_500);
     const next = await b.locks.acquire(key, { waitMs: 25_000 });
     expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
@@ -81,7 +81,7 @@ describeOnRedis('classic mistake: deadlines by the clocks of clients', () => {
     const [a, child, admin] = [await startApp(), await startChildApp({}, skewMs), openAdmin()];
     const key = freshKey();
     await child.acquire(key, { leaseMs: 1_500, renew: false });
-    const deadline = await deadlineOf(admin, key);
+    const deadline = await deadlineOf([admin], key);
     const next = await a.locks.acquire(key, { waitMs: 25_000 });
     expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline - topology.spreadMs);
     expect(grantedAt(next)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);

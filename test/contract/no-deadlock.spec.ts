@@ -29,7 +29,7 @@ describe('promise 3: no deadlock', () => {
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
     const key = freshKey();
     const lost = await a.locks.acquire(key, { leaseMs: 1_000, renew: false });
-    const deadline = await deadlineOf(admin, key);
+    const deadline = await deadlineOf([admin], key);
     proxy.blackhole(true);
     const next = await b.locks.acquire(key, { waitMs: 25_000 });
     expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);

@@ -63,9 +63,15 @@ export async function queued(admin: Redis, key: string): Promise<number> {
   return Object.keys(await hashOf(admin, key)).filter((field) => field.startsWith('queue:')).length;
 }
 
-/** When the only hold of a lock ends, in milliseconds of the server's clock; a node of a quorum may be told of it last. */
-export async function deadlineOf(admin: Redis, key: string): Promise<number> {
-  const holdOf = async () => Object.entries(await hashOf(admin, key)).find(([field]) => field.startsWith('hold:'));
+/**
+ * When the only hold of a lock ends, in milliseconds of a server's clock. Of the nodes of a quorum some are told of it last, or
+ * never: the first that knows it counts.
+ */
+export async function deadlineOf(admins: readonly Redis[], key: string): Promise<number> {
+  const holdOf = async () => {
+    const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
+    return hashes.flatMap((hash) => Object.entries(hash)).find(([field]) => field.startsWith('hold:'));
+  };
   const message = `The lock "${key}" was not held`;
   const [, hold] = await eventually(holdOf, { timeoutMs: 2_000, message });
   return Number(hold.split(' ')[0]);

@@ -22,9 +22,10 @@ export interface StoreView {
 
 /** The first one where there are several; `admin`: another Redis. */
 export const openStore = (admin?: Redis): StoreView =>
-  topology.isMemory ? memoryView : redisView(admin ?? openAdmin());
+  topology.isMemory ? memoryView : redisView(admin ? [admin] : openAdmins());
 
-function redisView(admin: Redis): StoreView {
+function redisView(admins: readonly Redis[]): StoreView {
+  const admin = admins[0]!;
   const HOLD = 'hold:';
   const holdsOf = async (key: string): Promise<Record<string, string>> => {
     const holds = Object.entries(await hashOf(admin, key)).filter(([field]) => field.startsWith(HOLD));
@@ -33,7 +34,7 @@ function redisView(admin: Redis): StoreView {
   return {
     now: () => serverTime(admin),
     holdsOf,
-    deadlineOf: (key) => deadlineOf(admin, key),
+    deadlineOf: (key) => deadlineOf(admins, key),
     queued: (key) => queued(admin, key),
   };
 }

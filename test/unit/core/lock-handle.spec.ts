@@ -1,20 +1,12 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { type Lock } from '../../../lib/core/lock.js';
 import { lockOptions, startLocker } from '../../support/core-parts.js';
+import { collectGarbage } from '../../support/collect-garbage.js';
 import { eventually } from '../../support/eventually.js';
-import { settled } from '../../support/fake-clock.js';
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 /** Several rounds, each with turns in between in which finalizers may run. */
 async function collectFully(): Promise<void> {
-  for (let i = 0; i < 5; i += 1) {
-    collectGarbage();
-    await settled();
-  }
+  for (let i = 0; i < 5; i += 1) await collectGarbage();
 }
 
 function setUp() {
@@ -34,7 +26,7 @@ describe('a handle that is dropped without a release', () => {
   it('is released and reported, exactly once', async () => {
     const { store, reporter, locker, handOut } = setUp();
     await takeAndDrop(() => handOut('dropped'));
-    await eventually(() => (collectGarbage(), store.releases.length > 0));
+    await eventually(async () => (await collectGarbage(), store.releases.length > 0));
     await collectFully();
     expect([store.givenBack, locker.live.locks]).toEqual([['dropped'], 0]);
     expect(reporter.lines).toEqual([
@@ -52,7 +44,7 @@ describe('a handle that is dropped without a release', () => {
     });
     // A dropped one as the proof that the finalizers have run.
     await takeAndDrop(() => handOut('dropped'));
-    await eventually(() => (collectGarbage(), store.givenBack.includes('dropped')));
+    await eventually(async () => (await collectGarbage(), store.givenBack.includes('dropped')));
     await collectFully();
     expect(store.givenBack.toSorted()).toEqual(['dropped', 'released']);
     expect([kept.held, reporter.lines.length]).toEqual([true, 1]);
@@ -66,7 +58,7 @@ describe('a handle that is dropped without a release', () => {
     expect(locker.live.locks).toBe(0);
     store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
     await takeAndDrop(() => handOut('dropped'));
-    await eventually(() => (collectGarbage(), store.givenBack.includes('dropped')));
+    await eventually(async () => (await collectGarbage(), store.givenBack.includes('dropped')));
     await collectFully();
     expect(store.givenBack).toEqual(['dropped']);
     expect(reporter.lines.filter((line) => line.includes('"lost"'))).toHaveLength(1);
@@ -76,7 +68,7 @@ describe('a handle that is dropped without a release', () => {
     const { store, handOut } = setUp();
     store.groups = (keys) => keys.map((key) => [key]);
     await takeAndDrop(() => handOut(['a', 'b']));
-    await eventually(() => (collectGarbage(), store.releases.length > 1));
+    await eventually(async () => (await collectGarbage(), store.releases.length > 1));
     expect(store.givenBack.toSorted()).toEqual(['a', 'b']);
   });
 });

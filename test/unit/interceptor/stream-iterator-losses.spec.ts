@@ -1,7 +1,6 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { finishStream, lockedAsyncIterable } from '../../../lib/interceptor/locked-stream.js';
+import { collectGarbage } from '../../support/collect-garbage.js';
 import { FakeLock, holder, opening, rejectionOf, settled } from './fake-stream-lock.js';
 
 const DONE = { done: true, value: undefined };
@@ -113,13 +112,9 @@ describe('a locked async iterable that loses its lock', () => {
 });
 
 describe('a locked async iterable that is dropped', () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-
   async function isCollected(ref: WeakRef<object>, turns: number): Promise<boolean> {
     for (let turn = 0; turn < turns && ref.deref(); turn += 1) {
-      await settled();
-      collect();
+      await collectGarbage();
     }
     return ref.deref() === undefined;
   }

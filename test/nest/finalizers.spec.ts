@@ -1,0 +1,22 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { buildPackage } from '../support/child-app.js';
+import { closeAll, closeLater } from '../support/lock-app.js';
+
+beforeAll(buildPackage, 60_000);
+afterEach(closeAll);
+
+// V8 calls back no FinalizationRegistry of a process any more, of whatever library, once one was collected that still had to.
+describe('finalizers of the process', () => {
+  it.each(['nothing', 'released', 'lost', 'lost, of several keys', 'held at the shutdown'])(
+    'still run when an app was closed and collected: %s',
+    async (use) => {
+      const child = fork(join(process.cwd(), 'test', 'support', 'finalizers-process.mjs'), [use], { execArgv: [] });
+      const gone = once(child, 'exit');
+      closeLater({ close: async () => (child.kill('SIGKILL'), gone.then(() => undefined)) });
+      const [told] = (await once(child, 'message')) as [unknown];
+      expect(told).toEqual({ isCollected: true, finalized: true });
+    },
+  );
+});
