@@ -24,6 +24,7 @@ export interface HandleTracker {
  */
 export abstract class HeldHandle implements Lock {
   readonly key: string;
+  /** Who notices when it is dropped; nobody where the lock does not depend on that. */
   tracker: HandleTracker | null = null;
   #inside = 0;
   #slots: Map<string, LocalSlot> | null = null;

@@ -96,8 +96,8 @@ export class HandleRegistry implements HandleTracker {
   }
 
   /**
-   * A registry that has nothing to call back for keeps no memory until the next collection, and can be collected itself:
-   * when that befalls one that still has, V8 (of Node 20) calls back no registry of the process any more.
+   * What is done with would be kept until the next collection, and called back for nothing. And a registry that is itself
+   * collected must have nothing left to call back for: else V8 (of Node 20) calls back no registry of the process any more.
    */
   forget(lock: HeldHandle): void {
     this.#dropped.unregister(lock);

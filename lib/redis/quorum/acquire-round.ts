@@ -4,7 +4,7 @@ import { LockConfigurationError, LockStoreError, type NodeAnswer } from '../../c
 import { reasonOf } from '../../core/reporter.js';
 import { mayAnswer } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Vote, isBeyond, majorityOf } from './votes.js';
+import { type Vote, countOf, isBeyond, majorityOf } from './votes.js';
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
@@ -53,8 +53,8 @@ export class AcquireRound {
   get tokens(): readonly number[] {
     return this.request.keys.map((_key, i) => {
       const minted = this.grants.map(({ reply }) => reply.fencingTokens[i]!);
-      const isAgreed = (token: number) => minted.filter((other) => other === token).length >= majorityOf(this.nodes);
-      return minted.find(isAgreed) ?? Math.max(...minted);
+      const agreed = minted.find((token) => countOf(minted, token) >= majorityOf(this.nodes));
+      return agreed ?? Math.max(...minted);
     });
   }
 
@@ -168,5 +168,4 @@ function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'
 }
 
 /** How often the most frequent value is there. */
-const mostOften = (values: readonly unknown[]): number =>
-  Math.max(0, ...values.map((value) => values.filter((other) => other === value).length));
+const mostOften = (values: readonly unknown[]): number => Math.max(0, ...values.map((value) => countOf(values, value)));

@@ -98,11 +98,12 @@ export class QuorumAcquirer {
    */
   async #writeBack(request: AcquireRequest, round: AcquireRound, timeoutMs: number): Promise<boolean> {
     const { owner } = request;
+    const { tokens } = round;
     const votes = await gather<boolean>(this.clock, {
       nodes: round.grants.map(({ node }) => node),
       ask: (node) => {
         const grant = round.grants.find((one) => one.node === node)!;
-        return this.#writeBackTo(grant, request, round.tokens, timeoutMs);
+        return this.#writeBackTo(grant, request, tokens, timeoutMs);
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
       isDecided: (cast) => owner === undefined && cast.filter(({ value }) => value).length >= majorityOf(this.nodes),

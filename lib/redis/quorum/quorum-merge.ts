@@ -10,7 +10,7 @@ import {
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Vote, isBeyond, majorityOf } from './votes.js';
+import { type Vote, countOf, isBeyond, majorityOf } from './votes.js';
 
 /** The values among the votes. */
 export const valuesOf = <T>(votes: readonly Vote<T>[]): T[] =>
@@ -150,8 +150,7 @@ const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder =>
 
 /** A node that voted late has a token of its own, until that of the majority is written back; of equally common ones, the greatest. */
 function mostCommon(tokens: readonly number[]): number {
-  const countOf = (token: number) => tokens.filter((other) => other === token).length;
-  return [...tokens].sort((a, b) => countOf(b) - countOf(a) || b - a)[0] ?? 0;
+  return [...tokens].sort((a, b) => countOf(tokens, b) - countOf(tokens, a) || b - a)[0] ?? 0;
 }
 
 /**

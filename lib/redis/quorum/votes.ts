@@ -21,6 +21,9 @@ export interface Ballot<T> {
 /** How many nodes make a majority. */
 export const majorityOf = (nodes: readonly unknown[]): number => Math.floor(nodes.length / 2) + 1;
 
+/** How many of `values` are `value`. */
+export const countOf = <T>(values: readonly T[], value: T): number => values.filter((other) => other === value).length;
+
 /** Whether so many nodes lost or refused something that no majority can have it. */
 export const isBeyond = (nodes: readonly unknown[], count: number): boolean => count > nodes.length - majorityOf(nodes);
 
