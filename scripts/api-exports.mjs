@@ -1,9 +1,9 @@
 // Loads both builds of each entry of package.json: ES modules and CommonJS have to export the same names. Needs a build.
-import { readFileSync, realpathSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import process from 'node:process';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { countsOf, runIfStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const require = createRequire(import.meta.url);
@@ -14,7 +14,7 @@ export async function checkExports() {
   const entries = Object.entries(manifest.exports).filter(([, target]) => typeof target === 'object');
   const results = [];
   for (const [name, target] of entries) results.push(await checkEntry(name, target));
-  return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+  return countsOf(results);
 }
 
 async function checkEntry(name, target) {
@@ -30,8 +30,4 @@ async function checkEntry(name, target) {
   return differences.length === 0;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const { passed, failed } = await checkExports();
-  console.log(`${passed} passed, ${failed} failed`);
-  process.exitCode = failed > 0 ? 1 : 0;
-}
+await runIfStarted(import.meta.url, checkExports);

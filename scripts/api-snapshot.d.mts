@@ -25,6 +25,3 @@ export function entries(): readonly ApiEntry[];
 
 /** Reads the API of all entries from lib. */
 export function readApi(): Promise<readonly EntryApi[]>;
-
-/** Writes the snapshots. */
-export function updateSnapshots(): Promise<readonly EntryApi[]>;

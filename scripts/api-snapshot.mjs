@@ -1,18 +1,18 @@
 // The public API as text: what each entry of package.json `exports` gives to users, in the declarations that tsc writes from lib.
 // `npm run api:update` writes it to test/api, which test/unit/public-api.spec.ts compares. Needs no build.
-// A declaration or member whose doc comment says "; internal", or ends with "internal.", is public for TypeScript only: members
+// A declaration or member whose doc comment says "; internal", or begins with "Internal:", is public for TypeScript only: members
 // are left out, and exports stand at the end by their names.
-import { mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { format } from 'prettier';
 import ts from 'typescript';
+import { isStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 /** Nothing is written there: the declarations stay in memory, so that an old build is never read. */
 const TYPES = join(root, 'dist-types');
-const INTERNAL = /; internal\b|\binternal\.\s*$|^\s*Internal:/;
+const INTERNAL = /; internal\b|^\s*Internal:/;
 
 /** Where the texts are. */
 export const SNAPSHOTS = join(root, 'test', 'api');
@@ -51,7 +51,7 @@ export async function readApi() {
 }
 
 /** Writes the texts of all entries, and removes those of entries that are gone. */
-export async function updateSnapshots() {
+async function updateSnapshots() {
   const api = await readApi();
   mkdirSync(SNAPSHOTS, { recursive: true });
   for (const { name, text } of api) writeFileSync(join(SNAPSHOTS, `${name}.txt`), text);
@@ -191,7 +191,7 @@ function isTopOfOurs(declaration) {
   return ts.isSourceFile(statement.parent) && statement.parent.fileName.startsWith(`${TYPES}/`);
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+if (isStarted(import.meta.url)) {
   for (const { name: entry, forgotten } of await updateSnapshots()) {
     console.log(`test/api/${entry}.txt`);
     for (const type of forgotten) console.log(`  not exported: ${type.name}, needed by ${type.neededBy}`);

@@ -2,10 +2,9 @@
 // Nest, ioredis, TypeScript and Node, the test runners and the bundlers that users have (scripts/compatibility/matrix.mjs).
 //   node scripts/compatibility.mjs [app…] [package.tgz]
 // packs dist as it is, unless it is told a tarball; without the name of an app, it takes all.
-import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
+import { isStarted } from './checks.mjs';
 import { manifestOf } from './compatibility/app-folder.mjs';
 import { plainEnvironment } from './compatibility/children.mjs';
 import { APPS } from './compatibility/matrix.mjs';
@@ -51,7 +50,7 @@ async function main(args) {
   process.exitCode = failed > 0 ? 1 : 0;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+if (isStarted(import.meta.url)) {
   await main(process.argv.slice(2)).catch((error) => {
     console.error(error.message);
     process.exitCode = 1;

@@ -14,9 +14,9 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
+import { countsOf, runIfStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -51,7 +51,7 @@ export function checkDocuments() {
         console.log(`  ${document.path}:${line}: ${text}`);
       return errors.length === 0;
     });
-    return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+    return countsOf(results);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -188,8 +188,4 @@ function anchorsOf(markdown) {
   return anchors;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const { passed, failed } = checkDocuments();
-  console.log(`${passed} passed, ${failed} failed`);
-  process.exitCode = failed > 0 ? 1 : 0;
-}
+await runIfStarted(import.meta.url, checkDocuments);

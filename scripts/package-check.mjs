@@ -1,20 +1,12 @@
 // Packs the package and uses the tarball as its users do: from ES modules, from CommonJS, and from both in one process.
 // `--built` takes dist as it is; without it, packing builds first.
 import { spawnSync } from 'node:child_process';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { countsOf, runIfStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -56,7 +48,7 @@ export function checkPackage({ built = false } = {}) {
   try {
     const tarball = packTarball(folder, { built });
     const results = tarball ? [true, ...checkTarball(folder, tarball)] : [false];
-    return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+    return countsOf(results);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -108,8 +100,4 @@ function check(title, command, args, cwd) {
   return status === 0;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const { passed, failed } = checkPackage({ built: process.argv.includes('--built') });
-  console.log(`${passed} passed, ${failed} failed`);
-  process.exitCode = failed > 0 ? 1 : 0;
-}
+await runIfStarted(import.meta.url, () => checkPackage({ built: process.argv.includes('--built') }));

@@ -1,12 +1,12 @@
 // Makes a Redis available: to tests as a module, to any command as `node scripts/redis.mjs -- command args…`.
 import { spawn } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, realpathSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { constants as osConstants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { isStarted } from './checks.mjs';
 import { ensureRedisServer } from './redis-binary.mjs';
 
 export { ensureRedisServer };
@@ -237,7 +237,7 @@ async function main(args) {
   return 2;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+if (isStarted(import.meta.url)) {
   main(process.argv.slice(2)).then(
     (code) => process.exit(code),
     (error) => {

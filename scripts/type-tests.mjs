@@ -1,9 +1,10 @@
 // Compiles test/types with every TypeScript that users may have: the types of the decorators must refuse and accept the same.
 import { spawnSync } from 'node:child_process';
-import { readFileSync, realpathSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { countsOf, runIfStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const PROJECT = join('test', 'types', 'tsconfig.json');
@@ -11,8 +12,7 @@ const COMPILERS = ['typescript-5.9', 'typescript', 'typescript-7'];
 
 /** Prints one line per compiler; gives `{ passed, failed }`. */
 export function runTypeTests() {
-  const results = COMPILERS.map(compile);
-  return { passed: results.filter(Boolean).length, failed: results.filter((ok) => !ok).length };
+  return countsOf(COMPILERS.map(compile));
 }
 
 function compile(compiler) {
@@ -25,8 +25,4 @@ function compile(compiler) {
   return status === 0;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const { passed, failed } = runTypeTests();
-  console.log(`${passed} passed, ${failed} failed`);
-  process.exitCode = failed > 0 ? 1 : 0;
-}
+await runIfStarted(import.meta.url, runTypeTests);

@@ -7,8 +7,11 @@ import { fileURLToPath } from 'node:url';
 const TEMPLATES = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), 'test', 'package', 'apps');
 const SHARED = join(TEMPLATES, 'common');
 
-/** The entries of the package beside the main one; an app imports those that the tarball has. */
-const SUBPATHS = ['testing', 'terminus', 'prometheus', 'opentelemetry'];
+/** The entries beside the main one; what is there as a file only is no code. */
+function subpathsOf({ exports = {} }) {
+  const entries = Object.entries(exports).filter(([name, target]) => name !== '.' && typeof target === 'object');
+  return entries.map(([name]) => name.replace('./', ''));
+}
 
 /** What the package.json inside a tarball says. */
 export function manifestOf(tarball) {
@@ -24,7 +27,7 @@ export function createApp(name, folder, tarball, manifest) {
   if (!existsSync(source)) return;
   copyFileSync(tarball, join(folder, 'package.tgz'));
   cpSync(join(SHARED, 'src'), source, { recursive: true });
-  const subpaths = SUBPATHS.filter((subpath) => manifest.exports?.[`./${subpath}`]);
+  const subpaths = subpathsOf(manifest);
   const lines = subpaths.map((subpath) => `export * as ${subpath} from '${manifest.name}/${subpath}';\n`);
   writeFileSync(join(source, 'entries.ts'), lines.join('') || 'export {};\n');
   if (subpaths.includes('testing')) cpSync(join(SHARED, 'testing'), source, { recursive: true });

@@ -16,18 +16,19 @@ const run = (title, main, { groups = [], ...step } = {}) => ({
   ...step,
 });
 
-/** Compiles without skipLibCheck; `next` gets the main file. */
-const compile = (compiler, format, options, next = (main) => [run(`${compiler}, ${format}`, main)]) => {
+/** Compiles without skipLibCheck; `next` gets the main file and what it is. */
+const compile = (compiler, format, options, next = (main, title) => [run(title, main)]) => {
+  const title = `${compiler}, ${format}`;
   const folder = `out/${compiler}-${format}`;
   const compiled = [`{tools}/${compiler}/bin/tsc`, '-p', 'tsconfig.build.json', '--outDir', folder, ...options];
   return {
-    title: `${compiler}, ${format}`,
+    title,
     args: compiled,
     tools: [compiler],
     versions: TYPES,
     // Node takes the nearest one: the same app comes in both formats.
     files: { [`${folder}/package.json`]: JSON.stringify({ type: format === 'nodenext ESM' ? 'module' : 'commonjs' }) },
-    next: next(`${folder}/main.js`),
+    next: next(`${folder}/main.js`, title),
   };
 };
 
@@ -36,7 +37,7 @@ const COMMONJS = ['--module', 'commonjs', '--moduleResolution'];
 const IGNORE_DEPRECATIONS = ['--ignoreDeprecations', '6.0'];
 
 /** The built app on its clients, and on every version of Node. */
-const everywhere = (title) => (main) => [
+const everywhere = (main, title) => [
   run(title, main),
   run(`${title}, options of ioredis`, main, { groups: ['clients'] }),
   ...['node-22', 'node-24'].map((node) => run(title, main, { node, groups: ['locks', 'http', 'clients', 'subpaths'] })),
@@ -55,7 +56,7 @@ const bundle = (builder, args, versions) => ({
 export const APPS = {
   'nest-11-commonjs': [
     { title: 'Jest as Nest 11 configures it', args: [JEST, '--runInBand'], versions: [...APP, 'jest', 'typescript'] },
-    compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], everywhere('typescript-5.9, commonjs')),
+    compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], everywhere),
     compile('typescript-5.9', 'nodenext', NODE_NEXT),
     compile('typescript-6', 'commonjs', [...COMMONJS, 'node10', ...IGNORE_DEPRECATIONS]),
     compile('typescript-6', 'nodenext', NODE_NEXT),
@@ -77,7 +78,7 @@ export const APPS = {
     },
     compile('typescript-5.9', 'nodenext ESM', NODE_NEXT),
     compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10']),
-    compile('typescript-6', 'nodenext ESM', NODE_NEXT, everywhere('typescript-6, nodenext ESM')),
+    compile('typescript-6', 'nodenext ESM', NODE_NEXT, everywhere),
     compile('typescript-6', 'commonjs', [...COMMONJS, 'bundler']),
     compile('typescript-7', 'nodenext ESM', NODE_NEXT),
     compile('typescript-7', 'commonjs', [...COMMONJS, 'bundler']),

@@ -8,7 +8,7 @@ import { Locked, RedisLockModule, RedisLockService } from 'nestjs-redis-lock';
 const works: (() => Promise<void>)[] = [];
 
 @Controller('stock')
-export class StockController {
+class StockController {
   @Get(':sku')
   @Locked('stock:<0>')
   async below(@Param('sku') sku: string): Promise<string> {

@@ -102,7 +102,7 @@ async function openInstance({ start, options = {}, givesClient = false }: Setup,
   return { app, locks: app.get(RedisLockService), orders: app.get(Orders), client, connections };
 }
 
-export function redisAddress(): RedisOptions {
+function redisAddress(): RedisOptions {
   const { hostname, port, username, password } = new URL(process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379');
   const user = password ? { username, password: decodeURIComponent(password) } : {};
   return { host: hostname, port: Number(port || 6379), ...user };
