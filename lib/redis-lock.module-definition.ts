@@ -16,7 +16,8 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new Configurabl
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
-  .setExtras<Extras>({ isGlobal: true }, (definition, { isGlobal, name: _name }) => ({
+  // What is named here is no option for the builder.
+  .setExtras<Extras>({ isGlobal: true, name: undefined }, (definition, { isGlobal }) => ({
     ...definition,
     global: isGlobal ?? true,
   }))

@@ -98,8 +98,7 @@ export class RedisLockModule
   /** Sets up the module with options that are known now. */
   static override forRoot(options: RedisLockModuleOptions = {}): DynamicModule {
     checkExtras(options);
-    const { name, ...rest } = options;
-    return withTokens(super.forRoot(rest), name);
+    return withTokens(super.forRoot(options), options.name);
   }
 
   /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
