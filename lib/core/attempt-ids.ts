@@ -1,5 +1,11 @@
 import { randomBytes } from 'node:crypto';
 
+/** Drawn when a store is made and not when the module is loaded: a snapshot of a process must not be cloned with it. */
+export const newClientId = (): string => randomBytes(9).toString('base64url');
+
+/** For one command beside the acquisitions: the characters by which it is recognised when it comes again are all random. */
+export const randomAttempt = (clientId: string): string => `${clientId}.${randomBytes(6).toString('base64url')}`;
+
 /** Gives the ids of the acquisitions of one client: `<client id>.<salt><counter>`. */
 export function attemptIds(clientId: string): () => string {
   // Sets attempts of two processes apart even in the few characters by which released attempts are remembered.

@@ -47,5 +47,5 @@ export function inOrder(keys: readonly string[], storageKey: (key: string) => st
     const text = `Expected at most ${MAX_KEYS} keys in one acquisition, got ${named.size}.`;
     throw new LockKeyError(`${text} Lock what they have in common instead.`, { key: keys.join(', ') });
   }
-  return [...named].toSorted(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  return [...named].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }

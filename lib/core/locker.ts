@@ -112,7 +112,7 @@ export class Locker implements LockKeeper, WakeUpListener {
       // Within the limit for the whole call, also when Redis is away by now.
       const patienceMs = startedAt + options.waitMs + RELEASE_PATIENCE_MS - this.clock.now();
       const released = Promise.all(parts.map((part) => part.release()));
-      await this.timers.within(Math.min(Math.max(patienceMs, 0), RELEASE_PATIENCE_MS), released);
+      await this.timers.within(Math.min(patienceMs, RELEASE_PATIENCE_MS), released);
       throw error;
     }
     return new JoinedLock(named, parts);

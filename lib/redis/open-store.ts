@@ -1,7 +1,8 @@
+import { newClientId } from '../core/attempt-ids.js';
 import { type LockStore } from '../core/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './redis-client.js';
-import { RedisLockStore, type RedisLockStoreOptions, newClientId } from './redis-lock-store.js';
+import { RedisLockStore, type RedisLockStoreOptions } from './redis-lock-store.js';
 
 export interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {
   /** One Redis, or the independent masters of a quorum. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { newClientId, randomAttempt } from '../core/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
 import {
   type AcquireReply,
@@ -50,9 +50,6 @@ export interface RedisLockStoreOptions {
   readonly clock: Clock;
   readonly reporter: Reporter;
 }
-
-/** Drawn when a store is made and not when the module is loaded: a snapshot of a process must not be cloned with it. */
-export const newClientId = (): string => randomBytes(9).toString('base64url');
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
@@ -171,7 +168,7 @@ export class RedisLockStore implements LockStore {
 
   async forceRelease(key: string): Promise<boolean> {
     const { forceRelease } = this.options.scripts;
-    const attempt = `${this.clientId}.${randomBytes(6).toString('base64url')}`;
+    const attempt = randomAttempt(this.clientId);
     const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt });
     const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
     const [outcome, , , holds] = await this.commands.run(call);

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { newClientId } from '../core/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
 import { storedKey } from '../core/lock-key.js';
 import { checkListOptions, listLocks, modeOf } from '../core/lock-listing.js';
@@ -20,7 +20,7 @@ import { readHolderText } from '../core/holder-text.js';
 
 /** Grants whatever is asked, at once and to everybody: nothing excludes anything. */
 export class GrantingStore implements LockStore {
-  readonly clientId = randomBytes(9).toString('base64url');
+  readonly clientId = newClientId();
   readonly #holders = new Map<string, LockHolder[]>();
   #listener: WakeUpListener | null = null;
   #token = 0;
@@ -41,15 +41,7 @@ export class GrantingStore implements LockStore {
     return [keys];
   }
 
-  async acquire({
-    keys,
-    attempt,
-    owner = attempt,
-    mode,
-    leaseMs,
-    holder,
-    claim,
-  }: AcquireRequest): Promise<AcquireReply> {
+  async acquire({ keys, attempt, owner = attempt, mode, leaseMs, holder }: AcquireRequest): Promise<AcquireReply> {
     const now = this.clock.wallNow();
     const since = new Date(now);
     const told = { owner, attempt, mode, ...readHolderText(holder), since, remainingMs: leaseMs };
@@ -58,8 +50,7 @@ export class GrantingStore implements LockStore {
       this.#holders.set(key, [...this.#holdersOf(key), { ...told, fencingToken }]);
       return fencingToken;
     });
-    const fire = claim && { fireMs: claim.kind === 'at' ? claim.ms : now };
-    return { outcome: 'granted', fencingTokens, remainingMs: leaseMs, serverTimeMs: now, ...fire };
+    return { outcome: 'granted', fencingTokens, remainingMs: leaseMs, serverTimeMs: now };
   }
 
   async renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {

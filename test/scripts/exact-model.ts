@@ -1,4 +1,4 @@
-import { type WakeUp } from '../../lib/core/lock-store.js';
+import { type LostReply, type WakeUp } from '../../lib/core/lock-store.js';
 import { type LockMode } from '../../lib/core/lock.errors.js';
 import { type Ask as MemoryAsk, type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
 import { MemoryLocks } from '../../lib/testing/memory/memory-locks.js';
@@ -76,12 +76,14 @@ export class ExactModel {
   #renew({ key, attempt, token, leaseMs }: Renew): Reply {
     const reply = this.#locks.renew({ key, attempt, fencingToken: Number(token) }, leaseMs);
     if (reply.outcome === 'renewed') return ['renewed', attempt, this.lock(key).now, reply.remainingMs];
-    return this.#lost(key, attempt);
+    if (reply.outcome === 'unknown') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
+    return this.#lost(key, attempt, reply);
   }
 
   #downgrade({ key, attempt, token }: Downgrade): Reply {
     const reply = this.#locks.downgrade({ key, attempt, fencingToken: Number(token) });
-    return reply.outcome === 'downgraded' ? ['downgraded', attempt, this.lock(key).now] : this.#lost(key, attempt);
+    if (reply.outcome === 'downgraded') return ['downgraded', attempt, this.lock(key).now];
+    return this.#lost(key, attempt, reply);
   }
 
   #forceRelease({ key, attempt }: ForceRelease): Reply {
@@ -89,9 +91,8 @@ export class ExactModel {
     return [outcome, attempt, this.lock(key).now, holds];
   }
 
-  #lost(key: string, attempt: string): Reply {
-    const lock = this.lock(key);
-    return ['lost', attempt, lock.now, lock.token, lock.wasForced(attempt) ? 1 : 0];
+  #lost(key: string, attempt: string, { lastToken, forced }: LostReply): Reply {
+    return ['lost', attempt, this.lock(key).now, lastToken, forced ? 1 : 0];
   }
 }
 

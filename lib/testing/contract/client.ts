@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto';
+import { randomAttempt } from '../../core/attempt-ids.js';
+import { givingBack } from '../../core/give-back.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -49,9 +50,9 @@ export class Client {
     });
   }
 
-  /** Random: a store may know released attempts by their last characters, of which those of the core may meet by chance. */
+  /** Those of `attemptIds` may meet by chance in their last characters, by which a store may know released attempts. */
   nextAttempt(): string {
-    return `${this.store.clientId}.${randomBytes(6).toString('base64url')}`;
+    return randomAttempt(this.store.clientId);
   }
 
   request(wish: Wish): AcquireRequest {
@@ -173,9 +174,7 @@ export class Client {
 
   /** Gives back what is left of an attempt that is used up, and asks by another. */
   async #anew(request: AcquireRequest): Promise<AcquireRequest> {
-    const { leaseMs, claim } = request;
-    const how = { leaseMs, runOutcome: claim && ('void' as const) };
-    await Promise.all(request.keys.map((key) => this.giveBack(request.attempt, { key, ...how })));
+    await Promise.all(givingBack(request).map((release) => this.giveBack(release.attempt, release)));
     return { ...request, attempt: this.nextAttempt() };
   }
 }

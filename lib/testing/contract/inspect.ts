@@ -60,9 +60,7 @@ export const INSPECT: readonly PortCase[] = [
       const [a, b] = await scene.clients();
       await a.granted('the holder');
       await b.waits('the waiter', { waiterLeaseMs: SHORT_MS });
-      await scene.time.until('the waiter to be left out', async () => {
-        return (await a.store.inspect(scene.key)).waiters === 0 || undefined;
-      });
+      await scene.nobodyWaits(a);
     },
   },
 ];

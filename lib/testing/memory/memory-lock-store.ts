@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { newClientId, randomAttempt } from '../../core/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -26,7 +26,7 @@ export interface MemoryLockStoreOptions {
 
 /** A `LockStore` on a `MemoryLockServer`: one instance of an app. */
 export class MemoryLockStore implements LockStore {
-  readonly clientId = randomBytes(9).toString('base64url');
+  readonly clientId = newClientId();
   readonly #prefix: string;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
@@ -79,8 +79,7 @@ export class MemoryLockStore implements LockStore {
   }
 
   async forceRelease(key: string): Promise<boolean> {
-    // By its last characters it is recognised when it comes again, so these must be its own.
-    const command = `${this.clientId}.${randomBytes(6).toString('base64url')}`;
+    const command = randomAttempt(this.clientId);
     const { holds } = await this.server.run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
     return holds > 0;
   }

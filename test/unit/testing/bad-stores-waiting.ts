@@ -1,6 +1,6 @@
 import { type WakeUpListener } from '../../../lib/core/lock-store.js';
 import { MemoryLockStore } from '../../../lib/testing/index.js';
-import { type BadStore, badAcquire, badListener, lockOf, misread } from './bad-stores.js';
+import { type BadStore, badAcquire, badListener, lockOf, misread, mistold } from './bad-stores.js';
 
 const listeners = new Set<WakeUpListener>();
 
@@ -113,11 +113,7 @@ export const BAD_WAITING: readonly BadStore[] = [
   },
   {
     name: 'the tokens of several keys are in another order',
-    store: badAcquire(async (ask, request) => {
-      const reply = await ask(request);
-      if (reply.outcome !== 'granted') return reply;
-      return { ...reply, fencingTokens: reply.fencingTokens.toReversed() };
-    }),
+    store: mistold(({ fencingTokens }) => ({ fencingTokens: fencingTokens.toReversed() })),
     noticedBy: 'the fencing tokens of several keys are in the order of the keys',
   },
   {
