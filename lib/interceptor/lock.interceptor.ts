@@ -15,6 +15,7 @@ import { isAsyncIterable, isObservableLike } from './stream-kind.js';
 import { type LockedCall } from './locked-call.js';
 import { type EntryHost, enterCall } from './locked-entry.js';
 import { type RequestLockOptions, requestLock } from './request-lock.js';
+import { ofThisCopy } from './stream-observable.js';
 import { type StreamLock, finishStream, lockedAsyncIterable, lockedObservable, refuseStream } from './locked-stream.js';
 
 /** Asked first, because a stream needs more of its lock than most calls ever do. */
@@ -72,7 +73,7 @@ export class LockInterceptor implements NestInterceptor {
     return defer(() => {
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
-        answers = isObservableLike(answer) ? from(answer as Observable<unknown>) : answered(answer);
+        answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);
       };
       const open = (signal: AbortSignal) => this.#open(call, undefined, args, signal, onSkip);
       return concat(

@@ -9,6 +9,7 @@ import {
 } from '@nestjs/common';
 import { type Observable, concatMap, tap } from 'rxjs';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
+import { checkIsObject } from '../core/option-names.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { checkLockedOptions } from './check-locked-options.js';
@@ -41,9 +42,7 @@ const OF_JOBS = ['oncePer', 'spreadMs', 'rerunOnLoss'] as const;
 type RequestCall = Pick<LockedCall, 'template' | 'keyOf' | 'options'>;
 
 function callOf(key: KeySpec, given: RequestLockOptions, where: string): RequestCall {
-  if (typeof given !== 'object' || given === null) {
-    throw new LockConfigurationError(`${where}: expected the options to be an object, got ${String(given)}.`);
-  }
+  checkIsObject(given, where);
   const { mode = 'write', ...options } = given;
   const forJobs = OF_JOBS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);

@@ -117,7 +117,7 @@ function sourceOf(result: unknown): Observable<unknown> {
 }
 
 /** `from` refuses the Observable of another copy of rxjs when they disagree on `Symbol.observable`. */
-function ofThisCopy(source: ObservableLike): Observable<unknown> {
+export function ofThisCopy(source: ObservableLike): Observable<unknown> {
   if (source instanceof Observable) return source;
   return new Observable((subscriber) => source.subscribe(subscriber) as TeardownLogic);
 }

@@ -22,12 +22,14 @@ import {
 import { eventually } from '../support/eventually.js';
 import { disconnect, proxyTo } from '../support/faults.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
-import { open, PLATFORMS, type Request, requestOf, startRequests, untilFree } from './support/requests.js';
+import { ofOtherRxjs } from '../support/other-rxjs.js';
+import { untilFree, untilWaiting } from '../support/waiting.js';
+import { open, PLATFORMS, type Request, requestOf, startRequests } from './support/requests.js';
 import { Work } from './support/transports.js';
 
 const KEY = 'order:<0.params.id>';
 const text = (key: string, { params }: Request): string => `${key} is busy for ${params['id']}`;
+const otherText = (key: string, request: Request): object => ofOtherRxjs(text(key, request));
 const refuse = (): never => {
   throw new NotFoundException('come later');
 };
@@ -37,10 +39,8 @@ class NotesLeave implements CanActivate {
   static left = 0;
 
   canActivate(context: ExecutionContext): boolean {
-    const { raw, socket } = requestOf(context) as {
-      raw?: { socket: NodeJS.EventEmitter };
-      socket?: NodeJS.EventEmitter;
-    };
+    type Connected = { readonly socket?: NodeJS.EventEmitter };
+    const { raw, socket } = requestOf(context) as Connected & { readonly raw?: Connected };
     (raw?.socket ?? socket)!.once('close', () => (NotesLeave.left += 1));
     return true;
   }
@@ -98,6 +98,12 @@ class Orders {
     LockInterceptor.for(KEY, { ifBusy: (key: string, request: Request) => of('first', text(key, request)) }),
   )
   observable(): string {
+    return 'ran';
+  }
+
+  @Get('other-copy/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: otherText }))
+  otherCopy(): string {
     return 'ran';
   }
 
@@ -164,7 +170,7 @@ describe.each(PLATFORMS)('a request of a busy key on %s', (platform) => {
     expect((await app.get(`throw/${id}`)).text).toBe('ran');
   });
 
-  it.each(['value', 'promise', 'observable'])('is answered by the %s of its function', async (how) => {
+  it.each(['value', 'promise', 'observable', 'other-copy'])('is answered by the %s of its function', async (how) => {
     const { app, id, lock, skipped } = await startBusy();
     expect(await app.get(`${how}/${id}`)).toMatchObject({ status: 200, text: `order:${id} is busy for ${id}` });
     expect(skipped).toHaveLength(1);

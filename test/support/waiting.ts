@@ -7,6 +7,11 @@ export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: strin
   await eventually(async () => (await locks.inspect(key)).waiters === count, { intervalMs: 5 });
 }
 
+/** Waits until nobody holds the lock. */
+export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string): Promise<void> {
+  await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
+}
+
 /** Waits for a key as the last of those who do. */
 export async function enqueue(app: LockApp, key: string, options: LockOptions = {}): Promise<{ lock: Promise<Lock> }> {
   const { waiters } = await app.locks.inspect(key);

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Observable, Subject, finalize, of, throwError } from 'rxjs';
 import { LockBusyError } from '../../../lib/core/lock.errors.js';
 import { lockedObservable } from '../../../lib/interceptor/locked-stream.js';
+import { ofOtherRxjs } from '../../support/other-rxjs.js';
 import { FakeLock, holder, opening, settled } from './fake-stream-lock.js';
 import { watch } from './watch.js';
 
@@ -34,10 +35,7 @@ describe('a locked Observable', () => {
         yield* [1, 2];
       },
     ],
-    [
-      'an Observable of another copy of rxjs',
-      () => ({ pipe: boom, subscribe: (observer: never) => of(1, 2).subscribe(observer) }),
-    ],
+    ['an Observable of another copy of rxjs', () => ofOtherRxjs(1, 2)],
   ])('passes on the values of %s', async (_what, method) => {
     const lock = new FakeLock();
     const { told } = watch(lockedObservable(opening(lock), method));
