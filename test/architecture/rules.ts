@@ -20,7 +20,7 @@ interface LayerRule {
 }
 
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
-const FOLDERS = ['core', 'redis', 'schedule', 'keys', 'interceptor', 'decorators'];
+const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
 const ROOT_FILES = [
   'redis-lock.connection',
   'redis-lock.service',
@@ -31,6 +31,9 @@ const ROOT_FILES = [
 ];
 
 const WIRING = ['interceptor', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
+
+/** Puts a test's locks in the place of those in Redis: wiring, as the module is. */
+const TEST_WIRING: LayerRule = { lib: ['core', 'testing', ...WIRING], packages: NEST };
 
 /** The import direction, by folder or by file; `.` stands for the other files beside index.ts. `node:` is open to all. */
 const LAYERS: Readonly<Record<string, LayerRule>> = {
@@ -48,10 +51,9 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
     packages: ['@nestjs/', 'reflect-metadata'],
   },
   testing: { lib: ['core', 'testing'], packages: NEST },
-  // What puts a test's locks in the place of those in Redis is wiring, as the module is.
-  'testing/redis-lock-testing.module': { lib: ['core', 'testing', ...WIRING], types: ROOT_FILES, packages: NEST },
-  'testing/fake-lock.service': { lib: ['core', 'testing', ...WIRING], packages: NEST },
-  'testing/fake-locks': { lib: ['core', 'testing', ...WIRING], packages: NEST },
+  'testing/redis-lock-testing.module': TEST_WIRING,
+  'testing/fake-lock.service': TEST_WIRING,
+  'testing/fake-locks': TEST_WIRING,
   observability: {
     lib: ['core', 'observability', 'redis-lock.tokens'],
     types: ['redis-lock.service'],
@@ -152,7 +154,8 @@ function lineSpan(file: ts.SourceFile, node: ts.Node): number {
   return lineOf(node.end) - lineOf(node.getStart(file));
 }
 
-function importsOf(path: string, text: string): Import[] {
+/** What a file imports, by the paths of the files or the names of the packages. */
+export function importsOf(path: string, text: string): Import[] {
   return nodesOf(parse(path, text)).flatMap((node) => {
     const specifier = specifierOf(node);
     if (!specifier || !ts.isStringLiteralLike(specifier)) return [];

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { importsOf } from '../../architecture/rules.js';
 
 const lib = join(import.meta.dirname, '..', '..', '..', 'lib');
 
@@ -8,17 +9,15 @@ const lib = join(import.meta.dirname, '..', '..', '..', 'lib');
 function packagesOf(entry: string): { files: Set<string>; packages: Set<string> } {
   const [files, packages] = [new Set<string>(), new Set<string>()];
   const visit = (file: string): void => {
-    if (files.has(relative(lib, file))) return;
-    files.add(relative(lib, file));
-    const text = readFileSync(file, 'utf8');
-    for (const [, names = '', from] of text.matchAll(/^(?:im|ex)port (?!type )(?:([^;']*?)from )?'(.+?)';/gms)) {
-      // Types alone leave nothing behind.
-      if (/^\{(\s*type \w+,?)+\s*\}\s*$/.test(names)) continue;
-      if (from!.startsWith('.')) visit(join(dirname(file), from!.replace(/\.js$/, '.ts')));
-      else if (!from!.startsWith('node:')) packages.add(from!);
+    if (files.has(file)) return;
+    files.add(file);
+    for (const { target, typeOnly } of importsOf(file, readFileSync(join(lib, file), 'utf8'))) {
+      if (typeOnly) continue;
+      if (target.endsWith('.ts')) visit(target);
+      else if (!target.startsWith('node:')) packages.add(target);
     }
   };
-  visit(join(lib, entry));
+  visit(entry);
   return { files, packages };
 }
 
