@@ -4,7 +4,7 @@ import { LazyModuleLoader, ModuleRef } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { LockConfigurationError, RedisLockModule } from '../../lib/index.js';
 import { rejection } from '../support/faults.js';
-import { closeAll, closeLater, freshKey, redisUrl, startApp } from '../support/lock-app.js';
+import { closeAll, closeLater, freshKey, redisUrl, startApp, startModule } from '../support/lock-app.js';
 import {
   Base,
   expectRefused,
@@ -91,11 +91,8 @@ describe('an object that Nest built', () => {
     @Module({ imports })
     class LockingModule {}
 
-    const compiled = await Test.createTestingModule({ imports: [LockingModule], providers: [Builder] }).compile();
-    closeLater(await compiled.init());
-    await expect(compiled.get(Builder).moduleRef.create(Base)).rejects.toThrow(
-      /LockInterceptor \(import RedisLockModule/,
-    );
+    const app = await startModule({ imports: [LockingModule], providers: [Builder] });
+    await expect(app.get(Builder).moduleRef.create(Base)).rejects.toThrow(/LockInterceptor \(import RedisLockModule/);
   });
 
   it('and that freezes itself before it can be given its lock does not start', async () => {
@@ -116,7 +113,7 @@ describe('a RedisLockModule that is loaded lazily', () => {
     @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 })], providers: [Base] })
     class LazyModule {}
 
-    const app = closeLater(await (await Test.createTestingModule({}).compile()).init());
+    const app = await startModule({});
     const moduleRef = await app.get(LazyModuleLoader).load(() => LazyModule);
     const lockModule = moduleRef.get(RedisLockModule, { strict: false });
     closeLater({ close: () => lockModule.onApplicationShutdown() });
@@ -188,7 +185,7 @@ describe('a call while the app is being built', () => {
     class FeatureModule {}
 
     await start();
-    closeLater(await (await Test.createTestingModule({ imports: [FeatureModule] }).compile()).init());
+    await startModule({ imports: [FeatureModule] });
     expect(seen).toEqual(['base:7']);
   });
 });

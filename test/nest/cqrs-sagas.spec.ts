@@ -16,8 +16,8 @@ import { type Observable, asyncScheduler, map, observeOn } from 'rxjs';
 import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
-import { type Instance, expectOneAtATime, startInstance, Work } from './support/transports.js';
+import { untilFree, untilWaiting } from '../support/waiting.js';
+import { type Instance, expectOneAtATime, startInstance, startTwo, Work } from './support/transports.js';
 
 class WithId {
   constructor(readonly id: string) {}
@@ -110,11 +110,6 @@ const providers = [Sagas, ShipHandler, PublishHandler, PublishAndWaitHandler, An
 const start = (work = new Work()): Promise<Instance> =>
   startInstance({ imports: [CqrsModule.forRoot()], providers }, work);
 
-async function startTwo(): Promise<readonly [Instance, Instance]> {
-  const work = new Work();
-  return [await start(work), await start(work)];
-}
-
 const execute = ({ app }: Instance, command: object): Promise<unknown> => app.get(CommandBus).execute(command);
 const publish = async ({ app }: Instance, event: object): Promise<void> => void app.get(EventBus).publish(event);
 
@@ -135,7 +130,7 @@ describe('a saga', () => {
   });
 
   it.each([Ordered, OrderedLongAgo])('for %s has its commands run on one of two instances at a time', async (Event) => {
-    await expectOneAtATime(await startTwo(), (instance, id) => publish(instance, new Event(id)));
+    await expectOneAtATime(await startTwo(start), (instance, id) => publish(instance, new Event(id)));
   });
 });
 
@@ -143,7 +138,7 @@ describe('an event that is published under a lock', () => {
   it.each(named(Announced, Ordered, OrderedLongAgo))(
     '(%s) leads to work on the same key, which nobody else holds meanwhile',
     async (_name, Event) => {
-      const [a, b] = await startTwo();
+      const [a, b] = await startTwo(start);
       const [{ work }, id] = [a, freshKey()];
       await execute(a, new Publish(new Event(id)));
       await eventually(() => work.isRunning(id));
@@ -174,6 +169,6 @@ describe('an event that is published under a lock', () => {
     expect(instance.acquired).toEqual([`order:${id}`]);
     expect(await instance.locks.isLocked(`order:${id}`)).toBe(true);
     instance.work.finish();
-    await eventually(async () => !(await instance.locks.isLocked(`order:${id}`)));
+    await untilFree(instance, `order:${id}`);
   });
 });

@@ -16,7 +16,7 @@ import {
 import { Locked, LockBusyError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { type Instance, expectOneAtATime, startInstance, Work } from './support/transports.js';
+import { type Instance, expectOneAtATime, startInstance, startTwo, Work } from './support/transports.js';
 
 class WithId {
   constructor(readonly id: string) {}
@@ -136,11 +136,6 @@ const FAILURES = [FailLockedHandler, FailUnlockedHandler, AskAndFailHandler, Fai
 const start = (work = new Work()): Promise<Instance> =>
   startInstance({ imports: [CqrsModule.forRoot()], providers: [...HANDLERS, ...FAILURES] }, work);
 
-async function startTwo(): Promise<readonly [Instance, Instance]> {
-  const work = new Work();
-  return [await start(work), await start(work)];
-}
-
 const execute = ({ app }: Instance, command: object): Promise<unknown> => app.get(CommandBus).execute(command);
 const query = ({ app }: Instance, question: object): Promise<unknown> => app.get(QueryBus).execute(question);
 const publish = async ({ app }: Instance, event: object): Promise<void> => void app.get(EventBus).publish(event);
@@ -168,7 +163,7 @@ describe.each(Object.keys(CALLS))('%s', (name) => {
   });
 
   it('runs on one of two instances at a time', async () => {
-    await expectOneAtATime(await startTwo(), call);
+    await expectOneAtATime(await startTwo(start), call);
   });
 });
 

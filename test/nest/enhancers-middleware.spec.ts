@@ -16,6 +16,7 @@ import {
 import { currentLock, Locked, LockNotHeldError } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { freshKey } from '../support/lock-app.js';
+import { untilFree } from '../support/waiting.js';
 import { closePlaces, gateOfTest, type HttpApp, SideBySide, startHttp, underLock } from './support/places.js';
 
 interface Request {
@@ -134,7 +135,7 @@ describe('a middleware whose use() is locked', () => {
     journal.until = until.opened;
     const answers = [get('plain/7'), get('plain/7')];
     await eventually(() => journal.running === 2);
-    await eventually(async () => !(await locks.isLocked('order:7')));
+    await untilFree({ locks }, 'order:7');
     until.open();
     expect(await Promise.all(answers)).toEqual(['200 7 without a lock', '200 7 without a lock']);
     expect(journal.seen).toEqual(['middleware under order:7', 'middleware under order:7']);
@@ -149,7 +150,7 @@ describe('a middleware whose use() is locked', () => {
     until.open();
     expect(await Promise.all(answers)).toEqual(['7', '7', '8'].map((id) => `200 ${id} order:${id}`));
     expect([journal.most, journal.total]).toEqual([2, 3]);
-    await eventually(async () => !(await locks.isLocked('order:7')));
+    await untilFree({ locks }, 'order:7');
   });
 
   it('that finds its key busy and throws is answered by the exception filters, and the handler does not run', async () => {

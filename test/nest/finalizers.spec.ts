@@ -1,8 +1,6 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
-import { buildPackage } from '../support/child-app.js';
-import { closeAll, closeLater } from '../support/lock-app.js';
+import { buildPackage, forkScript } from '../support/child-app.js';
+import { closeAll } from '../support/lock-app.js';
 
 beforeAll(buildPackage, 60_000);
 afterEach(closeAll);
@@ -12,9 +10,7 @@ describe('finalizers of the process', () => {
   it.each(['nothing', 'released', 'lost', 'lost, of several keys', 'held at the shutdown'])(
     'still run when an app was closed and collected: %s',
     async (use) => {
-      const child = fork(join(process.cwd(), 'test', 'support', 'finalizers-process.mjs'), [use], { execArgv: [] });
-      const gone = once(child, 'exit');
-      closeLater({ close: async () => (child.kill('SIGKILL'), gone.then(() => undefined)) });
+      const { child } = forkScript('finalizers-process.mjs', use);
       const [told] = (await once(child, 'message')) as [unknown];
       expect(told).toEqual({ isCollected: true, finalized: true });
     },

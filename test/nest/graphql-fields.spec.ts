@@ -3,7 +3,7 @@ import { currentLock, Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
 import { untilWaiting } from '../support/waiting.js';
-import { expectOneAtATime, Work } from './support/transports.js';
+import { expectOneAtATime, startTwo, Work } from './support/transports.js';
 import { type GraphqlApp, ask, startGraphql } from './support/transports-graphql.js';
 
 @ObjectType()
@@ -50,11 +50,6 @@ const FIELDS = ['fieldAbove', 'fieldBelow'];
 
 const start = (work = new Work()): Promise<GraphqlApp> => startGraphql([Orders], work);
 
-async function startTwo(): Promise<readonly [GraphqlApp, GraphqlApp]> {
-  const work = new Work();
-  return [await start(work), await start(work)];
-}
-
 /** Resolves one field of the orders with these ids. */
 async function resolve(graphql: GraphqlApp, field: string, ids: string[]): Promise<unknown[]> {
   const query = `query ($ids: [ID!]!) { orders(ids: $ids) { answer: ${field}(currency: "eur") } }`;
@@ -66,7 +61,7 @@ afterEach(closeAll);
 
 describe('a field resolver', () => {
   it.each(FIELDS)('(%s) runs on one of two instances at a time', async (field) => {
-    await expectOneAtATime(await startTwo(), (graphql, id) => resolve(graphql, field, [id]));
+    await expectOneAtATime(await startTwo(start), (graphql, id) => resolve(graphql, field, [id]));
   });
 
   it.each(FIELDS)(

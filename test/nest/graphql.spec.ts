@@ -4,7 +4,7 @@ import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
 import { untilWaiting } from '../support/waiting.js';
-import { expectOneAtATime, marks, refuses, Work } from './support/transports.js';
+import { expectOneAtATime, marks, refuses, startTwo, Work } from './support/transports.js';
 import { type GraphqlApp, ask, startGraphql } from './support/transports-graphql.js';
 
 @ArgsType()
@@ -91,11 +91,6 @@ class Checked {
 
 const start = (work = new Work()): Promise<GraphqlApp> => startGraphql([Orders, PerRequest, Checked], work);
 
-async function startTwo(): Promise<readonly [GraphqlApp, GraphqlApp]> {
-  const work = new Work();
-  return [await start(work), await start(work)];
-}
-
 const CHECKED = ['checkedAbove', 'checkedBelow'];
 const METHODS = ['mutateAbove', 'mutateBelow', 'queryAbove', 'queryBelow', 'perRequest', ...CHECKED];
 
@@ -121,7 +116,7 @@ describe('a resolver method', () => {
 
   it.each(METHODS)('(%s) runs on one of two instances at a time', async (method) => {
     const callIt = (graphql: GraphqlApp, id: string): Promise<unknown> => call(graphql, method, id);
-    await expectOneAtATime(await startTwo(), callIt, (id) => received(method, id));
+    await expectOneAtATime(await startTwo(start), callIt, (id) => received(method, id));
   });
 
   it('runs once at a time for the queries of one document, too', async () => {

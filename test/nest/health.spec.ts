@@ -2,12 +2,13 @@ import 'reflect-metadata';
 import { jest } from '@jest/globals';
 import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
-import { Test } from '@nestjs/testing';
 import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
 import { eventually } from '../support/eventually.js';
 import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, closeLater, freshKey, redisUrl, startApp } from '../support/lock-app.js';
+import { closeAll, freshKey, redisUrl, startApp } from '../support/lock-app.js';
+import { untilWaiting } from '../support/waiting.js';
+import { startPlain } from './support/requests.js';
 
 afterEach(closeAll);
 
@@ -34,25 +35,16 @@ class HealthController {
 })
 class HealthModule {}
 
-const ignore = (): void => undefined;
-const SILENT = { log: ignore, warn: ignore, error: ignore };
-
 /** An app with two connections, and its health over HTTP. */
 async function start(connection: string) {
-  const imports = [
-    RedisLockModule.forRoot({ connection, drainMs: 100 }),
-    RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl(), drainMs: 100 }),
-    HealthModule,
-  ];
-  const module = await Test.createTestingModule({ imports }).setLogger(SILENT).compile();
-  const app = closeLater(module.createNestApplication({ logger: false }));
-  await app.listen(0, '127.0.0.1');
+  const jobsModule = RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl(), drainMs: 100 });
+  const { app, locks, get } = await startPlain({ imports: [jobsModule, HealthModule] }, { connection });
   const health = async () => {
-    const response = await fetch(`${await app.getUrl()}/health`);
-    return { status: response.status, body: (await response.json()) as { details: Record<string, object> } };
+    const { status, text } = await get('health');
+    return { status, body: JSON.parse(text) as { details: Record<string, object> } };
   };
-  const [locks, jobs] = [undefined, 'jobs'].map((name) => app.get<RedisLockService>(getLockServiceToken(name)));
-  return { app, health, locks: locks!, jobs: jobs!, indicator: app.get(LockHealthIndicator) };
+  const jobs = app.get<RedisLockService>(getLockServiceToken('jobs'));
+  return { app, health, locks, jobs, indicator: app.get(LockHealthIndicator) };
 }
 
 /** An app with the default connection alone. */
@@ -73,7 +65,7 @@ describe('GET /health', () => {
     const [held, lost] = [await locks.acquire(freshKey()), await jobs.acquire(freshKey())];
     const waiting = locks.acquire(held.key);
     const { signal } = lost;
-    await eventually(async () => (await locks.inspect(held.key)).waiters === 1);
+    await untilWaiting({ locks }, held.key);
     await jobs.forceRelease(lost.key);
     await eventually(() => signal.aborted);
     const { body } = await health();

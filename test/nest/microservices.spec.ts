@@ -3,7 +3,7 @@ import { EventPattern, MessagePattern, Payload } from '@nestjs/microservices';
 import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { expectOneAtATime, marks, refuses, Work } from './support/transports.js';
+import { expectOneAtATime, marks, refuses, startTwo, Work } from './support/transports.js';
 import { type Service, send, startService } from './support/transports-tcp.js';
 
 interface Order {
@@ -105,11 +105,6 @@ class Invoices {
 const startOrders = (work = new Work()): Promise<Service> =>
   startService([Orders, PerRequest, Checked, Invoices], work);
 
-async function startTwo(): Promise<readonly [Service, Service]> {
-  const work = new Work();
-  return [await startOrders(work), await startOrders(work)];
-}
-
 afterEach(closeAll);
 
 describe('a message handler', () => {
@@ -126,7 +121,7 @@ describe('a message handler', () => {
   it.each(['above', 'below', 'above, per request', 'below, per request'])(
     '(%s) runs on one of two instances at a time',
     async (pattern) => {
-      await expectOneAtATime(await startTwo(), (service, id) => send(service, pattern, { id }));
+      await expectOneAtATime(await startTwo(startOrders), (service, id) => send(service, pattern, { id }));
     },
   );
 
@@ -152,7 +147,7 @@ describe('a message handler', () => {
 
   it.each(['checked above', 'checked below'])('(%s) locks what its pipes made of the payload', async (pattern) => {
     const received = (id: string): string => `${id}+class+method+parameter`;
-    await expectOneAtATime(await startTwo(), (service, id) => send(service, pattern, { id }), received);
+    await expectOneAtATime(await startTwo(startOrders), (service, id) => send(service, pattern, { id }), received);
   });
 });
 
@@ -160,7 +155,7 @@ describe('an event handler', () => {
   it.each(['paid above', 'paid below', 'paid, per request'])(
     '(%s) runs on one of two instances at a time',
     async (pattern) => {
-      await expectOneAtATime(await startTwo(), async ({ client }, id) => client.emit(pattern, { id }));
+      await expectOneAtATime(await startTwo(startOrders), async ({ client }, id) => client.emit(pattern, { id }));
     },
   );
 });

@@ -13,7 +13,7 @@ import { eventually } from '../support/eventually.js';
 import { rejection } from '../support/faults.js';
 import { closeAll, closeLater, freshKey, gate, type LockApp, startApp } from '../support/lock-app.js';
 import { untilWaiting } from '../support/waiting.js';
-import { Orders, someTime, startCast } from '../unit/observability/lock-story.js';
+import { once, Orders, someTime, startCast } from '../unit/observability/lock-story.js';
 
 const stops: (() => void)[] = [];
 
@@ -195,8 +195,7 @@ describe('a loss', () => {
       started.open();
     });
     await within('caller', async () => {
-      const lost = new Promise<void>((resolve) => locks.events.on('lost', () => resolve()));
-      const charged = rejection(orders.charge(id, lost));
+      const charged = rejection(orders.charge(id, once(locks, 'lost')));
       await started.opened;
       await other.locks.forceRelease(`order:${id}`);
       await charged;

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable, type INestApplicationContext, Module, type ModuleMetadata } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import { LazyModuleLoader, REQUEST } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import {
@@ -12,7 +12,8 @@ import {
   type RedisLockModuleOptions,
   RedisLockService,
 } from '../../lib/index.js';
-import { closeAll, closeLater, freshKey, gate, openAdmin, redisUrl } from '../support/lock-app.js';
+import { rejection } from '../support/faults.js';
+import { closeAll, freshKey, gate, openAdmin, redisUrl, startModule } from '../support/lock-app.js';
 
 afterEach(closeAll);
 
@@ -22,10 +23,6 @@ const options = (more: RedisLockModuleOptions = {}): RedisLockModuleOptions => (
   ...more,
 });
 
-async function build(metadata: ModuleMetadata): Promise<INestApplicationContext> {
-  return closeLater(await (await Test.createTestingModule(metadata).compile()).init());
-}
-
 @Module({ imports: [RedisLockModule.forRoot(options())] })
 class BillingModule {}
 
@@ -34,9 +31,9 @@ class StockModule {}
 
 describe('a second module of one name', () => {
   it('does not start, and the error names who imports them and what to do', async () => {
-    const error: unknown = await build({ imports: [BillingModule, StockModule] }).catch((reason: unknown) => reason);
+    const error = await rejection(startModule({ imports: [BillingModule, StockModule] }));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect((error as Error).message).toBe(
+    expect(error.message).toBe(
       'RedisLockModule is registered 2 times without a name (by BillingModule, StockModule). Call forRoot() once, in the ' +
         'root module, since it is global; or share what it returned; or give each its own `name`, and tell the ' +
         "decorators: `connection: '<name>'`.",
@@ -45,13 +42,13 @@ describe('a second module of one name', () => {
 
   it('is refused for each name by itself', async () => {
     const named = () => RedisLockModule.forRoot(options({ name: 'jobs' }));
-    await expect(build({ imports: [named(), named()] })).rejects.toThrow('is registered 2 times as "jobs"');
-    const one = await build({ imports: [BillingModule, named()] });
+    await expect(startModule({ imports: [named(), named()] })).rejects.toThrow('is registered 2 times as "jobs"');
+    const one = await startModule({ imports: [BillingModule, named()] });
     expect(one.get<RedisLockService>(getLockServiceToken('jobs')).connection).toBe('jobs');
   });
 
   it('is refused when it is loaded later', async () => {
-    const app = await build({ imports: [BillingModule] });
+    const app = await startModule({ imports: [BillingModule] });
     const load = app.get(LazyModuleLoader).load(() => StockModule);
     await expect(load).rejects.toBeInstanceOf(LockConfigurationError);
   });
@@ -60,7 +57,7 @@ describe('a second module of one name', () => {
     const connectionName = freshKey('twice').replaceAll('-', '');
     const { port, hostname: host } = new URL(redisUrl());
     const twice = () => RedisLockModule.forRoot(options({ connection: { host, port: Number(port), connectionName } }));
-    await expect(build({ imports: [twice(), twice()] })).rejects.toBeInstanceOf(LockConfigurationError);
+    await expect(startModule({ imports: [twice(), twice()] })).rejects.toBeInstanceOf(LockConfigurationError);
     expect(String(await openAdmin().client('LIST'))).not.toContain(connectionName);
   });
 
@@ -68,7 +65,7 @@ describe('a second module of one name', () => {
     const shared = RedisLockModule.forRoot(options());
     @Module({ imports: [shared] })
     class OrdersModule {}
-    const app = await build({ imports: [OrdersModule, shared] });
+    const app = await startModule({ imports: [OrdersModule, shared] });
     expect(await app.get(RedisLockService).isLocked(freshKey())).toBe(false);
   });
 });
@@ -78,7 +75,7 @@ it.each(['name', 'isGlobal'])(
   async (extra) => {
     const useFactory = () => ({ ...options(), [extra]: extra === 'name' ? 'jobs' : false });
     const text = `forRootAsync({ ${extra}: …, useFactory })`;
-    await expect(build({ imports: [RedisLockModule.forRootAsync({ useFactory })] })).rejects.toThrow(text);
+    await expect(startModule({ imports: [RedisLockModule.forRootAsync({ useFactory })] })).rejects.toThrow(text);
   },
 );
 
@@ -100,11 +97,11 @@ describe('app.get(RedisLockService)', () => {
     ['before', () => [unnamed(), named()]],
     ['after', () => [named(), unnamed()]],
   ])('is the default module, imported %s a named one', async (_order, imports) => {
-    expect((await build({ imports: imports() })).get(RedisLockService).connection).toBeUndefined();
+    expect((await startModule({ imports: imports() })).get(RedisLockService).connection).toBeUndefined();
   });
 
   it('is nothing where there is only a named one', async () => {
-    const app = await build({ imports: [named()] });
+    const app = await startModule({ imports: [named()] });
     expect(() => app.get(RedisLockService)).toThrow(/RedisLockService/);
   });
 });
@@ -123,7 +120,7 @@ describe('two apps in one process', () => {
   }
 
   const start = (keyPrefix: string) =>
-    build({ imports: [RedisLockModule.forRoot(options({ keyPrefix }))], providers: [Work] });
+    startModule({ imports: [RedisLockModule.forRoot(options({ keyPrefix }))], providers: [Work] });
 
   it('never use the module, the locks or the events of each other', async () => {
     const key = freshKey();
@@ -162,7 +159,7 @@ describe('LOCK_SCRIPTS', () => {
     };
     const definition = RedisLockModule.forRoot(options());
     const providers = [...(definition.providers ?? []), { provide: LOCK_SCRIPTS, useFactory }];
-    const app = await build({ imports: [{ ...definition, providers }] });
+    const app = await startModule({ imports: [{ ...definition, providers }] });
     await app.get(RedisLockService).withLock(freshKey(), () => undefined);
     expect(used).toEqual(['acquire']);
   });

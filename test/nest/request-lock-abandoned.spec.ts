@@ -4,8 +4,8 @@ import { timeout } from 'rxjs';
 import { LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
-import { PLATFORMS, startRequests, untilFree } from './support/requests.js';
+import { untilFree, untilWaiting } from '../support/waiting.js';
+import { PLATFORMS, startRequests } from './support/requests.js';
 import { Work } from './support/transports.js';
 import { connect, startGateways } from './support/transports-ws.js';
 

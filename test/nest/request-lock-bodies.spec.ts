@@ -13,7 +13,8 @@ import { map } from 'rxjs';
 import { LockConfigurationError, LockInterceptor, RedisLockService } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { PLATFORMS, startRequests, untilFree } from './support/requests.js';
+import { untilFree } from '../support/waiting.js';
+import { PLATFORMS, startRequests } from './support/requests.js';
 
 /** The streams that handlers made, and whether they were let go. */
 const made: { readonly destroyed: boolean }[] = [];

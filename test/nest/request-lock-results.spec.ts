@@ -14,7 +14,8 @@ import { type Observable, of, throwError } from 'rxjs';
 import { currentLock, LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { PLATFORMS, type Response, startRequests, untilFree } from './support/requests.js';
+import { untilFree } from '../support/waiting.js';
+import { PLATFORMS, type Response, startRequests } from './support/requests.js';
 import { Work } from './support/transports.js';
 
 const BUSINESS = () => new ConflictException({ reason: 'sold out' });

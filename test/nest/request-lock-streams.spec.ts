@@ -3,8 +3,8 @@ import { NEVER, type Observable, Subject, map, of } from 'rxjs';
 import { currentLock, LockBusyError, LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
-import { open, PLATFORMS, type RequestApp, startRequests, untilFree } from './support/requests.js';
+import { untilFree, untilWaiting } from '../support/waiting.js';
+import { open, PLATFORMS, type RequestApp, startRequests } from './support/requests.js';
 
 const KEY = 'order:<0.params.id>';
 

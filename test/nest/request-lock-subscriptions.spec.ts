@@ -3,7 +3,7 @@ import { Args, Query, Resolver, Subscription } from '@nestjs/graphql';
 import { LockInterceptor, RedisLockService } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { untilFree } from './support/requests.js';
+import { untilFree } from '../support/waiting.js';
 import { startGraphql, subscribe } from './support/transports-graphql.js';
 
 /** Whether the lock was held when a value was made. */

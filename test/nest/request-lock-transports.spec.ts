@@ -1,4 +1,4 @@
-import { Controller, type Type, UseInterceptors } from '@nestjs/common';
+import { Controller, UseInterceptors } from '@nestjs/common';
 import { Args, Mutation, Query, Resolver } from '@nestjs/graphql';
 import { EventPattern, MessagePattern, Payload } from '@nestjs/microservices';
 import { ConnectedSocket, MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
@@ -6,9 +6,8 @@ import { type Observable, Subject, map } from 'rxjs';
 import { currentLock, Locked, LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
-import { untilFree } from './support/requests.js';
-import { expectOneAtATime, Work } from './support/transports.js';
+import { untilFree, untilWaiting } from '../support/waiting.js';
+import { expectOneAtATime, startTwo, Work } from './support/transports.js';
 import { ask as askGraphql, type GraphqlApp, startGraphql } from './support/transports-graphql.js';
 import { collect, send, type Service, startService } from './support/transports-tcp.js';
 import { type Answer, ask as askSocket, connect, type GatewayApp, startGateways } from './support/transports-ws.js';
@@ -99,13 +98,7 @@ class Orders {
   }
 }
 
-async function two<T>(
-  start: (classes: readonly Type[], work: Work) => Promise<T>,
-  one: Type,
-): Promise<readonly [T, T]> {
-  const work = new Work();
-  return [await start([one], work), await start([one], work)];
-}
+const startMessages = (work: Work): Promise<Service> => startService([Messages], work);
 
 const sourceOf = ({ app }: Service | GatewayApp, type: typeof Messages | typeof Gateway) => app.get(type).source;
 
@@ -113,15 +106,15 @@ afterEach(closeAll);
 
 describe('LockInterceptor.for on a microservice', () => {
   it('runs one message of a key at a time on two instances', async () => {
-    await expectOneAtATime(await two(startService, Messages), (service, id) => send(service, 'run', { id }));
+    await expectOneAtATime(await startTwo(startMessages), (service, id) => send(service, 'run', { id }));
   });
 
   it('runs one event of a key at a time on two instances', async () => {
-    await expectOneAtATime(await two(startService, Messages), async ({ client }, id) => client.emit('paid', { id }));
+    await expectOneAtATime(await startTwo(startMessages), async ({ client }, id) => client.emit('paid', { id }));
   });
 
   it('is held until the last of several values', async () => {
-    const [[a, b], id] = [await two(startService, Messages), freshKey()];
+    const [[a, b], id] = [await startTwo(startMessages), freshKey()];
     const [first, source] = [collect(a, 'values', { id }), sourceOf(a, Messages)];
     await eventually(() => source.observed);
     const second = collect(b, 'run', { id });
@@ -164,7 +157,9 @@ describe('LockInterceptor.for on a microservice', () => {
 
 describe('LockInterceptor.for on a WebSocket', () => {
   it('runs one message of a key at a time on two instances', async () => {
-    await expectOneAtATime(await two(startGateways, Gateway), (gateway, id) => askSocket(gateway, 'run', { id }));
+    await expectOneAtATime(await startTwo((work) => startGateways([Gateway], work)), (gateway, id) =>
+      askSocket(gateway, 'run', { id }),
+    );
   });
 
   it('is held until the last of several values', async () => {
@@ -202,7 +197,7 @@ describe('LockInterceptor.for on GraphQL', () => {
   const run = (graphql: GraphqlApp, id: string) => askGraphql(graphql, `mutation { run(id: "${id}") }`);
 
   it('runs one mutation of a key at a time on two instances', async () => {
-    await expectOneAtATime(await two(startGraphql, Orders), run);
+    await expectOneAtATime(await startTwo((work) => startGraphql([Orders], work)), run);
   });
 
   it('answers under the key of the arguments', async () => {

@@ -12,8 +12,8 @@ import { APP_INTERCEPTOR } from '@nestjs/core';
 import { currentLock, Locked, LockInterceptor, RedisLockModule } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey, redisUrl } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
-import { PLATFORMS, type RequestApp, startRequests, startTwoRequests, untilFree } from './support/requests.js';
+import { untilFree, untilWaiting } from '../support/waiting.js';
+import { PLATFORMS, type RequestApp, startRequests, startTwoRequests } from './support/requests.js';
 import { expectOneAtATime, Work } from './support/transports.js';
 
 const ById = LockInterceptor.for('order:<0.params.id>');

@@ -1,9 +1,7 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { buildPackage } from '../support/child-app.js';
+import { buildPackage, forkScript } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
-import { closeAll, closeLater, freshKey, openAdmin, redisUrl } from '../support/lock-app.js';
+import { queued } from '../support/faults.js';
+import { closeAll, freshKey, openAdmin, redisUrl } from '../support/lock-app.js';
 
 beforeAll(buildPackage, 60_000);
 afterEach(closeAll);
@@ -17,15 +15,7 @@ interface Told {
 async function start(work: 'short' | 'endless' | 'deaf', drainMs: number) {
   const key = freshKey('signal');
   const module = { connection: redisUrl(), drainMs, leaseMs: 2_000 };
-  const file = join(process.cwd(), 'test', 'support', 'shutdown-process.mjs');
-  const child = fork(file, [JSON.stringify({ module, key, work })], { execArgv: [] });
-  const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
-  closeLater({
-    close: async () => {
-      child.kill('SIGKILL');
-      await gone;
-    },
-  });
+  const { child, gone } = forkScript('shutdown-process.mjs', JSON.stringify({ module, key, work }));
   const told: Told[] = [];
   child.on('message', (message: Told) => told.push(message));
   const find = (what: string) => told.find((one) => one.what === what);
@@ -43,8 +33,9 @@ async function holdsOf(key: string): Promise<string[]> {
 describe('SIGTERM in the midst of locked work', () => {
   it('lets the work end under its lock, and then the process ends by the signal, with no lock left', async () => {
     const { key, child, gone, told, find } = await start('short', 10_000);
+    const admin = openAdmin();
     child.send('acquire');
-    await eventually(async () => (await holdsOf(key)).some((field) => field.startsWith('queue:')));
+    await eventually(async () => (await queued(admin, key)) > 0);
     const at = Date.now();
     child.kill('SIGTERM');
     expect(await gone).toEqual([null, 'SIGTERM']);

@@ -9,7 +9,8 @@ import { LockShutdownError, RedisLockModule, RedisLockService } from '../../lib/
 import { RedisLockStore } from '../../lib/redis/redis-lock-store.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, closeLater, freshKey, gate, redisUrl, startApp } from '../support/lock-app.js';
+import { closeAll, freshKey, gate, redisUrl, startApp, startModule } from '../support/lock-app.js';
+import { untilWaiting } from '../support/waiting.js';
 
 afterEach(closeAll);
 
@@ -47,8 +48,8 @@ describe('closing the app', () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
-    const waiting = b.locks.acquire(key).catch((error: unknown) => error);
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    const waiting = rejection(b.locks.acquire(key));
+    await untilWaiting(a, key);
     await b.app.close();
     expect(await waiting).toBeInstanceOf(LockShutdownError);
     await expect(b.locks.acquire(freshKey())).rejects.toBeInstanceOf(LockShutdownError);
@@ -133,7 +134,7 @@ describe('the jobs of @nestjs/schedule', () => {
     ['after', modules.toReversed()],
   ])('do not fire while holders are waited for, with the module imported %s theirs', async (_order, imports) => {
     const metadata = { imports: imports.map((make) => make()), providers: [Jobs] };
-    const app = closeLater(await (await Test.createTestingModule(metadata).compile()).init());
+    const app = await startModule(metadata);
     const jobs = app.get(Jobs);
     await eventually(() => jobs.fires > 2);
     const lock = await app.get(RedisLockService).acquire(freshKey());
@@ -158,9 +159,7 @@ describe('a scheduler', () => {
 
   it('completes each of its jobs once', async () => {
     let completed = 0;
-    const app = closeLater(
-      await (await Test.createTestingModule({ imports: modules.map((make) => make()) }).compile()).init(),
-    );
+    const app = await startModule({ imports: modules.map((make) => make()) });
     const onComplete = (): void => void (completed += 1);
     const job = CronJob.from({ cronTime: '0 0 1 1 *', onTick: () => undefined, onComplete, start: true });
     app.get(SchedulerRegistry).addCronJob('by hand', job as never);
@@ -203,7 +202,7 @@ describe('closing the app while Redis is away', () => {
     const { app, locks } = await startApp({ connection: proxy.url, drainMs: DRAIN_MS });
     const lock = await locks.acquire(freshKey());
     proxy.blackhole(true);
-    const acquiring = locks.acquire(freshKey()).catch((error: unknown) => error);
+    const acquiring = rejection(locks.acquire(freshKey()));
     void lock.release();
     expect(await msToClose(app)).toBeLessThan(DRAIN_MS + FREEZE_MS);
     expect(await acquiring).toBeInstanceOf(LockShutdownError);

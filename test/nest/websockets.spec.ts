@@ -12,7 +12,7 @@ import { currentLock, Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
 import { untilWaiting } from '../support/waiting.js';
-import { expectOneAtATime, marks, refuses, Work } from './support/transports.js';
+import { expectOneAtATime, marks, refuses, startTwo, Work } from './support/transports.js';
 import { type Answer, type GatewayApp, ask, connect, startGateways } from './support/transports-ws.js';
 
 interface Order {
@@ -123,11 +123,6 @@ class Failures {
 const startGateway = (work = new Work()): Promise<GatewayApp> =>
   startGateways([Orders, PerRequest, Checked, Failures], work);
 
-async function startTwo(): Promise<readonly [GatewayApp, GatewayApp]> {
-  const work = new Work();
-  return [await startGateway(work), await startGateway(work)];
-}
-
 afterEach(closeAll);
 
 describe('a message handler', () => {
@@ -141,7 +136,7 @@ describe('a message handler', () => {
   });
 
   it.each(handlers)('(lock: %s) runs on one of two instances at a time', async (event) => {
-    await expectOneAtATime(await startTwo(), (gateway, id) => ask(gateway, event, { id }));
+    await expectOneAtATime(await startTwo(startGateway), (gateway, id) => ask(gateway, event, { id }));
   });
 
   it('runs once at a time for the messages of one socket, too', async () => {
@@ -175,7 +170,7 @@ describe('a message handler', () => {
 
   it.each(['checked above', 'checked below'])('(%s) locks what its pipes made of the body', async (event) => {
     const received = (id: string): string => `${id}+class+method+parameter`;
-    await expectOneAtATime(await startTwo(), (gateway, id) => ask(gateway, event, { id }), received);
+    await expectOneAtATime(await startTwo(startGateway), (gateway, id) => ask(gateway, event, { id }), received);
   });
 });
 

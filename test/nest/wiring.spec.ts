@@ -1,4 +1,4 @@
-import { Injectable, type INestApplicationContext, Module, type ModuleMetadata } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   getLockServiceToken,
@@ -11,15 +11,7 @@ import {
 } from '../../lib/index.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { FakeStore } from '../support/fake-store.js';
-import { closeAll, freshKey, redisUrl } from '../support/lock-app.js';
-
-const opened: INestApplicationContext[] = [];
-
-async function build(metadata: ModuleMetadata): Promise<INestApplicationContext> {
-  const app = await (await Test.createTestingModule(metadata).compile()).init();
-  opened.push(app);
-  return app;
-}
+import { closeAll, freshKey, redisUrl, startModule } from '../support/lock-app.js';
 
 const options = (keyPrefix = 'wiring:'): RedisLockModuleOptions => ({ connection: redisUrl(), keyPrefix });
 
@@ -43,10 +35,7 @@ class Settings {
 @Module({ providers: [Settings], exports: [Settings] })
 class SettingsModule {}
 
-afterEach(async () => {
-  for (const app of opened.splice(0)) await app.close();
-  await closeAll();
-});
+afterEach(closeAll);
 
 describe('the options of the module', () => {
   it.each([
@@ -65,9 +54,9 @@ describe('the options of the module', () => {
     ['useClass', () => RedisLockModule.forRootAsync({ useClass: Settings })],
     ['useExisting', () => RedisLockModule.forRootAsync({ imports: [SettingsModule], useExisting: Settings })],
   ])('come from %s', async (_how, lockModule) => {
-    const app = await build({ imports: [lockModule()] });
-    const same = await build({ imports: [RedisLockModule.forRoot(options('settings:'))] });
-    const other = await build({ imports: [RedisLockModule.forRoot(options('other:'))] });
+    const app = await startModule({ imports: [lockModule()] });
+    const same = await startModule({ imports: [RedisLockModule.forRoot(options('settings:'))] });
+    const other = await startModule({ imports: [RedisLockModule.forRoot(options('other:'))] });
     expect(await worksUnder(app.get(RedisLockService), same.get(RedisLockService))).toBe(true);
     expect(await worksUnder(app.get(RedisLockService), other.get(RedisLockService))).toBe(false);
   });
@@ -93,7 +82,7 @@ describe('isGlobal', () => {
     ['true', { isGlobal: true }],
     ['undefined', { isGlobal: undefined }],
   ])('%s lets every module inject the service', async (_what, extra) => {
-    const app = await build({ imports: [RedisLockModule.forRoot({ ...options(), ...extra }), NeedyModule] });
+    const app = await startModule({ imports: [RedisLockModule.forRoot({ ...options(), ...extra }), NeedyModule] });
     expect(app.get(Needy, { strict: false }).locks).toBe(app.get(RedisLockService));
   });
 
@@ -107,7 +96,7 @@ describe('isGlobal', () => {
       .overrideProvider(LOCK_STORE)
       .useValue(new FakeStore());
     await expect(outside.compile()).rejects.toThrow(/RedisLockService at index \[0\] is available in the NeedyModule/);
-    const app = await build({ imports: [ImportingModule] });
+    const app = await startModule({ imports: [ImportingModule] });
     expect(app.get(Needy, { strict: false }).locks).toBeInstanceOf(RedisLockService);
   });
 });
@@ -164,7 +153,7 @@ describe('a named module beside the default one', () => {
     ['after', () => [unnamed(), named()]],
     ['before', () => [named(), unnamed()]],
   ])('imported %s it, has its own service and locks', async (_order, imports) => {
-    const app = await build({ imports: imports(), providers: [Jobs] });
+    const app = await startModule({ imports: imports(), providers: [Jobs] });
     const jobs = app.get(Jobs);
     expect(jobs.locks).toBe(app.get(getLockServiceToken()));
     expect(jobs.jobLocks).toBe(app.get(getLockServiceToken('jobs')));
@@ -176,24 +165,24 @@ describe('a named module beside the default one', () => {
     ['after', () => [unnamed(), named()]],
     ['before', () => [named(), unnamed()]],
   ])('imported %s it, leaves the class RedisLockService to the default one', async (_order, imports) => {
-    const app = await build({ imports: imports(), providers: [Jobs] });
+    const app = await startModule({ imports: imports(), providers: [Jobs] });
     expect(app.get(Jobs).byClass.connection).toBeUndefined();
   });
 
   it('is another lock, so that a nested call may hold the same key there', async () => {
-    const app = await build({ imports: [unnamed(), named()], providers: [Jobs] });
+    const app = await startModule({ imports: [unnamed(), named()], providers: [Jobs] });
     expect(await app.get(Jobs).nested(freshKey())).toBe('both held');
   });
 
   it('takes its name also with forRootAsync', async () => {
     const lockModule = RedisLockModule.forRootAsync({ name: 'jobs', useFactory: () => options('jobs:') });
-    const app = await build({ imports: [lockModule, unnamed()], providers: [Jobs] });
+    const app = await startModule({ imports: [lockModule, unnamed()], providers: [Jobs] });
     expect(await app.get(Jobs).where(freshKey())).toEqual([true, false]);
   });
 });
 
 it('LOCK_SCRIPTS is exported by the module', async () => {
-  const app = await build({ imports: [RedisLockModule.forRoot(options())] });
+  const app = await startModule({ imports: [RedisLockModule.forRoot(options())] });
   expect(Object.keys(app.get(LOCK_SCRIPTS)).toSorted()).toEqual([
     'acquire',
     'acquireMany',

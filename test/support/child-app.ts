@@ -24,6 +24,19 @@ export async function buildPackage(): Promise<void> {
   }
 }
 
+/** Runs a script of this folder in a process of its own, which does not outlive the test. */
+export function forkScript(script: string, argument: string) {
+  const child = fork(join(root, 'test', 'support', script), [argument], { execArgv: [] });
+  const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  closeLater({
+    close: async () => {
+      child.kill('SIGKILL');
+      await gone;
+    },
+  });
+  return { child, gone };
+}
+
 interface Answer {
   readonly id: number;
   readonly value?: unknown;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type DynamicModule, type INestApplicationContext, Logger, type ModuleMetadata } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
+import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
 import { Cluster, Redis } from 'ioredis';
 import { type RedisLockModuleOptions, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../lib/testing/index.js';
@@ -43,6 +43,18 @@ function moduleOf(
   return RedisLockModule.forRoot({ ...options, connection });
 }
 
+async function initModule(
+  metadata: ModuleMetadata,
+  prepare: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
+): Promise<TestingModule> {
+  const builder = Test.createTestingModule(metadata).setLogger({ log: ignore, warn: ignore, error: ignore });
+  return (await prepare(builder).compile()).init();
+}
+
+/** Starts a module as the test writes it, which brings its own locks; `closeAll` closes it. */
+export const startModule = async (...args: Parameters<typeof initModule>): Promise<TestingModule> =>
+  closeLater(await initModule(...args));
+
 /** Starts an instance; what a test opened is closed by `closeAll`. `server`: where its locks are when that is no Redis. */
 export async function startApp(
   options: RedisLockModuleOptions = {},
@@ -50,10 +62,7 @@ export async function startApp(
   server = memoryServer,
 ): Promise<LockApp> {
   const lockModule = moduleOf({ drainMs: DRAIN_MS, ...options }, server);
-  const module = await Test.createTestingModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] })
-    .setLogger({ log: ignore, warn: ignore, error: ignore })
-    .compile();
-  const app = await module.init();
+  const app = await initModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] });
   const locks = app.get<RedisLockService>(getLockServiceToken(options.name));
   const started = { app, locks, locker: app.get<Locker>(LOCKER), close: () => app.close() };
   return closeLater(started);

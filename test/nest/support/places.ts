@@ -1,7 +1,7 @@
 import { type INestApplication, type ModuleMetadata } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
-import { currentLock, RedisLockModule, type RedisLockModuleOptions, RedisLockService } from '../../../lib/index.js';
-import { closeAll, closeLater, gate, redisUrl } from '../../support/lock-app.js';
+import { currentLock, type RedisLockModuleOptions, type RedisLockService } from '../../../lib/index.js';
+import { closeAll, gate } from '../../support/lock-app.js';
+import { startPlain } from './requests.js';
 
 /** An app that answers over HTTP, by express. */
 export interface HttpApp {
@@ -14,21 +14,12 @@ export interface HttpApp {
 
 /** Starts an app that listens on a port of the system's choice; `closePlaces` closes it. */
 export async function startHttp(metadata: ModuleMetadata, options: RedisLockModuleOptions = {}): Promise<HttpApp> {
-  const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100, ...options });
-  const compiled = await Test.createTestingModule({
-    ...metadata,
-    imports: [lockModule, ...(metadata.imports ?? [])],
-  }).compile();
-  const app: INestApplication = compiled.createNestApplication({ logger: false });
-  const close = (): Promise<void> => app.close();
-  closeLater({ app, locks: app.get(RedisLockService), close });
-  await app.listen(0, '127.0.0.1');
-  const url = await app.getUrl();
+  const http = await startPlain(metadata, options);
   const get = async (path: string, headers: Record<string, string> = {}): Promise<string> => {
-    const answer = await fetch(`${url}/${path}`, { headers });
-    return `${answer.status} ${await answer.text()}`;
+    const { status, text } = await http.get(path, { headers });
+    return `${status} ${text}`;
   };
-  return { app, locks: app.get(RedisLockService), get, close };
+  return { ...http, get };
 }
 
 const gates: { open(): void }[] = [];

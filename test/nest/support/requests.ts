@@ -9,11 +9,9 @@ import {
 import { BaseExceptionFilter } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { Test } from '@nestjs/testing';
-import { RedisLockModule, type RedisLockModuleOptions, RedisLockService } from '../../../lib/index.js';
-import { eventually } from '../../support/eventually.js';
-import { closeLater, redisUrl } from '../../support/lock-app.js';
-import { type Instance, Work } from './transports.js';
+import { type RedisLockModuleOptions } from '../../../lib/index.js';
+import { closeLater } from '../../support/lock-app.js';
+import { buildInstance, type Instance, startTwo, Work } from './transports.js';
 
 export type Platform = 'express' | 'fastify';
 export const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
@@ -65,24 +63,21 @@ export interface StartOptions {
   locks?: RedisLockModuleOptions;
   /** Sets what the app needs before it is initialised, instead of a filter that keeps what requests failed with. */
   prepare?: (app: INestApplication) => void;
+  /** Whether the app, when it closes, waits for no client. @default true */
+  forceCloseConnections?: boolean;
 }
 
-/** Starts an instance on a port of the system's choice; `closeAll` closes it, whatever its clients still wait for. */
+/** Starts an instance on a port of the system's choice; `closeAll` closes it, by default whatever its clients wait for. */
 export async function startRequests(
   platform: Platform,
   metadata: ModuleMetadata,
-  { work = new Work(), locks: lockOptions = {}, prepare }: StartOptions = {},
+  { work = new Work(), locks, prepare, forceCloseConnections = true }: StartOptions = {},
 ): Promise<RequestApp> {
-  const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100, ...lockOptions });
-  const imports = [lockModule, ...(metadata.imports ?? [])];
-  const providers = [{ provide: Work, useValue: work }, ...(metadata.providers ?? [])];
-  const compiled = await Test.createTestingModule({ ...metadata, imports, providers }).compile();
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
-  const app = compiled.createNestApplication(adapter, { logger: false, forceCloseConnections: true });
-  const locks = app.get(RedisLockService);
-  const acquired: string[] = [];
-  locks.events.on('acquired', ({ key }) => acquired.push(key));
-  const instance = closeLater({ app, locks, work, acquired, close: () => app.close() });
+  const built = await buildInstance(metadata, work, { adapter, locks, forceCloseConnections });
+  const { app } = built;
+  // It leaves `work` as it is: tests close an app in the midst of it.
+  const instance = closeLater({ ...built, close: () => app.close() });
   const failures = new KeepFailures(adapter);
   if (prepare) prepare(app);
   else app.useGlobalFilters(failures);
@@ -90,6 +85,10 @@ export async function startRequests(
   const url = await app.getUrl();
   return { ...instance, url, failures: failures.all, get: (path, init) => get(`${url}/${path}`, init) };
 }
+
+/** Starts an instance on express as users have it: nothing is set before it is initialised, and it waits for its clients. */
+export const startPlain = (metadata: ModuleMetadata, locks?: RedisLockModuleOptions): Promise<RequestApp> =>
+  startRequests('express', metadata, { locks, prepare: () => undefined, forceCloseConnections: false });
 
 async function get(url: string, init: RequestInit = {}): Promise<Answer> {
   const { status, headers, text } = await fetch(url, { redirect: 'manual', ...init }).then(async (response) => ({
@@ -106,13 +105,7 @@ export async function startTwoRequests(
   metadata: ModuleMetadata,
   options: StartOptions = {},
 ): Promise<readonly [RequestApp, RequestApp]> {
-  const shared = { ...options, work: options.work ?? new Work() };
-  return [await startRequests(platform, metadata, shared), await startRequests(platform, metadata, shared)];
-}
-
-/** Waits until nobody holds the lock. */
-export async function untilFree({ locks }: Pick<Instance, 'locks'>, key: string): Promise<void> {
-  await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
+  return startTwo((work) => startRequests(platform, metadata, { ...options, work }), options.work);
 }
 
 /** A request whose client goes away when the test says so, or at its end. */

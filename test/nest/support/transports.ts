@@ -2,13 +2,16 @@ import 'reflect-metadata';
 import {
   type CanActivate,
   type ExecutionContext,
+  type HttpServer,
   type INestApplication,
   type ModuleMetadata,
+  type NestApplicationOptions,
   type PipeTransform,
   type Type,
 } from '@nestjs/common';
+import { ExpressAdapter } from '@nestjs/platform-express';
 import { Test } from '@nestjs/testing';
-import { currentLock, RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { currentLock, RedisLockModule, type RedisLockModuleOptions, RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/eventually.js';
 import { closeLater, freshKey, gate, redisUrl } from '../../support/lock-app.js';
 import { untilWaiting } from '../../support/waiting.js';
@@ -60,6 +63,28 @@ export interface Instance {
   close(): Promise<void>;
 }
 
+interface BuildOptions extends NestApplicationOptions {
+  readonly adapter?: HttpServer;
+  readonly locks?: RedisLockModuleOptions;
+}
+
+/** An instance that does not listen yet, and that its caller closes. Nest would drop the options beside no adapter. */
+export async function buildInstance(
+  metadata: ModuleMetadata,
+  work: Work,
+  { adapter = new ExpressAdapter(), locks: lockOptions = {}, ...more }: BuildOptions = {},
+): Promise<Omit<Instance, 'close'>> {
+  const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100, ...lockOptions });
+  const imports = [lockModule, ...(metadata.imports ?? [])];
+  const providers = [{ provide: Work, useValue: work }, ...(metadata.providers ?? [])];
+  const compiled = await Test.createTestingModule({ ...metadata, imports, providers }).compile();
+  const app = compiled.createNestApplication(adapter, { logger: false, ...more });
+  const locks = app.get(RedisLockService);
+  const acquired: string[] = [];
+  locks.events.on('acquired', ({ key }) => acquired.push(key));
+  return { app, locks, work, acquired };
+}
+
 /**
  * Starts an instance that listens on a port of its own, and of which `closeAll` knows. Instances of one test share `work`,
  * which ends when they close, so that a test that failed does not wait for its calls. `prepare` sets what the app needs
@@ -70,22 +95,21 @@ export async function startInstance(
   work: Work,
   prepare: (app: INestApplication) => void = () => undefined,
 ): Promise<Instance> {
-  const lockModule = RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 });
-  const imports = [lockModule, ...(metadata.imports ?? [])];
-  const providers = [{ provide: Work, useValue: work }, ...(metadata.providers ?? [])];
-  const compiled = await Test.createTestingModule({ ...metadata, imports, providers }).compile();
-  const app = compiled.createNestApplication({ logger: false });
-  const locks = app.get(RedisLockService);
-  const acquired: string[] = [];
-  locks.events.on('acquired', ({ key }) => acquired.push(key));
+  const built = await buildInstance(metadata, work);
+  const { app } = built;
   const close = async (): Promise<void> => {
     work.finish();
     await app.close();
   };
-  const instance = closeLater({ app, locks, work, acquired, close });
+  const instance = closeLater({ ...built, close });
   prepare(app);
   await app.listen(0, '127.0.0.1');
   return instance;
+}
+
+/** Two instances of one app, which share what they note. */
+export async function startTwo<T>(start: (work: Work) => Promise<T>, work = new Work()): Promise<readonly [T, T]> {
+  return [await start(work), await start(work)];
 }
 
 /**

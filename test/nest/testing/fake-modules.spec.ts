@@ -12,8 +12,8 @@ import {
   RedisLockService,
 } from '../../../lib/index.js';
 import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
-import { closeAll, closeLater } from '../../support/lock-app.js';
-import { startModule, startTrap, type Trap } from './support/memory-apps.js';
+import { closeAll, closeLater, startModule } from '../../support/lock-app.js';
+import { startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()
 class Orders {

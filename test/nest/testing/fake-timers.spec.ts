@@ -4,8 +4,7 @@ import { type TestingModule } from '@nestjs/testing';
 import { Locked, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
 import { FakeLockService, ManualClock, RedisLockTestingModule, withFakeLocks } from '../../../lib/testing/index.js';
 import { rejection } from '../../support/faults.js';
-import { closeAll } from '../../support/lock-app.js';
-import { startModule } from './support/memory-apps.js';
+import { closeAll, startModule } from '../../support/lock-app.js';
 
 @Injectable()
 class Orders {

@@ -8,8 +8,8 @@ import {
   type RedisLockTestingOptions,
 } from '../../../lib/testing/index.js';
 import { rejection } from '../../support/faults.js';
-import { closeAll, gate } from '../../support/lock-app.js';
-import { keep, startModule } from './support/memory-apps.js';
+import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { keep } from './support/memory-apps.js';
 
 const HOUR = 3_600_000;
 

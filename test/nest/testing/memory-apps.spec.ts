@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { LockBusyError, Locked, RedisLockService } from '../../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/eventually.js';
-import { closeAll } from '../../support/lock-app.js';
-import { Audits, keep, startModule } from './support/memory-apps.js';
+import { closeAll, startModule } from '../../support/lock-app.js';
+import { Audits, keep, startOrders } from './support/memory-apps.js';
 
 @Injectable()
 class Orders {
@@ -15,16 +15,10 @@ class Orders {
 
 afterEach(closeAll);
 
-const startApp = async (options: Parameters<typeof RedisLockTestingModule.forRoot>[0] = {}) => {
-  const imports = [RedisLockTestingModule.forRoot({ drainMs: 0, ...options })];
-  const app = await startModule({ imports, providers: [Orders] });
-  return { app, orders: app.get(Orders), locks: app.get(RedisLockService) };
-};
-
 describe('two apps', () => {
   it('that share a server exclude each other, and hear of a release', async () => {
     const server = new MemoryLockServer();
-    const [a, b] = await Promise.all([startApp({ server }), startApp({ server })]);
+    const [a, b] = await Promise.all([startOrders(Orders, { server }), startOrders(Orders, { server })]);
     const lock = await a.locks.acquire('order:1');
     await expect(b.orders.charge('1')).rejects.toBeInstanceOf(LockBusyError);
     const waiting = b.locks.acquire('order:1');
@@ -36,10 +30,10 @@ describe('two apps', () => {
   it('that share a server and have other prefixes, or none at all, do not', async () => {
     const server = new MemoryLockServer();
     const apps = await Promise.all([
-      startApp({ server }),
-      startApp({ server, keyPrefix: 'other:' }),
-      startApp(),
-      startApp(),
+      startOrders(Orders, { server }),
+      startOrders(Orders, { server, keyPrefix: 'other:' }),
+      startOrders(Orders),
+      startOrders(Orders),
     ]);
     const locks = await Promise.all(apps.map((app) => app.locks.tryAcquire('order:1')));
     expect(locks.map((lock) => lock?.held)).toEqual([true, true, true, true]);
@@ -47,7 +41,7 @@ describe('two apps', () => {
 
   it('of which one is closed leave the other as it is', async () => {
     const server = new MemoryLockServer();
-    const [a, b] = [await startApp({ server }), await startApp({ server })];
+    const [a, b] = [await startOrders(Orders, { server }), await startOrders(Orders, { server })];
     keep(await a.locks.acquire('order:1'));
     await a.app.close();
     expect(await b.orders.charge('1')).toBe('1');

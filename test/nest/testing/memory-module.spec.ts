@@ -16,8 +16,9 @@ import {
 } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/eventually.js';
-import { closeAll, gate } from '../../support/lock-app.js';
-import { startModule } from './support/memory-apps.js';
+import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { untilFree, untilWaiting } from '../../support/waiting.js';
+import { startOrders } from './support/memory-apps.js';
 
 @Injectable()
 class Orders {
@@ -66,12 +67,6 @@ class Orders {
 
 afterEach(closeAll);
 
-const startApp = async (options: Parameters<typeof RedisLockTestingModule.forRoot>[0] = {}) => {
-  const imports = [RedisLockTestingModule.forRoot({ drainMs: 0, ...options })];
-  const app = await startModule({ imports, providers: [Orders] });
-  return { app, orders: app.get(Orders), locks: app.get(RedisLockService) };
-};
-
 describe('RedisLockTestingModule', () => {
   it('needs no options', async () => {
     const app = await startModule({ imports: [RedisLockTestingModule.forRoot()], providers: [Orders] });
@@ -79,7 +74,7 @@ describe('RedisLockTestingModule', () => {
   });
 
   it('excludes as the real one does: writers, readers, permits, nested calls', async () => {
-    const { orders } = await startApp();
+    const { orders } = await startOrders(Orders);
     const until = gate();
     orders.until = until.opened;
     const reading = [orders.read('1'), orders.read('1')];
@@ -94,7 +89,7 @@ describe('RedisLockTestingModule', () => {
   });
 
   it('locks streams until they are through', async () => {
-    const { orders, locks } = await startApp();
+    const { orders, locks } = await startOrders(Orders);
     expect(await firstValueFrom(orders.values())).toBe(1);
     for await (const key of orders.items()) expect(await locks.isLocked(key)).toBe(true);
     await eventually(() => locks.activity.held === 0);
@@ -115,12 +110,12 @@ describe('RedisLockTestingModule', () => {
     const subscription = ticks.values().subscribe();
     await eventually(() => locks.isLocked('ticks'));
     subscription.unsubscribe();
-    await eventually(async () => !(await locks.isLocked('ticks')));
+    await untilFree({ locks }, 'ticks');
     expect(ticks.ticks.observed).toBe(false);
   });
 
   it('serves those who wait in their order, with tokens that rise', async () => {
-    const { locks } = await startApp();
+    const { locks } = await startOrders(Orders);
     const first = await locks.acquire('a');
     const order: string[] = [];
     const waiting = ['b', 'c'].map((name) =>
@@ -129,7 +124,7 @@ describe('RedisLockTestingModule', () => {
         return fencingToken;
       }),
     );
-    await eventually(async () => (await locks.inspect('a')).waiters === 2);
+    await untilWaiting({ locks }, 'a', 2);
     await first.release();
     const tokens = [first.fencingToken, ...(await Promise.all(waiting))];
     expect([order, tokens]).toEqual([['b', 'c'], tokens.toSorted((a, b) => a - b)]);
@@ -137,7 +132,7 @@ describe('RedisLockTestingModule', () => {
   });
 
   it('gives operators what they ask for: inspect, list, forceRelease', async () => {
-    const { locks } = await startApp({ keyPrefix: 'shop:' });
+    const { locks } = await startOrders(Orders, { keyPrefix: 'shop:' });
     const lock = await locks.acquire('a');
     const listed: string[] = [];
     for await (const { key } of locks.list()) listed.push(key);
@@ -148,7 +143,7 @@ describe('RedisLockTestingModule', () => {
   });
 
   it('emits the same events', async () => {
-    const { locks } = await startApp();
+    const { locks } = await startOrders(Orders);
     const seen: string[] = [];
     for (const name of ['acquired', 'waiting', 'timedOut', 'acquireFailed', 'released'] as const) {
       locks.events.on(name, () => seen.push(name));
@@ -160,17 +155,17 @@ describe('RedisLockTestingModule', () => {
   });
 
   it('refuses the same keys and options', async () => {
-    const { locks } = await startApp();
+    const { locks } = await startOrders(Orders);
     await expect(locks.acquire('x'.repeat(513))).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire('a', { leaseMs: 0 })).rejects.toBeInstanceOf(LockConfigurationError);
     expect(() => RedisLockTestingModule.forRoot({ isGlobal: 'yes' as never })).toThrow(LockConfigurationError);
-    await expect(startApp({ leaseMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
+    await expect(startOrders(Orders, { leaseMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
     const twice = [RedisLockTestingModule.forRoot(), RedisLockTestingModule.forRoot()];
     await expect(startModule({ imports: twice })).rejects.toThrow(/registered 2 times/);
   });
 
   it('shuts down as the real one does: holders are waited for, those who wait are refused', async () => {
-    const { app, orders, locks } = await startApp({ drainMs: 10_000 });
+    const { app, orders, locks } = await startOrders(Orders, { drainMs: 10_000 });
     const until = gate();
     orders.until = until.opened;
     const reading = orders.read('1');
@@ -200,7 +195,7 @@ describe('forRootAsync', () => {
       }),
     ];
     const app = await startModule({ imports, providers: [Orders] });
-    const other = await startApp({ server });
+    const other = await startOrders(Orders, { server });
     await using lock = await app.get(RedisLockService).acquire('order:1');
     expect(lock.remainingMs).toBeLessThanOrEqual(5_000);
     await expect(other.orders.read('1')).rejects.toBeInstanceOf(LockBusyError);

@@ -3,8 +3,7 @@ import { type TestingModule } from '@nestjs/testing';
 import { Locked, type LockLostError, LockStoreError, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { rejection } from '../../support/faults.js';
-import { closeAll, gate } from '../../support/lock-app.js';
-import { startModule } from './support/memory-apps.js';
+import { closeAll, gate, startModule } from '../../support/lock-app.js';
 
 @Injectable()
 class Orders {

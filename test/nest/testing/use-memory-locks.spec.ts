@@ -17,8 +17,8 @@ import {
   RedisLockTestingModule,
   useMemoryLocks,
 } from '../../../lib/testing/index.js';
-import { closeAll } from '../../support/lock-app.js';
-import { Audits, keep, startModule, startTrap, type Trap } from './support/memory-apps.js';
+import { closeAll, startModule } from '../../support/lock-app.js';
+import { Audits, keep, startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()
 class Orders {

@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:net';
-import { Injectable, type ModuleMetadata } from '@nestjs/common';
-import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
+import { Injectable, type Type } from '@nestjs/common';
 import { InjectLockService, Locked, RedisLockService } from '../../../../lib/index.js';
-import { closeLater } from '../../../support/lock-app.js';
+import { RedisLockTestingModule } from '../../../../lib/testing/index.js';
+import { closeLater, startModule } from '../../../support/lock-app.js';
 
 /** Locks by a named module. */
 @Injectable()
@@ -34,16 +34,13 @@ export async function startTrap(): Promise<Trap> {
   return { url: `redis://127.0.0.1:${port}`, connections: () => count };
 }
 
-const ignore = (): void => undefined;
+type MemoryOptions = Parameters<typeof RedisLockTestingModule.forRoot>[0];
 
-/** Starts an app for a test; `closeAll` closes it. */
-export async function startModule(
-  metadata: ModuleMetadata,
-  prepare: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
-): Promise<TestingModule> {
-  const builder = Test.createTestingModule(metadata).setLogger({ log: ignore, warn: ignore, error: ignore });
-  const compiled = await prepare(builder).compile();
-  return closeLater(await compiled.init());
+/** Starts an app with the orders of a test file, whose locks are in memory; it waits for no holder when it closes. */
+export async function startOrders<T>(type: Type<T>, options: MemoryOptions = {}) {
+  const imports = [RedisLockTestingModule.forRoot({ drainMs: 0, ...options })];
+  const app = await startModule({ imports, providers: [type] });
+  return { app, orders: app.get(type), locks: app.get(RedisLockService) };
 }
 
 const kept: unknown[] = [];
