@@ -64,14 +64,14 @@ export class AcquireRound {
    */
   toGiveBack(): readonly QuorumNode[] {
     const isRefused = this.#refused.some(({ reason }) => reason === 'released');
-    if (isRefused || (this.#isSpent && !this.#isHeld)) return this.nodes;
+    if (isRefused || (this.#isTouched && !this.#isHeld)) return this.nodes;
     const outcomeOf = (node: QuorumNode) => this.votes.find((vote) => vote.node === node)?.value?.outcome;
     const isUnheard = (node: QuorumNode) => this.request.waiterLeaseMs === 0 && outcomeOf(node) === undefined;
     return this.nodes.filter((node) => outcomeOf(node) === 'granted' || isUnheard(node));
   }
 
-  /** What is given back on one node must not be asked for again: the release might come last. */
-  get #isSpent(): boolean {
+  /** Whether a node granted it, or has given it back. */
+  get #isTouched(): boolean {
     const isGivenBack = this.votes.some(({ value }) => value?.outcome === 'given-back');
     return isGivenBack || this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
   }
@@ -103,7 +103,7 @@ export class AcquireRound {
     const answered = this.votes.length - this.#failures.length;
     if (answered >= majorityOf(this.nodes)) return this.#busyReply();
     const cause = this.#unavailable(answered);
-    if (!this.#isSpent) throw cause;
+    if (!this.#isTouched) throw cause;
     return { outcome: 'given-back', cause };
   }
 
@@ -118,14 +118,14 @@ export class AcquireRound {
     const upgrades = of('upgrade');
     if (isBeyond(this.nodes, upgrades.length)) return upgrades[0];
     const claimed = of('claimed');
-    const isRun = claimed.some(({ claimedBy }) => claimedBy === undefined);
-    if (isRun || mostOften(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes)) return claimed[0];
-    return undefined;
+    const run = claimed.find(({ claimedBy }) => claimedBy === undefined);
+    if (run) return run;
+    return mostOften(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes) ? claimed[0] : undefined;
   }
 
   #busyReply(): AcquireReply {
     const isClaimed = this.#refused.some(({ reason }) => reason === 'claimed');
-    const isSplit = (this.#isSpent || isClaimed) && !this.#isHeld;
+    const isSplit = (this.#isTouched || isClaimed) && !this.#isHeld;
     // It is free when a majority of the nodes is, and those that did not answer are not counted on.
     const retries = this.#busy.map(({ retryMs }) => retryMs).sort((a, b) => a - b);
     const lastMs = retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0;
@@ -136,7 +136,8 @@ export class AcquireRound {
       holder: this.#busy.find(({ holder }) => holder !== undefined)?.holder,
       serverTimeMs: Math.max(0, ...this.#busy.map(({ serverTimeMs }) => serverTimeMs)),
       nodes: this.answers(),
-      isSpent: this.#isSpent,
+      // What is given back on one node must not be asked for again: the release might come last.
+      isSpent: this.toGiveBack().length > 0,
       isSplit,
     };
   }

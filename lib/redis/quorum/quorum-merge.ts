@@ -48,6 +48,10 @@ export function mayAnswer(nodes: readonly QuorumNode[], failures: readonly unkno
   return !isBeyond(nodes, hopeless.length);
 }
 
+/** How many answers tell what a majority may have, when those that did not come could tell the same. */
+const enoughOf = (nodes: readonly QuorumNode[], answers: readonly unknown[]): number =>
+  Math.max(majorityOf(nodes) - (nodes.length - answers.length), 1);
+
 /** The n-th greatest, from 1. */
 const nth = (values: readonly number[], n: number): number => [...values].sort((a, b) => b - a)[n - 1] ?? 0;
 
@@ -101,10 +105,9 @@ export function mergeReleases(
   const given = replies.filter(({ outcome }) => GIVEN_BACK.includes(outcome));
   const gone = replies.filter(({ outcome }) => !GIVEN_BACK.includes(outcome));
   const lastToken = Math.max(0, ...replies.map((reply) => reply.lastToken));
-  // Others hold it when they hold a majority.
   const holds = nth(
     replies.map((reply) => reply.holds),
-    majority,
+    enoughOf(nodes, replies),
   );
   const best = (candidates: readonly ReleaseReply[], order: readonly ReleaseReply['outcome'][]) =>
     order.find((outcome) => candidates.some((reply) => reply.outcome === outcome))!;
@@ -117,8 +120,7 @@ export function mergeReleases(
 
 /** A lock is held by those who hold it on a majority of the nodes, as far as those that answered can tell. */
 export function mergeStates(key: string, nodes: readonly QuorumNode[], states: readonly LockState[]): LockState {
-  const silent = nodes.length - states.length;
-  const enough = Math.max(majorityOf(nodes) - silent, 1);
+  const enough = enoughOf(nodes, states);
   const found = states.flatMap(({ holders }) => holders);
   const attempts = [...new Set(found.map(({ attempt }) => attempt))];
   const groups = attempts
@@ -132,7 +134,10 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
   const holders = counted.filter(({ mode, owner }) =>
     first!.mode === 'write' ? owner === first!.owner : mode === 'read',
   );
-  const waiters = Math.max(...states.map((state) => state.waiters));
+  const waiters = nth(
+    states.map((state) => state.waiters),
+    enough,
+  );
   const fencingToken = mostCommon(states.map((state) => state.fencingToken));
   return { key, mode: first?.mode ?? 'free', holders, waiters, fencingToken };
 }

@@ -81,7 +81,7 @@ export const CLAIMS: readonly PortCase[] = [
       const [a, b] = await scene.clients();
       const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
       await a.release(run, { runOutcome: 'void' });
-      same(await a.store.lastRun(scene.key), null, 'the last run');
+      await scene.tells('the last run', null, () => a.store.lastRun(scene.key));
       const next = await b.eventuallyGranted('another claim of it', claimOf(scene, 'at', FIRE));
       same(next.fireMs, FIRE, '`fireMs`');
     },

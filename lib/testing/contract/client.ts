@@ -37,6 +37,8 @@ export interface Hold extends HoldRef, Omit<Granted, 'outcome'> {
 export class Client {
   readonly heard: { readonly attempt: string; readonly wakeUp: WakeUp }[] = [];
   listenings = 0;
+  /** Attempts that a store of several servers has given back on some; elsewhere they may still have their places. */
+  readonly #spent = new Set<string>();
 
   constructor(
     readonly store: LockStore,
@@ -74,11 +76,16 @@ export class Client {
         if (!(error instanceof LockStoreError) || !error.retryable) throw error;
         return undefined;
       });
-      if (!reply) return undefined;
-      const isUsedUp = reply.outcome === 'given-back' || (reply.outcome === 'busy' && reply.isSplit && reply.isSpent);
-      if (!isUsedUp && !(reply.outcome === 'busy' && reply.isSplit)) return { request, reply };
-      if (isUsedUp) request = await this.#anew(request);
-      await this.time.pass(reply.outcome === 'busy' ? reply.retryMs : 0);
+      if (!reply) {
+        // Some servers may have been told to give it back.
+        request = await this.#anew(request);
+        return undefined;
+      }
+      const isBusy = reply.outcome === 'busy';
+      if (reply.outcome === 'given-back' || (isBusy && reply.isSpent)) this.#spent.add(request.attempt);
+      if (reply.outcome !== 'given-back' && !(isBusy && reply.isSplit)) return { request, reply };
+      if (this.#spent.has(request.attempt)) request = await this.#anew(request);
+      await this.time.pass(isBusy ? reply.retryMs : 0);
       return undefined;
     });
   }
@@ -111,13 +118,11 @@ export class Client {
   async eventuallyGranted(who: string, wish: Wish = {}): Promise<Hold> {
     let request = this.request(wish);
     return this.time.until(`${who} to be granted`, async () => {
+      if (this.#spent.has(request.attempt)) request = await this.#anew(request);
       const asked = await this.ask(request);
-      const { reply } = asked;
-      promised(reply.outcome !== 'refused', `${who} to be granted`, reply);
+      promised(asked.reply.outcome !== 'refused', `${who} to be granted`, asked.reply);
       request = asked.request;
-      if (reply.outcome === 'granted') return this.#hold(request, reply);
-      if (reply.isSpent) request = await this.#anew(request);
-      return undefined;
+      return asked.reply.outcome === 'granted' ? this.#hold(request, asked.reply) : undefined;
     });
   }
 

@@ -23,11 +23,11 @@ export const OWNERS: readonly PortCase[] = [
       const [a, b, c] = await scene.clients();
       const outer = await a.granted('the owner', OWNER);
       const inner = await b.granted('the owner, again,', OWNER);
-      same((await a.release(outer)).holds, 1, 'the number of holds that remain');
+      scene.holdsLeft(await a.release(outer), 1);
       await c.busy('somebody else');
       const renewed = await b.renew(inner);
       promised(renewed.outcome === 'renewed', 'the other hold to be alive', renewed);
-      same((await b.release(inner)).holds, 0, 'the number of holds that remain');
+      scene.holdsLeft(await b.release(inner), 0);
       await c.eventuallyGranted('somebody else');
     },
   },

@@ -9,8 +9,9 @@ export const RELEASE: readonly PortCase[] = [
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
-      const { outcome, holds } = await a.release(hold);
-      same({ outcome, holds }, { outcome: 'released', holds: 0 }, 'the reply');
+      const reply = await a.release(hold);
+      same(reply.outcome, 'released', 'the outcome');
+      scene.holdsLeft(reply, 0);
       await b.eventuallyGranted('the next');
     },
   },
@@ -22,8 +23,9 @@ export const RELEASE: readonly PortCase[] = [
       await a.release(first);
       same((await a.release(first)).outcome, 'again', 'the outcome while the lock is free');
       const second = await b.eventuallyGranted('the second');
-      const { outcome, holds } = await a.release(first);
-      same({ outcome, holds }, { outcome: 'again', holds: 1 }, 'the reply while another holds the lock');
+      const again = await a.release(first);
+      same(again.outcome, 'again', 'the outcome while another holds the lock');
+      scene.holdsLeft(again, 1);
       await c.busy('a third');
       const renewed = await b.renew(second);
       promised(renewed.outcome === 'renewed', 'the second to hold it still', renewed);
@@ -35,8 +37,9 @@ export const RELEASE: readonly PortCase[] = [
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
       for (const attempt of [b.nextAttempt(), a.nextAttempt()]) {
-        const { outcome, holds } = await b.giveBack(attempt);
-        same({ outcome, holds }, { outcome: 'unknown', holds: 1 }, 'the reply');
+        const reply = await b.giveBack(attempt);
+        same(reply.outcome, 'unknown', 'the outcome');
+        scene.holdsLeft(reply, 1);
       }
       await b.busy('somebody else');
       const renewed = await a.renew(hold);
@@ -49,7 +52,7 @@ export const RELEASE: readonly PortCase[] = [
       const [a, b, c] = await scene.clients();
       const first = await a.granted('a reader', { mode: 'read' });
       const second = await b.granted('another reader', { mode: 'read' });
-      same((await a.release(first)).holds, 1, 'the number of holds that remain');
+      scene.holdsLeft(await a.release(first), 1);
       await c.busy('a writer');
       const renewed = await b.renew(second);
       promised(renewed.outcome === 'renewed', 'the other hold to be alive', renewed);

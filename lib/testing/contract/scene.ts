@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { type LockStore } from '../../core/lock-store.js';
+import { inspect, isDeepStrictEqual } from 'node:util';
+import { type LockStore, type ReleaseReply } from '../../core/lock-store.js';
 import { type ManualClock } from '../manual-clock.js';
 import { CaseTime } from './case-time.js';
 import { Client } from './client.js';
@@ -102,6 +103,20 @@ export class Scene {
   /** Two times of the store that are the same, as far as it can tell. */
   sameTime(actual: number, expected: number, what: string): void {
     promised(Math.abs(actual - expected) <= this.spreadMs, `${what} to be ${expected}`, actual);
+  }
+
+  /** How many holds a release left; who asks several servers may hear of one that is gone already. */
+  holdsLeft({ holds }: ReleaseReply, expected: number): void {
+    const isTold = this.spreadMs > 0 ? holds >= expected : holds === expected;
+    promised(isTold, `the number of holds that remain to be ${expected}`, holds);
+  }
+
+  /** What a store tells after a change, at once; one of several servers may hear of the change late. */
+  async tells<T>(what: string, expected: T, ask: () => Promise<T>): Promise<void> {
+    if (this.spreadMs === 0) return same(await ask(), expected, what);
+    await this.time.until(`${what} to be ${inspect(expected)}`, async () => {
+      return isDeepStrictEqual(await ask(), expected) || undefined;
+    });
   }
 
   /** The last fencing token of a lock; one of several servers may have counted on. */

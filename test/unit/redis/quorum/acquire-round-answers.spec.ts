@@ -33,6 +33,7 @@ describe('a round is refused', () => {
     ['by one of three that says the fire was run', [B, CLAIMED, B], CLAIMED],
     ['by half of four', [CLAIMED, CLAIMED, B, B], CLAIMED],
     ['by one that says the fire was run, while another granted', [CLAIMED, G, AWAY], CLAIMED],
+    ['by one that says the fire was run, though others name its attempt', [BY_X, CLAIMED, BY_X], CLAIMED],
     ['by the only one that answers and says the fire was run', [CLAIMED, AWAY, AWAY], CLAIMED],
     ['by a majority that names one attempt', [BY_X, B, BY_X], BY_X],
     ['by a majority that names one attempt, though another granted', [G, BY_X, BY_X], BY_X],
