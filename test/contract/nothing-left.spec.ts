@@ -1,12 +1,12 @@
 import { getEventListeners, once } from 'node:events';
 import { Redis } from 'ioredis';
 import { startChildApp } from '../support/child-app.js';
-import { eventually, eventuallyPasses } from '../support/eventually.js';
+import { eventually } from '../support/eventually.js';
 import { ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
 import { ownPlace } from '../support/stores.js';
-import { itOnRedis, itOnSingle, topology } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { itOnRedis, itOnSingle } from '../support/topology.js';
+import { untilWaiting, whenAllHeard } from '../support/waiting.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
@@ -65,11 +65,10 @@ describe('promise 10: nothing left behind', () => {
 
   itOnRedis('leaves small hashes, with a time to live', async () => {
     const { place, keys } = await useAll();
-    const expectEmpty = async (key: string) =>
-      expect((await place.admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
     for (const key of keys) {
-      // A node of a quorum may hear of the last release late.
-      await (topology.supports.oneRecord ? expectEmpty(key) : eventuallyPasses(() => expectEmpty(key)));
+      await whenAllHeard(async () => {
+        expect((await place.admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
+      });
       const ttl = await place.admin.pttl(key);
       expect(ttl).toBeGreaterThan(0);
       expect(ttl).toBeLessThanOrEqual(600_000);

@@ -8,6 +8,7 @@ import { startJob } from '../support/job-app.js';
 import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
 import { openStore } from '../support/stores.js';
 import { itOnRedis, itWithOneClock, topology } from '../support/topology.js';
+import { whenAllHeard } from '../support/waiting.js';
 import { untilWaiting } from '../support/waiting.js';
 import { startMortalApp } from './support/mortal.js';
 
@@ -100,8 +101,10 @@ describe('the last run of a job', () => {
     await a.jobs.run(id, run);
     await a.jobs.run(id, run);
     await a.jobs.often(id, run);
-    const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
-    expect(fields).toEqual(['fires', 'released', 'run', 'run:by', 'token']);
+    await whenAllHeard(async () => {
+      const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
+      expect(fields).toEqual(['fires', 'released', 'run', 'run:by', 'token']);
+    });
     expect(await admin.pttl(`lock:job:${id}`)).toBeGreaterThan(0);
   });
 });

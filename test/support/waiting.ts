@@ -1,6 +1,7 @@
 import { type Lock, type LockOptions } from '../../lib/index.js';
-import { eventually } from './eventually.js';
+import { eventually, eventuallyPasses } from './eventually.js';
 import { type LockApp } from './lock-app.js';
+import { topology } from './topology.js';
 
 /** Waits until so many wait for a key, of any instance. */
 export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: string, count = 1): Promise<void> {
@@ -18,4 +19,9 @@ export async function enqueue(app: LockApp, key: string, options: LockOptions = 
   const lock = app.locks.acquire(key, { waitMs: 25_000, ...options });
   await untilWaiting(app, key, waiters + 1);
   return { lock };
+}
+
+/** Asserts at once what the last command left; of a quorum, one of whose nodes may hear of it late, as soon as it is so. */
+export async function whenAllHeard(assertions: () => Promise<void>): Promise<void> {
+  await (topology.supports.oneRecord ? assertions() : eventuallyPasses(assertions));
 }
