@@ -30,15 +30,18 @@ async function stopAll(jobs: readonly JobApp[]): Promise<void> {
   await Promise.all(jobs.map((job) => job.stop()));
 }
 
-/** Each fire was run once, and who did not run it said nothing but that. */
-function expectOncePerFire(jobs: readonly JobApp[]): void {
+/** Each fire was run once, and who did not run it said nothing but that; `others`: for what else it may have been skipped. */
+function expectOncePerFire(jobs: readonly JobApp[], others: readonly string[] = []): void {
   const fires = runsOf(jobs).map(({ fire }) => fire);
   expect(fires.filter((fire, i) => fires.indexOf(fire) !== i)).toEqual([]);
   const reasons = new Set(skipsOf(jobs).map(({ reason }) => reason));
-  reasons.delete('shutdown');
+  for (const other of ['shutdown', ...others]) reasons.delete(other);
   expect([...reasons]).toEqual(['claimed']);
   expect(jobs.flatMap(({ logs }) => logs)).toEqual([]);
 }
+
+/** Two calls around the border of two slots claim one each, and the second meets the run of the first. */
+const AT_BORDERS = ['busy'];
 
 /** Each fire is the slot of its call, by the server's clock: just before the grant. */
 function expectSlots(jobs: readonly Pick<JobApp, 'runs'>[], widthMs: number): void {
@@ -121,7 +124,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
     const jobs = await startAll([HOUR_MS, -HOUR_MS], { key, schedule, locked: { oncePer: 1_000, spreadMs: 20 } });
     await eventually(() => runsOf(jobs).length >= 5, { timeoutMs: 30_000 });
     await stopAll(jobs);
-    expectOncePerFire(jobs);
+    expectOncePerFire(jobs, AT_BORDERS);
     expectSlots(jobs, 1_000);
   }, 60_000);
 
@@ -130,7 +133,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
     const jobs = await startAll([0, HOUR_MS, 0], { key, schedule: { kind: 'interval', intervalMs: 1_000 } });
     await eventually(() => runsOf(jobs).length >= 4, { timeoutMs: 30_000 });
     await stopAll(jobs);
-    expectOncePerFire(jobs);
+    expectOncePerFire(jobs, AT_BORDERS);
     expectSlots(jobs, 1_000);
   }, 60_000);
 
