@@ -63,7 +63,10 @@ export type AcquireReply =
       readonly owner?: string | undefined;
       /** Of a quorum: what each node answered. */
       readonly nodes?: readonly NodeAnswer[];
-      /** Of a quorum: what some nodes granted, or may have, was given back, so that the attempt only waits; a new one has to ask. */
+      /**
+       * Of a quorum: what some nodes granted, or may have granted, was given back, so that the attempt only waits; a new one
+       * has to ask.
+       */
       readonly isSpent?: boolean;
       /**
        * Of a quorum: nobody is known to hold it; several split the votes. Even who is not to wait asks again, in `retryMs`:

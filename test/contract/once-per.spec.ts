@@ -8,8 +8,7 @@ import { startJob } from '../support/job-app.js';
 import { closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
 import { openStore } from '../support/stores.js';
 import { itOnRedis, itWithOneClock, topology } from '../support/topology.js';
-import { whenAllHeard } from '../support/waiting.js';
-import { untilWaiting } from '../support/waiting.js';
+import { untilWaiting, whenAllHeard } from '../support/waiting.js';
 import { startMortalApp } from './support/mortal.js';
 
 /** So long that no test sees the end of one. */

@@ -76,16 +76,12 @@ export class Client {
         if (!(error instanceof LockStoreError) || !error.retryable) throw error;
         return undefined;
       });
-      if (!reply) {
-        // Some servers may have been told to give it back.
-        request = await this.#anew(request);
-        return undefined;
-      }
-      const isBusy = reply.outcome === 'busy';
-      if (reply.outcome === 'given-back' || (isBusy && reply.isSpent)) this.#spent.add(request.attempt);
-      if (reply.outcome !== 'given-back' && !(isBusy && reply.isSplit)) return { request, reply };
+      const busy = reply?.outcome === 'busy' ? reply : undefined;
+      // Where there is no answer, some servers may have been told to give it back.
+      if (!reply || reply.outcome === 'given-back' || busy?.isSpent) this.#spent.add(request.attempt);
+      if (reply && reply.outcome !== 'given-back' && !busy?.isSplit) return { request, reply };
       if (this.#spent.has(request.attempt)) request = await this.#anew(request);
-      await this.time.pass(isBusy ? reply.retryMs : 0);
+      await this.time.pass(busy?.retryMs ?? 0);
       return undefined;
     });
   }

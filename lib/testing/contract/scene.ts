@@ -107,8 +107,7 @@ export class Scene {
 
   /** How many holds a release left; who asks several servers may hear of one that is gone already. */
   holdsLeft({ holds }: ReleaseReply, expected: number): void {
-    const isTold = this.spreadMs > 0 ? holds >= expected : holds === expected;
-    promised(isTold, `the number of holds that remain to be ${expected}`, holds);
+    this.#counted('the number of holds that remain', holds, expected);
   }
 
   /** What a store tells after a change, at once; one of several servers may hear of the change late. */
@@ -121,8 +120,12 @@ export class Scene {
 
   /** The last fencing token of a lock; one of several servers may have counted on. */
   lastToken(actual: number, expected: number): void {
+    this.#counted('the last fencing token', actual, expected);
+  }
+
+  #counted(what: string, actual: number, expected: number): void {
     const isKept = this.spreadMs > 0 ? actual >= expected : actual === expected;
-    promised(isKept, `the last fencing token to be ${expected}`, actual);
+    promised(isKept, `${what} to be ${expected}`, actual);
   }
 
   async close(): Promise<void> {
