@@ -152,8 +152,8 @@ describe('classic mistake: GET, then DEL', () => {
 
   it('keeps the new holder when a release races with the end of the lease', async () => {
     const [a, b] = [await startApp(), await startApp()];
-    // So many at once, on several masters, have to be granted within their leases.
-    const [leaseMs, races] = topology.supports.oneRecord ? [80, 60] : [600, 20];
+    // So many at once have to be granted within their leases, on several masters too.
+    const [leaseMs, races] = topology.supports.oneRecord ? [300, 60] : [600, 20];
     const race = async (i: number): Promise<{ old: Lock; next: Lock }> => {
       const key = freshKey();
       const old = await a.locks.acquire(key, { leaseMs, renew: false });
