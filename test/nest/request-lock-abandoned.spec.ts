@@ -1,6 +1,15 @@
-import { type CallHandler, Controller, Get, Param, type NestInterceptor, UseInterceptors } from '@nestjs/common';
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Injectable,
+  type NestInterceptor,
+  Param,
+  UseInterceptors,
+} from '@nestjs/common';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { timeout } from 'rxjs';
+import { from, mergeMap, raceWith, throwError, TimeoutError } from 'rxjs';
 import { LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
@@ -20,10 +29,15 @@ class Gateway {
   }
 }
 
-/** As many apps have one, around all requests. */
+/** Gives the request up as `timeout()` does, which many apps have around all requests, while the handler runs. */
+@Injectable()
 class Impatient implements NestInterceptor {
-  intercept(_context: unknown, next: CallHandler) {
-    return next.handle().pipe(timeout(100));
+  constructor(private readonly work: Work) {}
+
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const { id } = context.switchToHttp().getRequest().params;
+    const running = eventually(() => this.work.isRunning(id));
+    return next.handle().pipe(raceWith(from(running).pipe(mergeMap(() => throwError(() => new TimeoutError())))));
   }
 }
 

@@ -90,7 +90,7 @@ describe('closing the app', () => {
   });
 
   it('keeps renewing what is held, as long as its work may go on', async () => {
-    const { app, locks } = await startApp({ drainMs: 20_000, leaseMs: 300 });
+    const { app, locks } = await startApp({ drainMs: 20_000, leaseMs: 900 });
     const renewed: number[] = [];
     locks.events.on('renewed', ({ remainingMs }) => renewed.push(remainingMs));
     const lock = await locks.acquire(freshKey());

@@ -1,7 +1,6 @@
 // An app with shutdown hooks whose locked work goes on when the signal comes, as a process of its own, on the built
 // package; tells its parent (test/nest/shutdown-signal.spec.ts) what happens.
 import process from 'node:process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import 'reflect-metadata';
 import { Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -10,10 +9,13 @@ import { currentLock, Locked, RedisLockModule, RedisLockService } from '../../di
 const { module, key, work } = JSON.parse(process.argv[2]);
 const tell = (what, more = {}) => process.connected && process.send({ what, at: Date.now(), ...more });
 
+let end;
+const toEnd = new Promise((resolve) => (end = resolve));
+
 const works = {
-  /** Ends by itself. */
-  short: ({ signal }) => sleep(600, undefined, { signal }),
-  /** Ends when it is told. */
+  /** Ends when its parent says so, whatever its signal tells. */
+  told: () => toEnd,
+  /** Ends when its signal fires. */
   endless: ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   /** Ends never. */
   deaf: () => new Promise(() => setInterval(() => undefined, 1_000)),
@@ -46,13 +48,16 @@ Module({ imports: [RedisLockModule.forRoot(module)], providers: [Work] })(AppMod
 Logger.overrideLogger(false);
 const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
 app.enableShutdownHooks();
-process.on('message', () => {
-  // One more that waits behind the work, and one that comes too late.
-  app
-    .get(RedisLockService)
-    .acquire(key)
-    .catch((error) => tell('refused', { code: error.code }));
-});
+const does = {
+  end,
+  /** One more, that waits behind the work. */
+  acquire: () =>
+    app
+      .get(RedisLockService)
+      .acquire(key)
+      .catch((error) => tell('refused', { code: error.code })),
+};
+process.on('message', (message) => does[message]());
 app
   .get(Work)
   .run()

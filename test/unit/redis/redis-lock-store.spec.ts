@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { LockConfigurationError, LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/lock-store.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
+import { eventually } from '../../support/eventually.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
@@ -18,6 +18,7 @@ describe('the store on Redis', () => {
   let attempts = 0;
   const wakeUps: [string, WakeUp][] = [];
   const late: AcquireReply[] = [];
+  let listens: boolean;
 
   const open = (minReplicas = 0): RedisLockStore =>
     new RedisLockStore({
@@ -59,11 +60,10 @@ describe('the store on Redis', () => {
     store = open();
     store.listen({
       onWakeUp: (attempt, wakeUp) => wakeUps.push([attempt, wakeUp]),
-      onListening: ignore,
+      onListening: () => (listens = true),
       onGap: ignore,
     });
-    wakeUps.length = 0;
-    late.length = 0;
+    [listens, wakeUps.length, late.length] = [false, 0, 0];
   });
   afterEach(async () => {
     await store.close();
@@ -89,9 +89,9 @@ describe('the store on Redis', () => {
     const [first, waiting] = [request(['a']), request(['a', 'b'], { waiterLeaseMs: 9_000 })];
     await acquire(first);
     expect(await acquire(waiting)).toMatchObject({ outcome: 'busy', ahead: 0 });
-    await sleep(100);
+    await eventually(() => listens);
     await release('a', first.attempt);
-    await sleep(100);
+    await eventually(() => wakeUps.length > 0);
     expect(wakeUps).toEqual([[waiting.attempt, { kind: 'wake' }]]);
     expect(await acquire(waiting)).toMatchObject({ outcome: 'granted' });
   });
@@ -172,14 +172,14 @@ describe('the store on Redis', () => {
 
   it('takes a lock from its holder, who is told at once and at the next renewal', async () => {
     const hold = await holdOf(request(['a']));
-    await sleep(100);
+    await eventually(() => listens);
     expect(await store.forceRelease('a')).toBe(true);
     expect(await store.forceRelease('a')).toBe(false);
     const wish = { mode: 'write', owner: undefined, holder: 'web-1:42', leaseMs: 10_000 } as const;
     const [renewed] = await store.renew([{ ...hold, ...wish, timeoutMs: TIMEOUT_MS }]);
     expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, forced: true });
     expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'forced', holds: 0 });
-    await sleep(50);
+    await eventually(() => wakeUps.length > 0);
     expect(wakeUps).toEqual([[hold.attempt, { kind: 'revoked' }]]);
   });
 
@@ -203,7 +203,7 @@ describe('the store on Redis', () => {
     await redis.call('CLIENT', 'PAUSE', '200');
     const given = request(['b']);
     await expect(acquire(given, 20)).rejects.toThrow('no answer within 20 ms');
-    await sleep(400);
+    await eventually(() => late.length > 0);
     expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
   });
 
