@@ -188,7 +188,7 @@ class Inside {
     this.late = ended.then(() => currentLock()).catch((error: unknown) => error);
   }
 
-  @Locked('inside:<0>', { leaseMs: 300 })
+  @Locked('inside:<0>', { leaseMs: 1_500 })
   async loses(_key: string, until: (signal: AbortSignal) => Promise<string>): Promise<string> {
     return until(currentLock().signal);
   }

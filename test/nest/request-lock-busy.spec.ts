@@ -208,7 +208,7 @@ describe.each(PLATFORMS)('a request of a busy key on %s', (platform) => {
 
 describe.each(PLATFORMS)('a request that loses its lock on %s', (platform) => {
   it('fails with LockLostError, while its handler may still run', async () => {
-    const app = await startRequests(platform, ORDERS, { locks: { leaseMs: 300 } });
+    const app = await startRequests(platform, ORDERS, { locks: { leaseMs: 1_500 } });
     const id = freshKey();
     const answer = app.get(`run/${id}`);
     await eventually(() => app.work.isRunning(id));

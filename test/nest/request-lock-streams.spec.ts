@@ -77,7 +77,7 @@ async function readUntil(answer: globalThis.Response, expected: string): Promise
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => {
-  const start = () => startRequests(platform, { controllers: [Orders] }, { locks: { leaseMs: 300 } });
+  const start = () => startRequests(platform, { controllers: [Orders] }, { locks: { leaseMs: 1_500 } });
 
   it.each(SSE)('(%s) hold it until the client goes away', async (path) => {
     const [app, id] = [await start(), freshKey()];
