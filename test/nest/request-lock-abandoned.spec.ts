@@ -9,7 +9,7 @@ import {
   UseInterceptors,
 } from '@nestjs/common';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { from, mergeMap, raceWith, throwError, TimeoutError } from 'rxjs';
+import { raceWith, TimeoutError } from 'rxjs';
 import { LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
@@ -36,8 +36,8 @@ class Impatient implements NestInterceptor {
 
   intercept(context: ExecutionContext, next: CallHandler) {
     const { id } = context.switchToHttp().getRequest().params;
-    const running = eventually(() => this.work.isRunning(id));
-    return next.handle().pipe(raceWith(from(running).pipe(mergeMap(() => throwError(() => new TimeoutError())))));
+    const givesUp = eventually(() => this.work.isRunning(id)).then(() => Promise.reject(new TimeoutError()));
+    return next.handle().pipe(raceWith(givesUp));
   }
 }
 

@@ -10,6 +10,7 @@ import { eventually } from '../../support/eventually.js';
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
 const TIMEOUT_MS = 2_000;
+const WISH = { mode: 'write', owner: undefined, holder: 'web-1:42', leaseMs: 10_000 } as const;
 
 describe('the store on Redis', () => {
   let redis: Redis;
@@ -18,7 +19,7 @@ describe('the store on Redis', () => {
   let attempts = 0;
   const wakeUps: [string, WakeUp][] = [];
   const late: AcquireReply[] = [];
-  let listens: boolean;
+  let listening: Promise<void>;
 
   const open = (minReplicas = 0): RedisLockStore =>
     new RedisLockStore({
@@ -53,17 +54,20 @@ describe('the store on Redis', () => {
   };
   const release = (key: string, attempt: string, runOutcome?: 'done' | 'failed') =>
     store.release({ key, attempt, minHoldMs: 0, leaseMs: 10_000, runOutcome }, TIMEOUT_MS);
+  /** All that were sent by now: they come in order, and one that is sent last ends them. */
+  const allWakeUps = async () => {
+    await redis.publish(`${keyPrefix}wake:${store.clientId}`, 'wake last');
+    await eventually(() => wakeUps.some(([attempt]) => attempt === 'last'));
+    return wakeUps.slice(0, -1);
+  };
 
   beforeEach(() => {
     redis = new Redis(process.env['REDIS_URL']!);
     keyPrefix = `${randomUUID()}:`;
     store = open();
-    store.listen({
-      onWakeUp: (attempt, wakeUp) => wakeUps.push([attempt, wakeUp]),
-      onListening: () => (listens = true),
-      onGap: ignore,
-    });
-    [listens, wakeUps.length, late.length] = [false, 0, 0];
+    for (const told of [wakeUps, late]) told.length = 0;
+    const onWakeUp = (attempt: string, wakeUp: WakeUp) => wakeUps.push([attempt, wakeUp]);
+    listening = new Promise((onListening) => store.listen({ onWakeUp, onListening, onGap: ignore }));
   });
   afterEach(async () => {
     await store.close();
@@ -89,10 +93,9 @@ describe('the store on Redis', () => {
     const [first, waiting] = [request(['a']), request(['a', 'b'], { waiterLeaseMs: 9_000 })];
     await acquire(first);
     expect(await acquire(waiting)).toMatchObject({ outcome: 'busy', ahead: 0 });
-    await eventually(() => listens);
+    await listening;
     await release('a', first.attempt);
-    await eventually(() => wakeUps.length > 0);
-    expect(wakeUps).toEqual([[waiting.attempt, { kind: 'wake' }]]);
+    expect(await allWakeUps()).toEqual([[waiting.attempt, { kind: 'wake' }]]);
     expect(await acquire(waiting)).toMatchObject({ outcome: 'granted' });
   });
 
@@ -172,20 +175,17 @@ describe('the store on Redis', () => {
 
   it('takes a lock from its holder, who is told at once and at the next renewal', async () => {
     const hold = await holdOf(request(['a']));
-    await eventually(() => listens);
+    await listening;
     expect(await store.forceRelease('a')).toBe(true);
     expect(await store.forceRelease('a')).toBe(false);
-    const wish = { mode: 'write', owner: undefined, holder: 'web-1:42', leaseMs: 10_000 } as const;
-    const [renewed] = await store.renew([{ ...hold, ...wish, timeoutMs: TIMEOUT_MS }]);
+    const [renewed] = await store.renew([{ ...hold, ...WISH, timeoutMs: TIMEOUT_MS }]);
     expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, forced: true });
     expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'forced', holds: 0 });
-    await eventually(() => wakeUps.length > 0);
-    expect(wakeUps).toEqual([[hold.attempt, { kind: 'revoked' }]]);
+    expect(await allWakeUps()).toEqual([[hold.attempt, { kind: 'revoked' }]]);
   });
 
   it('never rejects a renewal', async () => {
-    const wish = { mode: 'write', owner: undefined, holder: 'web-1:42', leaseMs: 1_000 } as const;
-    const hold = { ...wish, key: 'a', attempt: newAttempt(), fencingToken: 1, timeoutMs: TIMEOUT_MS };
+    const hold = { ...WISH, key: 'a', attempt: newAttempt(), fencingToken: 1, timeoutMs: TIMEOUT_MS };
     await redis.set(`${keyPrefix}b`, 'mine');
     const replies = await store.renew([hold, { ...hold, key: 'b' }, { ...hold, key: '' }]);
     expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);
@@ -204,6 +204,7 @@ describe('the store on Redis', () => {
     const given = request(['b']);
     await expect(acquire(given, 20)).rejects.toThrow('no answer within 20 ms');
     await eventually(() => late.length > 0);
+    await redis.ping();
     expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
   });
 
