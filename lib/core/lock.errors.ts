@@ -111,10 +111,13 @@ export class LockLostError extends LockError {
 export class LockStoreError extends LockError {
   /** Whether asking again may help: not for wrong credentials or a key of another type. */
   readonly retryable: boolean;
+  /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
+  readonly wasSent: boolean;
 
-  constructor(message: string, details: LockErrorDetails & { retryable?: boolean } = {}) {
+  constructor(message: string, details: LockErrorDetails & { retryable?: boolean; wasSent?: boolean } = {}) {
     super(message, details);
     this.retryable = details.retryable ?? true;
+    this.wasSent = details.wasSent ?? true;
   }
 }
 
