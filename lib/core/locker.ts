@@ -1,10 +1,9 @@
 import { Acquisition } from './acquisition.js';
 import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
+import { type AcquisitionHost, releasesOf, type Waiting, type Wanted } from './acquisition-host.js';
 import { attemptIds } from './attempt-ids.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
-import { givingBack } from './give-back.js';
 import { heldEvent, heldMsOf } from './held-event.js';
 import { type HeldHandle, type WorkOutcome } from './held-handle.js';
 import { type Grant, HeldLock, type LockKeeper } from './held-lock.js';
@@ -63,9 +62,10 @@ export class Locker implements LockKeeper, WakeUpListener {
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
       isHeld: (attempt) => this.#held.has(attempt),
-      abandon: ({ keys, claim, options: { leaseMs } }, attempt, wasGranted) => {
+      abandon: (wanted, attempt, state) => {
+        const { leaseMs } = wanted.options;
         const until = clock.now() + leaseMs;
-        for (const release of givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim })) {
+        for (const release of releasesOf(wanted, attempt, state)) {
           void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
         }
       },
@@ -168,11 +168,18 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
     const heldMs = heldMsOf(lock);
-    const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
+    const { holds, attempt, holdAtLeastMs, leaseMs, isClaim, unanswered } = lock.grant;
     const runOutcome = isClaim ? outcome : undefined;
     const released = Promise.all(
       holds.map(async (hold) => {
-        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, runOutcome };
+        const request = {
+          key: hold.key,
+          attempt,
+          minHoldMs: holdAtLeastMs,
+          leaseMs,
+          runOutcome,
+          unanswered: unanswered(),
+        };
         const { reply, asked } = await this.#releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
         // When an earlier command went unanswered it may have been the one that released.
         if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
@@ -236,7 +243,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   #hold(wanted: Wanted, named: readonly string[], grant: Grant, waited: boolean): HeldLock {
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(wanted, grant.attempt, false);
+      this.#host.abandon(wanted, grant.attempt, { wasGranted: false, unanswered: grant.unanswered() });
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);

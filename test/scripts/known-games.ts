@@ -19,8 +19,8 @@ const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => ask({ 
 const claim = (fireKind: string, fireMs: number, rerun = 0, advanceMicros = 1_000, fireAgeMs = 0): Step =>
   ask({ fire: { fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
-const release = (pick: number, minHoldMs = 0, runOutcome = '-'): Step =>
-  step({ kind: 'release', pick, minHoldMs, runOutcome });
+const release = (pick: number, minHoldMs = 0, runOutcome = '-', unanswered = 0): Step =>
+  step({ kind: 'release', pick, minHoldMs, runOutcome, unanswered });
 const done: Step = release(1, 0, 'done');
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
 
