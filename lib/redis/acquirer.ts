@@ -4,7 +4,8 @@ import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/
 import { LockStoreError } from '../core/lock.errors.js';
 import { type SharedOperands, acquireCall } from './acquire-call.js';
 import { type CommandRunner, type ScriptCall } from './command-runner.js';
-import { serverOf } from './key-groups.js';
+import { masterOf, serverOf } from './key-groups.js';
+import { isCluster } from './redis-client.js';
 import { type ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { type ServerClock } from './server-clock.js';
@@ -64,7 +65,7 @@ export class Acquirer {
   ): Promise<{ readonly call: ScriptCall; readonly reply: readonly string[] }> {
     const { clock, commands, serverClock } = this.parts;
     const until = clock.now() + timeoutMs;
-    const server = serverOf(commands.liveClient(), this.parts.storageKey(request.keys[0]!));
+    const server = await this.#serverOf(request, timeoutMs);
     for (let sent = 1; ; sent += 1) {
       const call = this.#callOf(request, server, { timeoutMs: until - clock.now(), maxAgeMs: 2 * timeoutMs });
       const reply = await commands.run({ ...call, onLate: (late) => !isTooLate(late) && onLate(late) });
@@ -75,6 +76,25 @@ export class Acquirer {
       const text = `Redis took every command for the lock "${call.key}" for one that came too late. Does its clock jump?`;
       throw new LockStoreError(text, { key: call.key });
     }
+  }
+
+  /** The server of a request, whose time is known. @throws LockStoreError when it cannot be asked: nothing was sent */
+  async #serverOf({ keys }: AcquireRequest, timeoutMs: number): Promise<string> {
+    const { commands, serverClock } = this.parts;
+    const client = commands.liveClient();
+    const storageKey = this.parts.storageKey(keys[0]!);
+    const server = serverOf(client, storageKey);
+    const node = isCluster(client) ? masterOf(client, storageKey) : client;
+    try {
+      // Of a cluster that knows no node yet, the first acquire is refused, and the refusal tells the time.
+      const ask = () => commands.ask(client, () => node!.time(), { key: keys.join(', '), storageKey, timeoutMs });
+      if (node) await serverClock.learn(server, ask);
+    } catch (error) {
+      if (!(error instanceof LockStoreError)) throw error;
+      const { message, key, cause, retryable } = error;
+      throw new LockStoreError(message, { key, cause, retryable, wasSent: false });
+    }
+    return server;
   }
 
   #callOf(request: AcquireRequest, server: string, times: { timeoutMs: number; maxAgeMs: number }): ScriptCall {
