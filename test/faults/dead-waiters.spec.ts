@@ -65,11 +65,11 @@ describe('waiters of a process that died', () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     await a.locks.acquire(key);
-    const waiting = rejection(b.locks.acquire(key, { waitMs: 25_000 }));
+    const waiting = rejection(b.locks.acquire(key, { waitMs: 55_000 }));
     await eventually(async () => (await queued(admin, key)) === 1);
-    await addDead(admin, key, 3_000, 3_000);
+    await addDead(admin, key, 1_200, 1_000);
     // The one that lives asks every two seconds.
-    await eventually(async () => (await queued(admin, key)) === 1, { timeoutMs: 22_000 });
+    await eventually(async () => (await queued(admin, key)) === 1, { timeoutMs: 40_000 });
     await b.close();
     await waiting;
   }, 60_000);

@@ -60,14 +60,19 @@ local function waiter_at(sequence)
     waiter_lease = waiter_lease, owner = waiter_owner, sequence = sequence }
 end
 
--- Waiters that died behind a live one leave, a part of the queue in each script: so none takes long. The head may be ahead
--- of \`first\`, never behind.
+-- Waiters that died behind a live one leave: each script looks at some places, and at more as long as it finds them empty,
+-- but never at so many that it takes long.
 local function sweep_queue()
-  local length = tail - first + 1
-  for _ = 1, math.min(length, math.max(8, math.min(math.floor(length / 16), 512))) do
+  local places, live = math.min(tail - first + 1, 512), 0
+  while places > 0 and live < 8 do
     if cursor < first or cursor > tail then cursor = first end
-    if not waiter_at(int(cursor)) and cursor == first then first = first + 1 end
-    cursor = cursor + 1
+    if waiter_at(int(cursor)) then
+      live = live + 1
+    else
+      live = 0
+      if cursor == first then first = first + 1 end
+    end
+    cursor, places = cursor + 1, places - 1
   end
   head = math.max(head, first)
 end

@@ -14,9 +14,6 @@ export interface Waiter extends Ask {
   deadline: number;
 }
 
-/** How many places are swept at once: a part of a long queue, so that no command takes long. */
-const sweptOf = (length: number): number => Math.min(length, Math.max(8, Math.min(Math.floor(length / 16), 512)));
-
 /** The waiters of one lock by their places, as the scripts keep them in Redis (lib/redis/scripts/queue.ts). */
 export class MemoryQueue {
   /** The place of the waiter that is next. */
@@ -80,10 +77,13 @@ export class MemoryQueue {
     this.head += 1;
   }
 
+  /** Looks at some places, and at more as long as they are empty. */
   sweep(): void {
-    for (let left = sweptOf(this.#tail - this.#first + 1); left > 0; left -= 1) {
+    let live = 0;
+    for (let left = Math.min(this.#tail - this.#first + 1, 512); left > 0 && live < 8; left -= 1) {
       if (this.#cursor < this.#first || this.#cursor > this.#tail) this.#cursor = this.#first;
-      if (!this.at(this.#cursor) && this.#cursor === this.#first) this.#first += 1;
+      live = this.at(this.#cursor) ? live + 1 : 0;
+      if (live === 0 && this.#cursor === this.#first) this.#first += 1;
       this.#cursor += 1;
     }
     this.head = Math.max(this.head, this.#first);
