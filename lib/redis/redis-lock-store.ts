@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { newClientId, randomAttempt } from '../core/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
 import {
@@ -62,6 +63,8 @@ export class RedisLockStore implements LockStore {
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
   readonly #live = (): RedisClient => this.commands.liveClient();
+  /** Connections and timers are the module's, whoever's call made them necessary. */
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
   #listener: WakeUpListener | null = null;
 
@@ -88,14 +91,12 @@ export class RedisLockStore implements LockStore {
     if (this.#channel || !this.#listener) return;
     // A grant that was pushed is not confirmed by replicas: whoever gets one has to ask.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
+    const { clock, reporter } = this.options;
     this.commands.connect();
-    this.#channel = new WakeUpChannel(
-      this.#live,
-      this.#channelPrefix + this.clientId,
-      listener,
-      this.options.clock,
-      this.options.reporter,
-    );
+    this.#channel = this.#inOurContext(() => {
+      return new WakeUpChannel(this.commands, this.#channelPrefix + this.clientId, listener, clock, reporter);
+    });
+    this.commands.onServerId = () => this.#channel?.follow();
   }
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
@@ -120,6 +121,7 @@ export class RedisLockStore implements LockStore {
     );
     const call = { ...script, key, timeoutMs, echo: attempt };
     const reply = await this.commands.run({ ...call, onLate: (late) => onLate(read(late)) });
+    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.#channel?.expectMessages();
     if (!this.#replicas || reply[0] !== 'granted') return read(reply);
     try {
       return read(await this.#replicas.confirm(call));
