@@ -62,7 +62,6 @@ export class RedisLockStore implements LockStore {
   readonly #keys: RedisKeys;
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
-  readonly #live = (): RedisClient => this.commands.liveClient();
   /** Connections and timers are the module's, whoever's call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
@@ -76,7 +75,8 @@ export class RedisLockStore implements LockStore {
     this.clientId = options.clientId ?? newClientId();
     this.#keys = new RedisKeys(options.keyPrefix, options.hashTag);
     this.commands = new CommandRunner(this.#client, !given, clock, reporter);
-    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#live, options) : null;
+    this.#replicas =
+      options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
   }
 
   checkKey(key: string): void {
