@@ -43,12 +43,14 @@ export class ClusterNodes {
   }
 
   /** Whether the node takes a command now; if not, what can be done for it is done. */
-  isReady(cluster: Cluster, node: Redis | undefined): boolean {
+  isReady(cluster: Cluster, to: Destination): boolean {
+    const node = this.nodeOf(cluster, to);
+    if (!node && to.storageKey === undefined) return true;
     if (!node) {
       this.#refresh(cluster);
       return false;
     }
-    if (node.status === 'wait') this.host.inOurContext(() => node.connect().catch(() => undefined));
+    if (node.status === 'wait') void this.host.inOurContext(() => node.connect().catch(() => undefined));
     if (isWritable(node)) return true;
     if (!this.#unreadySince.has(node)) this.#unreadySince.set(node, this.clock.now());
     return false;
@@ -118,6 +120,6 @@ export function attachToNodes(cluster: Cluster, attach: (node: Redis) => () => v
   return () => {
     cluster.off('+node', onNode);
     cluster.off('-node', onNodeGone);
-    for (const node of [...attached.keys()]) onNodeGone(node);
+    for (const node of attached.keys()) onNodeGone(node);
   };
 }

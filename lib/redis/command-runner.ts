@@ -3,9 +3,10 @@ import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { type Destination } from './cluster-nodes.js';
+import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
 import { type RedisClient, duplicateClient } from './redis-client.js';
-import { isLost, isNoScript, isReadOnly, isRetryable, isUnsent, storeError } from './redis-errors.js';
+import { isNoScript, isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 
 type AnyScript = LuaScript<any, any, any>;
@@ -35,19 +36,6 @@ interface Asked<T> {
   /** Hears an answer that comes after the command was given up. */
   readonly onLate?: (answer: T) => void;
 }
-
-/** A command that is waited for. */
-interface UnderWay {
-  isOver: boolean;
-  wasSent: boolean;
-  /** From whom the answer is awaited, or came. */
-  sentBy: RedisClient | null;
-  /** Ends its wait for a connection. */
-  wake: () => void;
-}
-
-/** How many connections may be lost while a command waits for one: then it fails, and whoever sent it asks again. */
-const LOSSES = 2;
 
 /**
  * Runs scripts under deadlines of our own: ioredis may leave a promise pending for ever (a half-open socket, a lost
@@ -80,7 +68,8 @@ export class CommandRunner {
   /** Why no command can be sent now: the connection was lost, and is not back; null when there is one, or not yet. */
   get outage(): Error | null {
     this.liveClient();
-    return this.#live.isDown ? (this.#live.lastError ?? new Error('the connection was lost')) : null;
+    const { isDown, lastError } = this.#live.state;
+    return isDown ? (lastError ?? new Error('the connection was lost')) : null;
   }
 
   /** Where commands go, for people: never a password. */
@@ -98,7 +87,7 @@ export class CommandRunner {
    * for a cluster.
    */
   get serverId(): string | null {
-    return this.#live.serverId;
+    return this.#live.serverId.value;
   }
 
   /** Calls back each time when `serverId` has become known. */
@@ -160,7 +149,7 @@ export class CommandRunner {
     } catch (error) {
       const { wasSent, sentBy } = command;
       if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, asked);
-      throw storeError(asked.key, error, this.#live.lastError, wasSent);
+      throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
     }
   }
 
@@ -181,50 +170,13 @@ export class CommandRunner {
     }
   }
 
-  /** Sends when there is a connection, and again when that was lost before the answer came. */
-  async #deliver<T>(
+  #deliver<T>(
     clientNow: () => RedisClient,
     send: (client: RedisClient) => Promise<T>,
-    to: Destination,
+    { storageKey, node }: Destination,
     command: UnderWay,
   ): Promise<T> {
-    for (;;) {
-      const client = await this.#untilReady(clientNow, to, command);
-      const { epoch } = this;
-      const sentBefore = command.wasSent;
-      Object.assign(command, { wasSent: true, sentBy: client });
-      try {
-        const answer = await send(client);
-        this.#live.onAnswer(client, to);
-        return answer;
-      } catch (error) {
-        if (isUnsent(error as Error)) command.wasSent = sentBefore;
-        if (!isLost(error as Error) || command.isOver) throw error;
-        command.sentBy = null;
-        // Without a loss it would be sent again at once, and again.
-        if (this.epoch === epoch && this.#live.isReady(client, to)) throw error;
-      }
-    }
-  }
-
-  async #untilReady(clientNow: () => RedisClient, to: Destination, command: UnderWay): Promise<RedisClient> {
-    const { losses } = this.#live;
-    for (;;) {
-      if (command.isOver || this.#live.isClosed) throw new Error('the connection was closed');
-      const client = clientNow();
-      if (this.#live.isReady(client, to)) return client;
-      const { lastError, current } = this.#live;
-      if (client !== current) throw new Error('the connection was replaced');
-      if (lastError && !isRetryable(lastError)) throw lastError;
-      if (this.#live.losses - losses >= LOSSES) throw lastError ?? new Error('the connection was lost');
-      await new Promise<void>((resolve) => {
-        const stop = this.#live.onceChanged(resolve);
-        command.wake = () => {
-          stop();
-          resolve();
-        };
-      });
-    }
+    return deliver(this.#live, clientNow, send, { storageKey, node }, command);
   }
 
   #within<T>({ timeoutMs, onLate, ...to }: Asked<T>, command: UnderWay, answer: Promise<T>): Promise<T> {

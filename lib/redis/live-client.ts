@@ -4,6 +4,7 @@ import { type Redis, type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { type Reporter } from '../core/reporter.js';
 import { ClusterNodes, type Destination } from './cluster-nodes.js';
+import { ConnectionState } from './connection-state.js';
 import {
   type RedisClient,
   closeClient,
@@ -13,7 +14,6 @@ import {
   isWritable,
   reconnectDelayMs,
 } from './redis-client.js';
-import { connectionErrorOf } from './redis-errors.js';
 import { ServerId } from './server-id.js';
 import { supervise } from './supervise.js';
 
@@ -31,25 +31,19 @@ export class LiveClient {
   readonly inOurContext = AsyncLocalStorage.snapshot();
   /** Hears when `serverId` has become known. */
   onServerId: () => void = ignore;
+  isClosed = false;
+  readonly state: ConnectionState;
+  /** Of the server that commands go to now; not known of a cluster. */
+  readonly serverId: ServerId;
   #client: RedisClient;
   /** The application's, after it was left. */
   #left: Redis | null = null;
   #stopWatching: () => void;
-  #isClosed = false;
   #epoch = 0;
-  /** How many connections have ended, or failed to begin. */
-  #losses = 0;
-  #isDown = false;
-  /** Since when it is not ready, though it should be. */
-  #unreadySince: number | null = null;
-  /** Since when it is connected to a replica, which writes nothing. */
-  #readOnlySince: number | null = null;
   /** Connections that end because of us. */
   readonly #ending = new WeakSet<RedisClient>();
   readonly #waiting = new Set<() => void>();
   readonly #nodes: ClusterNodes;
-  readonly #serverId: ServerId;
-  #lastError: Error | undefined;
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
@@ -59,7 +53,8 @@ export class LiveClient {
     private readonly reporter: Reporter,
   ) {
     this.#client = client;
-    this.#serverId = new ServerId(reporter);
+    this.state = new ConnectionState(clock);
+    this.serverId = new ServerId(reporter);
     this.#nodes = new ClusterNodes(clock, {
       inOurContext: this.inOurContext,
       onChange: () => this.#changed(),
@@ -70,38 +65,13 @@ export class LiveClient {
 
   /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. */
   get current(): RedisClient {
-    const awaySince = this.#unreadySince ?? this.#readOnlySince;
-    const isLong = awaySince !== null && this.clock.now() - awaySince > PATIENCE_MS;
-    if (!this.owned && (isLong || this.#client.status === 'end')) this.#leaveGiven();
+    if (!this.owned && (this.state.isAwayFor(PATIENCE_MS) || this.#client.status === 'end')) this.#leaveGiven();
     return this.#client;
   }
 
   /** Another number after a connection was lost: commands sent before may have been sent twice, or arrive late. */
   get epoch(): number {
     return this.#epoch;
-  }
-
-  get losses(): number {
-    return this.#losses;
-  }
-
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
-  /** Why the last connection failed, while there is none. */
-  get lastError(): Error | undefined {
-    return this.#lastError;
-  }
-
-  /** Whether the connection was lost, or could not be had, and is not there now. */
-  get isDown(): boolean {
-    return this.#isDown;
-  }
-
-  /** The run id of the server that commands go to now; null while it is not known, and for a cluster. */
-  get serverId(): string | null {
-    return this.#serverId.value;
   }
 
   /** Where commands go, for people: never a password. */
@@ -113,18 +83,22 @@ export class LiveClient {
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
   connect(): void {
     const client = this.#client;
-    if (client.status === 'ready' && this.serverId === null) this.#identify();
+    if (client.status === 'ready' && this.serverId.value === null) this.#identify();
     if (client.status !== 'wait') return;
-    this.#unreadySince ??= this.clock.now();
-    this.inOurContext(() => client.connect().catch(ignore));
+    this.state.onConnecting();
+    void this.inOurContext(() => client.connect().catch(ignore));
   }
 
   /** Whether a command is sent at once; if not, what can be done for it is done. */
   isReady(client: RedisClient, to: Destination): boolean {
     if (client === this.#client && client.status === 'wait') this.connect();
     if (!isWritable(client)) return false;
-    const isAnywhere = to.node === undefined && to.storageKey === undefined;
-    return !isCluster(client) || isAnywhere || this.#nodes.isReady(client, this.#nodes.nodeOf(client, to));
+    return !isCluster(client) || this.#nodes.isReady(client, to);
+  }
+
+  /** Whether it has ended, and is not opened again. */
+  get hasEnded(): boolean {
+    return this.#client.status === 'end' && endsForGood(this.#client);
   }
 
   /** Calls back at the next change of what is ready; gives what takes that back. */
@@ -135,8 +109,7 @@ export class LiveClient {
 
   /** Whether the node of a given cluster that serves the key does not answer, so that others have to be asked for it. */
   isSilent(storageKey: string): boolean {
-    if (this.owned || !isCluster(this.#client)) return false;
-    const node = this.#nodes.nodeOf(this.#client, { storageKey });
+    const node = this.owned ? undefined : this.#nodes.nodeOf(this.#client, { storageKey });
     if (!node || !this.#nodes.isSilent(node)) return false;
     this.#silence(node);
     return true;
@@ -144,7 +117,7 @@ export class LiveClient {
 
   /** An answer came, however late. */
   onAnswer(client: RedisClient, to: Destination): void {
-    if (client === this.#client) this.#readOnlySince = null;
+    if (client === this.#client) this.state.onAnswer();
     const node = this.#nodes.nodeOf(client, to);
     if (node) this.#nodes.onAnswer(node);
   }
@@ -152,13 +125,13 @@ export class LiveClient {
   /** The master was made a replica, and its connection stayed: connecting again finds the new one. */
   leaveReplica(client: RedisClient, to: Destination): void {
     if (this.owned) this.replace(client, to);
-    else if (client === this.#client) this.#readOnlySince ??= this.clock.now();
+    else if (client === this.#client) this.state.onReadOnly();
   }
 
   /** Replaces the connection that did not answer. */
   replace(client: RedisClient, to: Destination): void {
     // After the close nobody would ever close a new connection.
-    if (this.#isClosed || client !== this.#client) return;
+    if (this.isClosed || client !== this.#client) return;
     const node = this.#nodes.nodeOf(client, to);
     if (this.owned) return this.#cut(isCluster(client) ? node : client);
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
@@ -167,7 +140,7 @@ export class LiveClient {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
+    this.isClosed = true;
     this.#stopWatching();
     this.#left?.off('select', this.#followDatabase);
     if (this.owned) await closeClient(this.#client);
@@ -206,7 +179,7 @@ export class LiveClient {
   #adopt(original: RedisClient): void {
     this.#stopWatching();
     this.#client = this.inOurContext(() => duplicateClient(original));
-    this.#serverId.forget();
+    this.serverId.forget();
     this.#stopWatching = this.#watch(this.#client);
     this.#newEpoch();
   }
@@ -223,7 +196,7 @@ export class LiveClient {
   }
 
   #watch(client: RedisClient): () => void {
-    if (client.status !== 'ready' && client.status !== 'wait') this.#unreadySince ??= this.clock.now();
+    if (client.status !== 'ready' && client.status !== 'wait') this.state.onConnecting();
     const listeners = new Map<string | symbol, (error: Error) => void>([
       ['close', () => this.#onClose()],
       ['ready', () => this.#onReady()],
@@ -236,25 +209,20 @@ export class LiveClient {
     const stopNodes = isCluster(client) ? this.#nodes.watch(client) : ignore;
     const stopSupervision = this.owned ? this.inOurContext(() => supervise(client, this.clock)) : ignore;
     return () => {
-      for (const [event, listener] of listeners) client.off(event as 'error', listener);
+      for (const [event, listener] of listeners) client.off(event, listener);
       stopNodes();
       stopSupervision();
     };
   }
 
   #onClose(): void {
-    this.#losses += 1;
-    this.#isDown = true;
-    this.#unreadySince ??= this.clock.now();
-    this.#serverId.forget();
+    this.state.onClose();
+    this.serverId.forget();
     this.#newEpoch();
   }
 
   #onReady(): void {
-    this.#isDown = false;
-    this.#unreadySince = null;
-    this.#readOnlySince = null;
-    this.#lastError = undefined;
+    this.state.onReady();
     this.#identify();
     this.#changed();
   }
@@ -264,19 +232,19 @@ export class LiveClient {
     this.#changed();
     if (!this.owned || endsForGood(client)) return;
     const again = (): void => {
-      if (!this.#isClosed && client === this.#client && client.status === 'end') client.connect().catch(ignore);
+      if (!this.isClosed && client === this.#client && client.status === 'end') client.connect().catch(ignore);
     };
-    this.inOurContext(() => this.clock.setTimer(again, reconnectDelayMs(this.#losses)));
+    this.inOurContext(() => this.clock.setTimer(again, reconnectDelayMs(this.state.losses)));
   }
 
   #onError(error: Error): void {
-    this.#lastError = connectionErrorOf(error);
+    this.state.onError(error);
     this.reporter.debug(`Redis connection: ${error.message}`);
     this.#changed();
   }
 
   /** Before any command of ours is sent on a new connection: so it is answered before them. */
   #identify(): void {
-    if (!isCluster(this.#client)) this.#serverId.ask(this.#client, () => this.onServerId());
+    if (!isCluster(this.#client)) this.serverId.ask(this.#client, () => this.onServerId());
   }
 }

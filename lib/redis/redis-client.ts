@@ -60,7 +60,7 @@ const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions): Cluste
   // A command that lost its node is given back.
   retryDelayOnFailover: 0,
   clusterRetryStrategy: reconnectDelayMs,
-  clusterNodeRetryStrategy: undefined as never,
+  clusterNodeRetryStrategy: undefined,
   redisOptions: { connectTimeout: OWN_DEFAULTS.connectTimeout, ...redisOptions, ...KEEPING_NOTHING },
 });
 
@@ -85,7 +85,11 @@ export function openClient(connection: string | RedisOptions | RedisClusterOptio
 
 function open(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
   if (typeof connection === 'string') return new Redis(connection, { ...OWN_DEFAULTS, ...OWN_OPTIONS });
-  if (!('cluster' in connection)) return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS });
+  if (!('cluster' in connection)) {
+    // Without it a sentinel that says nothing would be waited for, for ever.
+    const { sentinelCommandTimeout = OWN_DEFAULTS.sentinelCommandTimeout } = connection;
+    return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS, sentinelCommandTimeout });
+  }
   const { cluster, ...options } = connection;
   return rememberNodes(cluster, (seeds) => new Cluster(seeds, ownClusterOptions(options)));
 }
@@ -172,7 +176,7 @@ export const endsForGood = (client: RedisClient): boolean =>
 
 /** Whether a command is sent at once: else ioredis would queue it, and send it at any time. */
 export const isWritable = (client: RedisClient): boolean =>
-  client.status === 'ready' && (isCluster(client) || client.stream?.writable !== false);
+  client.status === 'ready' && (isCluster(client) || client.stream.writable);
 
 /** Whether the cluster still has the node that this connection is to. */
 const hasNode = (cluster: Cluster, { options }: Redis): boolean =>

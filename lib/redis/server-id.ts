@@ -3,7 +3,7 @@ import { type Reporter } from '../core/reporter.js';
 
 /** The run id of the server that a connection leads to; null where the server does not tell it. Rejects as INFO does. */
 export async function readServerId(client: Redis): Promise<string | null> {
-  return /^run_id:(\w+)/m.exec(String(await client.info('server')))?.[1] ?? null;
+  return /^run_id:(\w+)/m.exec(await client.info('server'))?.[1] ?? null;
 }
 
 /** Which server one connection leads to, as long as it does. */

@@ -29,7 +29,7 @@ class FakeSubscriber extends EventEmitter {
 
   disconnect(): void {
     if (this.status === 'end') return;
-    for (const { refuse } of [...this.infos, ...this.subscriptions]) refuse(new Error('Connection is closed.'));
+    for (const asked of [...this.infos, ...this.subscriptions]) asked.refuse(new Error('Connection is closed.'));
     this.#become('close', 'end');
   }
 
