@@ -31,7 +31,6 @@ export class Acquisition {
   #reject!: (error: unknown) => void;
   readonly #stopListening: (() => void) | undefined;
   #attempt: string;
-  /** The one that was granted. */
   #granted: string | undefined;
   #settled = false;
   /** When the command was sent that has no answer yet. */
@@ -78,8 +77,9 @@ export class Acquisition {
   giveUp(error: unknown): void {
     if (this.#settled) return;
     this.#settle();
-    // Busy without queueing leaves nothing behind, and neither does what was never sent.
-    if (this.hasWaited || this.#mayArrive) this.#abandon(this.#attempt);
+    // Busy without a place leaves nothing behind, nor does what was never sent.
+    const mayArrive = this.#unanswered || (this.#inFlightSince !== null && !this.host.store.withdraw?.(this.#attempt));
+    if (this.hasWaited || mayArrive) this.#abandon(this.#attempt);
     this.#reject(error);
   }
 

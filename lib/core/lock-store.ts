@@ -225,6 +225,8 @@ export interface LockStore {
   groups(keys: readonly string[]): readonly (readonly string[])[];
   /** `timeoutMs` bounds the command; `onLate` hears a reply that came after it, or after a lost connection. */
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply>;
+  /** Takes back an acquire that is under way; true when it was not sent, and so nothing of it is left in the store. */
+  withdraw?(attempt: string): boolean;
   /** Replies in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]>;
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;

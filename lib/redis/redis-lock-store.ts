@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { newClientId, randomAttempt } from '../core/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
 import {
@@ -32,7 +33,6 @@ import {
 import { RedisKeys } from './redis-keys.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
-import { ServerClock } from './server-clock.js';
 import { readLostReply } from './store-replies.js';
 import { WakeUpChannel } from './wake-up-channel.js';
 
@@ -67,8 +67,8 @@ export class RedisLockStore implements LockStore {
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
   readonly #acquirer: Acquirer;
-  readonly #serverClock: ServerClock;
-  readonly #live = (): RedisClient => this.commands.liveClient();
+  /** Connections and timers are the module's, whoever's call made them necessary. */
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
   #listener: WakeUpListener | null = null;
 
@@ -79,17 +79,20 @@ export class RedisLockStore implements LockStore {
     checkClient(this.#client);
     this.clientId = options.clientId ?? newClientId();
     this.#keys = new RedisKeys(options.keyPrefix, options.hashTag);
-    this.#serverClock = new ServerClock(clock);
     this.commands = new CommandRunner(this.#client, !given, clock, reporter);
-    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#live, options) : null;
+    this.#replicas =
+      options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
     this.#acquirer = new Acquirer({
       ...options,
       commands: this.commands,
-      serverClock: this.#serverClock,
       replicas: this.#replicas,
       storageKey: (key) => this.#keys.storageKey(key),
       shared: () => this.#shared,
       release: (request, timeoutMs) => this.release(request, timeoutMs),
+      onWaiting: (isListenedTo, sentAt) => {
+        this.#channel?.expectMessages();
+        if (!isListenedTo) this.#channel?.replace(sentAt);
+      },
     });
   }
 
@@ -105,14 +108,12 @@ export class RedisLockStore implements LockStore {
     if (this.#channel || !this.#listener) return;
     // A grant that was pushed is not confirmed by replicas: whoever gets one has to ask.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
+    const { clock, reporter } = this.options;
     this.commands.connect();
-    this.#channel = new WakeUpChannel(
-      this.#live,
-      this.#channelPrefix + this.clientId,
-      listener,
-      this.options.clock,
-      this.options.reporter,
-    );
+    this.#channel = this.#inOurContext(() => {
+      return new WakeUpChannel(this.commands, this.#channelPrefix + this.clientId, listener, clock, reporter);
+    });
+    this.commands.onServerId = () => this.#channel?.follow();
   }
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
@@ -122,6 +123,10 @@ export class RedisLockStore implements LockStore {
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
     this.open();
     return this.#acquirer.acquire(request, timeoutMs, onLate);
+  }
+
+  withdraw(attempt: string): boolean {
+    return this.#acquirer.withdraw(attempt);
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {

@@ -1,9 +1,10 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { CommandRunner, type ScriptCall } from './command-runner.js';
 import { masterOf } from './key-groups.js';
-import { type RedisClient, duplicateNode, duplicateRedis, isCluster } from './redis-client.js';
+import { type RedisClient, databaseOf, duplicateNode, duplicateRedis, endsForGood, isCluster } from './redis-client.js';
 
 export interface ReplicaAcksOptions {
   readonly minReplicas: number;
@@ -22,9 +23,11 @@ const ROUND_TRIP_MS = 1_000;
  */
 export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
 
   constructor(
-    private readonly client: () => RedisClient,
+    /** Gives the client of a storage key. */
+    private readonly client: (storageKey: string) => RedisClient,
     private readonly options: ReplicaAcksOptions,
   ) {}
 
@@ -41,18 +44,24 @@ export class ReplicaAcks {
   }
 
   #connectionFor({ key, operands }: ScriptCall): AckConnection {
-    const client = this.client();
-    if (!isCluster(client)) return this.#connections.get('') ?? this.#open('', duplicateRedis(client));
-    const master = masterOf(client, String(operands[1]));
+    const storageKey = String(operands[1]);
+    const client = this.client(storageKey);
+    if (!isCluster(client)) {
+      // A given client may go to another one, and its locks with it.
+      const database = `database ${databaseOf(client)}`;
+      return this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client));
+    }
+    const master = masterOf(client, storageKey);
     if (!master) throw new LockStoreError(`The master for the lock "${key}" is not known yet. Try again.`, { key });
     const address = `${master.options.host}:${master.options.port}`;
-    return this.#connections.get(address) ?? this.#open(address, duplicateNode(master));
+    return this.#connections.get(address) ?? this.#open(address, () => duplicateNode(master));
   }
 
-  #open(address: string, client: Client): AckConnection {
-    const connection = new AckConnection(client, this.options);
-    client.once('end', () => this.#connections.delete(address));
-    this.#connections.set(address, connection);
+  #open(place: string, connect: () => Client): AckConnection {
+    const connection = this.#inOurContext(() => new AckConnection(connect(), this.options));
+    const { client } = connection;
+    if (endsForGood(client)) client.once('end', () => this.#connections.delete(place));
+    this.#connections.set(place, connection);
     return connection;
   }
 }
@@ -65,7 +74,7 @@ class AckConnection {
   #next: Promise<number> | null = null;
 
   constructor(
-    private readonly client: Client,
+    readonly client: Client,
     private readonly options: ReplicaAcksOptions,
   ) {
     this.commands = new CommandRunner(client, true, options.clock, options.reporter);
