@@ -12,13 +12,18 @@ interface Scope {
 /** Shared by all copies of the package in a process: two of them would not see each other's locks. */
 const STORAGE = Symbol.for('nestjs-redis-lock:context');
 
-const shared = globalThis as { [STORAGE]?: AsyncLocalStorage<Scope> };
+type ScopeStorage = AsyncLocalStorage<Scope | undefined>;
 
-const storage = (shared[STORAGE] ??= new AsyncLocalStorage<Scope>());
+const shared = globalThis as { [STORAGE]?: ScopeStorage };
+
+const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 
 /** Runs `work` as the holder of `lock`, for `currentLock()` and the calls that it makes. */
 export const runHolding = <T>(lock: HeldHandle, work: () => T): T =>
   storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);
+
+/** Runs `work` as the holder of nothing, for what is called within a chain of calls and is no part of it. */
+export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
 
 /**
  * Forgets the locks that have ended: work that outlives its lock and takes the next one would keep all of them. (Unlinking a scope

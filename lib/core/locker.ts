@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
 import { failedEvent } from './acquire-failed.js';
 import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
@@ -16,6 +17,7 @@ import { type ResolvedLockOptions } from './lock-options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from './lock-store.js';
 import { type LockLostError, LockNotHeldError } from './lock.errors.js';
 import { shutdownError, throwIfLost, unconfirmedError } from './locker-errors.js';
+import { releaseHolds } from './release-holds.js';
 import { Releaser } from './releaser.js';
 import { type Reporter } from './reporter.js';
 import { TimerQueue } from './timer-queue.js';
@@ -37,6 +39,8 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
+  /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #isClosing = false;
   #onRelease: (() => void) | null = null;
 
@@ -65,9 +69,10 @@ export class Locker implements LockKeeper, WakeUpListener {
       isHeld: (attempt) => this.#held.has(attempt),
       abandon: ({ keys, claim, options: { leaseMs } }, attempt, wasGranted) => {
         const until = clock.now() + leaseMs;
-        for (const release of givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim })) {
-          void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
-        }
+        const releases = givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim });
+        this.#inOwnContext(() => {
+          for (const release of releases) void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
+        });
       },
     };
     store.listen(this);
@@ -119,6 +124,10 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
+    this.#inOwnContext(() => this.#wake(attempt, wakeUp));
+  }
+
+  #wake(attempt: string, wakeUp: WakeUp): void {
     const acquisition = this.#acquisitions.get(attempt);
     if (acquisition) return acquisition.onWakeUp(wakeUp);
     if (wakeUp.kind !== 'revoked') return;
@@ -129,7 +138,9 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   onListening(): void {
-    for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+    this.#inOwnContext(() => {
+      for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+    });
   }
 
   onGap(): void {
@@ -158,33 +169,18 @@ export class Locker implements LockKeeper, WakeUpListener {
   onLost(lock: HeldLock, error: LockLostError): void {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    this.reporter.error(error.message);
     const { reason } = error;
-    this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
+    this.#inOwnContext(() => {
+      this.reporter.error(error.message);
+      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
+    });
     this.#onRelease?.();
   }
 
   async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    const heldMs = heldMsOf(lock);
-    const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
-    const runOutcome = isClaim ? outcome : undefined;
-    const released = Promise.all(
-      holds.map(async (hold) => {
-        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, runOutcome };
-        const { reply, asked } = await this.#releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
-        // When an earlier command went unanswered it may have been the one that released.
-        if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
-        if (!reply) return undefined;
-        const { lastToken } = reply;
-        lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, forced: reply.outcome === 'forced' }));
-        return reply.holds;
-      }),
-    ).then((counts) => {
-      if (lock.lost) return;
-      this.events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
-    });
+    const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
     if (!lock.lost) await this.timers.within(RELEASE_PATIENCE_MS, released);
     this.#onRelease?.();
