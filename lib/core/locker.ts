@@ -9,6 +9,7 @@ import { givingBack } from './give-back.js';
 import { heldEvent, heldMsOf } from './held-event.js';
 import { type HeldHandle, type WorkOutcome } from './held-handle.js';
 import { type Grant, HeldLock, type LockKeeper } from './held-lock.js';
+import { downgradeHolds, releaseHolds } from './holds-in-store.js';
 import { JoinedLock } from './joined-lock.js';
 import { HandleRegistry } from './lock-handle.js';
 import { LockEvents } from './lock-events.js';
@@ -17,11 +18,11 @@ import { type ResolvedLockOptions } from './lock-options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from './lock-store.js';
 import { type LockLostError, LockNotHeldError } from './lock.errors.js';
 import { shutdownError, throwIfLost, unconfirmedError } from './locker-errors.js';
-import { releaseHolds } from './release-holds.js';
+import { LogLimit } from './log-limit.js';
 import { Releaser } from './releaser.js';
 import { type Reporter } from './reporter.js';
 import { TimerQueue } from './timer-queue.js';
-import { lossReason, Watchdog } from './watchdog.js';
+import { Watchdog } from './watchdog.js';
 
 /** How long a release may keep its caller waiting; it goes on in the background until the lease is over. */
 const RELEASE_PATIENCE_MS = 1_000;
@@ -39,6 +40,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
+  readonly #losses: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #isClosing = false;
@@ -54,6 +56,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.timers = new TimerQueue(clock);
     this.handles = new HandleRegistry(reporter);
     this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
+    this.#losses = new LogLimit(clock, this.timers, 'locks were lost', (line) => reporter.error(line));
     this.#releaser = new Releaser(clock, this.timers, store, reporter);
     this.#host = {
       clock,
@@ -155,15 +158,8 @@ export class Locker implements LockKeeper, WakeUpListener {
     if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
   }
 
-  async downgrade(lock: HeldLock): Promise<void> {
-    const timeoutMs = commandTimeoutMs(lock.grant.leaseMs);
-    const replies = await Promise.allSettled(lock.grant.holds.map((hold) => this.store.downgrade(hold, timeoutMs)));
-    for (const [i, reply] of replies.entries()) {
-      if (reply.status === 'rejected') throw unconfirmedError(lock, 'downgraded', reply.reason);
-      const { fencingToken } = lock.grant.holds[i]!;
-      if (reply.value.outcome === 'lost') lock.lose(lossReason(fencingToken, reply.value));
-    }
-    if (lock.lost) throw lock.lost;
+  downgrade(lock: HeldLock): Promise<void> {
+    return downgradeHolds(lock, this.store);
   }
 
   onLost(lock: HeldLock, error: LockLostError): void {
@@ -171,7 +167,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#held.delete(lock.grant.attempt);
     const { reason } = error;
     this.#inOwnContext(() => {
-      this.reporter.error(error.message);
+      this.#losses.add(error.message);
       this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
     });
     this.#onRelease?.();
@@ -208,6 +204,8 @@ export class Locker implements LockKeeper, WakeUpListener {
     const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
     await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();
+    this.#watchdog.stop();
+    this.#losses.flush();
   }
 
   async #acquireGroup(

@@ -3,6 +3,8 @@ import { heldEvent, heldMsOf } from './held-event.js';
 import { type WorkOutcome } from './held-handle.js';
 import { type HeldLock } from './held-lock.js';
 import { type LockEvents } from './lock-events.js';
+import { type LockStore } from './lock-store.js';
+import { unconfirmedError } from './locker-errors.js';
 import { type Releaser } from './releaser.js';
 import { lossReason } from './watchdog.js';
 
@@ -28,4 +30,18 @@ export async function releaseHolds(
     }),
   );
   if (!lock.lost) events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
+}
+
+/**
+ * Makes all holds of a lock read holds.
+ * @throws LockLostError, LockStoreError
+ */
+export async function downgradeHolds(lock: HeldLock, store: LockStore): Promise<void> {
+  const { holds, leaseMs } = lock.grant;
+  const replies = await Promise.allSettled(holds.map((hold) => store.downgrade(hold, commandTimeoutMs(leaseMs))));
+  for (const [i, reply] of replies.entries()) {
+    if (reply.status === 'rejected') throw unconfirmedError(lock, 'downgraded', reply.reason);
+    if (reply.value.outcome === 'lost') lock.lose(lossReason(holds[i]!.fencingToken, reply.value));
+  }
+  if (lock.lost) throw lock.lost;
 }
