@@ -3,6 +3,7 @@ import { Acquisition } from './acquisition.js';
 import { failedEvent } from './acquire-failed.js';
 import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
 import { attemptIds } from './attempt-ids.js';
+import { AwaitedCalls } from './awaited-calls.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
 import { givingBack } from './give-back.js';
@@ -35,6 +36,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly events: LockEvents;
   readonly timers: TimerQueue;
   readonly handles: HandleRegistry;
+  readonly awaited: AwaitedCalls;
   readonly #acquisitions = new Map<string, Waiting>();
   readonly #held = new Map<string, HeldLock>();
   readonly #watchdog: Watchdog;
@@ -55,6 +57,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.events = new LockEvents(reporter);
     this.timers = new TimerQueue(clock);
     this.handles = new HandleRegistry(reporter);
+    this.awaited = new AwaitedCalls(clock);
     this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
     this.#losses = new LogLimit(clock, this.timers, 'locks were lost', (line) => reporter.error(line));
     this.#releaser = new Releaser(clock, this.timers, store, reporter);
@@ -152,14 +155,14 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {
-    const renewal = await this.#watchdog.extend(lock, leaseMs);
+    const renewal = await this.awaited.keepAlive(this.#watchdog.extend(lock, leaseMs));
     if (lock.lost) throw lock.lost;
     if (lock.isEnded) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
     if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
   }
 
   downgrade(lock: HeldLock): Promise<void> {
-    return downgradeHolds(lock, this.store);
+    return this.awaited.keepAlive(downgradeHolds(lock, this.store));
   }
 
   onLost(lock: HeldLock, error: LockLostError): void {
@@ -178,7 +181,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#held.delete(lock.grant.attempt);
     const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    if (!lock.lost) await this.timers.within(RELEASE_PATIENCE_MS, released);
+    if (!lock.lost) await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released));
     this.#onRelease?.();
   }
 
