@@ -41,6 +41,8 @@ export interface Grant {
   /** Whether a fire of a scheduled job was claimed with it. */
   readonly isClaim: boolean;
   readonly label: LockLabel;
+  /** Whether a command of the attempt had no answer so far, and may still arrive. */
+  readonly unanswered: () => boolean;
 }
 
 /** The handle of one acquisition: its proven lease, and how it ended. */

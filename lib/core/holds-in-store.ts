@@ -15,11 +15,12 @@ export async function releaseHolds(
   { releaser, events }: { readonly releaser: Releaser; readonly events: LockEvents },
 ): Promise<void> {
   const heldMs = heldMsOf(lock);
-  const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
+  const { holds, attempt, holdAtLeastMs, leaseMs, isClaim, unanswered } = lock.grant;
   const runOutcome = isClaim ? outcome : undefined;
   const counts = await Promise.all(
     holds.map(async (hold) => {
-      const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, runOutcome };
+      const told = { minHoldMs: holdAtLeastMs, leaseMs, runOutcome, unanswered: unanswered() };
+      const request = { key: hold.key, attempt, ...told };
       const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
       // When an earlier command went unanswered it may have been the one that released.
       if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;

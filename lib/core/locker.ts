@@ -1,12 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
 import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
+import { type AcquisitionHost, releasesOf, type Waiting, type Wanted } from './acquisition-host.js';
 import { attemptIds } from './attempt-ids.js';
 import { AwaitedCalls } from './awaited-calls.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
-import { givingBack } from './give-back.js';
 import { heldEvent, heldMsOf } from './held-event.js';
 import { type HeldHandle, type WorkOutcome } from './held-handle.js';
 import { type Grant, HeldLock, type LockKeeper } from './held-lock.js';
@@ -73,9 +72,10 @@ export class Locker implements LockKeeper, WakeUpListener {
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
       isHeld: (attempt) => this.#held.has(attempt),
-      abandon: ({ keys, claim, options: { leaseMs } }, attempt, wasGranted) => {
+      abandon: (wanted, attempt, state) => {
+        const { leaseMs } = wanted.options;
         const until = clock.now() + leaseMs;
-        const releases = givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim });
+        const releases = releasesOf(wanted, attempt, state);
         this.#inOwnContext(() => {
           for (const release of releases) void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
         });
@@ -233,7 +233,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   #hold(wanted: Wanted, named: readonly string[], grant: Grant, waited: boolean): HeldLock {
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(wanted, grant.attempt, false);
+      this.#host.abandon(wanted, grant.attempt, { wasGranted: false, unanswered: grant.unanswered() });
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);

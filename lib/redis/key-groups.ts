@@ -33,8 +33,12 @@ export function slotOf(key: string): number {
   return crc % SLOTS;
 }
 
+/** Which server serves a storage key, as far as the client knows: an address of a cluster, else the only one. */
+export const serverOf = (client: RedisClient, storageKey: string): string =>
+  isCluster(client) ? (client.slots[slotOf((client.options.keyPrefix ?? '') + storageKey)]?.[0] ?? '') : '';
+
 /** The master that serves a storage key, as far as the cluster's client knows. */
 export function masterOf(cluster: Cluster, storageKey: string) {
-  const address = cluster.slots[slotOf((cluster.options.keyPrefix ?? '') + storageKey)]?.[0];
+  const address = serverOf(cluster, storageKey);
   return cluster.nodes('master').find(({ options }) => `${options.host}:${options.port}` === address);
 }

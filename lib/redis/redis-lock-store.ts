@@ -15,11 +15,9 @@ import {
   type WakeUpListener,
 } from '../core/lock-store.js';
 import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
-import { givingBack } from '../core/give-back.js';
-import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { acquireCall } from './acquire-call.js';
-import { CommandRunner } from './command-runner.js';
+import { Acquirer } from './acquirer.js';
+import { CommandRunner, type ScriptCall } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
 import { noneOfOurs, scanKeys } from './lock-listing.js';
 import { readLastRun, readLockState } from './lock-record.js';
@@ -34,7 +32,8 @@ import {
 import { RedisKeys } from './redis-keys.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
-import { readAcquireReply, readLostReply } from './store-replies.js';
+import { ServerClock } from './server-clock.js';
+import { readLostReply } from './store-replies.js';
 import { WakeUpChannel } from './wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
@@ -54,6 +53,12 @@ export interface RedisLockStoreOptions {
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
 
+/** How often a release is sent again to serve the queue further; whoever waits goes on with it at the next poll. */
+const MAX_SERVED = 64;
+
+/** The reply of a release that stopped before the queue was served. */
+const isUnserved = (reply: readonly string[]): boolean => reply[5] === '1';
+
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
   readonly clientId: string;
@@ -61,6 +66,8 @@ export class RedisLockStore implements LockStore {
   readonly #keys: RedisKeys;
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
+  readonly #acquirer: Acquirer;
+  readonly #serverClock: ServerClock;
   readonly #live = (): RedisClient => this.commands.liveClient();
   #channel: WakeUpChannel | null = null;
   #listener: WakeUpListener | null = null;
@@ -72,8 +79,18 @@ export class RedisLockStore implements LockStore {
     checkClient(this.#client);
     this.clientId = options.clientId ?? newClientId();
     this.#keys = new RedisKeys(options.keyPrefix, options.hashTag);
+    this.#serverClock = new ServerClock(clock);
     this.commands = new CommandRunner(this.#client, !given, clock, reporter);
     this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#live, options) : null;
+    this.#acquirer = new Acquirer({
+      ...options,
+      commands: this.commands,
+      serverClock: this.#serverClock,
+      replicas: this.#replicas,
+      storageKey: (key) => this.#keys.storageKey(key),
+      shared: () => this.#shared,
+      release: (request, timeoutMs) => this.release(request, timeoutMs),
+    });
   }
 
   checkKey(key: string): void {
@@ -102,32 +119,9 @@ export class RedisLockStore implements LockStore {
     return groupKeys(keys, (key) => this.#keys.storageKey(key), this.#client);
   }
 
-  async acquire(
-    request: AcquireRequest,
-    timeoutMs: number,
-    onLate: (reply: AcquireReply) => void,
-  ): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
     this.open();
-    const { keys, attempt } = request;
-    const key = keys.join(', ');
-    const read = (reply: readonly string[]) => readAcquireReply(key, keys.length > 1, reply);
-    const script = acquireCall(
-      this.options.scripts,
-      request,
-      this.#shared,
-      (named) => this.#keys.storageKey(named),
-      this.options.clock.now(),
-    );
-    const call = { ...script, key, timeoutMs, echo: attempt };
-    const reply = await this.commands.run({ ...call, onLate: (late) => onLate(read(late)) });
-    if (!this.#replicas || reply[0] !== 'granted') return read(reply);
-    try {
-      return read(await this.#replicas.confirm(call));
-    } catch (cause) {
-      if (!(cause instanceof LockStoreError)) throw cause;
-      await Promise.allSettled(givingBack(request).map((release) => this.release(release, timeoutMs)));
-      return { outcome: 'given-back', cause };
-    }
+    return this.#acquirer.acquire(request, timeoutMs, onLate);
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
@@ -149,13 +143,24 @@ export class RedisLockStore implements LockStore {
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
     const { release } = this.options.scripts;
-    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome });
+    const unanswered = request.unanswered ? 1 : 0;
+    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome, unanswered });
     const { epoch } = this.commands;
-    const reply = await this.commands.run({ script: release, operands, key, timeoutMs, echo: attempt });
+    const call = { script: release, operands, key, timeoutMs, echo: attempt };
+    const reply = await this.commands.run(call);
+    if (isUnserved(reply)) void this.#serve(call);
     const outcome = reply[0] as ReleaseReply['outcome'];
     // Sent twice by ioredis, whose first answer was lost: then no trace is no proof that the hold was lost before.
     const resent = this.commands.epoch !== epoch && (outcome === 'unknown' || outcome === 'expired');
     return { outcome: resent ? 'again' : outcome, holds: Number(reply[3]), lastToken: Number(reply[4]) };
+  }
+
+  /** Has the queue served to its end: a script stops early when very many in it are dead. */
+  async #serve(call: ScriptCall): Promise<void> {
+    for (let sent = 0; sent < MAX_SERVED; sent += 1) {
+      const reply = await this.commands.run(call).catch(() => null);
+      if (!reply || !isUnserved(reply)) return;
+    }
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
