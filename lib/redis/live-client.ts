@@ -31,6 +31,8 @@ export class LiveClient {
   readonly inOurContext = AsyncLocalStorage.snapshot();
   /** Hears when `serverId` has become known. */
   onServerId: () => void = ignore;
+  /** Another number after a connection was lost: commands sent before may have been sent twice, or arrive late. */
+  epoch = 0;
   isClosed = false;
   readonly state: ConnectionState;
   /** Of the server that commands go to now; not known of a cluster. */
@@ -39,7 +41,6 @@ export class LiveClient {
   /** The application's, after it was left. */
   #left: Redis | null = null;
   #stopWatching: () => void;
-  #epoch = 0;
   /** Connections that end because of us. */
   readonly #ending = new WeakSet<RedisClient>();
   readonly #waiting = new Set<() => void>();
@@ -69,11 +70,6 @@ export class LiveClient {
     return this.#client;
   }
 
-  /** Another number after a connection was lost: commands sent before may have been sent twice, or arrive late. */
-  get epoch(): number {
-    return this.#epoch;
-  }
-
   /** Where commands go, for people: never a password. */
   get address(): string {
     const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
@@ -83,7 +79,7 @@ export class LiveClient {
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
   connect(): void {
     const client = this.#client;
-    if (client.status === 'ready' && this.serverId.value === null) this.#identify();
+    if (client.status === 'ready') this.#identify();
     if (client.status !== 'wait') return;
     this.state.onConnecting();
     void this.inOurContext(() => client.connect().catch(ignore));
@@ -117,7 +113,10 @@ export class LiveClient {
 
   /** An answer came, however late. */
   onAnswer(client: RedisClient, to: Destination): void {
-    if (client === this.#client) this.state.onAnswer();
+    if (client === this.#client) {
+      this.state.onAnswer();
+      this.#identify();
+    }
     const node = this.#nodes.nodeOf(client, to);
     if (node) this.#nodes.onAnswer(node);
   }
@@ -185,7 +184,7 @@ export class LiveClient {
   }
 
   #newEpoch(): void {
-    this.#epoch += 1;
+    this.epoch += 1;
     this.#changed();
   }
 

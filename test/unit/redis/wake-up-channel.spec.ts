@@ -114,6 +114,16 @@ describe('the wake-up channel', () => {
     expect([told, reporter.lines]).toEqual([[], [warning]]);
   });
 
+  it('connects again where it is refused by what passes', async () => {
+    const { subscribers, reporter, told, clock, connect, listen } = open();
+    (await connect()).refuse(replyError('BUSY Redis is busy running a script.'));
+    await settled();
+    await clock.advance(100);
+    expect([subscribers.length, reporter.lines, told]).toEqual([2, [], []]);
+    await listen();
+    expect(told).toEqual(['listening']);
+  });
+
   it('tells the attempt of a message, and nothing of one that it does not know', () => {
     const { latest, told } = open();
     for (const message of ['wake c.1', 'revoked c.2', 'granted c.3 77 1000 2500', 'wake', 'other c.4', '']) {
