@@ -1,4 +1,4 @@
-import { type Destination } from './cluster-nodes.js';
+import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type LiveClient } from './live-client.js';
 import { type RedisClient } from './redis-client.js';
 import { isLost, isRetryable, isUnsent } from './redis-errors.js';
@@ -7,8 +7,9 @@ import { isLost, isRetryable, isUnsent } from './redis-errors.js';
 export interface UnderWay {
   isOver: boolean;
   wasSent: boolean;
-  /** From whom the answer is awaited, or came. */
+  /** From whom the answer is awaited, or came; and from which node of a cluster. */
   sentBy: RedisClient | null;
+  sentTo: Destination;
   /** Ends its wait for a connection. */
   wake: () => void;
 }
@@ -27,10 +28,11 @@ export async function deliver<T>(
   for (;;) {
     const client = await untilReady(live, clientNow, to, command);
     const [{ epoch }, sentBefore] = [live, command.wasSent];
-    Object.assign(command, { wasSent: true, sentBy: client });
+    const node = nodeOf(client, to);
+    Object.assign(command, { wasSent: true, sentBy: client, sentTo: { node } });
     try {
       const answer = await send(client);
-      live.onAnswer(client, to);
+      live.onAnswer(client, { node });
       return answer;
     } catch (error) {
       if (isUnsent(error as Error)) command.wasSent = sentBefore;
