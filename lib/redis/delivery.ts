@@ -14,7 +14,7 @@ export interface UnderWay {
   wake: () => void;
 }
 
-/** How many connections may be lost while a command waits for one: then it fails, and whoever sent it asks again. */
+/** How many connections in a row a command may lose, or not get: then it fails, and whoever sent it asks again. */
 const LOSSES = 2;
 
 /** Sends a command when there is a connection, and again when that was lost before the answer came, until it is over. */
@@ -25,8 +25,10 @@ export async function deliver<T>(
   to: Destination,
   command: UnderWay,
 ): Promise<T> {
+  let { losses } = live.state;
   for (;;) {
-    const client = await untilReady(live, clientNow, to, command);
+    const client = await untilReady(live, clientNow, to, { command, losses });
+    ({ losses } = live.state);
     const [{ epoch }, sentBefore] = [live, command.wasSent];
     const node = nodeOf(client, to);
     Object.assign(command, { wasSent: true, sentBy: client, sentTo: { node } });
@@ -48,9 +50,8 @@ async function untilReady(
   live: LiveClient,
   clientNow: () => RedisClient,
   to: Destination,
-  command: UnderWay,
+  { command, losses }: { readonly command: UnderWay; readonly losses: number },
 ): Promise<RedisClient> {
-  const { losses } = live.state;
   for (;;) {
     if (command.isOver || live.isClosed) throw new Error('the connection was closed');
     const client = clientNow();
