@@ -2,7 +2,6 @@ import { type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { type Destination } from './cluster-nodes.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
 import { type RedisClient, duplicateClient } from './redis-client.js';
@@ -116,7 +115,7 @@ export class CommandRunner {
     };
     const reply = await this.#ask(asked, async (command) => {
       const answer = await this.#evaluate(script, operands, asked, command);
-      if (!isOurs(answer)) this.#live.replace(command.sentBy!, asked);
+      if (!isOurs(answer)) this.#live.replace(command.sentBy!, command.sentTo);
       return answer;
     });
     if (isOurs(reply)) return reply.map(String);
@@ -125,7 +124,7 @@ export class CommandRunner {
 
   /** Any command to a client of `liveClient`, under its deadline. @throws LockStoreError */
   ask<T>(client: RedisClient, send: () => Promise<T>, asked: Asked<T>): Promise<T> {
-    return this.#ask(asked, (command) => this.#deliver(() => client, send, asked, command));
+    return this.#ask(asked, (command) => deliver(this.#live, () => client, send, asked, command));
   }
 
   /** Connects a client of ours; what fails is tried again, and told by the commands. */
@@ -148,12 +147,12 @@ export class CommandRunner {
   }
 
   async #ask<T>(asked: Asked<T>, answerTo: (command: UnderWay) => Promise<T>): Promise<T> {
-    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, wake: () => undefined };
+    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, sentTo: {}, wake: () => undefined };
     try {
       return await this.#within(asked, command, answerTo(command));
     } catch (error) {
-      const { wasSent, sentBy } = command;
-      if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, asked);
+      const { wasSent, sentBy, sentTo } = command;
+      if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, sentTo);
       throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
     }
   }
@@ -166,31 +165,23 @@ export class CommandRunner {
     command: UnderWay,
   ): Promise<unknown> {
     const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
-    const live = (): RedisClient => this.#live.current;
+    const byAny = <T>(send: (client: RedisClient) => Promise<T>): Promise<T> =>
+      deliver(this.#live, () => this.#live.current, send, asked, command);
     try {
-      return await this.#deliver(live, (client) => client.evalsha(script.sha1, numberOfKeys, ...rest), asked, command);
+      return await byAny((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));
     } catch (error) {
       if (!isNoScript(error as Error)) throw error;
-      return this.#deliver(live, (client) => client.eval(script.text, numberOfKeys, ...rest), asked, command);
+      return byAny((client) => client.eval(script.text, numberOfKeys, ...rest));
     }
   }
 
-  #deliver<T>(
-    clientNow: () => RedisClient,
-    send: (client: RedisClient) => Promise<T>,
-    { storageKey, node }: Destination,
-    command: UnderWay,
-  ): Promise<T> {
-    return deliver(this.#live, clientNow, send, { storageKey, node }, command);
-  }
-
-  #within<T>({ timeoutMs, onLate, onUnderWay, ...to }: Asked<T>, command: UnderWay, answer: Promise<T>): Promise<T> {
+  #within<T>({ timeoutMs, onLate, onUnderWay }: Asked<T>, command: UnderWay, answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       let givenUp = false;
       const onTimeout = (): void => {
         givenUp = true;
-        const { sentBy } = command;
-        if (sentBy) this.#live.replace(sentBy, to);
+        const { sentBy, sentTo } = command;
+        if (sentBy) this.#live.replace(sentBy, sentTo);
         fail(new Error(`no ${sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
       };
       const cancel = this.#live.inOurContext(() => this.clock.setTimer(onTimeout, timeoutMs));

@@ -3,7 +3,7 @@ import { errorMonitor } from 'node:events';
 import { type Redis, type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { type Reporter } from '../core/reporter.js';
-import { ClusterNodes, type Destination } from './cluster-nodes.js';
+import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
 import { ConnectionState } from './connection-state.js';
 import {
   type RedisClient,
@@ -31,6 +31,8 @@ export class LiveClient {
   readonly inOurContext = AsyncLocalStorage.snapshot();
   /** Hears when `serverId` has become known. */
   onServerId: () => void = ignore;
+  /** Another number after a connection was lost: commands sent before may have been sent twice, or arrive late. */
+  epoch = 0;
   isClosed = false;
   readonly state: ConnectionState;
   /** Of the server that commands go to now; not known of a cluster. */
@@ -39,7 +41,6 @@ export class LiveClient {
   /** The application's, after it was left. */
   #left: Redis | null = null;
   #stopWatching: () => void;
-  #epoch = 0;
   /** Connections that end because of us. */
   readonly #ending = new WeakSet<RedisClient>();
   readonly #waiting = new Set<() => void>();
@@ -69,11 +70,6 @@ export class LiveClient {
     return this.#client;
   }
 
-  /** Another number after a connection was lost: commands sent before may have been sent twice, or arrive late. */
-  get epoch(): number {
-    return this.#epoch;
-  }
-
   /** Where commands go, for people: never a password. */
   get address(): string {
     const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
@@ -83,7 +79,7 @@ export class LiveClient {
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
   connect(): void {
     const client = this.#client;
-    if (client.status === 'ready' && this.serverId.value === null) this.#identify();
+    if (client.status === 'ready') this.#identify();
     if (client.status !== 'wait') return;
     this.state.onConnecting();
     void this.inOurContext(() => client.connect().catch(ignore));
@@ -109,7 +105,7 @@ export class LiveClient {
 
   /** Whether the node of a given cluster that serves the key does not answer, so that others have to be asked for it. */
   isSilent(storageKey: string): boolean {
-    const node = this.owned ? undefined : this.#nodes.nodeOf(this.#client, { storageKey });
+    const node = this.owned ? undefined : nodeOf(this.#client, { storageKey });
     if (!node || !this.#nodes.isSilent(node)) return false;
     this.#silence(node);
     return true;
@@ -117,8 +113,11 @@ export class LiveClient {
 
   /** An answer came, however late. */
   onAnswer(client: RedisClient, to: Destination): void {
-    if (client === this.#client) this.state.onAnswer();
-    const node = this.#nodes.nodeOf(client, to);
+    if (client === this.#client) {
+      this.state.onAnswer();
+      this.#identify();
+    }
+    const node = nodeOf(client, to);
     if (node) this.#nodes.onAnswer(node);
   }
 
@@ -132,7 +131,7 @@ export class LiveClient {
   replace(client: RedisClient, to: Destination): void {
     // After the close nobody would ever close a new connection.
     if (this.isClosed || client !== this.#client) return;
-    const node = this.#nodes.nodeOf(client, to);
+    const node = nodeOf(client, to);
     if (this.owned) return this.#cut(isCluster(client) ? node : client);
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
     if (!isCluster(client)) return this.#leaveGiven();
@@ -185,7 +184,7 @@ export class LiveClient {
   }
 
   #newEpoch(): void {
-    this.#epoch += 1;
+    this.epoch += 1;
     this.#changed();
   }
 

@@ -86,9 +86,10 @@ export function openClient(connection: string | RedisOptions | RedisClusterOptio
 function open(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
   if (typeof connection === 'string') return new Redis(connection, { ...OWN_DEFAULTS, ...OWN_OPTIONS });
   if (!('cluster' in connection)) {
-    // Without it a sentinel that says nothing would be waited for, for ever.
-    const { sentinelCommandTimeout = OWN_DEFAULTS.sentinelCommandTimeout } = connection;
-    return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS, sentinelCommandTimeout });
+    // Without them a host or a sentinel that says nothing would be waited for, for ever.
+    const connectTimeout = connection.connectTimeout || OWN_DEFAULTS.connectTimeout;
+    const sentinelCommandTimeout = connection.sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout;
+    return new Redis({ ...connection, ...OWN_OPTIONS, connectTimeout, sentinelCommandTimeout });
   }
   const { cluster, ...options } = connection;
   return rememberNodes(cluster, (seeds) => new Cluster(seeds, ownClusterOptions(options)));
@@ -124,8 +125,8 @@ export function duplicateRedis(client: Redis): Redis {
   const { connectTimeout, sentinelCommandTimeout } = client.options;
   const copy = client.duplicate({
     ...OWN_OPTIONS,
-    // The default of ioredis, which nobody chose.
-    connectTimeout: connectTimeout === 10_000 ? OWN_DEFAULTS.connectTimeout : connectTimeout!,
+    // 10 s is the default of ioredis, which nobody chose.
+    connectTimeout: !connectTimeout || connectTimeout === 10_000 ? OWN_DEFAULTS.connectTimeout : connectTimeout,
     sentinelCommandTimeout: sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
     db: databaseOf(client),
     lazyConnect: false,

@@ -1,5 +1,6 @@
 import { type Redis } from 'ioredis';
 import { type Reporter } from '../core/reporter.js';
+import { isRetryable } from './redis-errors.js';
 
 /** The run id of the server that a connection leads to; null where the server does not tell it. Rejects as INFO does. */
 export async function readServerId(client: Redis): Promise<string | null> {
@@ -11,6 +12,8 @@ export class ServerId {
   /** The run id; null while it is not known. */
   value: string | null = null;
   #connections = 0;
+  /** Which of the connections was asked last. */
+  #askedOf = -1;
   #isRefused = false;
 
   constructor(private readonly reporter: Reporter) {}
@@ -21,25 +24,29 @@ export class ServerId {
     this.value = null;
   }
 
-  /** Asks a connection that is ready, and calls back when it has answered. */
+  /** Asks a connection that is ready, unless it was asked, and calls back when it has answered. */
   ask(client: Redis, onKnown: () => void): void {
-    if (this.#isRefused) return;
-    const connection = this.#connections;
+    if (this.#isRefused || this.#askedOf === this.#connections) return;
+    const connection = (this.#askedOf = this.#connections);
     readServerId(client).then(
       (id) => {
         if (connection !== this.#connections) return;
         this.value = id;
         onKnown();
       },
-      (error: Error) => this.#onFailure(error),
+      (error: Error) => this.#onFailure(connection, error),
     );
   }
 
-  #onFailure({ name, message }: Error): void {
-    // One that was lost is asked again when it is ready; a refusal stays one, and is told once.
-    if (this.#isRefused || name !== 'ReplyError') return;
+  #onFailure(connection: number, error: Error): void {
+    if (this.#isRefused) return;
+    // What passes may have passed when it is asked again; a refusal stays one, and is told once.
+    if (isRetryable(error)) {
+      if (this.#askedOf === connection) this.#askedOf = -1;
+      return;
+    }
     this.#isRefused = true;
     const text = 'Redis does not tell which server it is, so locks that are handed over are asked for once more';
-    this.reporter.warn(`${text}: ${message}`);
+    this.reporter.warn(`${text}: ${error.message}`);
   }
 }

@@ -4,6 +4,7 @@ import { type Clock } from '../core/clock.js';
 import { type WakeUpListener } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
+import { isRetryable } from './redis-errors.js';
 import { readServerId } from './server-id.js';
 import { supervise } from './supervise.js';
 
@@ -149,7 +150,9 @@ export class WakeUpChannel {
     const answered = this.#expectAnswer();
     try {
       // Known before any message comes. Where it is refused, it stays unknown.
-      const serverId = isCluster(this.commands.liveClient()) ? null : await readServerId(subscriber).catch(unlessLost);
+      const serverId = isCluster(this.commands.liveClient())
+        ? null
+        : await readServerId(subscriber).catch(unlessRetryable);
       await subscriber.subscribe(this.name);
       if (subscriber !== this.#subscriber || subscriber.status !== 'ready') return;
       this.#serverId = serverId;
@@ -160,13 +163,18 @@ export class WakeUpChannel {
       this.#hasListened = true;
       this.follow();
     } catch (error) {
-      // A lost connection subscribes again when it is ready; a refusal stays one, and is told once.
-      if (this.#refused || (error as Error).name !== 'ReplyError') return;
+      // A lost connection subscribes again when it is ready, and what passes has passed by then; a refusal stays one.
+      if (isRetryable(error)) return this.#onUnanswered(subscriber, error as Error);
+      if (this.#refused) return;
       this.#refused = true;
       this.reporter.warn(`Wake-ups are off, waiting locks poll instead: ${(error as Error).message}`);
     } finally {
       if (subscriber === this.#subscriber) answered();
     }
+  }
+
+  #onUnanswered(subscriber: Redis, error: Error): void {
+    if (error.name === 'ReplyError' && subscriber === this.#subscriber) this.#connectLater();
   }
 
   #beatLater(): void {
@@ -211,8 +219,8 @@ export class WakeUpChannel {
   }
 }
 
-/** Nothing is known where the server refused to tell; a lost connection is no answer. */
-function unlessLost(error: Error): null {
-  if (error.name === 'ReplyError') return null;
+/** Nothing is known where the server refuses to tell. */
+function unlessRetryable(error: Error): null {
+  if (!isRetryable(error)) return null;
   throw error;
 }

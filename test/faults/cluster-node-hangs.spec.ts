@@ -1,10 +1,12 @@
 import { Cluster } from 'ioredis';
 import { slotOf } from '../../lib/redis/key-groups.js';
+import { type RedisLockStore } from '../../lib/redis/redis-lock-store.js';
+import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../scripts/redis.mjs';
 import { startCluster } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS } from '../support/faults.js';
-import { SOON_CLOSED, type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+import { SOON_CLOSED, type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
 
 const LEASE_MS = 8_000;
 
@@ -90,4 +92,30 @@ describe('a node of a cluster that hangs, the only one that was named', () => {
     },
     90_000,
   );
+});
+
+describe('the epoch of the commands of a cluster', () => {
+  afterEach(closeAll);
+
+  it.each([
+    ['a cluster of its own', undefined],
+    ['a given cluster', {}],
+    ['a given cluster whose nodes connect again by themselves', { clusterNodeRetryStrategy: () => 20 }],
+  ])('changes when the connection to any node is lost (%s)', async (_name, options) => {
+    const cluster = await startCluster({ replicas: 0 });
+    closeLater({ close: () => cluster.stop() });
+    const { masters, connection } = cluster;
+    const given = options && new Cluster(connection.cluster, { ...options, redisOptions: SOON_CLOSED });
+    given?.on('error', () => undefined);
+    closeLater({ close: async () => given?.disconnect() });
+    const app = await startApp({ connection: given ?? connection });
+    const { commands } = app.app.get<RedisLockStore>(LOCK_STORE);
+    for (const [n, { url }] of masters.entries()) {
+      expect(await works(app, n)).toBe(true);
+      const { epoch } = commands;
+      await openAdmin(url).call('CLIENT', 'KILL', 'TYPE', 'normal');
+      await eventually(() => commands.epoch !== epoch);
+      await eventually(() => works(app, n));
+    }
+  });
 });

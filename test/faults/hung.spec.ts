@@ -3,7 +3,7 @@ import { startSentinels } from '../../scripts/topologies.mjs';
 import { CONNECTIONS, givenClient } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, ownRedis, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
 import { startVip } from '../support/vip.js';
 
 /** How long after a server is well again its locks may still fail. */
@@ -117,5 +117,25 @@ describe('a hung master behind sentinels', () => {
       expect(held.held).toBe(true);
     },
     120_000,
+  );
+});
+
+describe('a sentinel that hangs', () => {
+  afterEach(closeAll);
+
+  it.each(['a connection of its own', 'a given client'])(
+    'is passed over (%s)',
+    async (name) => {
+      const topology = await startSentinels();
+      closeLater({ close: () => topology.stop() });
+      const { connection, sentinels, master } = topology;
+      const options = { ...connection, disconnectTimeout: 100 };
+      const app = await startApp({ connection: name === 'a given client' ? givenClient('', options) : connection });
+      await app.locks.withLock(freshKey(), () => undefined);
+      for (const sentinel of sentinels.slice(0, 2)) await sentinel.kill('SIGSTOP');
+      await openAdmin(master.url).call('CLIENT', 'KILL', 'TYPE', 'normal');
+      expect(await backAfterMs(app)).toBeLessThan(2 * BACK_WITHIN_MS + FREEZE_MS);
+    },
+    60_000,
   );
 });

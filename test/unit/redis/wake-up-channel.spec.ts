@@ -114,6 +114,16 @@ describe('the wake-up channel', () => {
     expect([told, reporter.lines]).toEqual([[], [warning]]);
   });
 
+  it('connects again where it is refused by what passes', async () => {
+    const { subscribers, reporter, told, clock, connect, listen } = open();
+    (await connect()).refuse(replyError('BUSY Redis is busy running a script.'));
+    await settled();
+    await clock.advance(100);
+    expect([subscribers.length, reporter.lines, told]).toEqual([2, [], []]);
+    await listen();
+    expect(told).toEqual(['listening']);
+  });
+
   it('tells the attempt of a message, and nothing of one that it does not know', async () => {
     const { latest, told, connect } = open();
     (await connect('aaa')).confirm();
