@@ -32,6 +32,8 @@ export interface Grant {
   readonly renew: boolean;
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
+  /** 0: it is no semaphore. */
+  readonly permits: number;
   readonly lease: Lease;
   /** Before the command that was granted was sent. */
   readonly sent: Moment;
@@ -128,6 +130,10 @@ export class HeldLock extends HeldHandle {
     this.#controller?.abort(error);
     for (const callback of this.#callbacks ?? []) callback(error);
     this.keeper.onLost(this, error);
+  }
+
+  isPermit(): boolean {
+    return this.grant.permits > 0;
   }
 
   keeps(): boolean {
