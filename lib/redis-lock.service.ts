@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type HeldHandle } from './core/held-handle.js';
+import { jobName } from './core/job-name.js';
 import { type LockEvents } from './core/lock-events.js';
 import { type LockLabel, NO_LABEL } from './core/lock-label.js';
 import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock-options.js';
@@ -152,12 +153,18 @@ export class RedisLockService {
   }
 
   /**
-   * The last run of a job that is locked with `oncePer`; null when none is remembered.
-   * @throws LockStoreError, LockKeyError
+   * The last run of a job that is locked with `oncePer`; null when none is remembered. Jobs are named by their methods, such
+   * as `Reports.noon`; without a name, it is the run that began last of all jobs that share the key.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
-  async lastRun(key: string): Promise<LastRun | null> {
+  async lastRun(key: string, job?: string): Promise<LastRun | null> {
     this.store.checkKey(key);
-    return this.store.lastRun(key);
+    if (job === undefined) return this.store.lastRun(key);
+    if (typeof job === 'string' && job !== '') return this.store.lastRun(key, jobName(job));
+    const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
+    throw new LockConfigurationError(
+      `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
+    );
   }
 }
 

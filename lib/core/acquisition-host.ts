@@ -77,7 +77,7 @@ export function grantOf(
 ): Grant {
   const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = options;
   const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
-  const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, label, isClaim: claim !== undefined };
+  const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, label, job: claim?.job };
   return { holds, attempt, owner, ...kept, ...told };
 }
 

@@ -7,4 +7,4 @@ export const givingBack = ({
   leaseMs,
   claim,
 }: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'>): readonly ReleaseRequest[] =>
-  keys.map((key) => ({ key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && 'void' }));
+  keys.map((key) => ({ key, attempt, minHoldMs: 0, leaseMs, job: claim?.job, runOutcome: claim && 'void' }));

@@ -39,8 +39,8 @@ export interface Grant {
   readonly sent: Moment;
   readonly waitedMs: number;
   readonly serverTimeMs: number;
-  /** Whether a fire of a scheduled job was claimed with it. */
-  readonly isClaim: boolean;
+  /** The scheduled job whose fire was claimed with it. */
+  readonly job: string | undefined;
   readonly label: LockLabel;
 }
 

@@ -168,11 +168,11 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
     const heldMs = heldMsOf(lock);
-    const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
-    const runOutcome = isClaim ? outcome : undefined;
+    const { holds, attempt, holdAtLeastMs, leaseMs, job } = lock.grant;
+    const runOutcome = job === undefined ? undefined : outcome;
     const released = Promise.all(
       holds.map(async (hold) => {
-        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, runOutcome };
+        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, job, runOutcome };
         const { reply, asked } = await this.#releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
         // When an earlier command went unanswered it may have been the one that released.
         if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;

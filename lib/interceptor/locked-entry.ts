@@ -1,5 +1,6 @@
 import { type Clock } from '../core/clock.js';
 import { type HeldHandle } from '../core/held-handle.js';
+import { jobName } from '../core/job-name.js';
 import { type LockEventMap } from '../core/lock-events.js';
 import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
 import { type FireClaim } from '../core/lock-store.js';
@@ -104,6 +105,12 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
 const both = (a: AbortSignal | undefined, b: AbortSignal | undefined): AbortSignal | undefined =>
   a && b ? AbortSignal.any([a, b]) : (a ?? b);
 
+/** `Class.method`, of the class of the instance: each subclass of a base with a schedule is a job of its own. */
+function jobOf({ where }: LockedCall, self: unknown): string {
+  const type = (self as object | null | undefined)?.constructor;
+  return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
+}
+
 /** Which fire the call is for; taken before the random delay, which may reach into the next one. */
 function claimOf(
   { fires, clock }: EntryHost,
@@ -113,15 +120,15 @@ function claimOf(
 ): FireClaim | undefined {
   const { oncePer, rerunOnLoss = false } = call.options;
   if (oncePer === undefined) return undefined;
-  const calledAt = clock.now();
+  const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
   if (typeof key !== 'string' && key.length > 1) {
     throw new LockConfigurationError(
       `${call.where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`,
     );
   }
-  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), calledAt, rerunOnLoss };
+  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
-  return { kind: 'slot', ms: oncePer, calledAt, rememberMs, rerunOnLoss };
+  return { ...common, kind: 'slot', ms: oncePer, rememberMs };
 }
 
 /** Whoever claims first wins, and the fastest instance would always be first. */

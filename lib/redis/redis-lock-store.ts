@@ -14,15 +14,16 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/lock-store.js';
+import { lastRunOf } from '../core/last-run.js';
 import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
 import { givingBack } from '../core/give-back.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { acquireCall } from './acquire-call.js';
+import { acquireCall, encodeJob } from './acquire-call.js';
 import { CommandRunner } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
 import { noneOfOurs, scanKeys } from './lock-listing.js';
-import { readLastRun, readLockState } from './lock-record.js';
+import { readRuns, readLockState } from './lock-record.js';
 import {
   type RedisClient,
   type RedisConnection,
@@ -148,8 +149,9 @@ export class RedisLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
+    const job = encodeJob(request.job);
     const { release } = this.options.scripts;
-    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome });
+    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, job, runOutcome });
     const { epoch } = this.commands;
     const reply = await this.commands.run({ script: release, operands, key, timeoutMs, echo: attempt });
     const outcome = reply[0] as ReleaseReply['outcome'];
@@ -179,8 +181,13 @@ export class RedisLockStore implements LockStore {
     return readLockState(key, await this.#inspect(key));
   }
 
-  async lastRun(key: string): Promise<LastRun | null> {
-    return readLastRun(await this.#inspect(key));
+  async lastRun(key: string, job?: string): Promise<LastRun | null> {
+    return lastRunOf(await this.runs(key), job);
+  }
+
+  /** The last run of each job. */
+  async runs(key: string): Promise<readonly LastRun[]> {
+    return readRuns(await this.#inspect(key));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {

@@ -2,7 +2,7 @@ import { type Redis } from 'ioredis';
 import { type Ask, type Command } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
 import { ExactModel } from './exact-model.js';
-import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
+import { type Action, DEAD_CLIENT, type Game, JOBS, NO_FIRE, type Profile } from './random-steps.js';
 import { Referee } from './referee.js';
 import { type AnyScripts, type Operands, runScript } from './run-script.js';
 
@@ -19,13 +19,14 @@ const KEEP_MS = 12_000;
 const REMEMBER_MS = 25_000;
 const START_MS = 1_800_000_000_000;
 let games = 0;
+const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
 const hears = (client: string): boolean => client !== DEAD_CLIENT;
 
 /** Plays one random game on locks of its own, against the model. */
 export class LockGame {
   operations = 0;
   readonly #keys: readonly string[];
-  readonly #model = new ExactModel(hears);
+  readonly #model = new ExactModel(hears, { keepMs: KEEP_MS, rememberMs: REMEMBER_MS });
   readonly #referee: Referee;
   readonly #asks = new Map<string, Ask>();
   readonly #sent: Command[] = [];
@@ -42,7 +43,7 @@ export class LockGame {
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
-    this.#referee = new Referee(this.#keys, hears, this.#asks);
+    this.#referee = new Referee(this.#keys, hears, this.#asks, REMEMBER_MS);
   }
 
   async play(): Promise<void> {
@@ -66,7 +67,6 @@ export class LockGame {
   }
 
   #commandOf(action: Action): Command {
-    const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
     if (action.kind === 'acquire') return { name: 'acquire', ask: this.#newAsk(action) };
     if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
     const key = choose(this.#keys, Math.floor(action.pick / 331))!;
@@ -87,7 +87,8 @@ export class LockGame {
       }
       case 'release': {
         const attempt = attemptOf([...holding, ...waiting]) ?? 'nobody.000001';
-        return { name: 'release', key, attempt, minHoldMs: action.minHoldMs, runOutcome: action.runOutcome };
+        const { minHoldMs, runOutcome } = action;
+        return { name: 'release', key, attempt, minHoldMs, job: this.#jobOf(attempt, action.pick), runOutcome };
       }
       case 'renew':
         return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs };
@@ -97,6 +98,11 @@ export class LockGame {
         this.#operatorCommands += 1;
         return { name: 'forceRelease', key, attempt: `op.force${String(this.#operatorCommands).padStart(3, '0')}` };
     }
+  }
+
+  /** That of the attempt; at times another one, which is none of its business. */
+  #jobOf(attempt: string, pick: number): string {
+    return pick % 16 === 15 ? choose(JOBS, pick >> 4)! : (this.#asks.get(attempt)?.job ?? '-');
   }
 
   #plainAcquire(): Command {
@@ -183,7 +189,7 @@ export class LockGame {
     if (Object.keys(hash).length === 0) return [];
     const elapsed = Math.ceil(performance.now() - this.#startedAt) + 5;
     const remaining = [...this.#model.lock(key).holds.values()].map(({ deadline }) => deadline - this.#now);
-    const least = Math.max('run' in hash ? REMEMBER_MS : KEEP_MS / 2, ...remaining);
+    const least = Math.max('jobs' in hash ? REMEMBER_MS : KEEP_MS / 2, ...remaining);
     return ttl + elapsed >= least ? [] : [`time to live ${ttl} is less than ${least}`];
   }
 }

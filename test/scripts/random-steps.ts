@@ -23,6 +23,7 @@ export type Action =
 
 /** Which fire of a job is claimed; the time of `at` is counted from the begin of the game. */
 export interface Fire {
+  readonly job: string;
   readonly fireKind: string;
   readonly fireMs: number;
   readonly fireAgeMs: number;
@@ -58,12 +59,16 @@ const NOBODY = '-';
 export const CLIENTS = ['c1-8f2e91a', 'c2-03bd77a', 'c3-a91c40f', 'd4-5be20c6'] as const;
 export const DEAD_CLIENT = CLIENTS[3];
 
-export const NO_FIRE: Fire = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rerun: 0 };
+export const JOBS = ['Reports.noon', 'Reports.night'] as const;
+const job = fc.constantFrom(JOBS[0], JOBS[0], JOBS[1]);
+
+export const NO_FIRE: Fire = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rerun: 0 };
 const fire: fc.Arbitrary<Fire> = fc.oneof(
   { weight: 1, arbitrary: fc.constant(NO_FIRE) },
   {
     weight: 4,
     arbitrary: fc.record({
+      job,
       fireKind: fc.constant('at'),
       fireMs: fc.nat({ max: 24 }).map((n) => n * 1_000),
       fireAgeMs: fc.constant(0),
@@ -73,6 +78,7 @@ const fire: fc.Arbitrary<Fire> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
+      job,
       fireKind: fc.constantFrom('slot', 'slot', 'gap'),
       fireMs: fc.constantFrom(2, 8_000),
       fireAgeMs: fc.constantFrom(0, 0, 1, 5_000),

@@ -1,3 +1,4 @@
+import { JOBS } from './jobs.js';
 import { type LuaScript, arg, key, lua } from './lua.js';
 import { QUEUE } from './queue.js';
 import { STATE } from './state.js';
@@ -12,7 +13,7 @@ const attempt = arg('attempt');
  * A hold that is to keep the lock taken until `minHoldMs` after its grant is parked: it stays as a hold with token 0,
  * which nobody can renew, release or re-enter, and ends by its lease.
  *
- * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `runOutcome` of a job's run (`-` unknown, `done`,
+ * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `job` and `runOutcome` of its run (`-` unknown, `done`,
  * `failed`; `void`: it never began, and its fire may be claimed again), `keepMs`, `channelPrefix`, `countReceivers`.
  *
  * Reply `outcome attempt now holds token`, with the holds that remain and the lock's last token; `outcome` is
@@ -22,7 +23,7 @@ const attempt = arg('attempt');
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
 local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-${STATE}${QUEUE}
+${STATE}${QUEUE}${JOBS}
 -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
 keep_for(0)
 local outcome = 'unknown'
@@ -42,20 +43,21 @@ local function park_or_drop(hold)
 end
 
 local function forget_run(fire)
-  redis.call('HDEL', ${lock}, 'run', 'run:by')
-  local fires = string.gsub(redis.call('HGET', ${lock}, 'fires') or ';', ';' .. fire .. ';', ';', 1)
-  redis.call('HSET', ${lock}, 'fires', fires)
+  redis.call('HDEL', ${lock}, 'run:' .. job, 'run:by:' .. job)
+  local fires = string.gsub(redis.call('HGET', ${lock}, 'fires:' .. job) or ';', ';' .. fire .. ';', ';', 1)
+  redis.call('HSET', ${lock}, 'fires:' .. job, fires)
 end
 
 local function end_run()
   local fire, run_attempt, started, told =
-    string.match(redis.call('HGET', ${lock}, 'run') or '', '^(%d+) (%S+) (%d+) %d+ (%S+)$')
+    string.match(redis.call('HGET', ${lock}, 'run:' .. job) or '', '^(%d+) (%S+) (%d+) %d+ (%S+)$')
   if run_attempt ~= ${attempt} or ${arg('runOutcome')} == '-' then return end
   if ${arg('runOutcome')} == 'void' then
     if told == '-' then forget_run(fire) end
     return
   end
-  redis.call('HSET', ${lock}, 'run', table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
+  redis.call('HSET', ${lock}, 'run:' .. job, table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
+  remember_job(tonumber(${arg('keepMs')}))
 end
 
 -- What there is decides first: another attempt may have left the same fingerprint.

@@ -20,9 +20,10 @@ const lock = key('lock');
  * | `head`, `tail` | first and last sequence number of the waiter queue |
  * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt`; `fair` is 0, 1, or 2 |
  * | `place:<attempt>` | its sequence number |
- * | `fires` | the latest fires of a job that were granted, in ms: `;1000;2000;` (see claim) |
- * | `run` | the last run of a job: `fire attempt started ended outcome` (`0 -` while they are unknown) |
- * | `run:by` | who runs or ran it: `host:pid` |
+ * | `jobs` | the jobs that have fires here, percent-encoded, each with the time until which they are kept: `job ms job ms` |
+ * | `fires:<job>` | the latest fires of that job that were granted, in ms: `;1000;2000;` (see claim) |
+ * | `run:<job>` | its last run: `fire attempt started ended outcome` (`0 -` while they are unknown) |
+ * | `run:by:<job>` | who runs or ran it: `host:pid` |
  *
  * A waiter with `fair` 2 is fair, but has to come and ask in its turn: for a lock of several keys, or for a fire.
  *

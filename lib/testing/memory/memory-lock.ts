@@ -3,7 +3,7 @@ import { type LockMode } from '../../core/lock.errors.js';
 
 /** An acquire as it reaches the server: with how old the call is, since clocks of clients mean nothing there. */
 export interface Ask extends Omit<AcquireRequest, 'claim'> {
-  readonly claim?: (Pick<FireClaim, 'kind' | 'ms' | 'rerunOnLoss'> & { readonly ageMs: number }) | undefined;
+  readonly claim?: (Omit<FireClaim, 'calledAt'> & { readonly ageMs: number }) | undefined;
 }
 
 /** One hold of a lock. A parked one, which keeps it taken until `holdAtLeastMs` is over, has token 0. */
@@ -34,6 +34,14 @@ export interface Run {
   outcome: 'done' | 'failed' | undefined;
 }
 
+/** What is known of a job. */
+export interface Job {
+  fires: number[];
+  run: Run | undefined;
+  /** Until when it is remembered, at least. */
+  until: number;
+}
+
 /** How many attempts a lock remembers as released, or forced; a later acquire of them is refused. */
 const REMEMBERED = 7;
 
@@ -54,8 +62,8 @@ export class MemoryLock {
   token = 0;
   readonly released: string[] = [];
   readonly forced: string[] = [];
-  fires: number[] = [];
-  run: Run | undefined;
+  /** By name; whose fire was claimed or run last comes last. */
+  readonly jobs = new Map<string, Job>();
   /** Who was granted for writing last. */
   writer: Ask | undefined;
   now = 0;

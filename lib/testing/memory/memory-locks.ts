@@ -25,6 +25,8 @@ export class MemoryLocks {
   constructor(
     private readonly tell: Tell,
     private readonly clock: () => number,
+    /** For how long what is not used any more is remembered, in milliseconds. */
+    private readonly keepMs = 600_000,
   ) {
     this.#handOver = new HandOver(tell, () => this.#micros);
   }
@@ -64,7 +66,8 @@ export class MemoryLocks {
     const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
     if (busy) return this.#wait(locks, busy, needed, ask);
     const holds = locks.map((lock) => this.#take(lock, ask, needed.includes(lock) ? undefined : entryToken(lock, ask)));
-    const { now, run } = locks[0]!;
+    const { now, jobs } = locks[0]!;
+    const run = ask.claim && jobs.get(ask.claim.job)?.run;
     return {
       outcome: 'granted',
       fencingTokens: holds.map(({ token }) => token),
@@ -75,7 +78,7 @@ export class MemoryLocks {
   }
 
   /** Gives back a hold or a place in the queue; a hold is kept, parked, until `minHoldMs` after its grant. */
-  release({ key, attempt, minHoldMs, runOutcome }: ReleaseRequest): ReleaseReply {
+  release({ key, attempt, minHoldMs, job, runOutcome }: ReleaseRequest): ReleaseReply {
     this.#readClock();
     const wasThere = this.lock(key).holds.has(attempt);
     const lock = this.#swept(key);
@@ -90,7 +93,9 @@ export class MemoryLocks {
     } else if (lock.waiter(attempt)) outcome = 'cancelled';
     else if (lock.wasForced(attempt)) outcome = 'forced';
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
-    if (runOutcome && (outcome === 'released' || runOutcome === 'void')) endRun(lock, attempt, runOutcome);
+    if (runOutcome && (outcome === 'released' || runOutcome === 'void')) {
+      endRun(lock, { job, attempt, outcome: runOutcome, keepMs: this.keepMs });
+    }
     lock.remove(attempt);
     remember(lock.released, attempt);
     this.#handOver.serve(lock);
@@ -173,7 +178,7 @@ export class MemoryLocks {
     else {
       lock.leave(ask.attempt);
       this.#handOver.grant(lock, ask, ask.leaseMs, ownerToken);
-      startRun(lock, ask);
+      startRun(lock, ask, this.keepMs);
     }
     if (!held || lock.freed) this.#handOver.serve(lock);
     return lock.holds.get(ask.attempt)!;
