@@ -15,13 +15,15 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/lock-store.js';
+import { lastRunOf } from '../core/last-run.js';
 import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
 import { type Reporter } from '../core/reporter.js';
+import { encodeJob } from './acquire-call.js';
 import { Acquirer } from './acquirer.js';
 import { CommandRunner, type ScriptCall } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
 import { noneOfOurs, scanKeys } from './lock-listing.js';
-import { readLastRun, readLockState } from './lock-record.js';
+import { readRuns, readLockState } from './lock-record.js';
 import {
   type RedisClient,
   type RedisConnection,
@@ -147,9 +149,10 @@ export class RedisLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
+    const job = encodeJob(request.job);
     const { release } = this.options.scripts;
-    const unanswered = request.unanswered ? 1 : 0;
-    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome, unanswered });
+    const told = { minHoldMs, job, runOutcome, unanswered: request.unanswered ? 1 : 0 };
+    const operands = release.operands({ ...this.#sharedOf(key), attempt, ...told });
     const { epoch } = this.commands;
     const call = { script: release, operands, key, timeoutMs, echo: attempt };
     const reply = await this.commands.run(call);
@@ -189,8 +192,13 @@ export class RedisLockStore implements LockStore {
     return readLockState(key, await this.#inspect(key));
   }
 
-  async lastRun(key: string): Promise<LastRun | null> {
-    return readLastRun(await this.#inspect(key));
+  async lastRun(key: string, job?: string): Promise<LastRun | null> {
+    return lastRunOf(await this.runs(key), job);
+  }
+
+  /** The last run of each job. */
+  async runs(key: string): Promise<readonly LastRun[]> {
+    return readRuns(await this.#inspect(key));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
