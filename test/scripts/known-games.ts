@@ -71,6 +71,11 @@ export const KNOWN_GAMES: readonly Game[] = [
     ],
   },
   {
+    // A parked hold has the token 0, and is nobody's to downgrade.
+    profile,
+    steps: [acquire('-', 'write'), release(1, 90_000), step({ kind: 'downgrade', pick: 2, foreign: true })],
+  },
+  {
     // Who waits to write and reads by then must not be granted later: it was told that it never will be.
     profile,
     steps: [

@@ -223,7 +223,7 @@ describe('the store on Redis', () => {
     await acquire(request(['a']));
     await redis.call('CLIENT', 'PAUSE', '400');
     const given = request(['b']);
-    await expect(acquire(given, 300)).rejects.toThrow('no answer within 300 ms');
+    await expect(acquire(given, 300)).rejects.toThrow(/no answer within \d+ ms/);
     await eventually(() => late.length > 0);
     await redis.ping();
     expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
