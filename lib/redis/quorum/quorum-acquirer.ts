@@ -14,6 +14,15 @@ const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome ===
 
 type OnLate = (reply: AcquireReply) => void;
 
+/** One round, as those see it whose votes come late. */
+interface Asking {
+  readonly request: AcquireRequest;
+  readonly timeoutMs: number;
+  readonly onLate: OnLate;
+  /** Its attempt is over, and what is granted to it from now on is given back. */
+  isOver: boolean;
+}
+
 /** Acquires on a majority of the nodes, or gives back what it got. */
 export class QuorumAcquirer {
   /** Which fire a claim of a slot is for: decided once, however often it is asked for. */
@@ -27,8 +36,10 @@ export class QuorumAcquirer {
   /** `onLate` hears grants that come after the outcome; the caller knows what became of the attempt. */
   async acquire(asked: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
     const request = { ...asked, claim: await this.#decideFire(asked) };
-    const round = await this.#vote(request, timeoutMs, onLate);
+    const asking: Asking = { request, timeoutMs, onLate, isOver: false };
+    const round = await this.#vote(asking);
     if (round.isWon && (await this.#writeBack(request, round, timeoutMs))) return round.granted();
+    asking.isOver = round.isSpent;
     for (const node of round.toGiveBack()) this.#giveBackTo(node, request, timeoutMs);
     return round.notWon();
   }
@@ -69,12 +80,14 @@ export class QuorumAcquirer {
     }
   }
 
-  async #vote(request: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireRound> {
+  async #vote(asking: Asking): Promise<AcquireRound> {
+    const { request, timeoutMs, onLate } = asking;
     const { owner } = request;
     let round: AcquireRound | undefined;
     const takeLate = ({ node, value }: Vote<AcquireReply>): void => {
       if (value?.outcome !== 'granted') return;
-      if (round?.isWon) void this.#writeBackTo({ node, reply: value }, request, round.tokens, timeoutMs);
+      if (asking.isOver) this.#giveBackTo(node, request, timeoutMs);
+      else if (round?.isWon) void this.#writeBackTo({ node, reply: value }, request, round.tokens, timeoutMs);
       onLate(value);
     };
     const votes = await gather<AcquireReply>(this.clock, {

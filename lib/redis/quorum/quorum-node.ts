@@ -42,7 +42,10 @@ export class QuorumNode {
   /** Asks at once, or fails at once when the node is known to be away: others wait for its vote. */
   async ask<T>(send: (store: RedisLockStore) => Promise<T>): Promise<T> {
     const { outage } = this.store.commands;
-    if (outage) throw new LockStoreError(outage.message, { cause: outage, retryable: isRetryable(outage) });
+    if (outage) {
+      const retryable = isRetryable(outage);
+      throw new LockStoreError(outage.message, { cause: outage, retryable, wasSent: false });
+    }
     return send(this.store);
   }
 
