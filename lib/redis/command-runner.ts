@@ -103,7 +103,8 @@ export class CommandRunner {
   /** Where commands go, for people: never a password. */
   get address(): string {
     const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
-    return sentinels ? `sentinel ${name}` : (path ?? `${host}:${port}`);
+    if (!sentinels) return path ?? `${host}:${port}`;
+    return `sentinel ${name} of ${sentinels[0]?.host}:${sentinels[0]?.port ?? 26379}`;
   }
 
   /** Another number after a connection was lost: commands sent before may have been sent twice, by ioredis itself. */
