@@ -77,16 +77,18 @@ function addressesOf(node: unknown): readonly string[] {
 }
 
 interface Address {
-  readonly host?: string | null;
+  readonly host?: unknown;
   readonly port?: number | string | null;
 }
 
 interface ServerOptions extends Address {
   readonly path?: string | null;
-  readonly sentinels?: readonly Address[] | null;
+  readonly sentinels?: readonly (Address | null)[] | null;
   readonly name?: string;
 }
 
 /** `localhost` is what ioredis takes for no host. */
-const addressOf = (address: Address | null, defaultPort: number): string =>
-  `${String(address?.host ?? 'localhost').toLowerCase()}:${address?.port ?? defaultPort}`;
+function addressOf(address: Address | null, defaultPort: number): string {
+  const host = typeof address?.host === 'string' ? address.host.toLowerCase() : 'localhost';
+  return `${host}:${address?.port ?? defaultPort}`;
+}
