@@ -47,9 +47,7 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
       resolve([...votes]);
     };
     const giveUp = (waitedMs: number): void => {
-      const error = new Error(`no answer within ${Math.round(waitedMs)} ms`);
-      const silent = nodes.filter((node) => !votes.some((vote) => vote.node === node));
-      votes.push(...silent.map((node) => ({ node, error })));
+      votes.push(...silentOf(nodes, votes, waitedMs));
       count();
     };
     const waitMore = (): void => {
@@ -74,6 +72,11 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
       );
     }
   });
+}
+
+function silentOf<T>(nodes: readonly QuorumNode[], votes: readonly Vote<T>[], waitedMs: number): Vote<T>[] {
+  const error = new Error(`no answer within ${Math.round(waitedMs)} ms`);
+  return nodes.filter((node) => !votes.some((vote) => vote.node === node)).map((node) => ({ node, error }));
 }
 
 /** Notes whose vote this is; whether its server has voted before, by another node that has led there. */
