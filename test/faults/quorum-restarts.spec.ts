@@ -10,10 +10,10 @@ const LEASE_MS = 4_000;
 
 /** Tries again and again to get in, until it is closed; gives what it got. */
 function besiege({ locks }: LockApp, key: string) {
-  let isOver = false;
+  const stopped = new AbortController();
   const got: Lock[] = [];
   const run = async (): Promise<void> => {
-    while (!isOver) {
+    while (!stopped.signal.aborted) {
       const lock = await locks.tryAcquire(key).catch(() => null);
       if (lock) got.push(lock);
       await sleep(20);
@@ -21,7 +21,7 @@ function besiege({ locks }: LockApp, key: string) {
   };
   const running = run();
   const close = async (): Promise<readonly Lock[]> => {
-    isOver = true;
+    stopped.abort();
     await running;
     return got;
   };
