@@ -64,7 +64,8 @@ export class NodeIdentity {
   async check(): Promise<string> {
     const { runId } = await this.identify();
     if (this.fault) throw this.fault;
-    return runId;
+    if (this.runId === runId) return runId;
+    throw withoutVote(`The connection to ${this.#address} was lost while it told where it leads.`);
   }
 
   /** @throws LockStoreError */

@@ -137,6 +137,14 @@ describe('a node of a quorum', () => {
     expect(late).toEqual([granted()]);
   });
 
+  it('has no vote when its connection was lost while it told where it leads', async () => {
+    const { stores, answers } = setUp(A, B, C);
+    const first = answers();
+    stores[0]!.lead({ runId: 'a' });
+    expect(await first).toEqual([expect.stringContaining('was lost while it told'), true, true]);
+    expect(await answers()).toEqual([true, true, true]);
+  });
+
   it('gives an answer that came by a second connection to the same server', async () => {
     const { stores, nodes } = setUp(A, B, C);
     const asked = nodes[1]!.acquire(acquireRequest(), 1_000, () => undefined);
