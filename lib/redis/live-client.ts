@@ -73,7 +73,8 @@ export class LiveClient {
   /** Where commands go, for people: never a password. */
   get address(): string {
     const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
-    return sentinels ? `sentinel ${name}` : (path ?? `${host}:${port}`);
+    if (!sentinels) return path ?? `${host}:${port}`;
+    return `sentinel ${name} of ${sentinels[0]?.host}:${sentinels[0]?.port ?? 26379}`;
   }
 
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
