@@ -160,7 +160,8 @@ export class AcquireRound {
     const nodes = this.answers();
     const retryable = mayAnswer(this.nodes, this.#failures);
     const text = `Only ${answered} of ${this.nodes.length} masters answered for the lock "${key}", and a majority is needed.`;
-    return new LockStoreError(text + nodesText(nodes), { key, nodes, retryable, cause: this.#failures[0] });
+    const wasSent = this.votes.some(({ value, error }) => value !== undefined || mayArrive(error));
+    return new LockStoreError(text + nodesText(nodes), { key, nodes, retryable, wasSent, cause: this.#failures[0] });
   }
 
   /** What each node answered, in the order of the nodes. */

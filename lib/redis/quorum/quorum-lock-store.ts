@@ -100,6 +100,11 @@ export class QuorumLockStore implements LockStore {
     return this.#acquirer.acquire(request, timeoutMs, onLate);
   }
 
+  withdraw(attempt: string): boolean {
+    // Of all nodes, not only up to the first that was asked.
+    return this.#nodes.map(({ store }) => store.withdraw(attempt)).every(Boolean);
+  }
+
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     return Promise.all(requests.map((request) => this.#renewOne(request)));
   }

@@ -11,6 +11,9 @@ import { type RedisLockStore } from '../redis-lock-store.js';
 import { type NodeIdentity } from './node-identity.js';
 import { PendingReleases } from './pending-releases.js';
 
+/** For so many attempts a node is remembered not to have answered. */
+const MAX_UNANSWERED = 1_000;
+
 type Send<T> = (store: RedisLockStore) => Promise<T>;
 
 /** One master of a quorum. */
@@ -18,6 +21,8 @@ export class QuorumNode {
   readonly pendingReleases: PendingReleases;
   /** Attempts whose acquire has no answer yet. */
   readonly #acquiring = new Set<string>();
+  /** Attempts of which an acquire had no answer, and may still arrive there. */
+  readonly #unanswered = new Set<string>();
 
   constructor(
     readonly store: RedisLockStore,
@@ -87,9 +92,18 @@ export class QuorumNode {
     onLate: (reply: AcquireReply) => void,
   ): Promise<AcquireReply> {
     const { attempt } = request;
-    const send = (store: RedisLockStore): Promise<AcquireReply> => {
+    const send = async (store: RedisLockStore): Promise<AcquireReply> => {
       this.#acquiring.add(attempt);
-      return store.acquire(request, timeoutMs, onLate).finally(() => this.#acquiring.delete(attempt));
+      try {
+        const reply = await store.acquire(request, timeoutMs, onLate);
+        if ('unanswered' in reply && reply.unanswered) this.#noteUnanswered(attempt);
+        return reply;
+      } catch (error) {
+        if (!(error instanceof LockStoreError) || error.wasSent) this.#noteUnanswered(attempt);
+        throw error;
+      } finally {
+        this.#acquiring.delete(attempt);
+      }
     };
     return this.askAbout(attempt, send, onLate);
   }
@@ -101,7 +115,10 @@ export class QuorumNode {
   }
 
   /** Gives back now, or as soon as the node can be asked, until the lease is over. @throws LockStoreError when not now */
-  async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+  async release(asked: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+    const { attempt } = asked;
+    const mayArrive = this.#acquiring.has(attempt) || this.#unanswered.has(attempt);
+    const request = mayArrive ? { ...asked, unanswered: true } : asked;
     try {
       return await this.ask((store) => store.release(request, timeoutMs));
     } catch (error) {
@@ -109,6 +126,13 @@ export class QuorumNode {
       if (!(error instanceof LockConfigurationError)) this.pendingReleases.add(request, timeoutMs);
       throw error;
     }
+  }
+
+  /** More than that are not known any more; an acquire of theirs is still refused when it is too old. */
+  #noteUnanswered(attempt: string): void {
+    const [oldest] = this.#unanswered;
+    if (this.#unanswered.size >= MAX_UNANSWERED) this.#unanswered.delete(oldest!);
+    this.#unanswered.add(attempt);
   }
 
   async close(): Promise<void> {
