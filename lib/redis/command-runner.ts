@@ -1,4 +1,4 @@
-import { type RedisOptions } from 'ioredis';
+import { type Redis, type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
@@ -6,6 +6,7 @@ import { masterOf } from './key-groups.js';
 import { type RedisClient, closeClient, duplicateClient, isCluster } from './redis-client.js';
 import { connectionErrorOf, isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
+import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 
 /** How long a given client may be disconnected before locks go on without it. */
 const PATIENCE_MS = 3_000;
@@ -141,6 +142,15 @@ export class CommandRunner {
     }
   }
 
+  /** Behind Sentinel: leaves the old master; `onMove` is told of the connection that follows. */
+  move(isThere: IsThere, onMove: (next: RedisClient) => void): void {
+    const client = this.#client;
+    ifElsewhere(client as Redis, isThere, () => {
+      this.#replaceSocket(client, '', 'is connected to a server that is no master any more');
+      onMove(this.#client);
+    });
+  }
+
   /** Connects a client of ours; what fails is tried again by ioredis, and told by the commands. */
   connect(): void {
     if (this.owned && this.#client.status === 'wait') this.#client.connect().catch(() => undefined);
@@ -197,7 +207,7 @@ export class CommandRunner {
     else this.#readOnlySince ??= this.clock.now();
   }
 
-  #replaceSocket(client: RedisClient, storageKey?: string): void {
+  #replaceSocket(client: RedisClient, storageKey = '', why = 'does not answer'): void {
     // After the close nobody would ever close a new connection.
     if (this.#isClosed || client !== this.#client) return;
     if (this.owned) {
@@ -205,7 +215,7 @@ export class CommandRunner {
       return;
     }
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
-    this.reporter.warn('The given Redis client does not answer; locks continue on a connection of their own.');
+    this.reporter.warn(`The given Redis client ${why}; locks continue on a connection of their own.`);
     this.#unwatch();
     this.#client = duplicateClient(client);
     this.owned = true;

@@ -1,5 +1,6 @@
 import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type ServerAddress } from './server-address.js';
 
 /** Any ioredis client, of the caller's own copy of ioredis. */
 export type RedisClient = Redis | Cluster;
@@ -87,7 +88,12 @@ export function duplicateClient(client: RedisClient): RedisClient {
  * when the connection is closed meanwhile.
  */
 export const duplicateRedis = (client: Redis): Redis =>
-  client.duplicate({ ...OWN_OPTIONS, lazyConnect: false, autoResubscribe: false });
+  client.duplicate({ ...OWN_OPTIONS, ...sentinelDeadline(client), lazyConnect: false, autoResubscribe: false });
+
+/** Without one ioredis waits for a sentinel that hangs, for ever, and asks no other. */
+const sentinelDeadline = ({ options: { sentinelCommandTimeout } }: Redis): RedisOptions => ({
+  sentinelCommandTimeout: sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
+});
 
 /**
  * A connection to subscribe by, ours to close; null while a cluster knows no node. A node of a cluster hears what is
@@ -116,6 +122,24 @@ export const duplicateNode = (node: Redis): Redis =>
     autoResubscribe: false,
     readOnly: false,
     retryStrategy: () => null,
+  });
+
+/** A connection to a sentinel of a client with these options, by the options that ioredis takes for sentinels. */
+export const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Redis =>
+  new Redis({
+    ...sentinel,
+    protocol: 2,
+    family: options.family,
+    username: options.sentinelUsername,
+    password: options.sentinelPassword,
+    tls: options.sentinelTLS,
+    connectTimeout: options.connectTimeout ?? OWN_DEFAULTS.connectTimeout,
+    commandTimeout: options.sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
+    disconnectTimeout: OWN_OPTIONS.disconnectTimeout,
+    retryStrategy: options.retryStrategy,
+    enableReadyCheck: false,
+    autoResubscribe: false,
+    autoResendUnfulfilledCommands: false,
   });
 
 /** Whether the cluster still has the node that this connection is to. */

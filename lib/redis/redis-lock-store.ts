@@ -34,6 +34,7 @@ import {
 import { RedisKeys } from './redis-keys.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
+import { type IsThere, type SentinelWatch, watchSentinels } from './sentinel-watch.js';
 import { readAcquireReply, readLostReply } from './store-replies.js';
 import { WakeUpChannel } from './wake-up-channel.js';
 
@@ -63,6 +64,7 @@ export class RedisLockStore implements LockStore {
   readonly #replicas: ReplicaAcks | null;
   readonly #live = (): RedisClient => this.commands.liveClient();
   #channel: WakeUpChannel | null = null;
+  #sentinels: SentinelWatch | null = null;
   #listener: WakeUpListener | null = null;
 
   constructor(private readonly options: RedisLockStoreOptions) {
@@ -89,13 +91,16 @@ export class RedisLockStore implements LockStore {
     // A grant that was pushed is not confirmed by replicas: whoever gets one has to ask.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
     this.commands.connect();
-    this.#channel = new WakeUpChannel(
-      this.#live,
-      this.#channelPrefix + this.clientId,
-      listener,
-      this.options.clock,
-      this.options.reporter,
-    );
+    const { clock, reporter } = this.options;
+    this.#channel = new WakeUpChannel(this.#live, this.#channelPrefix + this.clientId, listener, clock, reporter);
+    this.#sentinels = watchSentinels(this.#client, (isThere) => this.#onMaster(isThere), clock, reporter);
+  }
+
+  /** What the old master wrote since its replica was promoted is lost: all who hold a lock or wait ask the new one at once. */
+  #onMaster(isThere: IsThere): void {
+    this.#channel?.move(isThere);
+    this.#replicas?.move(isThere);
+    this.commands.move(isThere, (client) => client.once('ready', () => this.#listener?.onGap()));
   }
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
@@ -203,7 +208,8 @@ export class RedisLockStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#channel?.close(), this.commands.close(), this.#replicas?.close()]);
+    const parts = [this.#sentinels, this.#channel, this.commands, this.#replicas];
+    await Promise.all(parts.map(async (part) => part?.close()));
   }
 
   #inspect(key: string): Promise<string[]> {

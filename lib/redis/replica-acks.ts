@@ -4,6 +4,7 @@ import { type Reporter } from '../core/reporter.js';
 import { CommandRunner, type ScriptCall } from './command-runner.js';
 import { masterOf } from './key-groups.js';
 import { type RedisClient, duplicateNode, duplicateRedis, isCluster } from './redis-client.js';
+import { type IsThere } from './sentinel-watch.js';
 
 export interface ReplicaAcksOptions {
   readonly minReplicas: number;
@@ -34,6 +35,11 @@ export class ReplicaAcks {
    */
   confirm(call: ScriptCall): Promise<string[]> {
     return this.#connectionFor(call).confirm(call);
+  }
+
+  /** Behind Sentinel: leaves the old master. */
+  move(isThere: IsThere): void {
+    for (const { commands } of this.#connections.values()) commands.move(isThere, () => undefined);
   }
 
   async close(): Promise<void> {

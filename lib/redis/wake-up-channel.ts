@@ -2,6 +2,7 @@ import { type Clock } from '../core/clock.js';
 import { type WakeUpListener } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
 import { type RedisClient, closeClient, openSubscriber, reconnectDelayMs } from './redis-client.js';
+import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 
 type Subscriber = NonNullable<ReturnType<typeof openSubscriber>>;
 
@@ -27,6 +28,12 @@ export class WakeUpChannel {
     private readonly reporter: Reporter,
   ) {
     this.#connect();
+  }
+
+  /** Behind Sentinel: leaves the old master. */
+  move(isThere: IsThere): void {
+    const subscriber = this.#subscriber;
+    if (subscriber) ifElsewhere(subscriber, isThere, () => subscriber.disconnect(true));
   }
 
   async close(): Promise<void> {

@@ -24,7 +24,7 @@ function open() {
     onGap: () => void told.push('gap'),
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
-  const client = { duplicate: () => subscriber } as unknown as RedisClient;
+  const client = { options: {}, duplicate: () => subscriber } as unknown as RedisClient;
   const channel = new WakeUpChannel(() => client, 'wake:c', listener, new FakeClock(), reporter);
   const connect = async () => {
     subscriber.emit('ready');
