@@ -2,21 +2,17 @@ import { type Redis, type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
+import { type Evaluation, evaluate } from './evaluate.js';
 import { masterOf } from './key-groups.js';
 import { type RedisClient, closeClient, duplicateClient, isCluster } from './redis-client.js';
 import { connectionErrorOf, isReadOnly, storeError } from './redis-errors.js';
-import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 
 /** How long a given client may be disconnected before locks go on without it. */
 const PATIENCE_MS = 3_000;
 
-type AnyScript = LuaScript<any, any, any>;
-
 /** One script to run, and what to expect of its reply. */
-export interface ScriptCall {
-  readonly script: AnyScript;
-  readonly operands: readonly (string | number)[];
+export interface ScriptCall extends Evaluation {
   /** For errors. */
   readonly key: string;
   readonly timeoutMs: number;
@@ -113,12 +109,13 @@ export class CommandRunner {
   }
 
   /** Gives the script's reply as strings. */
-  async run({ script, operands, key, timeoutMs, echo, onLate }: ScriptCall): Promise<string[]> {
+  async run(call: ScriptCall): Promise<string[]> {
+    const { operands, key, timeoutMs, echo, onLate } = call;
     const client = this.liveClient();
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
     const storageKey = String(operands[1]);
-    const reply = await this.ask<unknown>(client, () => this.#evaluate(client, script, operands), {
+    const reply = await this.ask<unknown>(client, () => evaluate(client, call), {
       key,
       storageKey,
       timeoutMs,
@@ -162,17 +159,6 @@ export class CommandRunner {
     if (this.owned) await closeClient(this.#client);
     // ioredis never settles a command that it meant to send again.
     for (const fail of this.#underWay) fail(new Error('the connection was closed'));
-  }
-
-  /** EVALSHA, and EVAL where the server does not know the script: after a restart, a failover, or SCRIPT FLUSH. */
-  async #evaluate(client: RedisClient, script: AnyScript, operands: readonly (string | number)[]): Promise<unknown> {
-    const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
-    try {
-      return await client.evalsha(script.sha1, numberOfKeys, ...rest);
-    } catch (error) {
-      if (!(error as Error).message.includes('NOSCRIPT')) throw error;
-      return client.eval(script.text, numberOfKeys, ...rest);
-    }
   }
 
   #within<T>(timeoutMs: number, answer: Promise<T>, onTimeout: () => void, onLate?: (late: T) => void): Promise<T> {

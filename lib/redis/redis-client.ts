@@ -115,14 +115,25 @@ export function openSubscriber(client: RedisClient): Redis | null {
 }
 
 /** One more connection to a node of a cluster; it ends when that node is gone. */
-export const duplicateNode = (node: Redis): Redis =>
+export const duplicateNode = (node: Redis, more: RedisOptions = {}): Redis =>
   node.duplicate({
     ...OWN_OPTIONS,
     lazyConnect: false,
     autoResubscribe: false,
     readOnly: false,
     retryStrategy: () => null,
+    ...more,
   });
+
+/**
+ * The same to the node at an address, which the cluster's client need not know; it writes the keys that the cluster would.
+ * Null while the client knows no node.
+ */
+export function openNode(cluster: Cluster, { host, port }: ServerAddress): Redis | null {
+  const nodes = cluster.nodes('all');
+  const node = nodes.find(({ options }) => options.host === host && options.port === port) ?? nodes[0];
+  return node ? duplicateNode(node, { host, port, keyPrefix: cluster.options.keyPrefix }) : null;
+}
 
 /** A connection to a sentinel of a client with these options, by the options that ioredis takes for sentinels. */
 export const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Redis =>

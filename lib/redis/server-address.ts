@@ -10,10 +10,10 @@ export interface ServerAddress {
 export const addressText = ({ host, port }: { readonly host?: string; readonly port?: number }): string =>
   `${host}:${port}`;
 
-/** Reads `host:port`; without a host, as a node may redirect to, it is the host of the server that said so. */
-export function readAddress(text: string, said: ServerAddress): ServerAddress {
+/** Reads `host:port`. */
+export function readAddress(text: string): ServerAddress {
   const colon = text.lastIndexOf(':');
-  return { host: text.slice(0, colon) || said.host, port: Number(text.slice(colon + 1)) };
+  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
 }
 
 /** The address by which a server is reached, of the one that servers tell each other. */
