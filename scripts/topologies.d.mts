@@ -51,9 +51,10 @@ export interface StartedQuorum extends Topology {
 
 /**
  * Starts a master, two replicas and three sentinels (quorum 2, fail-over time-out 2 s); resolves when all know each other.
- * `downAfterMs` (700 by default): how long a server may be silent before it counts as down.
+ * `downAfterMs` (700 by default): how long a server may be silent before it counts as down. `host`: the address, or
+ * the name, by which all are told.
  */
-export function startSentinels(options?: { downAfterMs?: number }): Promise<StartedSentinels>;
+export function startSentinels(options?: { downAfterMs?: number; host?: string }): Promise<StartedSentinels>;
 
 /**
  * Starts a cluster of three masters with `replicas` (1) each; resolves when every node serves and tells of all others.

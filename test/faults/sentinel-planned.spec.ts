@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { type Lock, type RedisConnection } from '../../lib/index.js';
 import { startSentinels } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/eventually.js';
+import { startAgain } from '../support/faults.js';
 import { SOON_CLOSED, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
 
 const LEASE_MS = 3_000;
@@ -21,8 +22,8 @@ const given = (connection: Connection, options = {}): Redis => {
   return client;
 };
 
-async function start() {
-  const topology = await startSentinels();
+async function start(options: Parameters<typeof startSentinels>[0] = {}) {
+  const topology = await startSentinels(options);
   closeLater({ close: () => topology.stop() });
   const sentinels = topology.sentinels.map(({ url }) => openAdmin(url));
   const replicas = topology.replicas.map(({ url }) => openAdmin(url));
@@ -135,6 +136,35 @@ describe('a planned failover, of which the old master hears last', () => {
     await topology.sentinels[1]!.kill('SIGSTOP');
     await topology.failOver(topology.admins.sentinels[2]);
     await expectToldInTime(lock, newApp(topology, lock.key), TOLD_WITHIN_MS + 1_000);
+  }, 120_000);
+
+  it('is heard of where servers are told by their names', async () => {
+    const topology = await start({ host: 'localhost' });
+    const lock = await holdUnknown(topology, topology.connection);
+    const { locks } = await startApp({ connection: given(topology.connection), leaseMs: LEASE_MS });
+    await (await locks.acquire(freshKey())).release();
+    await topology.failOver();
+    await expectToldInTime(lock, newApp(topology, lock.key));
+    await (await locks.acquire(freshKey(), { waitMs: 10_000 })).release();
+  }, 120_000);
+
+  it('is heard of when all sentinels were away, without whom locks go on', async () => {
+    const topology = await start();
+    const { locks } = await startApp({ connection: topology.connection, leaseMs: LEASE_MS });
+    const other = await startApp({ connection: topology.connection, leaseMs: LEASE_MS });
+    const lock = await locks.acquire(freshKey());
+    const waiting = other.locks.acquire(lock.key, { waitMs: 60_000 });
+    await Promise.all(topology.sentinels.map((sentinel) => sentinel.kill()));
+    let renewals = 0;
+    locks.events.on('renewed', () => (renewals += 1));
+    await eventually(() => renewals >= 3, { timeoutMs: 2 * LEASE_MS });
+    await lock.release();
+    await (await waiting).release();
+    await Promise.all(topology.sentinels.map(startAgain));
+    await eventually(async () => (await Promise.all(topology.admins.sentinels.map(listeners))).join() === '2,2,2');
+    const unknown = await holdUnknown(topology, topology.connection);
+    await eventually(async () => topology.failOver().then(() => true));
+    await expectToldInTime(unknown, newApp(topology, unknown.key));
   }, 120_000);
 
   it('is found by asking, where the user of the sentinels may not subscribe', async () => {
