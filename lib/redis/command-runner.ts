@@ -143,7 +143,8 @@ export class CommandRunner {
   move(isThere: IsThere, onMove: (next: RedisClient) => void): void {
     const client = this.#client;
     ifElsewhere(client as Redis, isThere, () => {
-      this.#replaceSocket(client, '', 'is connected to a server that is no master any more');
+      if (client === this.#client && this.owned) client.disconnect(true);
+      else this.#replaceSocket(client, '', 'is connected to a server that is no master any more');
       onMove(this.#client);
     });
   }

@@ -160,13 +160,12 @@ class SentinelLink {
 }
 
 /**
- * Calls back when a connection is to another server, now or as soon as it is ready. One that is about to ask a sentinel needs
- * no more; one that asks must not be cut meanwhile, or ioredis would give it up for ever.
+ * Calls back when a connection is to another server, now or as soon as it is to one; a server that hangs would never let it be
+ * ready. One that is about to ask a sentinel needs no more; one that asks must not be cut meanwhile, or ioredis would give it up.
  */
 export function ifElsewhere(client: Redis, isThere: IsThere, leave: () => void): void {
-  const isOnItsWay = client.status === 'connecting' || client.status === 'connect';
-  if (isOnItsWay) client.once('ready', () => ifElsewhere(client, isThere, leave));
-  if (client.status === 'ready' && !isThere(client)) leave();
+  if (client.status === 'connecting') client.once('connect', () => ifElsewhere(client, isThere, leave));
+  if ((client.status === 'connect' || client.status === 'ready') && !isThere(client)) leave();
 }
 
 /** The watch of a client that finds its master by sentinels; null for any other. */
