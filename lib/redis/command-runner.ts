@@ -1,18 +1,23 @@
-import { type Redis, type RedisOptions } from 'ioredis';
+import { type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { type Evaluation, evaluate } from './evaluate.js';
-import { masterOf } from './key-groups.js';
-import { type RedisClient, closeClient, duplicateClient, isCluster } from './redis-client.js';
-import { connectionErrorOf, isReadOnly, storeError } from './redis-errors.js';
+import { type Destination } from './cluster-nodes.js';
+import { type UnderWay, deliver } from './delivery.js';
+import { LiveClient } from './live-client.js';
+import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
+import { isNoScript, isReadOnly, storeError } from './redis-errors.js';
+import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 
-/** How long a given client may be disconnected before locks go on without it. */
-const PATIENCE_MS = 3_000;
+type AnyScript = LuaScript<any, any, any>;
 
 /** One script to run, and what to expect of its reply. */
-export interface ScriptCall extends Evaluation {
+export interface ScriptCall {
+  readonly script: AnyScript;
+  readonly operands: readonly (string | number)[];
+  /** To the node of a cluster to which the slot is on its way: it serves only who asks for that. */
+  readonly asking?: boolean;
   /** For errors. */
   readonly key: string;
   readonly timeoutMs: number;
@@ -28,6 +33,8 @@ interface Asked<T> {
   readonly key: string;
   /** The storage key that the command is about, or none. */
   readonly storageKey?: string;
+  /** The connection to a node of a cluster that it is sent by, if not by that of its key. */
+  readonly node?: Redis | undefined;
   readonly timeoutMs: number;
   /** Hears an answer that comes after the command was given up. */
   readonly onLate?: (answer: T) => void;
@@ -35,143 +42,175 @@ interface Asked<T> {
 
 /**
  * Runs scripts under deadlines of our own: ioredis may leave a promise pending for ever (a half-open socket, a lost
- * reply). A command without an answer is given up, and its socket replaced; every script may be sent again.
+ * reply). A command is sent only when there is a connection, so that nothing is sent later; sent again, within its time, when
+ * its connection was lost; and given up without an answer, when the socket is replaced. Every script may be sent again.
  */
 export class CommandRunner {
-  #client: RedisClient;
-  #closes = 0;
-  #isClosed = false;
-  /** Since when the client is not connected. */
-  #downSince: number | null = null;
-  /** Since when it is connected to a replica, which writes nothing. */
-  #readOnlySince: number | null = null;
+  readonly #live: LiveClient;
+  /** Serves what lies on nodes of a given cluster that do not answer it. */
+  #spare: CommandRunner | null = null;
   /** Rejects each command that has no answer yet. */
   readonly #underWay = new Set<(error: Error) => void>();
-  /** Connections that end because of us. */
-  readonly #ending = new WeakSet<RedisClient>();
-  readonly #onClose = (): void => {
-    this.#ending.delete(this.#client);
-    this.#closes += 1;
-    this.#downSince ??= this.clock.now();
-  };
-  readonly #onNodeLost = (): void => {
-    this.#closes += 1;
-  };
-  readonly #onReady = (): void => {
-    this.#downSince = null;
-    this.#readOnlySince = null;
-    this.#lastError = undefined;
-  };
-  /** Why the last connection failed, while there is none. */
-  #lastError: Error | undefined;
-  readonly #onError = (error: Error): void => {
-    this.#lastError = connectionErrorOf(error);
-    this.reporter.debug(`Redis connection: ${error.message}`);
-  };
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
     client: RedisClient,
-    private owned: boolean,
+    owned: boolean,
     private readonly clock: Clock,
     private readonly reporter: Reporter,
   ) {
-    this.#client = client;
-    this.#watch(client);
+    this.#live = new LiveClient(client, owned, clock, reporter);
   }
 
-  /**
-   * The client to send by. A given one that gave up for ever, or that tries again only after a long time, as its application
-   * decided, is left for a connection of our own.
-   */
-  liveClient(): RedisClient {
-    const awaySince = this.#downSince ?? this.#readOnlySince;
-    const isLong = awaySince !== null && this.clock.now() - awaySince > PATIENCE_MS;
-    if (!this.owned && (isLong || this.#client.status === 'end')) this.#replaceSocket(this.#client);
-    return this.#client;
+  /** The client to send by, for a storage key if it is about one. */
+  liveClient(storageKey?: string): RedisClient {
+    const client = this.#live.current;
+    return (storageKey !== undefined && this.#spareFor(storageKey)?.liveClient()) || client;
   }
 
   /** Why no command can be sent now: the connection was lost, and is not back; null when there is one, or not yet. */
   get outage(): Error | null {
     this.liveClient();
-    return this.#downSince === null ? null : (this.#lastError ?? new Error('the connection was lost'));
+    const { isDown, lastError } = this.#live.state;
+    return isDown ? (lastError ?? new Error('the connection was lost')) : null;
   }
 
   /** Where commands go, for people: never a password. */
   get address(): string {
-    const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
-    return sentinels ? `sentinel ${name}` : (path ?? `${host}:${port}`);
+    return addressOf(this.#live.current);
   }
 
-  /** Another number after a connection was lost: commands sent before may have been sent twice, by ioredis itself. */
+  /** Another number after a connection was lost, to any node: commands sent before may have been sent twice. */
   get epoch(): number {
-    return this.#closes;
+    return this.#live.epoch + (this.#spare?.epoch ?? 0);
+  }
+
+  /**
+   * The run id of the server that the last reply came from; null while it is not known, where the user may not ask for it, and
+   * for a cluster.
+   */
+  get serverId(): string | null {
+    return this.#live.serverId.value;
+  }
+
+  /** Calls back each time when `serverId` has become known. */
+  set onServerId(callback: () => void) {
+    this.#live.onServerId = callback;
   }
 
   /** Gives the script's reply as strings. */
   async run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate } = call;
-    const client = this.liveClient();
+    const storageKey = String(operands[1]);
+    const spare = this.#spareFor(storageKey);
+    if (spare) return spare.run(call);
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
-    const storageKey = String(operands[1]);
-    const reply = await this.ask<unknown>(client, () => evaluate(client, call), {
+    const asked: Asked<unknown> = {
       key,
       storageKey,
       timeoutMs,
       onLate: (late) => isOurs(late) && onLate?.(late.map(String)),
+    };
+    const reply = await this.#ask(asked, async (command) => {
+      const answer = await this.#evaluate(call, asked, command);
+      if (!isOurs(answer)) this.#live.replace(command.sentBy!, asked);
+      return answer;
     });
     if (isOurs(reply)) return reply.map(String);
-    this.#replaceSocket(client, storageKey);
     throw new LockStoreError(`Redis answered another command than the one for the lock "${key}".`, { key });
   }
 
   /** Any command to a client of `liveClient`, under its deadline. @throws LockStoreError */
-  async ask<T>(client: RedisClient, send: () => Promise<T>, asked: Asked<T>): Promise<T> {
-    const { key, storageKey, timeoutMs, onLate } = asked;
-    try {
-      const answer = await this.#within(timeoutMs, send(), () => this.#replaceSocket(client, storageKey), onLate);
-      this.#readOnlySince = null;
-      return answer;
-    } catch (error) {
-      if (isReadOnly(error)) this.#leaveReplica(client, storageKey);
-      throw storeError(key, error, this.#lastError);
-    }
+  ask<T>(client: RedisClient, send: () => Promise<T>, asked: Asked<T>): Promise<T> {
+    return this.#ask(asked, (command) => this.#deliver(() => client, send, asked, command));
   }
 
-  /** Behind Sentinel: leaves the old master; `onMove` is told of the connection that follows. */
+  /** Behind Sentinel: leaves a server that is no master any more; `onMove` is told of the connection that follows. */
   move(isThere: IsThere, onMove: (next: RedisClient) => void): void {
-    const client = this.#client;
+    const client = this.#live.current;
     ifElsewhere(client as Redis, isThere, () => {
-      if (client === this.#client && this.owned) client.disconnect(true);
-      else this.#replaceSocket(client, '', 'is connected to a server that is no master any more');
-      onMove(this.#client);
+      this.#live.leaveMaster(client);
+      onMove(this.#live.current);
     });
   }
 
-  /** Connects a client of ours; what fails is tried again by ioredis, and told by the commands. */
+  /** Connects a client of ours; what fails is tried again, and told by the commands. */
   connect(): void {
-    if (this.owned && this.#client.status === 'wait') this.#client.connect().catch(() => undefined);
+    this.#live.connect();
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#unwatch();
-    if (this.owned) await closeClient(this.#client);
+    await Promise.all([this.#live.close(), this.#spare?.close()]);
     // ioredis never settles a command that it meant to send again.
     for (const fail of this.#underWay) fail(new Error('the connection was closed'));
   }
 
-  #within<T>(timeoutMs: number, answer: Promise<T>, onTimeout: () => void, onLate?: (late: T) => void): Promise<T> {
+  #spareFor(storageKey: string): CommandRunner | null {
+    if (this.#live.isClosed || !this.#live.isSilent(storageKey)) return null;
+    const { current, inOurContext } = this.#live;
+    return (this.#spare ??= inOurContext(() => {
+      return new CommandRunner(duplicateClient(current), true, this.clock, this.reporter);
+    }));
+  }
+
+  async #ask<T>(asked: Asked<T>, answerTo: (command: UnderWay) => Promise<T>): Promise<T> {
+    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, wake: () => undefined };
+    try {
+      return await this.#within(asked, command, answerTo(command));
+    } catch (error) {
+      const { wasSent, sentBy } = command;
+      if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, asked);
+      throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
+    }
+  }
+
+  /** EVALSHA, and EVAL where the server does not know the script. */
+  async #evaluate(
+    { script, operands, asking }: ScriptCall,
+    asked: Asked<unknown>,
+    command: UnderWay,
+  ): Promise<unknown> {
+    const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
+    const live = (): RedisClient => this.#live.current;
+    // For the next command only; a refusal shows there.
+    const send = (one: (client: RedisClient) => Promise<unknown>) => (client: RedisClient) => {
+      if (asking) (client as Redis).asking().catch(() => undefined);
+      return one(client);
+    };
+    const evalsha = send((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));
+    try {
+      return await this.#deliver(live, evalsha, asked, command);
+    } catch (error) {
+      if (!isNoScript(error as Error)) throw error;
+      const evaluate = send((client) => client.eval(script.text, numberOfKeys, ...rest));
+      return this.#deliver(live, evaluate, asked, command);
+    }
+  }
+
+  #deliver<T>(
+    clientNow: () => RedisClient,
+    send: (client: RedisClient) => Promise<T>,
+    { storageKey, node }: Destination,
+    command: UnderWay,
+  ): Promise<T> {
+    return deliver(this.#live, clientNow, send, { storageKey, node }, command);
+  }
+
+  #within<T>({ timeoutMs, onLate, ...to }: Asked<T>, command: UnderWay, answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       let givenUp = false;
-      const cancel = this.clock.setTimer(() => {
+      const onTimeout = (): void => {
         givenUp = true;
-        onTimeout();
-        fail(new Error(`no answer within ${Math.round(timeoutMs)} ms`));
-      }, timeoutMs);
+        const { sentBy } = command;
+        if (sentBy) this.#live.replace(sentBy, to);
+        fail(new Error(`no ${sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
+      };
+      const cancel = this.#live.inOurContext(() => this.clock.setTimer(onTimeout, timeoutMs));
       const end = (): void => {
         cancel();
+        command.isOver = true;
+        command.wake();
         this.#underWay.delete(fail);
       };
       const settle = (value: T): void => {
@@ -186,52 +225,5 @@ export class CommandRunner {
       this.#underWay.add(fail);
       answer.then(settle, fail).catch(fail);
     });
-  }
-
-  /** The master was made a replica, and its connection stayed: connecting again finds the new one. */
-  #leaveReplica(client: RedisClient, storageKey?: string): void {
-    if (this.owned) this.#replaceSocket(client, storageKey);
-    else this.#readOnlySince ??= this.clock.now();
-  }
-
-  #replaceSocket(client: RedisClient, storageKey = '', why = 'does not answer'): void {
-    // After the close nobody would ever close a new connection.
-    if (this.#isClosed || client !== this.#client) return;
-    if (this.owned) {
-      if (client.status === 'ready') this.#cut(client, storageKey);
-      return;
-    }
-    // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
-    this.reporter.warn(`The given Redis client ${why}; locks continue on a connection of their own.`);
-    this.#unwatch();
-    this.#client = duplicateClient(client);
-    this.owned = true;
-    this.#watch(this.#client);
-    // What was sent on the old connection may still arrive, as after a lost one.
-    this.#closes += 1;
-  }
-
-  /** Of a cluster, only the connection to the node that serves the key: the others answer. */
-  #cut(client: RedisClient, storageKey = ''): void {
-    const node = isCluster(client) && masterOf(client, storageKey);
-    const cut = node || client;
-    // Once: it is ready until its socket is closed, and each cut leaves a listener there.
-    if (this.#ending.has(cut)) return;
-    this.#ending.add(cut);
-    cut.disconnect(!node);
-  }
-
-  /** A cluster as a whole closes seldom; a lost node is told by its own event. */
-  #watch(client: RedisClient): void {
-    client.on('close', this.#onClose);
-    client.on('ready', this.#onReady);
-    if (isCluster(client)) client.on('-node', this.#onNodeLost);
-    if (this.owned) client.on('error', this.#onError);
-  }
-
-  #unwatch(): void {
-    this.#client.off('close', this.#onClose);
-    this.#client.off('ready', this.#onReady);
-    this.#client.off('-node', this.#onNodeLost);
   }
 }

@@ -15,10 +15,11 @@ export async function* scanKeys(
   const before = client.options.keyPrefix ?? '';
   const pattern = keys.pattern(prefix, before);
   for (const node of isCluster(client) ? client.nodes('master') : [client]) {
+    const asked = { key: `${prefix}*`, timeoutMs, node: node === client ? undefined : node };
     let cursor = '0';
     do {
       const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
-      const [next, found] = await commands.ask(client, scan, { key: `${prefix}*`, timeoutMs });
+      const [next, found] = await commands.ask(client, scan, asked);
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
       for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);

@@ -24,19 +24,29 @@ export const isRedisClient = (value: unknown): value is RedisClient =>
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster;
 
 /**
- * Our own connections give an unsent command back soon, so that nothing queues up while Redis is away: we ask again. They
- * never give up, and are back soon after Redis is, whatever the application chose for its own.
+ * Our own connections keep no command: what cannot be sent now, or lost its connection, is given back at once and never sent
+ * later, since we ask again. They never give up, and are back soon after Redis is, whatever the application chose for its own.
  */
-const OWN_OPTIONS: RedisOptions = {
-  maxRetriesPerRequest: 1,
-  lazyConnect: true,
+const KEEPING_NOTHING = {
+  enableOfflineQueue: false,
+  enableAutoPipelining: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  reconnectOnError: null,
+  // Every command of ours has a deadline of its own.
+  commandTimeout: undefined as never,
   disconnectTimeout: 100,
+} satisfies RedisOptions;
+
+const OWN_OPTIONS: RedisOptions = {
+  ...KEEPING_NOTHING,
+  lazyConnect: true,
   retryStrategy: reconnectDelayMs,
   sentinelRetryStrategy: reconnectDelayMs,
 };
 
 /** What the application may choose otherwise: ioredis would wait 10 s for a host that takes no connection. */
-const OWN_DEFAULTS: RedisOptions = { connectTimeout: 3_000, sentinelCommandTimeout: 1_000 };
+const OWN_DEFAULTS = { connectTimeout: 3_000, sentinelCommandTimeout: 1_000 } satisfies RedisOptions;
 
 /**
  * The options of a cluster that is ours; those of its nodes are merged. It looks now and then which nodes there are: ioredis
@@ -46,8 +56,13 @@ const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions): Cluste
   slotsRefreshInterval: 30_000,
   ...options,
   lazyConnect: true,
+  enableOfflineQueue: false,
+  enableAutoPipelining: false,
+  // A command that lost its node is given back.
+  retryDelayOnFailover: 0,
   clusterRetryStrategy: reconnectDelayMs,
-  redisOptions: { connectTimeout: OWN_DEFAULTS.connectTimeout, ...redisOptions, disconnectTimeout: 100 },
+  clusterNodeRetryStrategy: undefined,
+  redisOptions: { connectTimeout: OWN_DEFAULTS.connectTimeout, ...redisOptions, ...KEEPING_NOTHING },
 });
 
 /** How long to wait before the next connection; `times` have failed. */
@@ -71,29 +86,66 @@ export function openClient(connection: string | RedisOptions | RedisClusterOptio
 
 function open(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
   if (typeof connection === 'string') return new Redis(connection, { ...OWN_DEFAULTS, ...OWN_OPTIONS });
-  if (!('cluster' in connection)) return new Redis({ ...OWN_DEFAULTS, ...connection, ...OWN_OPTIONS });
+  if (!('cluster' in connection)) {
+    // Without them a host or a sentinel that says nothing would be waited for, for ever.
+    const connectTimeout = connection.connectTimeout || OWN_DEFAULTS.connectTimeout;
+    const sentinelCommandTimeout = connection.sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout;
+    return new Redis({ ...connection, ...OWN_OPTIONS, connectTimeout, sentinelCommandTimeout });
+  }
   const { cluster, ...options } = connection;
-  return new Cluster([...cluster], ownClusterOptions(options));
+  return rememberNodes(cluster, (seeds) => new Cluster(seeds, ownClusterOptions(options)));
 }
+
+/** When it has lost all its nodes it looks for any that it knew, and not only for those that it was given. */
+function rememberNodes(given: readonly ClusterNode[], openWith: (seeds: ClusterNode[]) => Cluster): Cluster {
+  // ioredis reads the list each time it connects.
+  const seeds = [...given];
+  const cluster = openWith(seeds);
+  cluster.on('refresh', () => seeds.splice(0, Infinity, ...nodesKnownTo(cluster), ...given));
+  return cluster;
+}
+
+const nodesKnownTo = (cluster: Cluster): ClusterNode[] =>
+  cluster.nodes().map(({ options: { host, port } }) => ({ host: host!, port: port! }));
 
 /** One more connection to the same place, ours to close. */
 export function duplicateClient(client: RedisClient): RedisClient {
-  return isCluster(client)
-    ? client.duplicate([], { ...ownClusterOptions(client.options), lazyConnect: false })
-    : duplicateRedis(client);
+  if (!isCluster(client)) return duplicateRedis(client);
+  const { startupNodes = [] } = client as unknown as { readonly startupNodes?: readonly ClusterNode[] };
+  // Those of the application may be the ones that do not answer.
+  const nodes = [...nodesKnownTo(client), ...startupNodes];
+  const options = { ...ownClusterOptions(client.options), lazyConnect: false };
+  return rememberNodes(nodes, (seeds) => client.duplicate(seeds, options));
 }
 
 /**
- * The same for what is no cluster. It does not subscribe again by itself: ioredis leaves the rejection of that unhandled
- * when the connection is closed meanwhile.
+ * The same for what is no cluster: with its database, and with the credentials that it has by the time of each connection. It
+ * does not subscribe again by itself: ioredis leaves the rejection of that unhandled when the connection is closed meanwhile.
  */
-export const duplicateRedis = (client: Redis): Redis =>
-  client.duplicate({ ...OWN_OPTIONS, ...sentinelDeadline(client), lazyConnect: false, autoResubscribe: false });
+export function duplicateRedis(client: Redis): Redis {
+  const { connectTimeout, sentinelCommandTimeout } = client.options;
+  const copy = client.duplicate({
+    ...OWN_OPTIONS,
+    // 10 s is the default of ioredis, which nobody chose.
+    connectTimeout: !connectTimeout || connectTimeout === 10_000 ? OWN_DEFAULTS.connectTimeout : connectTimeout,
+    sentinelCommandTimeout: sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
+    db: databaseOf(client),
+    lazyConnect: false,
+    autoResubscribe: false,
+  });
+  copy.options.retryStrategy = (times) => {
+    const { username, password } = client.options;
+    Object.assign(copy.options, { username, password });
+    return reconnectDelayMs(times);
+  };
+  return copy;
+}
 
-/** Without one ioredis waits for a sentinel that hangs, for ever, and asks no other. */
-const sentinelDeadline = ({ options: { sentinelCommandTimeout } }: Redis): RedisOptions => ({
-  sentinelCommandTimeout: sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
-});
+/** The database that a client has selected; while it is not connected, the one that it will select again. */
+export function databaseOf(client: Redis): number {
+  const { prevCondition } = client as unknown as { readonly prevCondition?: Redis['condition'] };
+  return (prevCondition ?? client.condition)?.select ?? client.options.db ?? 0;
+}
 
 /**
  * A connection to subscribe by, ours to close; null while a cluster knows no node. A node of a cluster hears what is
@@ -114,6 +166,8 @@ export function openSubscriber(client: RedisClient): Redis | null {
   return subscriber;
 }
 
+const never = (): null => null;
+
 /** One more connection to a node of a cluster; it ends when that node is gone. */
 export const duplicateNode = (node: Redis, more: RedisOptions = {}): Redis =>
   node.duplicate({
@@ -121,7 +175,7 @@ export const duplicateNode = (node: Redis, more: RedisOptions = {}): Redis =>
     lazyConnect: false,
     autoResubscribe: false,
     readOnly: false,
-    retryStrategy: () => null,
+    retryStrategy: never,
     ...more,
   });
 
@@ -139,6 +193,7 @@ export function openNode(cluster: Cluster, { host, port }: ServerAddress): Redis
 export const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Redis =>
   new Redis({
     ...sentinel,
+    ...KEEPING_NOTHING,
     protocol: 2,
     family: options.family,
     username: options.sentinelUsername,
@@ -146,12 +201,18 @@ export const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Re
     tls: options.sentinelTLS,
     connectTimeout: options.connectTimeout ?? OWN_DEFAULTS.connectTimeout,
     commandTimeout: options.sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
-    disconnectTimeout: OWN_OPTIONS.disconnectTimeout,
     retryStrategy: options.retryStrategy,
     enableReadyCheck: false,
     autoResubscribe: false,
-    autoResendUnfulfilledCommands: false,
   });
+
+/** Whether a connection of ours is not to be opened again once it has ended. */
+export const endsForGood = (client: RedisClient): boolean =>
+  !isCluster(client) && client.options.retryStrategy === never;
+
+/** Whether a command is sent at once: else ioredis would queue it, and send it at any time. */
+export const isWritable = (client: RedisClient): boolean =>
+  client.status === 'ready' && (isCluster(client) || client.stream.writable);
 
 /** Whether the cluster still has the node that this connection is to. */
 const hasNode = (cluster: Cluster, { options }: Redis): boolean =>
@@ -164,6 +225,12 @@ export function checkClient(client: RedisClient): void {
       'Expected `connection` to be a client that runs commands, got one in subscriber mode; give the module another client.',
     );
   }
+}
+
+/** Where commands go, for people: never a password. */
+export function addressOf({ options }: RedisClient): string {
+  const { host, port, path, sentinels, name } = options as RedisOptions;
+  return sentinels ? `sentinel ${name}` : (path ?? `${host}:${port}`);
 }
 
 /** Ends a connection that is ours; resolves when its sockets are gone, or soon. */

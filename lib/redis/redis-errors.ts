@@ -15,6 +15,18 @@ export function isRetryable(error: unknown): boolean {
   return name !== 'ReplyError';
 }
 
+/** ioredis had no connection to send a command by, and did not keep it. */
+export const isUnsent = ({ message }: Error): boolean => /Stream isn't writeable|Cluster isn't ready/.test(message);
+
+/** The connection was lost before the answer came, or was not there: the command may be sent again. */
+export const isLost = (error: Error): boolean =>
+  error.name === 'MaxRetriesPerRequestError' ||
+  isUnsent(error) ||
+  /Connection is closed|connection close/.test(error.message);
+
+/** A server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */
+export const isNoScript = (error: Error): boolean => /\bNOSCRIPT\b/.test(error.message);
+
 /** A replica was asked to write. Before Redis 7 the code is not the first word of a script's error. */
 export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((error as Error).message);
 
@@ -28,22 +40,29 @@ export function readRedirect(error: unknown): { readonly address: ServerAddress;
  * Wraps what ioredis threw. What it says of a command that could not be sent tells little: `connectionError` is why the
  * last connection failed.
  */
-export function storeError(key: string, error: unknown, connectionError?: Error): LockStoreError {
+export function storeError(key: string, error: unknown, connectionError?: Error, wasSent = true): LockStoreError {
   if (error instanceof LockStoreError) return error;
-  if (!connectionError || (error as Error).name === 'ReplyError') return wrap(key, error as Error);
+  const failed = { key, wasSent };
+  if (!connectionError || (error as Error).name === 'ReplyError') return wrap(failed, error as Error);
   // A log-in that is refused will be refused again.
-  if (!isRetryable(connectionError)) return wrap(key, connectionError);
-  return wrap(key, error as Error, connectionError.message);
+  if (!isRetryable(connectionError)) return wrap(failed, connectionError);
+  return wrap(failed, error as Error, connectionError.message);
 }
 
-function wrap(key: string, error: Error, detail = error.message): LockStoreError {
+/** A command that failed. */
+interface Failed {
+  readonly key: string;
+  readonly wasSent: boolean;
+}
+
+function wrap({ key, wasSent }: Failed, error: Error, detail = error.message): LockStoreError {
   const retryable = isRetryable(error);
   const advice = retryable
     ? 'Is Redis reachable?'
     : 'Check the credentials, the rights of the user, and the key prefix.';
   const reason = [...new Set([error.message, detail])].map((text) => text.replace(/\.$/, '')).join(': ');
   const text = `Redis could not serve the lock "${key}": ${reason}. ${advice}`;
-  return new LockStoreError(text, { key, cause: withoutSecrets(error), retryable });
+  return new LockStoreError(text, { key, cause: withoutSecrets(error), retryable, wasSent });
 }
 
 /** What ioredis throws: with the command, and, of a cluster, with what its last node said. */

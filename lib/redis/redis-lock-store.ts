@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { newClientId, randomAttempt } from '../core/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
 import {
@@ -62,7 +63,8 @@ export class RedisLockStore implements LockStore {
   readonly #keys: RedisKeys;
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
-  readonly #live = (): RedisClient => this.commands.liveClient();
+  /** Connections and timers are the module's, whoever's call made them necessary. */
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
   #sentinels: SentinelWatch | null = null;
   #listener: WakeUpListener | null = null;
@@ -75,7 +77,8 @@ export class RedisLockStore implements LockStore {
     this.clientId = options.clientId ?? newClientId();
     this.#keys = new RedisKeys(options.keyPrefix, options.hashTag);
     this.commands = new CommandRunner(this.#client, !given, clock, reporter);
-    this.#replicas = options.minReplicas > 0 ? new ReplicaAcks(this.#live, options) : null;
+    this.#replicas =
+      options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
   }
 
   checkKey(key: string): void {
@@ -90,18 +93,20 @@ export class RedisLockStore implements LockStore {
     if (this.#channel || !this.#listener) return;
     // A grant that was pushed is not confirmed by replicas: whoever gets one has to ask.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
-    this.commands.connect();
     const { clock, reporter } = this.options;
-    this.#channel = new WakeUpChannel(this.#live, this.#channelPrefix + this.clientId, listener, clock, reporter);
-    this.#sentinels = watchSentinels(this.#client, (isThere) => this.#onMaster(isThere), clock, reporter);
+    this.commands.connect();
+    const name = this.#channelPrefix + this.clientId;
+    this.#channel = this.#inOurContext(() => new WakeUpChannel(this.commands, name, listener, clock, reporter));
+    this.commands.onServerId = () => this.#channel?.follow();
+    this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
   }
 
   /** What the old master wrote since its replica was promoted is lost: all who hold a lock or wait ask the new one at once. */
-  #onMaster(isThere: IsThere): void {
+  readonly #onMaster = (isThere: IsThere): void => {
     this.#channel?.move(isThere);
     this.#replicas?.move(isThere);
     this.commands.move(isThere, (client) => client.once('ready', () => this.#listener?.onGap()));
-  }
+  };
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
     return groupKeys(keys, (key) => this.#keys.storageKey(key), this.#client);
@@ -125,6 +130,7 @@ export class RedisLockStore implements LockStore {
     );
     const call = { ...script, key, timeoutMs, echo: attempt };
     const reply = await this.commands.run({ ...call, onLate: (late) => onLate(read(late)) });
+    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.#channel?.expectMessages();
     if (!this.#replicas || reply[0] !== 'granted') return read(reply);
     try {
       return read(await this.#replicas.confirm(call));
@@ -208,8 +214,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    const parts = [this.#sentinels, this.#channel, this.commands, this.#replicas];
-    await Promise.all(parts.map(async (part) => part?.close()));
+    await Promise.all([this.#sentinels, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
   }
 
   #inspect(key: string): Promise<string[]> {

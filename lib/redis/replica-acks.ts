@@ -1,10 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Cluster, type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { CommandRunner, type ScriptCall } from './command-runner.js';
 import { masterAddressOf } from './key-groups.js';
-import { type RedisClient, duplicateRedis, isCluster, openNode } from './redis-client.js';
+import { type RedisClient, databaseOf, duplicateRedis, endsForGood, isCluster, openNode } from './redis-client.js';
 import { readRedirect } from './redis-errors.js';
 import { type IsThere } from './sentinel-watch.js';
 import { type ServerAddress, addressText, reachedBy } from './server-address.js';
@@ -29,8 +30,11 @@ const MOST_REDIRECTS = 4;
 export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
 
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+
   constructor(
-    private readonly client: () => RedisClient,
+    /** Gives the client of a storage key. */
+    private readonly client: (storageKey: string) => RedisClient,
     private readonly options: ReplicaAcksOptions,
   ) {}
 
@@ -39,9 +43,11 @@ export class ReplicaAcks {
    * @throws LockStoreError that says how many have it
    */
   confirm(call: ScriptCall): Promise<string[]> {
-    const client = this.client();
+    const client = this.client(String(call.operands[1]));
     if (isCluster(client)) return this.#confirmOnNode(client, call);
-    const connection = this.#connections.get('') ?? this.#open('', duplicateRedis(client));
+    // A given client may go to another one, and its locks with it.
+    const database = `database ${databaseOf(client)}`;
+    const connection = this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client))!;
     return connection.confirm(call);
   }
 
@@ -74,16 +80,15 @@ export class ReplicaAcks {
 
   #nodeAt(cluster: Cluster, address: ServerAddress): AckConnection | null {
     const name = addressText(address);
-    const present = this.#connections.get(name);
-    if (present) return present;
-    const client = openNode(cluster, address);
-    return client && this.#open(name, client);
+    return this.#connections.get(name) ?? this.#open(name, () => openNode(cluster, address));
   }
 
-  #open(name: string, client: Redis): AckConnection {
-    const connection = new AckConnection(client, this.options);
-    client.once('end', () => this.#connections.delete(name));
-    this.#connections.set(name, connection);
+  #open(place: string, connect: () => Redis | null): AckConnection | null {
+    const client = this.#inOurContext(connect);
+    if (!client) return null;
+    const connection = this.#inOurContext(() => new AckConnection(client, this.options));
+    if (endsForGood(client)) client.once('end', () => this.#connections.delete(place));
+    this.#connections.set(place, connection);
     return connection;
   }
 }
@@ -101,6 +106,7 @@ interface Unconfirmed {
 /** Nothing is sent behind a WAIT: who comes while one is under way belongs to the next batch. */
 class AckConnection {
   readonly commands: CommandRunner;
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
   #unconfirmed: Unconfirmed[] = [];
   #isBusy = false;
 
@@ -114,7 +120,7 @@ class AckConnection {
   confirm(call: ScriptCall): Promise<string[]> {
     return new Promise((confirm, fail) => {
       this.#unconfirmed.push({ call, confirm, fail });
-      if (!this.#isBusy) void this.#confirmAll();
+      if (!this.#isBusy) this.#inOurContext(() => void this.#confirmAll());
     });
   }
 

@@ -6,17 +6,51 @@ import { WakeUpChannel } from '../../../lib/redis/wake-up-channel.js';
 import { FakeClock, settled } from '../../support/fake-clock.js';
 import { FakeReporter } from '../../support/fake-store.js';
 
-/** The connection that subscribes: the test says when it is ready, and answers each subscription. */
+interface Asked<T> {
+  confirm(answer: T): void;
+  refuse(error: Error): void;
+}
+
+/** A connection that subscribes: the test says when it is ready, and answers each question. */
 class FakeSubscriber extends EventEmitter {
-  readonly subscriptions: { name: string; confirm(): void; refuse(error: Error): void }[] = [];
+  status = 'connecting';
+  readonly options = {};
+  /** How often the server was asked which one it is. */
+  readonly infos: Asked<string>[] = [];
+  readonly subscriptions: ({ name: string } & Asked<void>)[] = [];
+
+  info(): Promise<string> {
+    return new Promise((resolve, reject) => this.infos.push({ confirm: resolve, refuse: reject }));
+  }
 
   subscribe(name: string): Promise<void> {
     return new Promise((resolve, reject) => this.subscriptions.push({ name, confirm: resolve, refuse: reject }));
   }
+
+  disconnect(): void {
+    if (this.status === 'end') return;
+    for (const asked of [...this.infos, ...this.subscriptions]) asked.refuse(new Error('Connection is closed.'));
+    this.#become('close', 'end');
+  }
+
+  #become(...statuses: string[]): void {
+    for (const status of statuses) {
+      this.status = status;
+      this.emit(status);
+    }
+  }
+
+  ready(): void {
+    this.#become('connect', 'ready');
+  }
 }
 
 function open() {
-  const [subscriber, reporter] = [new FakeSubscriber(), new FakeReporter()];
+  const [subscribers, reporter, clock]: [FakeSubscriber[], FakeReporter, FakeClock] = [
+    [],
+    new FakeReporter(),
+    new FakeClock(),
+  ];
   /** What the listener was told, in order. */
   const told: (string | [string, WakeUp])[] = [];
   const listener = {
@@ -24,24 +58,36 @@ function open() {
     onGap: () => void told.push('gap'),
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
-  const client = { options: {}, duplicate: () => subscriber } as unknown as RedisClient;
-  const channel = new WakeUpChannel(() => client, 'wake:c', listener, new FakeClock(), reporter);
-  const connect = async () => {
-    subscriber.emit('ready');
-    await settled();
-    return subscriber.subscriptions.at(-1)!;
+  const duplicate = () => {
+    subscribers.push(new FakeSubscriber());
+    return subscribers.at(-1);
   };
-  return { subscriber, reporter, told, channel, connect };
+  const client = { duplicate, options: {} } as unknown as RedisClient;
+  const commands = { liveClient: () => client, serverId: null as string | null };
+  const channel = new WakeUpChannel(commands, 'wake:c', listener, clock, reporter);
+  const latest = () => subscribers.at(-1)!;
+  /** The latest connection is ready, and the server told who it is. */
+  const connect = async (runId = 'aaa') => {
+    latest().ready();
+    latest().infos.at(-1)!.confirm(`# Server\r\nrun_id:${runId}\r\n`);
+    await settled();
+    return latest().subscriptions.at(-1)!;
+  };
+  const listen = async (runId?: string) => {
+    (await connect(runId)).confirm();
+    await settled();
+  };
+  return { subscribers, latest, reporter, told, channel, commands, clock, connect, listen };
 }
 
 const replyError = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
 
 describe('the wake-up channel', () => {
   it('tells that it listens after the first subscription, a gap after each later one, and nothing before they stand', async () => {
-    const { subscriber, told, connect } = open();
+    const { latest, told, connect } = open();
     for (const times of [1, 2, 3]) {
       const subscription = await connect();
-      expect([subscription.name, subscriber.subscriptions.length, told.length]).toEqual(['wake:c', times, times - 1]);
+      expect([subscription.name, latest().subscriptions.length, told.length]).toEqual(['wake:c', times, times - 1]);
       subscription.confirm();
       await settled();
       expect(told).toEqual(['listening', 'gap', 'gap'].slice(0, times));
@@ -68,15 +114,153 @@ describe('the wake-up channel', () => {
     expect([told, reporter.lines]).toEqual([[], [warning]]);
   });
 
+  it('connects again where it is refused by what passes', async () => {
+    const { subscribers, reporter, told, clock, connect, listen } = open();
+    (await connect()).refuse(replyError('BUSY Redis is busy running a script.'));
+    await settled();
+    await clock.advance(100);
+    expect([subscribers.length, reporter.lines, told]).toEqual([2, [], []]);
+    await listen();
+    expect(told).toEqual(['listening']);
+  });
+
   it('tells the attempt of a message, and nothing of one that it does not know', () => {
-    const { subscriber, told } = open();
+    const { latest, told } = open();
     for (const message of ['wake c.1', 'revoked c.2', 'granted c.3 77 1000 2500', 'wake', 'other c.4', '']) {
-      subscriber.emit('message', 'wake:c', message);
+      latest().emit('message', 'wake:c', message);
     }
     expect(told).toEqual([
       ['c.1', { kind: 'wake' }],
       ['c.2', { kind: 'revoked' }],
       ['c.3', { kind: 'granted', fencingToken: 77, serverTimeMs: 1_000, remainingMs: 2_500 }],
     ]);
+  });
+});
+
+describe('the server of the wake-up channel', () => {
+  it('is known before messages come, and forgotten when the connection is lost', async () => {
+    const { latest, channel, connect } = open();
+    const subscription = await connect('aaa');
+    expect(channel.serverId).toBeNull();
+    subscription.confirm();
+    await settled();
+    expect(channel.serverId).toBe('aaa');
+    latest().emit('close');
+    expect(channel.serverId).toBeNull();
+  });
+
+  it('stays unknown where it is refused, and messages come all the same', async () => {
+    const { latest, told, channel } = open();
+    latest().ready();
+    latest().infos[0]!.refuse(replyError('NOPERM no info'));
+    await settled();
+    latest().subscriptions[0]!.confirm();
+    await settled();
+    expect([told, channel.serverId]).toEqual([['listening'], null]);
+  });
+
+  it('is that of the commands: the channel moves when they do, and tells a gap', async () => {
+    const { subscribers, told, channel, commands, clock, listen } = open();
+    commands.serverId = 'aaa';
+    await listen('aaa');
+    commands.serverId = null;
+    channel.follow();
+    commands.serverId = 'aaa';
+    channel.follow();
+    await clock.advance(1_000);
+    expect(subscribers).toHaveLength(1);
+    commands.serverId = 'bbb';
+    channel.follow();
+    expect([subscribers[0]!.status, channel.serverId]).toEqual(['end', null]);
+    await clock.advance(0);
+    subscribers[0]!.emit('message', 'wake:c', 'wake c.1');
+    await listen('bbb');
+    expect([told, channel.serverId]).toEqual([['listening', 'gap'], 'bbb']);
+  });
+
+  it('is looked for more and more slowly while it is another one each time', async () => {
+    const { subscribers, commands, clock, connect } = open();
+    commands.serverId = 'bbb';
+    const pauses: number[] = [];
+    for (let move = 0; move < 12; move += 1) {
+      const [before, from] = [subscribers.length, clock.now()];
+      (await connect('aaa')).confirm();
+      await settled();
+      while (subscribers.length === before) await clock.advance(50);
+      pauses.push(clock.now() - from);
+    }
+    expect(pauses.slice(0, 4)).toEqual([50, 100, 200, 400]);
+    expect(pauses.slice(-2)).toEqual([10_000, 10_000]);
+  });
+
+  it('is left when a reply says that nobody listens there, unless that is older than the subscription', async () => {
+    const { subscribers, channel, clock, listen } = open();
+    channel.replace();
+    await listen();
+    channel.replace(clock.now() - 1);
+    await clock.advance(1_000);
+    expect(subscribers).toHaveLength(1);
+    channel.replace(clock.now());
+    await clock.advance(0);
+    expect(subscribers).toHaveLength(2);
+    await channel.close();
+  });
+});
+
+describe('the heartbeat of the wake-up channel', () => {
+  it('asks each second while messages are expected, and for some seconds more', async () => {
+    const { latest, channel, clock, listen } = open();
+    await listen();
+    await clock.advance(10_000);
+    expect(latest().subscriptions).toHaveLength(1);
+    channel.expectMessages();
+    channel.expectMessages();
+    for (let second = 0; second < 20; second += 1) {
+      await clock.advance(1_000);
+      latest().subscriptions.at(-1)!.confirm();
+    }
+    expect(latest().subscriptions).toHaveLength(1 + 5);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('replaces a connection that is silent, however often messages are expected, and tells a gap', async () => {
+    const { subscribers, told, channel, clock, listen } = open();
+    await listen();
+    for (let second = 0; second < 4; second += 1) {
+      channel.expectMessages();
+      await clock.advance(1_000);
+    }
+    expect(subscribers.map(({ status }) => status)).toEqual(['end', 'connecting']);
+    await listen();
+    expect(told).toEqual(['listening', 'gap']);
+    await channel.close();
+  });
+
+  it('takes a refusal for an answer', async () => {
+    const { subscribers, latest, channel, clock, listen } = open();
+    await listen();
+    channel.expectMessages();
+    await clock.advance(1_000);
+    latest().subscriptions.at(-1)!.refuse(replyError('NOPERM no channels'));
+    await clock.advance(3_000);
+    expect(subscribers).toHaveLength(1);
+    await channel.close();
+  });
+
+  it('replaces a connection that was ready and is not answered at all', async () => {
+    const { subscribers, latest, clock, channel } = open();
+    latest().ready();
+    await clock.advance(2_500);
+    expect(subscribers.map(({ status }) => status)).toEqual(['end', 'connecting']);
+    await channel.close();
+  });
+
+  it('ends when the channel closes', async () => {
+    const { channel, clock, listen } = open();
+    await listen();
+    channel.expectMessages();
+    await channel.close();
+    channel.expectMessages();
+    expect(clock.timers).toBe(0);
   });
 });

@@ -1,0 +1,53 @@
+import { type Clock } from '../core/clock.js';
+import { connectionErrorOf } from './redis-errors.js';
+
+/** What the events of a client tell of its connection. */
+export class ConnectionState {
+  /** How many connections have ended, or failed to begin. */
+  losses = 0;
+  /** Whether the connection was lost, or could not be had, and is not there now. */
+  isDown = false;
+  /** Why the last connection failed, while there is none. */
+  lastError: Error | undefined;
+  /** Since when it is not ready, though it should be. */
+  #unreadySince: number | null = null;
+  /** Since when it leads to a replica, which writes nothing. */
+  #readOnlySince: number | null = null;
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Whether it has been of no use for longer than that. */
+  isAwayFor(ms: number): boolean {
+    const since = this.#unreadySince ?? this.#readOnlySince;
+    return since !== null && this.clock.now() - since > ms;
+  }
+
+  onConnecting(): void {
+    this.#unreadySince ??= this.clock.now();
+  }
+
+  onReady(): void {
+    this.isDown = false;
+    this.lastError = undefined;
+    this.#unreadySince = null;
+    this.#readOnlySince = null;
+  }
+
+  onClose(): void {
+    this.losses += 1;
+    this.isDown = true;
+    this.#unreadySince ??= this.clock.now();
+  }
+
+  onError(error: Error): void {
+    this.lastError = connectionErrorOf(error);
+  }
+
+  onReadOnly(): void {
+    this.#readOnlySince ??= this.clock.now();
+  }
+
+  onAnswer(): void {
+    this.#readOnlySince = null;
+  }
+}

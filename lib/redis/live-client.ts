@@ -1,0 +1,250 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { errorMonitor } from 'node:events';
+import { type Redis } from 'ioredis';
+import { type Clock } from '../core/clock.js';
+import { type Reporter } from '../core/reporter.js';
+import { ClusterNodes, type Destination } from './cluster-nodes.js';
+import { ConnectionState } from './connection-state.js';
+import {
+  type RedisClient,
+  closeClient,
+  duplicateClient,
+  endsForGood,
+  isCluster,
+  isWritable,
+  reconnectDelayMs,
+} from './redis-client.js';
+import { ServerId } from './server-id.js';
+import { supervise } from './supervise.js';
+
+/** How long a given client may be away before locks go on without it. */
+const PATIENCE_MS = 3_000;
+
+const ignore = (): void => undefined;
+
+/**
+ * The client that commands are sent by, and when: never while ioredis would queue them. One of our own is kept alive; a given
+ * one is left for one of our own when it is of no use any more, a given cluster only when it is so as a whole.
+ */
+export class LiveClient {
+  /** Runs what makes connections or timers of ours, which would else be in the context of whoever calls. */
+  readonly inOurContext = AsyncLocalStorage.snapshot();
+  /** Hears when `serverId` has become known. */
+  onServerId: () => void = ignore;
+  /** Another number after a connection was lost: commands sent before may have been sent twice, or arrive late. */
+  epoch = 0;
+  isClosed = false;
+  readonly state: ConnectionState;
+  /** Of the server that commands go to now; not known of a cluster. */
+  readonly serverId: ServerId;
+  #client: RedisClient;
+  /** The application's, after it was left. */
+  #left: Redis | null = null;
+  #stopWatching: () => void;
+  /** Connections that end because of us. */
+  readonly #ending = new WeakSet<RedisClient>();
+  readonly #waiting = new Set<() => void>();
+  readonly #nodes: ClusterNodes;
+
+  /** `owned`: the client is ours to cut and to close. */
+  constructor(
+    client: RedisClient,
+    private owned: boolean,
+    private readonly clock: Clock,
+    private readonly reporter: Reporter,
+  ) {
+    this.#client = client;
+    this.state = new ConnectionState(clock);
+    this.serverId = new ServerId(reporter);
+    this.#nodes = new ClusterNodes(clock, {
+      inOurContext: this.inOurContext,
+      onChange: () => this.#changed(),
+      onLoss: () => this.#newEpoch(),
+    });
+    this.#stopWatching = this.#watch(client);
+  }
+
+  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. */
+  get current(): RedisClient {
+    if (!this.owned && (this.state.isAwayFor(PATIENCE_MS) || this.#client.status === 'end')) this.#leaveGiven();
+    return this.#client;
+  }
+
+  /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
+  connect(): void {
+    const client = this.#client;
+    if (client.status === 'ready') this.#identify();
+    if (client.status !== 'wait') return;
+    this.state.onConnecting();
+    void this.inOurContext(() => client.connect().catch(ignore));
+  }
+
+  /** Whether a command is sent at once; if not, what can be done for it is done. */
+  isReady(client: RedisClient, to: Destination): boolean {
+    if (client === this.#client && client.status === 'wait') this.connect();
+    if (!isWritable(client)) return false;
+    return !isCluster(client) || this.#nodes.isReady(client, to);
+  }
+
+  /** Whether it has ended, and is not opened again. */
+  get hasEnded(): boolean {
+    return this.#client.status === 'end' && endsForGood(this.#client);
+  }
+
+  /** Calls back at the next change of what is ready; gives what takes that back. */
+  onceChanged(callback: () => void): () => void {
+    this.#waiting.add(callback);
+    return () => this.#waiting.delete(callback);
+  }
+
+  /** Whether the node of a given cluster that serves the key does not answer, so that others have to be asked for it. */
+  isSilent(storageKey: string): boolean {
+    const node = this.owned ? undefined : this.#nodes.nodeOf(this.#client, { storageKey });
+    if (!node || !this.#nodes.isSilent(node)) return false;
+    this.#silence(node);
+    return true;
+  }
+
+  /** An answer came, however late. */
+  onAnswer(client: RedisClient, to: Destination): void {
+    if (client === this.#client) {
+      this.state.onAnswer();
+      this.#identify();
+    }
+    const node = this.#nodes.nodeOf(client, to);
+    if (node) this.#nodes.onAnswer(node);
+  }
+
+  /** The master was made a replica, and its connection stayed: connecting again finds the new one. */
+  leaveReplica(client: RedisClient, to: Destination): void {
+    if (this.owned) this.replace(client, to);
+    else if (client === this.#client) this.state.onReadOnly();
+  }
+
+  /** Leaves a server that is no master any more, as a connection that is not ready does, too. */
+  leaveMaster(client: RedisClient): void {
+    if (this.isClosed || client !== this.#client) return;
+    if (this.owned) this.inOurContext(() => client.disconnect(true));
+    else this.#leaveGiven('is connected to a server that is no master any more');
+  }
+
+  /** Replaces the connection that did not answer. */
+  replace(client: RedisClient, to: Destination): void {
+    // After the close nobody would ever close a new connection.
+    if (this.isClosed || client !== this.#client) return;
+    const node = this.#nodes.nodeOf(client, to);
+    if (this.owned) return this.#cut(isCluster(client) ? node : client);
+    // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
+    if (!isCluster(client)) return this.#leaveGiven();
+    if (node) this.#silence(node);
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.#stopWatching();
+    this.#left?.off('select', this.#followDatabase);
+    if (this.owned) await closeClient(this.#client);
+  }
+
+  /** Of a cluster, only the connection to the node: the others answer. One that is not ready yet has its own deadline. */
+  #cut(client: RedisClient | undefined): void {
+    // Once: it is ready until its socket is closed, and each cut leaves a listener there.
+    if (client?.status !== 'ready' || this.#ending.has(client)) return;
+    this.#ending.add(client);
+    client.once('close', () => this.#ending.delete(client));
+    this.inOurContext(() => client.disconnect(true));
+  }
+
+  #silence(node: Redis): void {
+    if (!this.#nodes.silence(node)) return;
+    this.reporter.warn('A node of the given cluster does not answer; its locks continue on a connection of their own.');
+    this.#newEpoch();
+  }
+
+  #leaveGiven(why = 'does not answer'): void {
+    const given = this.#client;
+    this.reporter.warn(`The given Redis client ${why}; locks continue on a connection of their own.`);
+    this.owned = true;
+    if (!isCluster(given)) this.#left = given.on('select', this.#followDatabase);
+    this.#adopt(given);
+  }
+
+  /** The application went to another database with its client, and so do its locks. */
+  readonly #followDatabase = (): void => {
+    const before = this.#client;
+    this.#adopt(this.#left!);
+    void closeClient(before);
+  };
+
+  #adopt(original: RedisClient): void {
+    this.#stopWatching();
+    this.#client = this.inOurContext(() => duplicateClient(original));
+    this.serverId.forget();
+    this.#stopWatching = this.#watch(this.#client);
+    this.#newEpoch();
+  }
+
+  #newEpoch(): void {
+    this.epoch += 1;
+    this.#changed();
+  }
+
+  #changed(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of waiting) callback();
+  }
+
+  #watch(client: RedisClient): () => void {
+    if (client.status !== 'ready' && client.status !== 'wait') this.state.onConnecting();
+    const listeners = new Map<string | symbol, (error: Error) => void>([
+      ['close', () => this.#onClose()],
+      ['ready', () => this.#onReady()],
+      ['end', () => this.#onEnd(client)],
+      [errorMonitor, (error) => this.#onError(error)],
+    ]);
+    for (const [event, listener] of listeners) client.on(event as 'error', listener);
+    // Without one ioredis writes to the console; about a given client that is up to the application.
+    if (this.owned) client.on('error', ignore);
+    const stopNodes = isCluster(client) ? this.#nodes.watch(client) : ignore;
+    const stopSupervision = this.owned ? this.inOurContext(() => supervise(client, this.clock)) : ignore;
+    return () => {
+      for (const [event, listener] of listeners) client.off(event, listener);
+      stopNodes();
+      stopSupervision();
+    };
+  }
+
+  #onClose(): void {
+    this.state.onClose();
+    this.serverId.forget();
+    this.#newEpoch();
+  }
+
+  #onReady(): void {
+    this.state.onReady();
+    this.#identify();
+    this.#changed();
+  }
+
+  /** ioredis ends one of ours when it is told to leave a master while it looks for one. */
+  #onEnd(client: RedisClient): void {
+    this.#changed();
+    if (!this.owned || endsForGood(client)) return;
+    const again = (): void => {
+      if (!this.isClosed && client === this.#client && client.status === 'end') client.connect().catch(ignore);
+    };
+    this.inOurContext(() => this.clock.setTimer(again, reconnectDelayMs(this.state.losses)));
+  }
+
+  #onError(error: Error): void {
+    this.state.onError(error);
+    this.reporter.debug(`Redis connection: ${error.message}`);
+    this.#changed();
+  }
+
+  /** Before any command of ours is sent on a new connection: so it is answered before them. */
+  #identify(): void {
+    if (!isCluster(this.#client)) this.serverId.ask(this.#client, () => this.onServerId());
+  }
+}

@@ -1,0 +1,96 @@
+import { type Redis } from 'ioredis';
+import { givenClient } from '../support/connections.js';
+import { eventually } from '../support/eventually.js';
+import { ownRedis, proxyTo } from '../support/faults.js';
+import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { startVip } from '../support/vip.js';
+
+const LEASE = { leaseMs: 4_000, waitMs: 0 };
+
+/** The locks of a database. */
+async function locksIn(url: string, db: number): Promise<string[]> {
+  const admin = openAdmin(`${url}/${db}`);
+  return (await admin.keys('lock:*')).toSorted();
+}
+
+/** A client that its application took to another database. */
+async function clientIn(db: number, url: string): Promise<Redis> {
+  const client = givenClient(url, {});
+  await client.select(db);
+  return client;
+}
+
+describe('a given client that selected a database', () => {
+  afterEach(closeAll);
+
+  it('keeps its locks there when it is replaced, also after it selects another', async () => {
+    const { url, port } = await ownRedis();
+    const vip = closeLater(await startVip(port));
+    const client = await clientIn(3, vip.url);
+    const { locks } = await startApp({ connection: client });
+    const held = await locks.acquire('held', { leaseMs: 30_000 });
+    // What it has sent and will send vanishes: it is stuck, and left.
+    vip.forget();
+    const isBack = () => locks.withLock('after', LEASE, () => true).catch(() => false);
+    await eventually(isBack, { timeoutMs: 20_000 });
+    expect([await locksIn(url, 0), await locksIn(url, 3)]).toEqual([[], ['lock:after', 'lock:held']]);
+    expect(await locks.tryAcquire('held')).toBeNull();
+    await held.extend(30_000);
+    await held.release();
+    client.select(5).catch(() => undefined);
+    await locks.withLock('moved', { leaseMs: 4_000, waitMs: 10_000 }, () => undefined);
+    expect(await locksIn(url, 5)).toEqual(['lock:moved']);
+  }, 60_000);
+
+  it('keeps its locks there when it was lost before it is replaced', async () => {
+    const { url, port } = await ownRedis();
+    const proxy = await proxyTo(url);
+    const client = await clientIn(2, proxy.url);
+    const { locks } = await startApp({ connection: client });
+    await locks.withLock('before', LEASE, () => undefined);
+    client.disconnect();
+    await eventually(() => client.status === 'end');
+    await locks.withLock('after', { leaseMs: 4_000, waitMs: 10_000 }, () => undefined);
+    expect(await locksIn(url, 2)).toEqual(['lock:after', 'lock:before']);
+    expect(await locksIn(url, 0)).toEqual([]);
+    expect(port).toBeGreaterThan(0);
+  });
+
+  it('has its grants confirmed there, wherever it goes', async () => {
+    const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
+    await ownRedis(['--replicaof', `127.0.0.1 ${master.port}`]);
+    await eventually(async () => (await master.admin.info('replication')).includes('state=online'), {
+      timeoutMs: 20_000,
+    });
+    const client = await clientIn(4, master.url);
+    const { locks } = await startApp({ connection: client, minReplicas: 1 });
+    const first = await locks.acquire('first', LEASE);
+    await client.select(6);
+    const second = await locks.acquire('second', LEASE);
+    expect(await locksIn(master.url, 0)).toEqual([]);
+    expect([await locksIn(master.url, 4), await locksIn(master.url, 6)]).toEqual([['lock:first'], ['lock:second']]);
+    expect([first.held, second.held]).toEqual([true, true]);
+  });
+});
+
+describe('the credentials of a given client', () => {
+  afterEach(closeAll);
+
+  it('are those that it has when a connection of ours is made again', async () => {
+    const { url, admin } = await ownRedis();
+    await admin.call('ACL', 'SETUSER', 'app', 'on', '>one', '~*', '&*', '+@all');
+    const client = givenClient(url, { username: 'app', password: 'one' });
+    const { locks } = await startApp({ connection: client });
+    const [held, key] = [await locks.acquire(freshKey()), freshKey()];
+    await held.release();
+    await admin.call('ACL', 'SETUSER', 'app', 'resetpass', '>two');
+    client.options.password = 'two';
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually(async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length === 1);
+    const lock = await locks.acquire(key);
+    const waiting = locks.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => (await locks.inspect(key)).waiters === 1);
+    await lock.release();
+    await (await waiting).release();
+  });
+});

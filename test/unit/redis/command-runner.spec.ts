@@ -1,0 +1,185 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Redis } from 'ioredis';
+import { type Clock, systemClock } from '../../../lib/core/clock.js';
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
+import { CommandRunner } from '../../../lib/redis/command-runner.js';
+import { openClient } from '../../../lib/redis/redis-client.js';
+import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
+import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
+import { lua, key } from '../../../lib/redis/scripts/lua.js';
+import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
+import { eventually } from '../../support/eventually.js';
+import { rejection } from '../../support/faults.js';
+import { closeAll, closeLater, freshKey } from '../../support/lock-app.js';
+import { startTcpProxy } from '../../support/tcp-proxy.js';
+import { startVip } from '../../support/vip.js';
+
+const ignore = (): void => undefined;
+const reporter = { debug: ignore, warn: ignore, error: ignore };
+const INCREMENT = lua`return {'incremented', redis.call('INCR', ${key('counter')})}`;
+const COUNTER = `${freshKey()}:counter`;
+const call = (timeoutMs = 500) => ({
+  script: INCREMENT,
+  operands: INCREMENT.operands({ counter: COUNTER }),
+  key: 'k',
+  timeoutMs,
+});
+
+function given(url: string): Redis {
+  const client = new Redis(url, { maxRetriesPerRequest: null, disconnectTimeout: 100 });
+  client.on('error', ignore);
+  closeLater({ close: async () => client.disconnect() });
+  return client;
+}
+
+type Open = (url: string) => CommandRunner;
+
+const CLIENTS: Record<string, Open> = {
+  'of its own': (url) => new CommandRunner(openClient(url), true, systemClock, reporter),
+  'that was given': (url) => new CommandRunner(given(url), false, systemClock, reporter),
+};
+
+const runnerFor = (url: string, open: Open): CommandRunner => closeLater(open(url));
+
+async function ownServer() {
+  const server = await startRedisServer();
+  closeLater({ close: () => server.stop() });
+  const admin = given(server.url);
+  return { ...server, admin };
+}
+
+describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open) => {
+  afterEach(closeAll);
+
+  it('was not sent where nobody listens', async () => {
+    const [port] = await freePorts(1);
+    const error = await rejection<LockStoreError>(runnerFor(`redis://127.0.0.1:${port}`, open).run(call()));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', wasSent: false, retryable: true });
+  });
+
+  it('was not sent to a server that says nothing, and is not sent to it later', async () => {
+    const { port, admin } = await ownServer();
+    const vip = closeLater(await startVip(null));
+    const commands = runnerFor(vip.url, open);
+    const error = await rejection<LockStoreError>(commands.run(call(300)));
+    expect(error).toMatchObject({ wasSent: false, message: expect.stringContaining('no connection within 300 ms') });
+    vip.target = port;
+    await eventually(() => commands.run(call()).catch(() => null), { timeoutMs: 20_000 });
+    expect(await admin.get(COUNTER)).toBe('1');
+  });
+
+  it('was sent to a server that fell silent then', async () => {
+    const { port } = await ownServer();
+    const vip = closeLater(await startVip(port));
+    const commands = runnerFor(vip.url, open);
+    await commands.run(call(5_000));
+    vip.forget();
+    expect(await rejection(commands.run(call(200)))).toMatchObject({
+      wasSent: true,
+      message: expect.stringContaining('no answer within 200 ms'),
+    });
+  });
+
+  it('is sent again within its time when its connection was lost, and the epoch tells', async () => {
+    const { port, admin } = await ownServer();
+    const proxy = closeLater(await startTcpProxy(port));
+    const commands = runnerFor(proxy.url, open);
+    await commands.run(call(5_000));
+    const { epoch } = commands;
+    proxy.dropNextReply((text) => text.startsWith('evalsha'));
+    expect(await commands.run(call(5_000))).toEqual(['incremented', '3']);
+    expect(proxy.droppedReplies).toBe(1);
+    expect(commands.epoch).toBeGreaterThan(epoch);
+    expect(await admin.get(COUNTER)).toBe('3');
+  });
+
+  it('goes to a server whose run id is known by the time of its answer, and forgotten when the connection is lost', async () => {
+    const { url, admin } = await ownServer();
+    const runId = /run_id:(\w+)/.exec(await admin.info('server'))![1];
+    const commands = runnerFor(url, open);
+    expect(commands.serverId).toBeNull();
+    const known: (string | null)[] = [];
+    commands.onServerId = () => known.push(commands.serverId);
+    commands.connect();
+    await commands.run(call(5_000));
+    expect([commands.serverId, known]).toEqual([runId, [runId]]);
+    const { epoch } = commands;
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal');
+    await eventually(() => commands.epoch !== epoch);
+    await commands.run(call(5_000));
+    expect([commands.serverId, known]).toEqual([runId, [runId, runId]]);
+  });
+
+  it('works where the server may not be asked who it is, which is told once', async () => {
+    const { url, admin } = await ownServer();
+    await admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
+    const warned: string[] = [];
+    const client = new Redis(url, { username: 'app', password: 'secret', enableReadyCheck: false });
+    closeLater({ close: async () => client.disconnect() });
+    const warn = (text: string) => void warned.push(text);
+    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    for (let connection = 0; connection < 2; connection += 1) {
+      await commands.run(call(5_000));
+      const { epoch } = commands;
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal');
+      await eventually(() => commands.epoch !== epoch);
+    }
+    await commands.run(call(5_000));
+    expect(commands.serverId).toBeNull();
+    expect(warned).toEqual([expect.stringContaining('Redis does not tell which server it is')]);
+  });
+});
+
+describe('connections and timers', () => {
+  afterEach(closeAll);
+
+  it('are made in the context in which the store was made, whoever calls', async () => {
+    const context = new AsyncLocalStorage<string>();
+    const seen: (string | undefined)[] = [];
+    const note = (): void => void seen.push(context.getStore());
+    const clock: Clock = {
+      ...systemClock,
+      setTimer(callback, delayMs) {
+        note();
+        return systemClock.setTimer(callback, delayMs);
+      },
+    };
+    const { port, url, admin } = await ownServer();
+    const proxy = closeLater(await startTcpProxy(port));
+    const store = context.run('module', () =>
+      closeLater(
+        new RedisLockStore({
+          connection: proxy.url,
+          keyPrefix: 'lock:',
+          keepMs: 60_000,
+          minReplicas: 0,
+          replicaTimeoutMs: 50,
+          scripts: createLockScripts(),
+          clock,
+          reporter: { ...reporter, debug: note },
+        }),
+      ),
+    );
+    let gaps = 0;
+    const onGap = (): void => {
+      note();
+      gaps += 1;
+    };
+    store.listen({ onWakeUp: note, onListening: note, onGap });
+    const inspect = () => context.run('caller', () => store.inspect('k'));
+    context.run('caller', () => store.open());
+    await inspect();
+    const listeners = async () => (await admin.pubsub('CHANNELS', '*')) as string[];
+    await eventually(async () => (await listeners()).length === 1);
+    await admin.publish(`lock:wake:${store.clientId}`, 'wake last');
+    proxy.refuse(true);
+    proxy.cutAll();
+    await rejection(inspect());
+    proxy.refuse(false);
+    await eventually(() => inspect().catch(() => null));
+    await eventually(() => gaps > 0);
+    expect(url).toContain(String(port));
+    expect(seen.length).toBeGreaterThan(5);
+    expect(new Set(seen)).toEqual(new Set(['module']));
+  });
+});
