@@ -134,15 +134,18 @@ export class RedisLockModule
   }
 
   async onApplicationShutdown(): Promise<void> {
-    this.#closed ??= this.#drain().then(() => {
-      removeModule(this.interceptor);
-      return this.store.close();
-    });
+    this.#closed ??= this.locker.awaited.keepAlive(this.#close());
     await this.#closed;
   }
 
+  async #close(): Promise<void> {
+    await this.#drain();
+    removeModule(this.interceptor);
+    await this.store.close();
+  }
+
   #drain(): Promise<void> {
-    this.#drained ??= this.locker.close(this.options.drainMs);
+    this.#drained ??= this.locker.awaited.keepAlive(this.locker.close(this.options.drainMs));
     return this.#drained;
   }
 }

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type HeldHandle } from './core/held-handle.js';
 import { type LockEvents } from './core/lock-events.js';
 import { type LockLabel, NO_LABEL } from './core/lock-label.js';
@@ -66,7 +67,7 @@ export class RedisLockService {
   async acquire(key: Key, options: LockOptions = {}): Promise<Lock> {
     const keys = keysOf(key);
     checkLockOptions(options);
-    const lock = await this.locker.acquire(keys, resolveLockOptions(options, this.defaults));
+    const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolveLockOptions(options, this.defaults)));
     return this.locker.handles.handOut(lock);
   }
 
@@ -110,7 +111,7 @@ export class RedisLockService {
     const keys = keysOf(key);
     checkLockOptions(options);
     const resolved = { ...resolveLockOptions(options, this.defaults), reentrant };
-    return enterLock(this.locker, keys, resolved, label, claim);
+    return this.#awaited.keepAlive(enterLock(this.locker, keys, resolved, label, claim));
   }
 
   /**
@@ -119,7 +120,7 @@ export class RedisLockService {
    */
   async inspect(key: string): Promise<LockState> {
     this.store.checkKey(key);
-    return this.store.inspect(key);
+    return this.#awaited.keepAlive(this.store.inspect(key));
   }
 
   /**
@@ -137,7 +138,7 @@ export class RedisLockService {
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
     checkOptionNames(options, ['prefix', 'limit']);
     const { prefix = '', limit = 1_000 } = options;
-    return this.store.list({ prefix, limit });
+    return this.#awaited.keepAliveEach(this.store.list({ prefix, limit }));
   }
 
   /**
@@ -148,7 +149,7 @@ export class RedisLockService {
    */
   async forceRelease(key: string): Promise<boolean> {
     this.store.checkKey(key);
-    return this.store.forceRelease(key);
+    return this.#awaited.keepAlive(this.store.forceRelease(key));
   }
 
   /**
@@ -157,7 +158,11 @@ export class RedisLockService {
    */
   async lastRun(key: string): Promise<LastRun | null> {
     this.store.checkKey(key);
-    return this.store.lastRun(key);
+    return this.#awaited.keepAlive(this.store.lastRun(key));
+  }
+
+  get #awaited(): AwaitedCalls {
+    return this.locker.awaited;
   }
 }
 

@@ -26,3 +26,23 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     stop();
   };
 }
+
+/**
+ * Runs `work` with a signal that is aborted when one of the two is. `AbortSignal.any` leaves something on both for as long as they
+ * live; of this nothing is left when the work is done.
+ */
+export async function withEither<T>(
+  a: AbortSignal | undefined,
+  b: AbortSignal | undefined,
+  work: (signal: AbortSignal | undefined) => Promise<T>,
+): Promise<T> {
+  if (!a || !b) return work(a ?? b);
+  const either = new AbortController();
+  const stops = [a, b].map((signal) => onAbort(signal, () => either.abort(signal.reason)));
+  try {
+    for (const signal of [a, b]) signal.throwIfAborted();
+    return await work(either.signal);
+  } finally {
+    for (const stop of stops) stop();
+  }
+}

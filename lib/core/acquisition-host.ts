@@ -4,7 +4,16 @@ import type { Grant } from './held-lock.js';
 import { type LockEvents } from './lock-events.js';
 import { type LockLabel } from './lock-label.js';
 import { type ResolvedLockOptions } from './lock-options.js';
-import { type AcquireRequest, type FireClaim, type LockStore, type WakeUp } from './lock-store.js';
+import { type Lease, leaseOfPush, type Moment } from './lease.js';
+import { givingBack } from './give-back.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type FireClaim,
+  type LockStore,
+  type ReleaseRequest,
+  type WakeUp,
+} from './lock-store.js';
 import { type TimerQueue } from './timer-queue.js';
 
 /** An acquisition that is not over yet. */
@@ -26,7 +35,14 @@ export interface AcquisitionHost {
   /** Whether a lock that was granted to this attempt is held. */
   isHeld(attempt: string): boolean;
   /** Whatever this attempt has in the store is to be given back, and the fire that it claimed if it was not granted. */
-  abandon(wanted: Wanted, attempt: string, wasGranted: boolean): void;
+  abandon(wanted: Wanted, attempt: string, state: AttemptState): void;
+}
+
+/** What is known of an attempt that is to be given back. */
+export interface AttemptState {
+  readonly wasGranted: boolean;
+  /** A command of it had no answer, and may still arrive. */
+  readonly unanswered: boolean;
 }
 
 /** What is acquired, and for whom. */
@@ -46,11 +62,28 @@ export interface Wanted {
 export const holderOf = ({ label }: Wanted, { holder }: AcquisitionHost): string =>
   label.where ? `${holder} ${label.where}` : holder;
 
+/** What gives back all that an attempt has, or may get. */
+export const releasesOf = (
+  { keys, claim, options: { leaseMs } }: Wanted,
+  attempt: string,
+  { wasGranted, unanswered }: AttemptState,
+): readonly ReleaseRequest[] =>
+  givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim, unanswered });
+
 /** For how long the call has waited so far. */
 export const waitedMsOf = (
   { startedAt }: Pick<Wanted, 'startedAt'>,
   { clock }: Pick<AcquisitionHost, 'clock'>,
 ): number => Math.round(clock.now() - startedAt);
+
+/**
+ * When to ask again for a busy lock that nobody wakes us for. Nobody tells that a holder has died: then those at the head ask
+ * first, and the others soon after, since the head may be dead, too.
+ */
+export function pauseMs({ retryMs, ahead }: { retryMs: number; ahead: number }, leaseMs: number): number {
+  const pollMs = waiterLeaseMs(leaseMs) / 3;
+  return retryMs > 0 ? Math.min(pollMs, retryMs + 2 + Math.min(ahead, 100)) : pollMs;
+}
 
 /** What to ask the store. */
 export function requestOf(wanted: Wanted, attempt: string, host: AcquisitionHost): AcquireRequest {
@@ -70,6 +103,26 @@ export function requestOf(wanted: Wanted, attempt: string, host: AcquisitionHost
   };
 }
 
+/** What the store says of a lock that is busy. */
+export type Busy = AcquireReply & { readonly outcome: 'busy' };
+
+/**
+ * The lease that a pushed grant proves; null: the attempt has to ask. A pushed grant is short: where no renewal makes it
+ * full soon, or a crash must not shorten it, it is of no use. It is of one key, and of the server that put the attempt into
+ * its queue: another one may have been replaced by that.
+ */
+export function leaseOfPushed(
+  { keys, options }: Wanted,
+  { sent, reply }: { readonly sent: Moment; readonly reply: Busy },
+  { serverTimeMs, remainingMs, server }: WakeUp & { readonly kind: 'granted' },
+  receivedAt: Moment,
+): Lease | null {
+  const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
+  if (!suffices || server !== reply.server) return null;
+  const before = { sent, repliedMs: reply.serverTimeMs };
+  return leaseOfPush({ grantedMs: serverTimeMs, remainingMs, receivedAt }, before);
+}
+
 /** What was granted, and what was asked for. */
 export function grantOf(
   { keys, label, claim, options }: Wanted,
@@ -81,4 +134,4 @@ export function grantOf(
   return { holds, attempt, owner, ...kept, ...told };
 }
 
-type GrantedPart = 'attempt' | 'holder' | 'lease' | 'sent' | 'serverTimeMs' | 'waitedMs';
+type GrantedPart = 'attempt' | 'holder' | 'lease' | 'sent' | 'serverTimeMs' | 'unanswered' | 'waitedMs';

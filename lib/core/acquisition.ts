@@ -1,17 +1,25 @@
 import { onAbort } from './abort-listener.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from './acquisition-errors.js';
-import { type AcquisitionHost, type Wanted, grantOf, holderOf, requestOf, waitedMsOf } from './acquisition-host.js';
-import { commandTimeoutMs, waiterLeaseMs } from './command-times.js';
+import {
+  type AcquisitionHost,
+  type Busy,
+  type Wanted,
+  grantOf,
+  holderOf,
+  leaseOfPushed,
+  pauseMs,
+  requestOf,
+  waitedMsOf,
+} from './acquisition-host.js';
+import { commandTimeoutMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
-import { type Lease, leaseFrom, leaseOfPush, type Moment, moment, remainingOf } from './lease.js';
+import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
 import { type AcquireReply, type WakeUp } from './lock-store.js';
 import { type LockBusyError, LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
 import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
 const FIRST_ANSWER_MS = 1_000;
-
-type Busy = AcquireReply & { readonly outcome: 'busy' };
 
 /**
  * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first
@@ -23,7 +31,6 @@ export class Acquisition {
   #reject!: (error: unknown) => void;
   readonly #stopListening: (() => void) | undefined;
   #attempt: string;
-  /** The attempt that the caller was granted. */
   #granted: string | undefined;
   #settled = false;
   /** When the command was sent that has no answer yet. */
@@ -40,7 +47,7 @@ export class Acquisition {
   #unanswered = false;
   #lastError: unknown;
   /** The last `busy` and when its command was sent: what relates the server's clock to ours. */
-  #busy: { sent: Moment; reply: Busy } | null = null;
+  #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
   #limit: ScheduledCall | null = null;
 
@@ -70,29 +77,19 @@ export class Acquisition {
   giveUp(error: unknown): void {
     if (this.#settled) return;
     this.#settle();
-    // Busy without queueing leaves nothing behind; anything else may be, or may become, a place or a hold.
-    const { waitMs } = this.wanted.options;
-    if (waitMs > 0 || this.#inFlightSince !== null || this.#unanswered) this.#abandon(this.#attempt);
+    // Busy without a place leaves nothing behind, nor does what was never sent.
+    const mayArrive = this.#unanswered || (this.#inFlightSince !== null && !this.host.store.withdraw?.(this.#attempt));
+    if (this.hasWaited || mayArrive) this.#abandon(this.#attempt);
     this.#reject(error);
   }
 
   onWakeUp(wakeUp: WakeUp): void {
     if (this.#settled) return;
-    if (wakeUp.kind === 'revoked') {
-      this.#isRevoked = true;
-      return;
-    }
-    const { keys, options } = this.wanted;
-    // A pushed grant is short: where no renewal makes it full soon, or a crash must not shorten it, ask instead. And it
-    // is of one key.
-    const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
-    if (wakeUp.kind === 'granted' && this.#busy && suffices) {
-      const { fencingToken, serverTimeMs, remainingMs } = wakeUp;
+    if (wakeUp.kind === 'revoked') return void (this.#isRevoked = true);
+    if (wakeUp.kind === 'granted' && this.#busy) {
       const receivedAt = moment(this.host.clock);
-      const { sent, reply } = this.#busy;
-      const before = { sent, repliedMs: reply.serverTimeMs };
-      const lease = leaseOfPush({ grantedMs: serverTimeMs, remainingMs, receivedAt }, before);
-      if (this.#win([fencingToken], lease, receivedAt, serverTimeMs)) return;
+      const lease = leaseOfPushed(this.wanted, this.#busy, wakeUp, receivedAt);
+      if (lease && this.#win([wakeUp.fencingToken], lease, receivedAt, wakeUp.serverTimeMs)) return;
     }
     this.#ask();
   }
@@ -118,6 +115,7 @@ export class Acquisition {
 
   #onReply(attempt: string, sent: Moment, reply: AcquireReply): void {
     this.#inFlightSince = null;
+    if ('unanswered' in reply && reply.unanswered) this.#unanswered = true;
     // The caller has gone, and a release was sent; once more, in case it came before this command.
     if (this.#settled) return this.#onLate(attempt, reply);
     if (reply.outcome === 'given-back') {
@@ -179,21 +177,17 @@ export class Acquisition {
     else this.#isSpent = reply.isSpent ?? false;
     if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, 8));
     if (this.#askAgain) return this.#ask();
-    const pollMs = waiterLeaseMs(leaseMs) / 3;
-    // The head asks when the lease of the holder may end: nobody will tell it that a holder has died.
-    const soonMs = reply.ahead === 0 && reply.retryMs > 0 ? reply.retryMs + 2 : pollMs;
-    this.#askIn(Math.min(pollMs, soonMs));
+    this.#askIn(pauseMs(reply, leaseMs));
   }
 
   #onFailure(error: unknown): void {
     this.#inFlightSince = null;
-    this.#unanswered = true;
+    if (!(error instanceof LockStoreError) || error.wasSent) this.#unanswered = true;
     if (this.#settled) return;
     this.#lastError = error;
     this.#failures += 1;
     if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
-    const pauseMs = Math.min(20 * 2 ** this.#failures, 500);
-    this.#askIn(pauseMs * (0.5 + Math.random() / 2));
+    this.#askIn(Math.min(20 * 2 ** this.#failures, 500) * (0.5 + Math.random() / 2));
   }
 
   #askIn(delayMs: number): void {
@@ -204,11 +198,11 @@ export class Acquisition {
   #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
     if (remainingOf(lease, this.host.clock) <= 0) return false;
     this.#settle();
-    const attempt = this.#attempt;
-    this.#granted = attempt;
+    const attempt = (this.#granted = this.#attempt);
     const holder = holderOf(this.wanted, this.host);
     const timed = { lease, sent, serverTimeMs, waitedMs: waitedMsOf(this.wanted, this.host) };
-    this.#resolve(grantOf(this.wanted, { attempt, tokens, holder, ...timed }));
+    const unanswered = (): boolean => this.#mayArrive;
+    this.#resolve(grantOf(this.wanted, { attempt, tokens, holder, unanswered, ...timed }));
     return true;
   }
 
@@ -226,7 +220,13 @@ export class Acquisition {
   }
 
   #abandon(attempt: string): void {
-    this.host.abandon(this.wanted, attempt, attempt === this.#granted);
+    const state = { wasGranted: attempt === this.#granted, unanswered: this.#mayArrive };
+    this.host.abandon(this.wanted, attempt, state);
+  }
+
+  /** Whether a command may reach the store later. */
+  get #mayArrive(): boolean {
+    return this.#unanswered || this.#inFlightSince !== null;
   }
 
   get #name() {

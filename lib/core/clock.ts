@@ -1,3 +1,5 @@
+import { MessageChannel } from 'node:worker_threads';
+
 /** The time as the core sees it; tests pass another one. */
 export interface Clock {
   /** Monotonic milliseconds, with fractions; deadlines are counted on it. */
@@ -6,7 +8,28 @@ export interface Clock {
   wallNow(): number;
   /** Calls back once after `delayMs`; gives a function that cancels. Never keeps the process alive. */
   setTimer(callback: () => void, delayMs: number): () => void;
+  /** Keeps the process alive until the function that it gives is called. A clock that leaves it out lets the process end. */
+  keepAlive?(): () => void;
 }
+
+/** One handle for all who keep the process alive. It is no timer: one of years would be in the way of fake timers. */
+class Pulse {
+  #channel: MessageChannel | null = null;
+  #count = 0;
+
+  begin(): void {
+    this.#channel ??= new MessageChannel();
+    this.#count += 1;
+    if (this.#count === 1) this.#channel.port1.ref();
+  }
+
+  end(): void {
+    this.#count -= 1;
+    if (this.#count === 0) this.#channel!.port1.unref();
+  }
+}
+
+const pulse = new Pulse();
 
 /** The clock of the running process. Timers are looked up at each call, so that fake timers of a test runner apply. */
 export const systemClock: Clock = {
@@ -16,5 +39,9 @@ export const systemClock: Clock = {
     const timer = setTimeout(callback, delayMs);
     timer.unref?.();
     return () => clearTimeout(timer);
+  },
+  keepAlive() {
+    pulse.begin();
+    return () => pulse.end();
   },
 };

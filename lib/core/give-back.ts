@@ -6,5 +6,7 @@ export const givingBack = ({
   attempt,
   leaseMs,
   claim,
-}: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'>): readonly ReleaseRequest[] =>
-  keys.map((key) => ({ key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && 'void' }));
+  unanswered,
+}: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'> &
+  Pick<ReleaseRequest, 'unanswered'>): readonly ReleaseRequest[] =>
+  keys.map((key) => ({ key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && 'void', unanswered }));

@@ -4,6 +4,7 @@ import { type Lease, type Moment, longer, remainingOf } from './lease.js';
 import { type LockLabel } from './lock-label.js';
 import { type HoldRef } from './lock-store.js';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
+import { LossSignal } from './loss-signal.js';
 import { lostError } from './lost-error.js';
 
 /** What a held lock needs from those who made it. */
@@ -40,6 +41,8 @@ export interface Grant {
   /** Whether a fire of a scheduled job was claimed with it. */
   readonly isClaim: boolean;
   readonly label: LockLabel;
+  /** Whether a command of the attempt had no answer so far, and may still arrive. */
+  readonly unanswered: () => boolean;
 }
 
 /** The handle of one acquisition: its proven lease, and how it ended. */
@@ -51,7 +54,7 @@ export class HeldLock extends HeldHandle {
   #lost: LockLostError | null = null;
   #callbacks: Set<(error: LockLostError) => void> | null = null;
   /** Made when somebody asks for it: most calls never do, and it is the dearest object of a lock. */
-  #controller: AbortController | null = null;
+  #signal: LossSignal | null = null;
 
   constructor(
     readonly grant: Grant,
@@ -75,9 +78,9 @@ export class HeldLock extends HeldHandle {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.lost) this.#controller.abort(this.#lost);
-    return this.#controller.signal;
+    this.#signal ??= new LossSignal();
+    if (this.lost) this.#signal.abort(this.lost);
+    return this.#signal.signal;
   }
 
   get provenMs(): number {
@@ -107,7 +110,7 @@ export class HeldLock extends HeldHandle {
   }
 
   get isWatched(): boolean {
-    return this.#controller !== null;
+    return this.#signal !== null;
   }
 
   lose(reason: LockLostReason, cause?: unknown): void {
@@ -125,7 +128,7 @@ export class HeldLock extends HeldHandle {
     const error = lostError(this, reason, cause);
     this.#lost = error;
     this.tracker?.forget(this);
-    this.#controller?.abort(error);
+    this.#signal?.abort(error);
     for (const callback of this.#callbacks ?? []) callback(error);
     this.keeper.onLost(this, error);
   }

@@ -1,10 +1,11 @@
 import { HeldHandle, type WorkOutcome } from './held-handle.js';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
+import { LossSignal } from './loss-signal.js';
 
 /** Several holds as one lock: keys that no one command may name together, or of which an outer call holds some. */
 export class JoinedLock extends HeldHandle {
   #lost: LockLostError | null = null;
-  #controller: AbortController | null = null;
+  #signal: LossSignal | null = null;
   readonly #callbacks = new Set<(error: LockLostError) => void>();
   readonly #stops: readonly (() => void)[];
 
@@ -36,9 +37,9 @@ export class JoinedLock extends HeldHandle {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.lost) this.#controller.abort(this.#lost);
-    return this.#controller.signal;
+    this.#signal ??= new LossSignal();
+    if (this.lost) this.#signal.abort(this.lost);
+    return this.#signal.signal;
   }
 
   get provenMs(): number {
@@ -53,7 +54,7 @@ export class JoinedLock extends HeldHandle {
   }
 
   get isWatched(): boolean {
-    return this.#controller !== null;
+    return this.#signal !== null;
   }
 
   lose(reason: LockLostReason, cause?: unknown): void {
@@ -94,7 +95,7 @@ export class JoinedLock extends HeldHandle {
     if (this.#lost) return;
     this.#lost = error;
     this.tracker?.forget(this);
-    this.#controller?.abort(error);
+    this.#signal?.abort(error);
     for (const callback of this.#callbacks) callback(error);
     // The others are not renewed any more: a holder that does not listen would keep them for ever.
     for (const part of this.parts) part.lose(error.reason, error);

@@ -4,26 +4,48 @@ import { type HeldHandle } from './held-handle.js';
 import { type Lock } from './lock.js';
 
 interface Scope {
-  readonly lock: HeldHandle;
-  readonly outer: Scope | undefined;
+  /** Null when it has ended, and the next one was taken inside. */
+  lock: HeldHandle | null;
+  outer: Scope | undefined;
 }
 
 /** Shared by all copies of the package in a process: two of them would not see each other's locks. */
 const STORAGE = Symbol.for('nestjs-redis-lock:context');
 
-const shared = globalThis as { [STORAGE]?: AsyncLocalStorage<Scope> };
+type ScopeStorage = AsyncLocalStorage<Scope | undefined>;
 
-const storage = (shared[STORAGE] ??= new AsyncLocalStorage<Scope>());
+const shared = globalThis as { [STORAGE]?: ScopeStorage };
+
+const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 
 /** Runs `work` as the holder of `lock`, for `currentLock()` and the calls that it makes. */
 export const runHolding = <T>(lock: HeldHandle, work: () => T): T =>
-  storage.run({ lock, outer: storage.getStore() }, work);
+  storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);
+
+/** Runs `work` as the holder of nothing, for what is called within a chain of calls and is no part of it. */
+export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
+
+/**
+ * Forgets the locks that have ended: work that outlives its lock and takes the next one would keep all of them. (Unlinking a scope
+ * is not enough: the next lock was acquired in it, so that its promises refer to it.)
+ */
+function withoutEnded(innermost: Scope | undefined): Scope | undefined {
+  const first = notEnded(innermost);
+  for (let scope = first; scope; scope = scope.outer) scope.outer = notEnded(scope.outer);
+  return first;
+}
+
+function notEnded(scope: Scope | undefined): Scope | undefined {
+  let found = scope;
+  for (; found && (!found.lock || found.lock.isEnded); found = found.outer) found.lock = null;
+  return found;
+}
 
 /** The innermost lock of this chain of calls that is not released, of `key` or of any, of `keeper` or of any. */
 export function heldInContext(key?: string, keeper?: object): HeldHandle | undefined {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
-    if (keeper !== undefined && lock.keeper !== keeper) continue;
+    if (!lock || (keeper !== undefined && lock.keeper !== keeper)) continue;
     if (!lock.isReleased && (key === undefined || lock.keys.includes(key))) return lock;
   }
   return undefined;
@@ -34,6 +56,7 @@ export function keptByChain(key: string, keeper: object): HeldHandle | undefined
   const inside: HeldHandle[] = [];
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
+    if (!lock) continue;
     if (!lock.isReleased) inside.push(lock);
     else if (lock.keeper === keeper && !lock.isEnded && lock.keys.includes(key)) {
       if (inside.some((inner) => inner.keeps(lock))) return lock;

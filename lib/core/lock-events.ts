@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
 import type { AcquireFailure } from './acquire-failed.js';
+import { runOutside } from './lock-context.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /** What every event says of its lock. Durations are milliseconds. */
@@ -67,7 +68,9 @@ const CHANNELS = new Map(NAMES.map((name) => [name, channel(`nestjs-redis-lock:$
 
 /**
  * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. A listener is
- * called in the turn of the event; one that throws is logged and never felt. Without listeners no event object is made.
+ * called in the turn of the event: in the async context of the caller whose own call it tells of, and never under a lock of that
+ * caller; of what time or Redis bring about, in the context in which the module was made. One that throws is logged and never felt.
+ * Without listeners no event object is made.
  */
 export class LockEvents {
   readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
@@ -93,8 +96,10 @@ export class LockEvents {
     const published = CHANNELS.get(name)!;
     if (!listeners && !published.hasSubscribers) return;
     const event = make();
-    for (const listener of listeners ?? []) this.#call(name, listener, event);
-    if (published.hasSubscribers) published.publish(event);
+    runOutside(() => {
+      for (const listener of listeners ?? []) this.#call(name, listener, event);
+      if (published.hasSubscribers) published.publish(event);
+    });
   }
 
   #call<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>, event: LockEventMap[Name]): void {

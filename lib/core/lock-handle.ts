@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type HandleTracker, type HeldHandle } from './held-handle.js';
 import { type LockMode, LockNotHeldError } from './lock.errors.js';
 import { type Lock } from './lock.js';
@@ -72,7 +73,7 @@ export class HandleRegistry implements HandleTracker {
   readonly #dropped: FinalizationRegistry<HeldHandle>;
 
   constructor(reporter: Reporter) {
-    this.#dropped = new FinalizationRegistry((lock) => {
+    const onDropped = (lock: HeldHandle): void => {
       if (lock.lost) return;
       const text =
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
@@ -81,7 +82,9 @@ export class HandleRegistry implements HandleTracker {
       // Whoever kept no more than the signal is to be told before another can hold the lock.
       if (lock.isWatched) lock.lose('released-by-operator', new LockNotHeldError(text, lock));
       void lock.release();
-    });
+    };
+    // A collection may happen in anybody's context.
+    this.#dropped = new FinalizationRegistry(AsyncLocalStorage.bind(onDropped));
   }
 
   handOut(lock: HeldHandle): Lock {

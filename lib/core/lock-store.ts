@@ -50,6 +50,8 @@ export type AcquireReply =
       readonly serverTimeMs: number;
       /** The fire that was claimed, in milliseconds since the epoch. */
       readonly fireMs?: number;
+      /** A copy of the command had no answer and may still reach the store: what gives the attempt back says so. */
+      readonly unanswered?: boolean;
     }
   | {
       readonly outcome: 'busy';
@@ -61,6 +63,10 @@ export type AcquireReply =
       readonly serverTimeMs: number;
       /** Who holds it for writing: the name of an owner, or an attempt. */
       readonly owner?: string | undefined;
+      /** Which server says so: only its own pushed grants count. Undefined where there is only one to ask. */
+      readonly server?: string | undefined;
+      /** As of a grant. */
+      readonly unanswered?: boolean;
       /** Of a quorum: what each node answered. */
       readonly nodes?: readonly NodeAnswer[];
       /**
@@ -122,6 +128,8 @@ export interface ReleaseRequest {
   readonly leaseMs: number;
   /** How the run of a claimed fire ended; `void`: it never began, and the fire may be claimed again. */
   readonly runOutcome?: 'done' | 'failed' | 'void' | undefined;
+  /** An acquire of the attempt had no answer and may still reach the store, however late: it is to be refused then. */
+  readonly unanswered?: boolean | undefined;
 }
 
 export interface ReleaseReply {
@@ -185,6 +193,8 @@ export type WakeUp =
       readonly fencingToken: number;
       readonly remainingMs: number;
       readonly serverTimeMs: number;
+      /** Which server says so; undefined where there is only one to ask. */
+      readonly server?: string | undefined;
     }
   | { readonly kind: 'wake' }
   | { readonly kind: 'revoked' };
@@ -215,6 +225,8 @@ export interface LockStore {
   groups(keys: readonly string[]): readonly (readonly string[])[];
   /** `timeoutMs` bounds the command; `onLate` hears a reply that came after it, or after a lost connection. */
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply>;
+  /** Takes back an acquire that is under way; true when it was not sent, and so nothing of it is left in the store. */
+  withdraw?(attempt: string): boolean;
   /** Replies in the order of the requests; never rejects. */
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]>;
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;

@@ -1,13 +1,15 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
 import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, type Waiting, type Wanted } from './acquisition-host.js';
+import { type AcquisitionHost, releasesOf, type Waiting, type Wanted } from './acquisition-host.js';
 import { attemptIds } from './attempt-ids.js';
+import { AwaitedCalls } from './awaited-calls.js';
 import { type Clock } from './clock.js';
 import { commandTimeoutMs } from './command-times.js';
-import { givingBack } from './give-back.js';
 import { heldEvent, heldMsOf } from './held-event.js';
 import { type HeldHandle, type WorkOutcome } from './held-handle.js';
 import { type Grant, HeldLock, type LockKeeper } from './held-lock.js';
+import { downgradeHolds, releaseHolds } from './holds-in-store.js';
 import { JoinedLock } from './joined-lock.js';
 import { HandleRegistry } from './lock-handle.js';
 import { LockEvents } from './lock-events.js';
@@ -16,10 +18,11 @@ import { type ResolvedLockOptions } from './lock-options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from './lock-store.js';
 import { type LockLostError, LockNotHeldError } from './lock.errors.js';
 import { shutdownError, throwIfLost, unconfirmedError } from './locker-errors.js';
+import { LogLimit } from './log-limit.js';
 import { Releaser } from './releaser.js';
 import { type Reporter } from './reporter.js';
 import { TimerQueue } from './timer-queue.js';
-import { lossReason, Watchdog } from './watchdog.js';
+import { Watchdog } from './watchdog.js';
 
 /** How long a release may keep its caller waiting; it goes on in the background until the lease is over. */
 const RELEASE_PATIENCE_MS = 1_000;
@@ -32,11 +35,15 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly events: LockEvents;
   readonly timers: TimerQueue;
   readonly handles: HandleRegistry;
+  readonly awaited: AwaitedCalls;
   readonly #acquisitions = new Map<string, Waiting>();
   readonly #held = new Map<string, HeldLock>();
   readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
+  readonly #losses: LogLimit;
+  /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #isClosing = false;
   #onRelease: (() => void) | null = null;
 
@@ -49,7 +56,9 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.events = new LockEvents(reporter);
     this.timers = new TimerQueue(clock);
     this.handles = new HandleRegistry(reporter);
+    this.awaited = new AwaitedCalls(clock);
     this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
+    this.#losses = new LogLimit(clock, this.timers, 'locks were lost', (line) => reporter.error(line));
     this.#releaser = new Releaser(clock, this.timers, store, reporter);
     this.#host = {
       clock,
@@ -63,11 +72,13 @@ export class Locker implements LockKeeper, WakeUpListener {
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
       isHeld: (attempt) => this.#held.has(attempt),
-      abandon: ({ keys, claim, options: { leaseMs } }, attempt, wasGranted) => {
+      abandon: (wanted, attempt, state) => {
+        const { leaseMs } = wanted.options;
         const until = clock.now() + leaseMs;
-        for (const release of givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim })) {
-          void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
-        }
+        const releases = releasesOf(wanted, attempt, state);
+        this.#inOwnContext(() => {
+          for (const release of releases) void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
+        });
       },
     };
     store.listen(this);
@@ -119,6 +130,10 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
+    this.#inOwnContext(() => this.#wake(attempt, wakeUp));
+  }
+
+  #wake(attempt: string, wakeUp: WakeUp): void {
     const acquisition = this.#acquisitions.get(attempt);
     if (acquisition) return acquisition.onWakeUp(wakeUp);
     if (wakeUp.kind !== 'revoked') return;
@@ -129,7 +144,9 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   onListening(): void {
-    for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+    this.#inOwnContext(() => {
+      for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+    });
   }
 
   onGap(): void {
@@ -138,55 +155,33 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   async extend(lock: HeldLock, leaseMs: number): Promise<void> {
-    const renewal = await this.#watchdog.extend(lock, leaseMs);
+    const renewal = await this.awaited.keepAlive(this.#watchdog.extend(lock, leaseMs));
     if (lock.lost) throw lock.lost;
     if (lock.isEnded) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
     if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
   }
 
-  async downgrade(lock: HeldLock): Promise<void> {
-    const timeoutMs = commandTimeoutMs(lock.grant.leaseMs);
-    const replies = await Promise.allSettled(lock.grant.holds.map((hold) => this.store.downgrade(hold, timeoutMs)));
-    for (const [i, reply] of replies.entries()) {
-      if (reply.status === 'rejected') throw unconfirmedError(lock, 'downgraded', reply.reason);
-      const { fencingToken } = lock.grant.holds[i]!;
-      if (reply.value.outcome === 'lost') lock.lose(lossReason(fencingToken, reply.value));
-    }
-    if (lock.lost) throw lock.lost;
+  downgrade(lock: HeldLock): Promise<void> {
+    return this.awaited.keepAlive(downgradeHolds(lock, this.store));
   }
 
   onLost(lock: HeldLock, error: LockLostError): void {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    this.reporter.error(error.message);
     const { reason } = error;
-    this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
+    this.#inOwnContext(() => {
+      this.#losses.add(error.message);
+      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
+    });
     this.#onRelease?.();
   }
 
   async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    const heldMs = heldMsOf(lock);
-    const { holds, attempt, holdAtLeastMs, leaseMs, isClaim } = lock.grant;
-    const runOutcome = isClaim ? outcome : undefined;
-    const released = Promise.all(
-      holds.map(async (hold) => {
-        const request = { key: hold.key, attempt, minHoldMs: holdAtLeastMs, leaseMs, runOutcome };
-        const { reply, asked } = await this.#releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
-        // When an earlier command went unanswered it may have been the one that released.
-        if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
-        if (!reply) return undefined;
-        const { lastToken } = reply;
-        lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, forced: reply.outcome === 'forced' }));
-        return reply.holds;
-      }),
-    ).then((counts) => {
-      if (lock.lost) return;
-      this.events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
-    });
+    const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    if (!lock.lost) await this.timers.within(RELEASE_PATIENCE_MS, released);
+    if (!lock.lost) await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released));
     this.#onRelease?.();
   }
 
@@ -212,6 +207,8 @@ export class Locker implements LockKeeper, WakeUpListener {
     const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
     await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();
+    this.#watchdog.stop();
+    this.#losses.flush();
   }
 
   async #acquireGroup(
@@ -236,7 +233,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   #hold(wanted: Wanted, named: readonly string[], grant: Grant, waited: boolean): HeldLock {
     if (this.#isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(wanted, grant.attempt, false);
+      this.#host.abandon(wanted, grant.attempt, { wasGranted: false, unanswered: grant.unanswered() });
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from './clock.js';
 
 /** One entry of the queue: what to call, and when. */
@@ -15,10 +16,12 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It is driven by the
- * clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn.
+ * clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn. All run in the
+ * async context in which the queue was made: in that of whoever armed the timer they would count as part of a stranger's call.
  */
 export class TimerQueue {
   readonly #clock: Clock;
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #heap: Entry[] = [];
   #live = 0;
   #disarm: (() => void) | null = null;
@@ -81,7 +84,7 @@ export class TimerQueue {
     this.#armedFor = next;
     if (next === Infinity) return;
     const delayMs = Math.min(Math.max(Math.ceil(next - this.#clock.now()), 0), MAX_DELAY_MS);
-    this.#disarm = this.#clock.setTimer(() => this.#run(), delayMs);
+    this.#disarm = this.#inOwnContext(() => this.#clock.setTimer(() => this.#run(), delayMs));
   }
 
   #run(): void {

@@ -6,6 +6,7 @@ import { commandTimeoutMs } from './command-times.js';
 import { type LockEvents } from './lock-events.js';
 import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from './lock-store.js';
 import { type LockLostReason } from './lock.errors.js';
+import { LogLimit } from './log-limit.js';
 import { type Reporter, messageOf } from './reporter.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
 
@@ -24,15 +25,19 @@ interface Watch {
 export class Watchdog {
   readonly #watched = new Map<HeldLock, Watch>();
   readonly #due: Watch[] = [];
+  readonly #log: LogLimit;
   #gapAt = -Infinity;
 
   constructor(
     private readonly clock: Clock,
     private readonly timers: TimerQueue,
     private readonly store: LockStore,
-    private readonly reporter: Reporter,
+    reporter: Reporter,
     private readonly events: LockEvents,
-  ) {}
+  ) {
+    const what = 'renewals of locks failed and are tried again';
+    this.#log = new LogLimit(clock, timers, what, (line) => reporter.warn(line));
+  }
 
   /** The locks that are held now. */
   get locks(): Iterable<HeldLock> {
@@ -56,6 +61,11 @@ export class Watchdog {
   unwatch(lock: HeldLock): void {
     this.#watched.get(lock)?.scheduled.cancel();
     this.#watched.delete(lock);
+  }
+
+  /** Says what is left to say of renewals. */
+  stop(): void {
+    this.#log.flush();
   }
 
   /** Renews all locks now: word that one is lost may have been missed until this moment. */
@@ -143,7 +153,7 @@ export class Watchdog {
       this.events.emit('renewed', () => ({ ...heldEvent(lock), remainingMs: renewal.remainingMs }));
     } else {
       if (lock.unanswered === undefined) {
-        this.reporter.warn(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
+        this.#log.add(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
       }
       lock.unanswered = renewal.cause ?? new Error('no answer');
       watch.renewAt = renew ? this.clock.now() + Math.min(Math.max(leaseMs / 20, 20), 1_000) : Infinity;

@@ -94,7 +94,7 @@ export class LockInterceptor implements NestInterceptor {
     args: readonly unknown[],
     proceed: () => unknown,
   ): Promise<unknown> {
-    const entered = await enterCall(this.#host, call, self, args);
+    const entered = await this.locker.awaited.keepAlive(enterCall(this.#host, call, self, args));
     if (entered.kind === 'skipped') return entered.answer;
     if (entered.kind === 'unlocked') {
       warnUnlocked(call, entered.cause);
@@ -116,7 +116,7 @@ export class LockInterceptor implements NestInterceptor {
     signal: AbortSignal,
     onSkip?: (answer: unknown) => void,
   ): Promise<StreamLock | null> {
-    const entered = await enterCall(this.#host, call, self, args, signal);
+    const entered = await this.locker.awaited.keepAlive(enterCall(this.#host, call, self, args, signal));
     if (entered.kind === 'skipped') {
       onSkip?.(entered.answer);
       return null;

@@ -1,3 +1,4 @@
+import { withEither } from '../core/abort-listener.js';
 import { type Clock } from '../core/clock.js';
 import { type HeldHandle } from '../core/held-handle.js';
 import { type LockEventMap } from '../core/lock-events.js';
@@ -45,11 +46,12 @@ export async function enterCall(
   const key = call.keyOf(self, args);
   const claim = claimOf(host, call, self, key);
   if (claim) await spread(call, host.clock);
-  const options = optionsOf(host, call, claim, signal);
+  const options = optionsOf(host, call, claim);
   const { where, template } = call;
   const entry = { label: { where, template }, reentrant: !claim && (call.options.reentrant ?? true), claim };
   try {
-    return { kind: 'locked', lock: await host.locks.enter(key, options, entry) };
+    const enter = (either?: AbortSignal) => host.locks.enter(key, { ...options, signal: either }, entry);
+    return { kind: 'locked', lock: await withEither(options.signal, signal, enter) };
   } catch (error) {
     return notEntered(host, call, error, { key, args, isClaim: claim !== undefined });
   }
@@ -84,7 +86,7 @@ function notEntered(
 }
 
 /** The options of the acquisition; whoever is not to wait tries once. */
-function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefined, signal?: AbortSignal): LockOptions {
+function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefined): LockOptions {
   const {
     ifBusy = claim ? 'skip' : 'wait',
     oncePer: _oncePer,
@@ -95,14 +97,9 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
     onUnavailable: _onUnavailable,
     ...options
   } = call.options;
-  const stop = both(options.signal, signal);
-  const withSignal = stop ? { ...options, signal: stop } : options;
-  if (rerunOnLoss) return { ...withSignal, waitMs: options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
-  return ifBusy === 'wait' ? withSignal : { ...withSignal, waitMs: 0 };
+  if (rerunOnLoss) return { ...options, waitMs: options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
+  return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
 }
-
-const both = (a: AbortSignal | undefined, b: AbortSignal | undefined): AbortSignal | undefined =>
-  a && b ? AbortSignal.any([a, b]) : (a ?? b);
 
 /** Which fire the call is for; taken before the random delay, which may reach into the next one. */
 function claimOf(

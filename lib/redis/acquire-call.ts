@@ -8,17 +8,26 @@ export interface SharedOperands {
   readonly countReceivers: number;
 }
 
-/** The script and the operands of an acquire; `now` is the monotonic time, to tell how old a fire is. */
+/** When an acquire is sent, and how old it may get. */
+export interface AcquireTimes {
+  /** On our monotonic clock, to tell how old a fire is. */
+  readonly now: number;
+  /** By the server's clock, as far as it is known. */
+  readonly sentMicros: number;
+  readonly maxAgeMs: number;
+}
+
+/** The script and the operands of an acquire. */
 export function acquireCall(
   { acquire, acquireMany }: LockScripts,
   { keys, claim, ...request }: AcquireRequest,
   shared: SharedOperands,
   storageKey: (key: string) => string,
-  now: number,
+  { now, ...age }: AcquireTimes,
 ) {
   const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
   const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, limit, holder };
-  const common = { ...shared, ...wish, fair: fair ? 1 : 0 };
+  const common = { ...shared, ...wish, ...age, fair: fair ? 1 : 0 };
   if (keys.length > 1) {
     return { script: acquireMany, operands: acquireMany.operands({ ...common, lock: keys.map(storageKey) }) };
   }

@@ -15,6 +15,11 @@ export interface Destination {
   readonly node?: Redis | undefined;
 }
 
+/** The connection to a node by which a cluster's client sends a command, as far as it knows. */
+export function nodeOf(client: RedisClient, { storageKey, node }: Destination): Redis | undefined {
+  return node ?? (isCluster(client) && storageKey !== undefined ? masterOf(client, storageKey) : undefined);
+}
+
 interface Host {
   /** Runs what makes connections or timers. */
   readonly inOurContext: <R>(work: () => R) => R;
@@ -26,7 +31,7 @@ interface Host {
 
 /** The connections of a cluster's client to its nodes: ioredis queues what is sent to one that is not ready. */
 export class ClusterNodes {
-  #isRefreshing = false;
+  readonly #refreshing = new WeakSet<Cluster>();
   /** Since when a connection is not ready, though a command needs it. */
   readonly #unreadySince = new WeakMap<Redis, number>();
   readonly #silent = new WeakSet<Redis>();
@@ -36,15 +41,9 @@ export class ClusterNodes {
     private readonly host: Host,
   ) {}
 
-  /** The node that a command goes to, as far as is known. */
-  nodeOf(client: RedisClient, { storageKey, node }: Destination): Redis | undefined {
-    if (node || storageKey === undefined || !isCluster(client)) return node;
-    return masterOf(client, storageKey);
-  }
-
   /** Whether the node takes a command now; if not, what can be done for it is done. */
   isReady(cluster: Cluster, to: Destination): boolean {
-    const node = this.nodeOf(cluster, to);
+    const node = nodeOf(cluster, to);
     if (!node && to.storageKey === undefined) return true;
     if (!node) {
       this.#refresh(cluster);
@@ -94,10 +93,10 @@ export class ClusterNodes {
   }
 
   #refresh(cluster: Cluster): void {
-    if (this.#isRefreshing) return;
-    this.#isRefreshing = true;
+    if (this.#refreshing.has(cluster)) return;
+    this.#refreshing.add(cluster);
     const next = (): void => {
-      this.#isRefreshing = false;
+      this.#refreshing.delete(cluster);
       this.host.onChange();
     };
     this.host.inOurContext(() => cluster.refreshSlotsCache(() => void this.clock.setTimer(next, REFRESH_PAUSE_MS)));

@@ -2,7 +2,6 @@ import { type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { type Destination } from './cluster-nodes.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
 import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
@@ -25,6 +24,8 @@ export interface ScriptCall {
   readonly echo?: string;
   /** Hears a reply that comes after the command was given up. */
   readonly onLate?: (reply: string[]) => void;
+  /** Gets a function that withdraws the command, and tells whether it was in time: nothing was sent, or ever will be. */
+  readonly onUnderWay?: ((withdraw: () => boolean) => void) | undefined;
 }
 
 /** What a command is for, and for how long it is waited. */
@@ -38,6 +39,8 @@ interface Asked<T> {
   readonly timeoutMs: number;
   /** Hears an answer that comes after the command was given up. */
   readonly onLate?: (answer: T) => void;
+  /** As of a `ScriptCall`. */
+  readonly onUnderWay?: ((withdraw: () => boolean) => void) | undefined;
 }
 
 /**
@@ -100,7 +103,7 @@ export class CommandRunner {
 
   /** Gives the script's reply as strings. */
   async run(call: ScriptCall): Promise<string[]> {
-    const { operands, key, timeoutMs, echo, onLate } = call;
+    const { operands, key, timeoutMs, echo, onLate, onUnderWay } = call;
     const storageKey = String(operands[1]);
     const spare = this.#spareFor(storageKey);
     if (spare) return spare.run(call);
@@ -110,11 +113,12 @@ export class CommandRunner {
       key,
       storageKey,
       timeoutMs,
+      onUnderWay,
       onLate: (late) => isOurs(late) && onLate?.(late.map(String)),
     };
     const reply = await this.#ask(asked, async (command) => {
       const answer = await this.#evaluate(call, asked, command);
-      if (!isOurs(answer)) this.#live.replace(command.sentBy!, asked);
+      if (!isOurs(answer)) this.#live.replace(command.sentBy!, command.sentTo);
       return answer;
     });
     if (isOurs(reply)) return reply.map(String);
@@ -123,7 +127,7 @@ export class CommandRunner {
 
   /** Any command to a client of `liveClient`, under its deadline. @throws LockStoreError */
   ask<T>(client: RedisClient, send: () => Promise<T>, asked: Asked<T>): Promise<T> {
-    return this.#ask(asked, (command) => this.#deliver(() => client, send, asked, command));
+    return this.#ask(asked, (command) => deliver(this.#live, () => client, send, asked, command));
   }
 
   /** Behind Sentinel: leaves a server that is no master any more; `onMove` is told of the connection that follows. */
@@ -155,12 +159,12 @@ export class CommandRunner {
   }
 
   async #ask<T>(asked: Asked<T>, answerTo: (command: UnderWay) => Promise<T>): Promise<T> {
-    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, wake: () => undefined };
+    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, sentTo: {}, wake: () => undefined };
     try {
       return await this.#within(asked, command, answerTo(command));
     } catch (error) {
-      const { wasSent, sentBy } = command;
-      if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, asked);
+      const { wasSent, sentBy, sentTo } = command;
+      if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, sentTo);
       throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
     }
   }
@@ -172,38 +176,29 @@ export class CommandRunner {
     command: UnderWay,
   ): Promise<unknown> {
     const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
-    const live = (): RedisClient => this.#live.current;
-    // For the next command only; a refusal shows there.
-    const send = (one: (client: RedisClient) => Promise<unknown>) => (client: RedisClient) => {
-      if (asking) (client as Redis).asking().catch(() => undefined);
-      return one(client);
+    const byAny = (send: (client: RedisClient) => Promise<unknown>): Promise<unknown> => {
+      const sendHere = (client: RedisClient): Promise<unknown> => {
+        // For the next command only; a refusal shows there.
+        if (asking) (client as Redis).asking().catch(() => undefined);
+        return send(client);
+      };
+      return deliver(this.#live, () => this.#live.current, sendHere, asked, command);
     };
-    const evalsha = send((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));
     try {
-      return await this.#deliver(live, evalsha, asked, command);
+      return await byAny((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));
     } catch (error) {
       if (!isNoScript(error as Error)) throw error;
-      const evaluate = send((client) => client.eval(script.text, numberOfKeys, ...rest));
-      return this.#deliver(live, evaluate, asked, command);
+      return byAny((client) => client.eval(script.text, numberOfKeys, ...rest));
     }
   }
 
-  #deliver<T>(
-    clientNow: () => RedisClient,
-    send: (client: RedisClient) => Promise<T>,
-    { storageKey, node }: Destination,
-    command: UnderWay,
-  ): Promise<T> {
-    return deliver(this.#live, clientNow, send, { storageKey, node }, command);
-  }
-
-  #within<T>({ timeoutMs, onLate, ...to }: Asked<T>, command: UnderWay, answer: Promise<T>): Promise<T> {
+  #within<T>({ timeoutMs, onLate, onUnderWay }: Asked<T>, command: UnderWay, answer: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       let givenUp = false;
       const onTimeout = (): void => {
         givenUp = true;
-        const { sentBy } = command;
-        if (sentBy) this.#live.replace(sentBy, to);
+        const { sentBy, sentTo } = command;
+        if (sentBy) this.#live.replace(sentBy, sentTo);
         fail(new Error(`no ${sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
       };
       const cancel = this.#live.inOurContext(() => this.clock.setTimer(onTimeout, timeoutMs));
@@ -223,6 +218,10 @@ export class CommandRunner {
         reject(error);
       };
       this.#underWay.add(fail);
+      onUnderWay?.(() => {
+        if (!command.wasSent) fail(new Error('it was withdrawn before it was sent'));
+        return !command.wasSent;
+      });
       answer.then(settle, fail).catch(fail);
     });
   }

@@ -1,4 +1,4 @@
-import { type Destination } from './cluster-nodes.js';
+import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type LiveClient } from './live-client.js';
 import { type RedisClient } from './redis-client.js';
 import { isLost, isRetryable, isUnsent } from './redis-errors.js';
@@ -7,13 +7,14 @@ import { isLost, isRetryable, isUnsent } from './redis-errors.js';
 export interface UnderWay {
   isOver: boolean;
   wasSent: boolean;
-  /** From whom the answer is awaited, or came. */
+  /** From whom the answer is awaited, or came; and from which node of a cluster. */
   sentBy: RedisClient | null;
+  sentTo: Destination;
   /** Ends its wait for a connection. */
   wake: () => void;
 }
 
-/** How many connections may be lost while a command waits for one: then it fails, and whoever sent it asks again. */
+/** How many connections in a row a command may lose, or not get: then it fails, and whoever sent it asks again. */
 const LOSSES = 2;
 
 /** Sends a command when there is a connection, and again when that was lost before the answer came, until it is over. */
@@ -24,13 +25,16 @@ export async function deliver<T>(
   to: Destination,
   command: UnderWay,
 ): Promise<T> {
+  let { losses } = live.state;
   for (;;) {
-    const client = await untilReady(live, clientNow, to, command);
+    const client = await untilReady(live, clientNow, to, { command, losses });
+    ({ losses } = live.state);
     const [{ epoch }, sentBefore] = [live, command.wasSent];
-    Object.assign(command, { wasSent: true, sentBy: client });
+    const node = nodeOf(client, to);
+    Object.assign(command, { wasSent: true, sentBy: client, sentTo: { node } });
     try {
       const answer = await send(client);
-      live.onAnswer(client, to);
+      live.onAnswer(client, { node });
       return answer;
     } catch (error) {
       if (isUnsent(error as Error)) command.wasSent = sentBefore;
@@ -46,9 +50,8 @@ async function untilReady(
   live: LiveClient,
   clientNow: () => RedisClient,
   to: Destination,
-  command: UnderWay,
+  { command, losses }: { readonly command: UnderWay; readonly losses: number },
 ): Promise<RedisClient> {
-  const { losses } = live.state;
   for (;;) {
     if (command.isOver || live.isClosed) throw new Error('the connection was closed');
     const client = clientNow();

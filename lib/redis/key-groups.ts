@@ -41,8 +41,14 @@ export function masterAddressOf(cluster: Cluster, storageKey: string): ServerAdd
   return told === undefined ? undefined : reachedBy(readAddress(told), cluster.options.natMap);
 }
 
+/** Which server serves a storage key, as far as the client knows: an address of a cluster, else the only one. */
+export function serverOf(client: RedisClient, storageKey: string): string {
+  const address = isCluster(client) && masterAddressOf(client, storageKey);
+  return address ? addressText(address) : '';
+}
+
 /** The master that serves a storage key, as far as the cluster's client knows. */
 export function masterOf(cluster: Cluster, storageKey: string): Redis | undefined {
-  const address = masterAddressOf(cluster, storageKey);
-  return cluster.nodes('master').find(({ options }) => address && addressText(options) === addressText(address));
+  const server = serverOf(cluster, storageKey);
+  return cluster.nodes('master').find(({ options }) => addressText(options) === server);
 }

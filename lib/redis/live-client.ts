@@ -3,7 +3,7 @@ import { errorMonitor } from 'node:events';
 import { type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { type Reporter } from '../core/reporter.js';
-import { ClusterNodes, type Destination } from './cluster-nodes.js';
+import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
 import { ConnectionState } from './connection-state.js';
 import {
   type RedisClient,
@@ -99,7 +99,7 @@ export class LiveClient {
 
   /** Whether the node of a given cluster that serves the key does not answer, so that others have to be asked for it. */
   isSilent(storageKey: string): boolean {
-    const node = this.owned ? undefined : this.#nodes.nodeOf(this.#client, { storageKey });
+    const node = this.owned ? undefined : nodeOf(this.#client, { storageKey });
     if (!node || !this.#nodes.isSilent(node)) return false;
     this.#silence(node);
     return true;
@@ -111,7 +111,7 @@ export class LiveClient {
       this.state.onAnswer();
       this.#identify();
     }
-    const node = this.#nodes.nodeOf(client, to);
+    const node = nodeOf(client, to);
     if (node) this.#nodes.onAnswer(node);
   }
 
@@ -132,7 +132,7 @@ export class LiveClient {
   replace(client: RedisClient, to: Destination): void {
     // After the close nobody would ever close a new connection.
     if (this.isClosed || client !== this.#client) return;
-    const node = this.#nodes.nodeOf(client, to);
+    const node = nodeOf(client, to);
     if (this.owned) return this.#cut(isCluster(client) ? node : client);
     // A given client may be stuck behind somebody's blocking command, and is not ours to cut.
     if (!isCluster(client)) return this.#leaveGiven();

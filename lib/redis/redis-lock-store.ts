@@ -16,11 +16,9 @@ import {
   type WakeUpListener,
 } from '../core/lock-store.js';
 import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
-import { givingBack } from '../core/give-back.js';
-import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
-import { acquireCall } from './acquire-call.js';
-import { CommandRunner } from './command-runner.js';
+import { Acquirer } from './acquirer.js';
+import { CommandRunner, type ScriptCall } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
 import { noneOfOurs, scanKeys } from './lock-listing.js';
 import { readLastRun, readLockState } from './lock-record.js';
@@ -36,8 +34,8 @@ import { RedisKeys } from './redis-keys.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { type IsThere, type SentinelWatch, watchSentinels } from './sentinel-watch.js';
-import { readAcquireReply, readLostReply } from './store-replies.js';
-import { WakeUpChannel } from './wake-up-channel.js';
+import { readLostReply } from './store-replies.js';
+import { WakeUpChannel, withoutGrants } from './wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
   /** Of the quorum of which this is a node; else the store has its own. */
@@ -56,6 +54,12 @@ export interface RedisLockStoreOptions {
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
 
+/** How often a release is sent again to serve the queue further; whoever waits goes on with it at the next poll. */
+const MAX_SERVED = 64;
+
+/** The reply of a release that stopped before the queue was served. */
+const isUnserved = (reply: readonly string[]): boolean => reply[5] === '1';
+
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
   readonly clientId: string;
@@ -63,6 +67,7 @@ export class RedisLockStore implements LockStore {
   readonly #keys: RedisKeys;
   readonly #client: RedisClient;
   readonly #replicas: ReplicaAcks | null;
+  readonly #acquirer: Acquirer;
   /** Connections and timers are the module's, whoever's call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
@@ -79,6 +84,18 @@ export class RedisLockStore implements LockStore {
     this.commands = new CommandRunner(this.#client, !given, clock, reporter);
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
+    this.#acquirer = new Acquirer({
+      ...options,
+      commands: this.commands,
+      replicas: this.#replicas,
+      storageKey: (key) => this.#keys.storageKey(key),
+      shared: () => this.#shared,
+      release: (request, timeoutMs) => this.release(request, timeoutMs),
+      onWaiting: (isListenedTo, sentAt) => {
+        this.#channel?.expectMessages();
+        if (!isListenedTo) this.#channel?.replace(sentAt);
+      },
+    });
   }
 
   checkKey(key: string): void {
@@ -103,8 +120,7 @@ export class RedisLockStore implements LockStore {
 
   /** What the old master wrote since its replica was promoted is lost: all who hold a lock or wait ask the new one at once. */
   readonly #onMaster = (isThere: IsThere): void => {
-    this.#channel?.move(isThere);
-    this.#replicas?.move(isThere);
+    for (const part of [this.#channel, this.#replicas]) part?.move(isThere);
     this.commands.move(isThere, (client) => client.once('ready', () => this.#listener?.onGap()));
   };
 
@@ -112,33 +128,13 @@ export class RedisLockStore implements LockStore {
     return groupKeys(keys, (key) => this.#keys.storageKey(key), this.#client);
   }
 
-  async acquire(
-    request: AcquireRequest,
-    timeoutMs: number,
-    onLate: (reply: AcquireReply) => void,
-  ): Promise<AcquireReply> {
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
     this.open();
-    const { keys, attempt } = request;
-    const key = keys.join(', ');
-    const read = (reply: readonly string[]) => readAcquireReply(key, keys.length > 1, reply);
-    const script = acquireCall(
-      this.options.scripts,
-      request,
-      this.#shared,
-      (named) => this.#keys.storageKey(named),
-      this.options.clock.now(),
-    );
-    const call = { ...script, key, timeoutMs, echo: attempt };
-    const reply = await this.commands.run({ ...call, onLate: (late) => onLate(read(late)) });
-    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.#channel?.expectMessages();
-    if (!this.#replicas || reply[0] !== 'granted') return read(reply);
-    try {
-      return read(await this.#replicas.confirm(call));
-    } catch (cause) {
-      if (!(cause instanceof LockStoreError)) throw cause;
-      await Promise.allSettled(givingBack(request).map((release) => this.release(release, timeoutMs)));
-      return { outcome: 'given-back', cause };
-    }
+    return this.#acquirer.acquire(request, timeoutMs, onLate);
+  }
+
+  withdraw(attempt: string): boolean {
+    return this.#acquirer.withdraw(attempt);
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
@@ -160,13 +156,24 @@ export class RedisLockStore implements LockStore {
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
     const { release } = this.options.scripts;
-    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome });
+    const unanswered = request.unanswered ? 1 : 0;
+    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome, unanswered });
     const { epoch } = this.commands;
-    const reply = await this.commands.run({ script: release, operands, key, timeoutMs, echo: attempt });
+    const call = { script: release, operands, key, timeoutMs, echo: attempt };
+    const reply = await this.commands.run(call);
+    if (isUnserved(reply)) void this.#serve(call);
     const outcome = reply[0] as ReleaseReply['outcome'];
     // Sent twice by ioredis, whose first answer was lost: then no trace is no proof that the hold was lost before.
     const resent = this.commands.epoch !== epoch && (outcome === 'unknown' || outcome === 'expired');
     return { outcome: resent ? 'again' : outcome, holds: Number(reply[3]), lastToken: Number(reply[4]) };
+  }
+
+  /** Has the queue served to its end: a script stops early when very many in it are dead. */
+  async #serve(call: ScriptCall): Promise<void> {
+    for (let sent = 0; sent < MAX_SERVED; sent += 1) {
+      const reply = await this.commands.run(call).catch(() => null);
+      if (!reply || !isUnserved(reply)) return;
+    }
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
@@ -241,10 +248,3 @@ export class RedisLockStore implements LockStore {
     return { ...this.#shared, lock: this.#keys.storageKey(key) };
   }
 }
-
-/** Tells of a grant as of a call to come and ask. */
-const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
-  onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
-  onListening: () => listener.onListening(),
-  onGap: () => listener.onGap(),
-});

@@ -217,14 +217,12 @@ export class WakeUpChannel {
     const [kind, attempt, token, serverTimeMs, remainingMs] = message.split(' ');
     if (attempt === undefined) return;
     if (kind === 'wake' || kind === 'revoked') this.listener.onWakeUp(attempt, { kind });
-    if (kind === 'granted') {
-      this.listener.onWakeUp(attempt, {
-        kind,
-        fencingToken: Number(token),
-        serverTimeMs: Number(serverTimeMs),
-        remainingMs: Number(remainingMs),
-      });
-    }
+    if (kind !== 'granted') return;
+    const grant = { fencingToken: Number(token), serverTimeMs: Number(serverTimeMs), remainingMs: Number(remainingMs) };
+    const server = this.#serverId ?? undefined;
+    // It counts where it is known which server made it; of a cluster, one node tells for all.
+    const counts = server !== undefined || isCluster(this.commands.liveClient());
+    this.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }
 }
 
@@ -233,3 +231,10 @@ function unlessRetryable(error: Error): null {
   if (!isRetryable(error)) return null;
   throw error;
 }
+
+/** Tells of a grant as of a call to come and ask. */
+export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
+  onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
+  onListening: () => listener.onListening(),
+  onGap: () => listener.onGap(),
+});

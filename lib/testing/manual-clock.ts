@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate } from 'node:timers';
 import { type Clock } from '../core/clock.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
@@ -37,7 +38,8 @@ export class ManualClock implements Clock {
   }
 
   setTimer(callback: () => void, delayMs: number): () => void {
-    const timer = { at: this.#now + delayMs, callback };
+    // As a timer of Node does, it goes on in the context in which it was set, and not in that of the test.
+    const timer = { at: this.#now + delayMs, callback: AsyncLocalStorage.bind(callback) };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   }

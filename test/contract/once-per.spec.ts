@@ -102,7 +102,7 @@ describe('the last run of a job', () => {
     await a.jobs.often(id, run);
     await whenAllHeard(async () => {
       const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
-      expect(fields).toEqual(['fires', 'released', 'run', 'run:by', 'token']);
+      expect(fields).toEqual(['fires', 'released', 'remember', 'run', 'run:by', 'token']);
     });
     expect(await admin.pttl(`lock:job:${id}`)).toBeGreaterThan(0);
   });

@@ -36,6 +36,10 @@ export async function openArena(url: string, scripts: AnyScripts, name: string):
       waiting.delete(id);
       return heard.splice(0);
     },
+    async listen(client, on) {
+      if (on) await listener.subscribe(channelPrefix + client);
+      else await listener.unsubscribe(channelPrefix + client);
+    },
     close() {
       redis.disconnect();
       listener.disconnect();

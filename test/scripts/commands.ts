@@ -24,6 +24,7 @@ export interface Release extends ToOne {
   readonly name: 'release';
   readonly minHoldMs: number;
   readonly runOutcome: string;
+  readonly unanswered: number;
 }
 
 export interface Renew extends ToOne {
@@ -41,6 +42,16 @@ export interface ForceRelease extends ToOne {
   readonly name: 'forceRelease';
 }
 
-export type Command = { readonly name: 'acquire'; readonly ask: Ask } | Release | Renew | Downgrade | ForceRelease;
+export interface Acquire {
+  readonly name: 'acquire';
+  readonly ask: Ask;
+  /** By the server's clock. */
+  readonly sentMicros: number;
+}
+
+export type Command = Acquire | Release | Renew | Downgrade | ForceRelease;
+
+/** How old an acquire may get. */
+export const MAX_AGE_MS = 20_000;
 
 export const clientOf = (attempt: string): string => attempt.split('.')[0]!;

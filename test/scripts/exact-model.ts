@@ -1,13 +1,16 @@
 import { type LostReply, type WakeUp } from '../../lib/core/lock-store.js';
 import { type LockMode } from '../../lib/core/lock.errors.js';
-import { type Ask as MemoryAsk, type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
+import { type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
+import { type Ask as MemoryAsk } from '../../lib/testing/memory/memory-queue.js';
 import { MemoryLocks } from '../../lib/testing/memory/memory-locks.js';
 import {
+  type Acquire,
   type Ask,
   type Command,
   type Downgrade,
   type ForceRelease,
   type Release,
+  MAX_AGE_MS,
   type Renew,
   clientOf,
 } from './commands.js';
@@ -25,7 +28,7 @@ export class ExactModel {
   readonly pushes: string[] = [];
   readonly #locks: MemoryLocks;
 
-  constructor(hears: (client: string) => boolean) {
+  constructor(private readonly hears: (client: string) => boolean) {
     const tell = (attempt: string, wakeUp: WakeUp): boolean => {
       const client = clientOf(attempt);
       if (hears(client)) this.pushes.push(`${client} ${messageOf(attempt, wakeUp)}`);
@@ -41,7 +44,7 @@ export class ExactModel {
   reply(command: Command): Reply {
     switch (command.name) {
       case 'acquire':
-        return this.#acquire(command.ask);
+        return this.#acquire(command);
       case 'release':
         return this.#release(command);
       case 'renew':
@@ -53,13 +56,15 @@ export class ExactModel {
     }
   }
 
-  #acquire(ask: Ask): Reply {
+  #acquire({ ask, sentMicros }: Acquire): Reply {
     const { attempt, keys } = ask;
-    const reply = this.#locks.acquire(askOf(ask));
+    const reply = this.#locks.acquire({ ...askOf(ask), sentMicros, maxAgeMs: MAX_AGE_MS });
     const [{ now, holds }] = keys.map((key) => this.lock(key)) as [MemoryLock];
+    if (reply.outcome === 'refused' && reply.reason === 'late') return ['refused', attempt, now, 'late', reply.micros];
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
     if (reply.outcome === 'busy') {
-      return ['busy', attempt, now, reply.retryMs, reply.ahead, reply.holder ?? '', reply.owner ?? ''];
+      const listeners = this.hears(clientOf(attempt)) ? 1 : 0;
+      return ['busy', attempt, now, reply.retryMs, reply.ahead, reply.holder ?? '', reply.owner ?? '', listeners, ''];
     }
     if (reply.outcome !== 'granted') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
     const { fencingTokens, remainingMs, fireMs } = reply;
@@ -67,10 +72,17 @@ export class ExactModel {
     return ['granted', attempt, now, fencingTokens[0]!, remainingMs, holds.size, fireMs ?? ''];
   }
 
-  #release({ key, attempt, minHoldMs, runOutcome }: Release): Reply {
+  #release({ key, attempt, minHoldMs, runOutcome, unanswered }: Release): Reply {
     const told = runOutcome === '-' ? undefined : (runOutcome as 'done' | 'failed' | 'void');
-    const reply = this.#locks.release({ key, attempt, minHoldMs, leaseMs: 0, runOutcome: told });
-    return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken];
+    const reply = this.#locks.release({
+      key,
+      attempt,
+      minHoldMs,
+      leaseMs: 0,
+      runOutcome: told,
+      unanswered: unanswered === 1,
+    });
+    return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken, ''];
   }
 
   #renew({ key, attempt, token, leaseMs }: Renew): Reply {

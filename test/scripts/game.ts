@@ -1,8 +1,8 @@
 import { type Redis } from 'ioredis';
-import { type Ask, type Command } from './commands.js';
+import { type Ask, type Command, MAX_AGE_MS } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
 import { ExactModel } from './exact-model.js';
-import { type Action, DEAD_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
+import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
 import { Referee } from './referee.js';
 import { type AnyScripts, type Operands, runScript } from './run-script.js';
 
@@ -13,26 +13,32 @@ export interface Arena {
   readonly channelPrefix: string;
   /** Gives the messages published so far, one `client message` each, and forgets them. */
   published(): Promise<string[]>;
+  /** Has a client listen, or no more. */
+  listen(client: string, on: boolean): Promise<void>;
 }
 
 const KEEP_MS = 12_000;
 const REMEMBER_MS = 25_000;
 const START_MS = 1_800_000_000_000;
 let games = 0;
-const hears = (client: string): boolean => client !== DEAD_CLIENT;
 
 /** Plays one random game on locks of its own, against the model. */
 export class LockGame {
   operations = 0;
   readonly #keys: readonly string[];
-  readonly #model = new ExactModel(hears);
+  readonly #model = new ExactModel((client) => client !== DEAD_CLIENT && (client !== DEAF_CLIENT || this.#listens));
   readonly #referee: Referee;
   readonly #asks = new Map<string, Ask>();
   readonly #sent: Command[] = [];
   readonly #trace: string[] = [];
   readonly #startedAt = performance.now();
   #micros = START_MS * 1_000;
+  /** The latest time of the game so far. */
+  #latest = 0;
   #operatorCommands = 0;
+  /** Whether the deaf client has a subscriber now, and whether it always had one. */
+  #listens = true;
+  #hasAlwaysListened = true;
 
   constructor(
     readonly arena: Arena,
@@ -42,7 +48,7 @@ export class LockGame {
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
-    this.#referee = new Referee(this.#keys, hears, this.#asks);
+    this.#referee = new Referee(this.#keys, (client) => this.#isJudged(client), this.#asks);
   }
 
   async play(): Promise<void> {
@@ -52,26 +58,41 @@ export class LockGame {
         this.#micros += advanceMicros;
         const back = before - this.#now;
         if (back > 0) this.#referee.clockSteppedBack(back);
-        await this.#run(this.#commandOf(action));
+        if (action.kind === 'listen') await this.#listen(action.on);
+        else await this.#run(this.#commandOf(action));
       }
     } catch (error) {
       throw new Error(`${(error as Error).message}\n${this.#trace.slice(-30).join('\n')}`, { cause: error });
     } finally {
+      await this.#listen(true);
       await this.arena.redis.unlink(...this.#keys);
     }
+  }
+
+  /** The order in which those are served for whom nobody listens at times is not judged: they are passed over. */
+  #isJudged(client: string): boolean {
+    return client !== DEAD_CLIENT && (client !== DEAF_CLIENT || this.#hasAlwaysListened);
+  }
+
+  async #listen(on: boolean): Promise<void> {
+    if (on === this.#listens) return;
+    this.#listens = on;
+    if (!on) this.#hasAlwaysListened = false;
+    this.#referee.forgetOrder(DEAF_CLIENT);
+    await this.arena.listen(DEAF_CLIENT, on);
   }
 
   get #now(): number {
     return Math.floor(this.#micros / 1000);
   }
 
-  #commandOf(action: Action): Command {
+  #commandOf(action: Exclude<Action, { kind: 'listen' }>): Command {
     const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
-    if (action.kind === 'acquire') return { name: 'acquire', ask: this.#newAsk(action) };
+    if (action.kind === 'acquire') return this.#acquire(this.#newAsk(action));
     if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
     const key = choose(this.#keys, Math.floor(action.pick / 331))!;
     const { queue, holds } = this.#model.lock(key);
-    const waiting = queue.map(({ attempt }) => attempt);
+    const waiting = queue.waiters.map(({ attempt }) => attempt);
     const holding = [...holds.keys()];
     // Mostly somebody of whom the lock knows, at times anybody.
     const attemptOf = (known: string[]): string | undefined =>
@@ -83,11 +104,12 @@ export class LockGame {
       case 'poll': {
         const ask = this.#asks.get(attemptOf(waiting) ?? '');
         if (!ask) return this.#plainAcquire();
-        return { name: 'acquire', ask: action.last ? { ...ask, waiterLeaseMs: 0 } : ask };
+        return this.#acquire(action.last ? { ...ask, waiterLeaseMs: 0 } : ask);
       }
       case 'release': {
         const attempt = attemptOf([...holding, ...waiting]) ?? 'nobody.000001';
-        return { name: 'release', key, attempt, minHoldMs: action.minHoldMs, runOutcome: action.runOutcome };
+        const { minHoldMs, runOutcome, unanswered } = action;
+        return { name: 'release', key, attempt, minHoldMs, runOutcome, unanswered };
       }
       case 'renew':
         return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs };
@@ -102,7 +124,11 @@ export class LockGame {
   #plainAcquire(): Command {
     const who = { client: 'c1-8f2e91a', owner: '-', keys: 0, fire: NO_FIRE };
     const ask = { ...who, mode: 'write', leaseMs: 10_000, waiterLeaseMs: 30_000, fair: 1 };
-    return { name: 'acquire', ask: this.#newAsk({ kind: 'acquire', ...ask }) };
+    return this.#acquire(this.#newAsk({ kind: 'acquire', ...ask }));
+  }
+
+  #acquire(ask: Ask): Command {
+    return { name: 'acquire', ask, sentMicros: this.#micros };
   }
 
   #newAsk({ client, keys, fire, ...wish }: Extract<Action, { kind: 'acquire' }>): Ask {
@@ -137,6 +163,7 @@ export class LockGame {
     this.operations += 1;
     this.#sent.push(command);
     this.#model.micros = this.#micros;
+    this.#latest = Math.max(this.#latest, this.#now);
     const expected = this.#model.reply(command).map(String);
     const { redis } = this.arena;
     const { name, operands } = this.#operandsOf(command);
@@ -160,7 +187,10 @@ export class LockGame {
     for (const { key, hash, ttl } of hashes) {
       const model = this.#model.lock(key);
       const faults = [...inconsistencies(hash), ...differences(hash, model)];
-      if (keysOf(command).includes(key)) faults.push(...this.#tooShort(key, hash, ttl));
+      if (keysOf(command).includes(key)) {
+        const isFree = command.name === 'release' && this.#model.lock(key).holds.size === 0;
+        faults.push(...this.#tooShort(key, hash, ttl), ...(isFree ? this.#tooLong(hash, ttl) : []));
+      }
       if (faults.length > 0) throw new Error(`${key}: ${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
     }
   }
@@ -171,20 +201,32 @@ export class LockGame {
     if (command.name !== 'acquire') {
       return { name: command.name, operands: { ...common, ...command, lock: command.key } };
     }
-    const { keys } = command.ask;
-    const wish = { ...common, ...command.ask, rememberMs: REMEMBER_MS };
+    const { ask, sentMicros } = command;
+    const { keys } = ask;
+    const wish = { ...common, ...ask, sentMicros, maxAgeMs: MAX_AGE_MS, rememberMs: REMEMBER_MS };
     return keys.length > 1
       ? { name: 'acquireMany', operands: { ...wish, lock: keys } }
       : { name: 'acquire', operands: { ...wish, lock: keys[0]! } };
   }
 
-  /** The key must outlive all that is in it. Its own time to live runs in real time, unlike the clock of the game. */
+  /**
+   * The key must outlive all that is in it. Its own time to live runs in real time: a clock that is set back makes no lease
+   * longer for its holder.
+   */
   #tooShort(key: string, hash: Readonly<Record<string, string>>, ttl: number): string[] {
     if (Object.keys(hash).length === 0) return [];
     const elapsed = Math.ceil(performance.now() - this.#startedAt) + 5;
-    const remaining = [...this.#model.lock(key).holds.values()].map(({ deadline }) => deadline - this.#now);
-    const least = Math.max('run' in hash ? REMEMBER_MS : KEEP_MS / 2, ...remaining);
+    const { holds, run } = this.#model.lock(key);
+    const remaining = [...holds.values()].map(({ deadline }) => deadline - this.#latest);
+    const remembered = run ? run.started + REMEMBER_MS - this.#latest : 0;
+    const least = Math.max(remembered, KEEP_MS / 2, ...remaining);
     return ttl + elapsed >= least ? [] : [`time to live ${ttl} is less than ${least}`];
+  }
+
+  /** A free lock is kept for `keepMs`, or as long as its fires are remembered, whatever leases it had. */
+  #tooLong(hash: Readonly<Record<string, string>>, ttl: number): string[] {
+    const most = Math.max(Number(hash['remember'] ?? 0) - this.#now, KEEP_MS);
+    return ttl <= most ? [] : [`time to live ${ttl} is more than ${most}`];
   }
 }
 

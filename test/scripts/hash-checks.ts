@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(token|released|forced|fires|run|run:by|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
+  /^(token|released|forced|floor|latest|first|cursor|remember|fires|run|run:by|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -73,9 +73,11 @@ function wrongCounts(hash: Fields): string[] {
 function wrongBounds(hash: Fields): string[] {
   const holds = holdsOf(hash);
   const late = holds.filter(({ deadline }) => !(Number(hash['due']) <= deadline));
+  const early = holds.filter(({ deadline }) => !(Number(hash['latest']) >= deadline));
   const unseen = holds.filter(({ deadline, lease }) => !(Number(hash['seen']) >= deadline - lease));
   return [
     ...late.map(({ attempt, deadline }) => `due ${hash['due']} is after ${deadline} of ${attempt}`),
+    ...early.map(({ attempt, deadline }) => `latest ${hash['latest']} is before ${deadline} of ${attempt}`),
     ...unseen.map(({ attempt, deadline, lease }) => `seen ${hash['seen']} is before ${deadline - lease} of ${attempt}`),
   ];
 }
@@ -84,11 +86,11 @@ function wrongQueue(hash: Fields): string[] {
   const waiters = waitersOf(hash);
   const places = entriesOf(hash, 'place:');
   const misplaced = waiters.filter(({ attempt, place }) => hash[`place:${attempt}`] !== `${place}`);
-  const outside = waiters.filter(({ place }) => !(place >= Number(hash['head']) && place <= Number(hash['tail'])));
+  const outside = waiters.filter(({ place }) => !(place >= Number(hash['first']) && place <= Number(hash['tail'])));
   return [
     ...(places.length === waiters.length ? [] : [`${places.length} places of ${waiters.length} waiters`]),
     ...misplaced.map(({ attempt }) => `wrong place of ${attempt}`),
-    ...outside.map(({ attempt }) => `${attempt} is outside of head and tail`),
+    ...outside.map(({ attempt }) => `${attempt} is outside of first and tail`),
   ];
 }
 
@@ -109,7 +111,7 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
     [attempt, mode, token, owner ?? '-', deadline, lease, since].join(' '),
   );
   const queue = waitersOf(hash).map(({ attempt, terms }) => `${attempt} ${terms}`);
-  const modelQueue = model.queue.map((waiter) => {
+  const modelQueue = model.queue.waiters.map((waiter) => {
     const { attempt, deadline, waiterLeaseMs, mode, fair, limit, leaseMs, owner, keys, claim } = waiter;
     // 2: has to come and ask in its turn.
     const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
@@ -120,6 +122,7 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
     ['queue', queue.join(', '), modelQueue.join(', ')],
     ['token', hash['token'] ?? '0', `${model.token}`],
     ['fires', hash['fires'] ?? ';', ring(model.fires)],
+    ['floor', hash['floor'] ?? '0', `${model.floor}`],
     ['forced', hash['forced'] ?? ';', ring(model.forced)],
     ['run', [hash['run'], hash['run:by']].join(' '), runOf(model)],
   ];

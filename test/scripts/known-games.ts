@@ -1,4 +1,4 @@
-import { type Action, type Game, NO_FIRE, type Profile, type Step } from './random-steps.js';
+import { type Action, DEAF_CLIENT, type Game, NO_FIRE, type Profile, type Step } from './random-steps.js';
 
 type Acquire = Extract<Action, { kind: 'acquire' }>;
 
@@ -19,8 +19,8 @@ const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => ask({ 
 const claim = (fireKind: string, fireMs: number, rerun = 0, advanceMicros = 1_000, fireAgeMs = 0): Step =>
   ask({ fire: { fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
-const release = (pick: number, minHoldMs = 0, runOutcome = '-'): Step =>
-  step({ kind: 'release', pick, minHoldMs, runOutcome });
+const release = (pick: number, minHoldMs = 0, runOutcome = '-', unanswered = 0): Step =>
+  step({ kind: 'release', pick, minHoldMs, runOutcome, unanswered });
 const done: Step = release(1, 0, 'done');
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
 
@@ -36,6 +36,21 @@ const job: Profile = { ...profile, modes: ['write'], owners: ['-'], jobs: true }
 
 /** Games that random ones seldom reach; each showed a defect once, or is what tells a mutant from the true scripts. */
 export const KNOWN_GAMES: readonly Game[] = [
+  {
+    // A waiter is passed over while its process does not listen; it asks, and is before those who came later.
+    profile,
+    steps: [
+      acquire('-', 'write'),
+      ask({ client: DEAF_CLIENT, waiterLeaseMs: 30_000 }),
+      ask({ client: 'c2-03bd77a', waiterLeaseMs: 30_000 }),
+      step({ kind: 'listen', on: false }),
+      release(9),
+      step({ kind: 'listen', on: true }),
+      acquire('-', 'write', 30_000),
+      step({ kind: 'poll', pick: 2, last: false }),
+      release(9),
+    ],
+  },
   {
     // A parked hold stays untouchable when so many attempts were released since that it is forgotten among them.
     profile,

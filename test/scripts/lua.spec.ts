@@ -73,13 +73,14 @@ describe('every lock script', () => {
 
   it('takes the arguments that its header names', () => {
     const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
-    const many = 'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit mode owner waiterLeaseMs';
+    const many =
+      'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit maxAgeMs mode owner sentMicros waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
       acquire: [...many.split(' '), 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun'].sort(),
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs'.split(' '),
-      release: 'attempt channelPrefix countReceivers keepMs minHoldMs runOutcome'.split(' '),
+      release: 'attempt channelPrefix countReceivers keepMs minHoldMs runOutcome unanswered'.split(' '),
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs token'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],

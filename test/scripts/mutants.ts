@@ -91,11 +91,11 @@ export const MUTANTS: readonly Mutant[] = [
     replace:
       "if is_in(released, <attempt>) then\n  outcome = 'again'\nelseif hold and hold.token ~= '0' then\n  outcome",
   },
-  { name: 'a release is not remembered', find: 'released = with(released, <attempt>)\nhand', replace: 'hand' },
+  { name: 'a release is not remembered', find: 'released = with(released, <attempt>)\nif', replace: 'if' },
   {
     name: 'a release hands nothing over',
-    find: 'hand_over(nil)\nsave()\nkeep_for(0)\nreturn { outcome',
-    replace: 'save()\nkeep_for(0)\nreturn { outcome',
+    find: 'hand_over(nil)\nif outcome',
+    replace: 'if outcome',
   },
   {
     name: 'a foreign release frees the lock',
@@ -112,16 +112,27 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'if deadline <= now then\n    leave_queue',
     replace: 'if false then\n    leave_queue',
   },
-  { name: 'dead waiters are granted', find: 'if heard == 0 then', replace: 'if false then' },
+  { name: 'dead waiters are granted', find: 'heard and heard > 0', replace: 'heard' },
+  {
+    name: 'a waiter that was passed over loses its place',
+    find: '    is_passed_over = true',
+    replace:
+      "    leave_queue(waiter.attempt, waiter.sequence)\n        redis.call('HDEL', KEYS[1], 'id:' .. waiter.attempt)",
+  },
+  {
+    name: 'a waiter that was passed over stays behind',
+    find: 'head = math.min(head, tonumber(place))',
+    replace: 'head = head',
+  },
   {
     name: 'dead unfair waiters swallow the wake-up',
-    find: 'waiter.attempt) ~= 0 then return true',
-    replace: 'waiter.attempt) ~= -1 then return true',
+    find: 'return heard ~= 0 or',
+    replace: 'return heard ~= -1 or',
   },
   {
     name: 'a granted waiter stays in the queue',
-    find: '  if not published then return false end\n  leave_queue(waiter.attempt, waiter.sequence)',
-    replace: '  if not published then return false end',
+    find: '    leave_queue(waiter.attempt, waiter.sequence)\n    return true',
+    replace: '    return true',
   },
   {
     name: 'a re-entering waiter stays in the queue',
@@ -166,31 +177,59 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a refusal does not save what it swept',
-    find: 'if not swept and not left then return end',
-    replace: 'if not left then return end',
+    find: 'if swept or left then save() end',
+    replace: 'if left then save() end',
   },
+  // Late commands.
   {
-    name: 'asking again shortens the time to live',
-    find: '  keep_for(0)      -- allowed',
-    replace: "  redis.call('PEXPIRE', KEYS[1], 12000)      -- allowed",
+    name: 'a command that is too old is granted',
+    find: 'and micros - sent <= tonumber(<maxAgeMs>) * 1000',
+    replace: '',
+  },
+  { name: 'a command of a time to come is granted', find: 'if sent <= micros and', replace: 'if' },
+  { name: 'what was sent before the floor is granted', find: 'sent > floor and', replace: '' },
+  {
+    name: 'a command that had no answer is forgotten',
+    find: "if <unanswered> == '1' then floor = micros end",
+    replace: '',
+  },
+  { name: 'who waits is refused as late', find: 'return not has_live_place()', replace: 'return true' },
+  {
+    name: 'who is refused as late asks for nothing',
+    find: "if detail == 'late' then return int(micros) end",
+    replace: '',
   },
   // The queue of those that come and ask.
   {
+    name: 'the new head is not told that it is',
+    find: "if outcome == 'cancelled' and was_first then wake_head() end",
+    replace: '',
+  },
+  {
+    name: 'waiters that died in the queue stay',
+    find: 'sweep_queue()\nsave()\nreturn { outcome',
+    replace: 'save()\nreturn { outcome',
+  },
+  {
     name: 'who must come and ask is handed the lock',
-    find: "if waiter.fair == '1' and served < 64 then\n        if not push",
-    replace: "if waiter.fair ~= '0' then\n        if not push",
+    find: "waiter.fair == '1' and grants < 64",
+    replace: "waiter.fair ~= '0' and grants < 64",
   },
   {
     name: 'who must come and ask is not called',
-    find: "waiter.fair == '2' and wake(waiter)",
-    replace: "waiter.fair == '2'",
+    find: '  return wake(waiter)\nend',
+    replace: '  return true\nend',
   },
   {
     name: 'who must come and ask is passed by',
-    find: "waiter.fair == '2' and wake(waiter) or",
-    replace: "waiter.fair == '2' and wake(waiter) and false or",
+    find: 'if call(waiter) then',
+    replace: "if call(waiter) and waiter.fair ~= '2' then",
   },
-  { name: 'waiters wake each other without end', find: 'if head == told and not news then break end', replace: '' },
+  {
+    name: 'waiters wake each other without end',
+    find: "if waiter.fair ~= '1' and head == told and not news then break end",
+    replace: '',
+  },
   {
     name: 'news do not reach the waiter that was told before',
     find: 'head == told and not news',
@@ -216,7 +255,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a refusal of one key is not one of all',
     find: 'refusal = refusal or locks[i].detail end',
-    replace: 'refusal = nil end',
+    replace: "locks[i].stands, locks[i].detail = 'asking', nil end",
   },
   {
     name: 'after a refusal, places in the other queues stay',
@@ -245,8 +284,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'several keys are not saved',
-    find: '  function this.finish()\n    save()',
-    replace: '  function this.finish()',
+    find: '    sweep_queue()\n    save()',
+    replace: '    sweep_queue()',
   },
   // Fires.
   { name: 'a fire is granted twice', find: 'if time == fire then return true end', replace: '' },
@@ -285,7 +324,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'run_attempt == <attempt> and int(run_fire)',
     replace: 'false and int(run_fire)',
   },
-  { name: 'the fires are kept no longer than the lock', find: '  keep_for(tonumber(<rememberMs>))\n', replace: '' },
+  { name: 'the fires are kept no longer than the lock', find: 'remember - now, ', replace: '' },
   { name: 'a run does not end', find: "if outcome == 'released' or", replace: 'if' },
   {
     name: 'a release ends the run of another',
@@ -318,9 +357,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a downgrade lets no readers in',
-    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then\n  save()\n  keep_for(0)\nend\nif not lost',
-    replace:
-      '  changed = true\nend\nif freed then hand_over(nil) end\nif changed then\n  save()\n  keep_for(0)\nend\nif not lost',
+    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then save() end\nif not lost',
+    replace: '  changed = true\nend\nif freed then hand_over(nil) end\nif changed then save() end\nif not lost',
   },
   {
     name: 'a downgraded writer is told as the writer',
@@ -333,11 +371,11 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'if is_in(forced, <attempt>) then\n  outcome',
     replace: 'if false then\n  outcome',
   },
-  { name: 'a forced release is not told', find: "  tell({ attempt = attempt }, 'revoked ' .. attempt)\n", replace: '' },
+  { name: 'a forced release is not told', find: "  tell(attempt, 'revoked ' .. attempt)\n", replace: '' },
   {
     name: 'a forced release is told after the next grant',
-    find: "  tell({ attempt = attempt }, 'revoked ' .. attempt)\n",
-    replace: "  hand_over(nil)\n  tell({ attempt = attempt }, 'revoked ' .. attempt)\n",
+    find: "  tell(attempt, 'revoked ' .. attempt)\n",
+    replace: "  hand_over(nil)\n  tell(attempt, 'revoked ' .. attempt)\n",
   },
   {
     name: 'a forced release keeps a parked hold',
@@ -358,8 +396,8 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'a forced command is not remembered', find: '  forced = with(forced, <attempt>)\n', replace: '' },
   {
     name: 'a forced release hands nothing over',
-    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then\n  save()\n  keep_for(0)\nend\nreturn',
-    replace: '  changed = true\nend\nif changed then\n  save()\n  keep_for(0)\nend\nreturn',
+    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then save() end\nreturn',
+    replace: '  changed = true\nend\nif changed then save() end\nreturn',
   },
   {
     name: 'a release does not tell that it was forced',
@@ -372,7 +410,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "int(token), '0' }",
   },
   { name: 'the forced are not saved', find: "if forced ~= ';' then", replace: 'if false then' },
-  { name: 'the time to live forgets a parked hold', find: 'math.max(ms, longest, ', replace: 'math.max(ms, ' },
+  { name: 'the time to live forgets a parked hold', find: 'math.max(ms, held, ', replace: 'math.max(ms, ' },
 ];
 
 /** The scripts with one mutant in them; throws when their text does not have the place. */

@@ -4,10 +4,7 @@ const LOST_CONDITION = "hold.token == '0' or hold.token ~= <token> and hold.toke
 const FENCE = 'else fence = token_of_owner(writes - parked, fence) end\n';
 const OWNED = 'token_of_owner(tonumber(count), before))';
 const SAVING = `if freed then hand_over(nil) end
-if changed then
-  save()
-  keep_for(0)
-end
+if changed then save() end
 if not lost then return { 'written'`;
 
 /** Ways to break the write-back; `find` stands in that script alone. */
@@ -248,11 +245,11 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
     find: "detail == 'claimed' and claimed_by() or ''",
     replace: 'claimed_by()',
   },
-  { name: 'the owner is not told', find: 'int(ahead), holder, owner }', replace: "int(ahead), holder, '' }" },
+  { name: 'the owner is not told', find: 'int(ahead), holder, owner,', replace: "int(ahead), holder, ''," },
   {
     name: 'the attempt is told for the owner',
-    find: 'int(ahead), holder, owner }',
-    replace: 'int(ahead), holder, writer }',
+    find: 'int(ahead), holder, owner,',
+    replace: 'int(ahead), holder, writer,',
   },
-  { name: 'the own name is told', find: 'int(ahead), holder, owner }', replace: 'int(ahead), holder, my_owner }' },
+  { name: 'the own name is told', find: 'int(ahead), holder, owner,', replace: 'int(ahead), holder, my_owner,' },
 ];

@@ -15,10 +15,18 @@ export type Action =
       readonly fire: Fire;
     }
   | { readonly kind: 'poll'; readonly pick: number; readonly last: boolean }
-  | { readonly kind: 'release'; readonly pick: number; readonly minHoldMs: number; readonly runOutcome: string }
+  | {
+      readonly kind: 'release';
+      readonly pick: number;
+      readonly minHoldMs: number;
+      readonly runOutcome: string;
+      readonly unanswered: number;
+    }
   | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
   | { readonly kind: 'downgrade'; readonly pick: number; readonly foreign: boolean }
   | { readonly kind: 'forceRelease'; readonly pick: number }
+  /** The process of the deaf client connects its subscriber, or loses it. */
+  | { readonly kind: 'listen'; readonly on: boolean }
   | { readonly kind: 'again'; readonly pick: number };
 
 /** Which fire of a job is claimed; the time of `at` is counted from the begin of the game. */
@@ -57,6 +65,8 @@ const NOBODY = '-';
 /** The last one has no subscriber: its waiters are dead. */
 export const CLIENTS = ['c1-8f2e91a', 'c2-03bd77a', 'c3-a91c40f', 'd4-5be20c6'] as const;
 export const DEAD_CLIENT = CLIENTS[3];
+/** This one has a subscriber most of the time. */
+export const DEAF_CLIENT = CLIENTS[2];
 
 export const NO_FIRE: Fire = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rerun: 0 };
 const fire: fc.Arbitrary<Fire> = fc.oneof(
@@ -107,6 +117,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       pick,
       minHoldMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
       runOutcome: fc.constantFrom('done', 'failed', '-', 'void'),
+      unanswered: fc.constantFrom(0, 0, 1),
     }),
   },
   {
@@ -127,6 +138,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('forceRelease' as const), pick }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('listen' as const), on: fc.boolean() }) },
   { weight: 12, arbitrary: fc.record({ kind: fc.constant('again' as const), pick }) },
 );
 

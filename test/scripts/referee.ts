@@ -1,4 +1,4 @@
-import { type Ask, type Command } from './commands.js';
+import { type Ask, type Command, type Release } from './commands.js';
 import { ReferenceModel } from './reference-model.js';
 
 /** What the script answered, as text, and the messages that it published: `client kind attempt ...`. */
@@ -12,6 +12,8 @@ export interface Answer {
 export class Referee {
   readonly #models: ReadonlyMap<string, ReferenceModel>;
   readonly #runs = new Map<string, string>();
+  /** The attempts of which it is known how their runs ended. */
+  readonly #ended = new Set<string>();
 
   constructor(
     keys: readonly string[],
@@ -23,6 +25,11 @@ export class Referee {
 
   clockSteppedBack(ms: number): void {
     for (const model of this.#models.values()) model.clockSteppedBack(ms);
+  }
+
+  /** Those of this client who wait are passed over at times. */
+  forgetOrder(client: string): void {
+    for (const model of this.#models.values()) model.forgetOrder(client);
   }
 
   /** The token that an attempt was told. */
@@ -54,6 +61,7 @@ export class Referee {
     const [outcome, attempt = '', , fourth] = reply;
     const model = this.#of(command.key);
     if (outcome === 'forced' && command.name === 'forceRelease') model.forced();
+    if (command.name === 'release') this.#endRun(command, outcome!);
     if (command.name === 'release') model.released(attempt, outcome!, now, command.minHoldMs);
     if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
     if (outcome === 'downgraded') model.downgraded(attempt, now);
@@ -72,6 +80,13 @@ export class Referee {
     const first = this.#runs.get(`${keys[0]} ${fire}`) ?? attempt;
     if (first !== attempt && rerun === 0) throw new Error(`fire ${fire} was granted twice`);
     this.#runs.set(`${keys[0]} ${fire}`, attempt);
+  }
+
+  /** A run that never began leaves its fire to others. */
+  #endRun({ attempt, runOutcome }: Release, outcome: string): void {
+    if (outcome === 'released' && ['done', 'failed'].includes(runOutcome)) this.#ended.add(attempt);
+    if (runOutcome !== 'void' || this.#ended.has(attempt)) return;
+    for (const [fire, first] of this.#runs) if (first === attempt) this.#runs.delete(fire);
   }
 
   #of(key: string): ReferenceModel {

@@ -31,6 +31,10 @@ export class ReferenceModel {
     for (const one of [...this.#beliefs.values(), ...this.#waiting.values()]) one.until -= ms;
   }
 
+  forgetOrder(client: string): void {
+    for (const attempt of this.#waiting.keys()) if (clientOf(attempt) === client) this.#waiting.delete(attempt);
+  }
+
   tokenOf = (attempt: string): number | undefined => this.#beliefs.get(attempt)?.token;
 
   /** An acquire was answered, and not with a grant. */

@@ -19,9 +19,10 @@ end
 /** The lock's scripts with one operand more: `nowMicros`. */
 export const timedScripts = (): AnyScripts => createLockScripts(OPERAND_CLOCK as never);
 
-/** Runs a script by its hash, by its text when the server does not know it. */
+/** Runs a script by its hash, by its text when the server does not know it. Unless told otherwise, no command is late. */
 export async function runScript(redis: Redis, script: AnyScript, values: Operands): Promise<string[]> {
-  const operands = script.operands(values as never) as [number, ...(string | number)[]];
+  const inTime = { sentMicros: values['nowMicros'] ?? 0, maxAgeMs: 1_000, unanswered: 0 };
+  const operands = script.operands({ ...inTime, ...values } as never) as [number, ...(string | number)[]];
   try {
     return (await redis.evalsha(script.sha1, ...operands)) as string[];
   } catch (error) {

@@ -167,7 +167,7 @@ describe('the scripts on a server', () => {
       await acquire(A, {}, app);
       await waitFor(B, {}, app);
       await waitFor(C, {}, app);
-      expect(await release(A, app)).toEqual(['released', A, `${now}`, '0', expect.any(String)]);
+      expect(await release(A, app)).toEqual(['released', A, `${now}`, '0', expect.any(String), '']);
       expect((await waitFor(C, {}, app))[0]).toBe('busy');
       expect((await waitFor(B, {}, app))[0]).toBe('granted');
       // A dead first waiter holds the next one up for its waiter lease and no longer.

@@ -87,6 +87,7 @@ export const LOST_CHECKS: Checks = {
     const token = await lock.take(A);
     await lock.forceRelease();
     await lock.expectUntouched(() => expectLost(lock, A, token, token, '1'));
+    lock.now += 1;
     const next = await lock.take(B);
     await lock.expectUntouched(() => expectLost(lock, A, token, next, '1'));
   },

@@ -52,7 +52,7 @@ const memoryView: StoreView = {
     const hold = await eventually(() => [...lockInMemory(key).holds.values()][0], { timeoutMs: 2_000, message });
     return hold.deadline;
   },
-  queued: async (key) => lockInMemory(key).queue.length,
+  queued: async (key) => lockInMemory(key).queue.waiters.length,
 };
 
 /** Does something to the data wherever a copy lies. */

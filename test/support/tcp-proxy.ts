@@ -23,14 +23,31 @@ export interface TcpProxy {
    * connection. Not for connections that subscribe in RESP2: messages look like replies there.
    */
   dropNextReply(matches: (commandText: string) => boolean): void;
+  /** Keeps the next such command on its way: its client loses the connection, and the server hears of it when that is told. */
+  keepNext(matches: (commandText: string) => boolean): KeptCommand;
   /** Resets new connections at once; those that exist go on. */
   refuse(on: boolean): void;
   close(): Promise<void>;
 }
 
+/** A command that is late. */
+export interface KeptCommand {
+  /** Whether it has come, and its client's connection is gone. */
+  readonly isKept: boolean;
+  /** Has it arrive; resolves when the server has answered it. */
+  deliver(): Promise<void>;
+}
+
 /** Starts a proxy on a free port in front of a server on this machine. */
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
-  const faults: Faults = { delayMs: 0, blackhole: false, refuse: false, droppedReplies: 0, losesReplyOf: undefined };
+  const faults: Faults = {
+    delayMs: 0,
+    blackhole: false,
+    refuse: false,
+    droppedReplies: 0,
+    losesReplyOf: undefined,
+    keeps: undefined,
+  };
   const links = new Set<Link>();
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     if (faults.refuse) client.resetAndDestroy();
@@ -55,6 +72,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
       faults.blackhole = on;
       if (!on) links.forEach((link) => link.cutIfIncomplete());
     },
+    keepNext: (matches) => (faults.keeps = new Kept(matches)),
     dropNextReply: (matches) => (faults.losesReplyOf = matches),
     refuse: (on) => (faults.refuse = on),
     close: () =>
@@ -80,6 +98,29 @@ interface Faults {
   refuse: boolean;
   droppedReplies: number;
   losesReplyOf: ((commandText: string) => boolean) | undefined;
+  keeps: Kept | undefined;
+}
+
+class Kept implements KeptCommand {
+  onAnswer = (): void => undefined;
+  #deliver: (() => void) | undefined;
+
+  constructor(readonly matches: (commandText: string) => boolean) {}
+
+  get isKept(): boolean {
+    return this.#deliver !== undefined;
+  }
+
+  keep(deliver: () => void): void {
+    this.#deliver = deliver;
+  }
+
+  async deliver(): Promise<void> {
+    if (!this.#deliver) throw new Error('No such command has come yet.');
+    const answered = new Promise<void>((resolve) => (this.onAnswer = resolve));
+    this.#deliver();
+    await answered;
+  }
 }
 
 /** One connection of a client, and the one to the server behind it. */
@@ -91,6 +132,7 @@ class Link {
   #commands = 0;
   #replies = 0;
   #lostReply: number | undefined;
+  #kept: Kept | undefined;
 
   constructor(
     private readonly client: Socket,
@@ -126,6 +168,7 @@ class Link {
     const send = (deliver: () => void) => this.#unlessLost(() => way.push(() => this.#unlessLost(deliver)));
     from.on('data', (bytes) => {
       for (const frame of reader.push(bytes)) {
+        if (from === this.client && this.#keeps(frame)) return;
         if (!sees(frame)) return this.cut();
         send(() => to?.writable && to.write(frame.bytes));
       }
@@ -135,6 +178,17 @@ class Link {
     from.on('close', () => {
       if (this.client.destroyed && (this.#server?.destroyed ?? true)) this.onGone(this);
     });
+  }
+
+  /** Whether this command stays on its way, while the client is told that its connection is gone. */
+  #keeps(frame: Frame): boolean {
+    const { keeps } = this.faults;
+    if (!keeps || this.#kept || !keeps.matches(commandText(frame))) return this.#kept !== undefined;
+    this.faults.keeps = undefined;
+    this.#kept = keeps;
+    keeps.keep(() => this.#server?.write(frame.bytes));
+    this.client.destroy();
+    return true;
   }
 
   #unlessLost(pass: () => void): void {
@@ -154,6 +208,7 @@ class Link {
 
   /** False when this reply is the one to lose. Push messages answer no command. */
   #reply(frame: Frame): boolean {
+    if (this.#kept) this.#kept.onAnswer();
     if (frame.type === '>' || ++this.#replies !== this.#lostReply) return true;
     this.faults.droppedReplies++;
     return false;

@@ -4,8 +4,10 @@ import type { QuorumNode } from './quorum-node.js';
 
 /** How often a node is asked that did not answer. */
 const RETRY_MS = 250;
-/** More than that end with their leases. */
+/** More than that end with their leases, the oldest first. */
 const MAX_PENDING = 10_000;
+/** How many are sent at a time: all of an outage at once would be too much for a node that is just back. */
+const AT_A_TIME = 100;
 
 interface Pending {
   readonly request: ReleaseRequest;
@@ -20,6 +22,7 @@ interface Pending {
  */
 export class PendingReleases {
   readonly #pending = new Map<string, Pending>();
+  #underWay = 0;
   #cancel: (() => void) | null = null;
   #isClosed = false;
 
@@ -33,9 +36,11 @@ export class PendingReleases {
   }
 
   add(request: ReleaseRequest, timeoutMs: number, until = this.clock.now() + request.leaseMs): void {
-    if (this.#isClosed || this.#pending.size >= MAX_PENDING) return;
+    if (this.#isClosed) return;
+    const [oldest] = this.#pending.keys();
+    if (this.#pending.size >= MAX_PENDING) this.#pending.delete(oldest!);
     this.#pending.set(`${request.attempt} ${request.key}`, { request, timeoutMs, until });
-    this.#cancel ??= this.clock.setTimer(() => this.#retry(), RETRY_MS);
+    this.#schedule();
   }
 
   close(): void {
@@ -44,18 +49,30 @@ export class PendingReleases {
     this.#pending.clear();
   }
 
-  #retry(): void {
-    this.#cancel = null;
-    for (const [id, pending] of this.#pending) {
-      if (this.clock.now() >= pending.until) this.#pending.delete(id);
-      // Sent when the node is back, and then all at once.
-      else if (!this.node.isAway) this.#send(id, pending);
-    }
-    if (this.#pending.size > 0) this.#cancel = this.clock.setTimer(() => this.#retry(), RETRY_MS);
+  #schedule(): void {
+    if (this.#pending.size > 0) this.#cancel ??= this.clock.setTimer(() => this.#retry(), RETRY_MS);
   }
 
-  #send(id: string, { request, timeoutMs, until }: Pending): void {
+  #retry(): void {
+    this.#cancel = null;
+    for (const [id, { until }] of this.#pending) if (this.clock.now() >= until) this.#pending.delete(id);
+    for (let free = AT_A_TIME - this.#underWay; free > 0; free -= 1) this.#sendNext();
+    this.#schedule();
+  }
+
+  /** Sent when the node is back; each answer has the next one sent. */
+  #sendNext(): void {
+    const [next] = this.#pending;
+    if (!next || this.node.isAway) return;
+    const [id, { request, timeoutMs, until }] = next;
     this.#pending.delete(id);
-    this.node.ask((store) => store.release(request, timeoutMs)).catch(() => this.add(request, timeoutMs, until));
+    this.#underWay += 1;
+    this.node
+      .ask((store) => store.release(request, timeoutMs))
+      .finally(() => (this.#underWay -= 1))
+      .then(
+        () => this.#sendNext(),
+        () => this.add(request, timeoutMs, until),
+      );
   }
 }

@@ -55,8 +55,8 @@ ${STATE}${QUEUE}${ASKING}
   end
 
   function this.finish()
+    sweep_queue()
     save()
-    keep_for(math.max(lease, waiter_lease))
   end
   return this
 end
@@ -69,7 +69,7 @@ for i, lock_key in ipairs(KEYS) do
 end
 if refusal then
   for _, lock in ipairs(locks) do lock.refuse() end
-  return { 'refused', ${attempt}, now, refusal, '' }
+  return { 'refused', ${attempt}, now, refusal, refusal == 'late' and string.format('%.0f', reading) or '' }
 end
 
 local busy = nil

@@ -11,26 +11,34 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`, the lock's hash.
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`; `waiterLeaseMs` (0: do not
- * queue); `fair` 1 or 0; `limit` of readers (0: none); `holder` text for people; `keepMs`; `channelPrefix`;
- * `countReceivers` 1 when PUBLISH counts all. For a fire of a job: `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs`
+ * queue); `fair` 1 or 0; `limit` of readers (0: none); `holder` text for people; `sentMicros` when this command was sent, by
+ * this server's clock as the client knows it (0: it does not); `maxAgeMs` after which it is refused; `keepMs`;
+ * `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs`
  * (its time, the width, the distance), `fireAgeMs` since the method was called, `rememberMs` for which the key is kept,
  * `rerun` 1 or 0 after a run without outcome.
  *
  * Reply, first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be
  *   empty;
- * - `busy attempt now retryMs ahead holder owner`: `retryMs` until the earliest lease may end (0: unknown), `owner` who
- *   holds it for writing, a name or an attempt;
- * - `refused attempt now reason by`: `released` (a late duplicate), `upgrade` (this owner reads) or `claimed` (this fire; `by`
- *   the attempt whose run of it has no outcome yet, else empty).
+ * - `busy attempt now retryMs ahead holder owner listeners unserved`: `retryMs` until the earliest lease may end (0: unknown),
+ *   `owner` who holds it for writing, a name or an attempt, `listeners` how many this server knows for the caller (empty:
+ *   unknown), `unserved` 1 when the command is to be sent again at once, to serve the queue further;
+ * - `refused attempt now reason detail`: `released` (given back before), `late` (`detail` is the server's time in
+ *   microseconds), `upgrade` (this owner reads) or `claimed` (this fire; `detail` is the attempt whose run of it has no
+ *   outcome yet, else empty).
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}${ASKING}${CLAIM}
 local stands, detail = standing()
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
+local function told_of_refusal()
+  if detail == 'late' then return int(micros) end
+  return detail == 'claimed' and claimed_by() or ''
+end
+
 if stands == 'refused' then
   refuse()
-  return { 'refused', ${attempt}, int(now), detail, detail == 'claimed' and claimed_by() or '' }
+  return { 'refused', ${attempt}, int(now), detail, told_of_refusal() }
 end
 
 if stands == 'asking' then
@@ -49,8 +57,8 @@ else
   if fair ~= '1' then hand_over(${attempt}) end
   reply = busy_reply()
 end
+sweep_queue()
 save()
-keep_for(math.max(lease, waiter_lease))
 return reply or { 'granted', ${attempt}, int(now), hold.token, int(hold.deadline - now), int(writes + reads),
   fire_of_mine() }
 `;

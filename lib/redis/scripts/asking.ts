@@ -13,12 +13,26 @@ local fair, limit, my_owner = ${arg('fair')}, tonumber(${arg('limit')}), ${arg('
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 local hold
 
+local function has_live_place()
+  local deadline = place and tonumber(string.match(redis.call('HGET', ${lock}, 'queue:' .. place), '^%d+'))
+  return deadline and deadline > now
+end
+
+-- Older than its command may get, or sent before the floor: its caller asked again since, and may have come and gone. An
+-- attempt that waits is known, and is not late. The client sends the latest time that it can prove of this server.
+local function is_late()
+  local sent = tonumber(${arg('sentMicros')})
+  if sent <= micros and sent > floor and micros - sent <= tonumber(${arg('maxAgeMs')}) * 1000 then return false end
+  return not has_live_place()
+end
+
 -- \`held\` by this attempt; \`refused\` and why; \`entering\` with the token of its owner; else \`asking\`.
 local function standing()
   local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
   hold = record and read_hold(record)
   if hold and hold.token ~= '0' then return 'held' end
   if hold or is_in(released, ${attempt}) then return 'refused', 'released' end
+  if is_late() then return 'refused', 'late' end
   if my_owner == '-' then return 'asking' end
   -- A named owner that holds the lock already re-enters with the token it has, past the queue.
   if writes > 0 and owner == my_owner then return 'entering', fence end
@@ -32,7 +46,11 @@ end
 local function check_place()
   if not place then return end
   keep_for(0)      -- allowed on a full server, and so is what follows
-  if tonumber(place) < head or not waiter_at(place) then place, freed = false, true end
+  if not waiter_at(place) then
+    place, freed = false, true
+  elseif fair == '1' then
+    head = math.min(head, tonumber(place))      -- it was passed over
+  end
 end
 
 local function has_turn()
@@ -83,15 +101,14 @@ end
 local function refuse()
   local left = leave_place()
   if freed then hand_over(nil) end
-  if not swept and not left then return end
-  save()
-  keep_for(0)
+  if swept or left then save() end
 end
 
 local function busy_reply()
   local retry = writes + reads > 0 and due - now or 0
   local ahead = place and math.max(tonumber(place) - head, 0) or 0
   local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
-  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner }
+  local heard = listeners(${attempt})
+  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '', unserved and '1' or '' }
 end
 `;

@@ -58,7 +58,7 @@ local function record_run()
   redis.call('HSET', ${lock}, 'fires', ';' .. table.concat(fires, ';') .. ';',
     'run', table.concat({ int(fire), run_attempt, int(now), '0', '-' }, ' '),
     'run:by', string.match(${arg('holder')}, '^%S*'))
-  keep_for(tonumber(${arg('rememberMs')}))
+  remember = math.max(remember, now + tonumber(${arg('rememberMs')}))
 end
 
 local function fire_of_mine()

@@ -36,17 +36,15 @@ for _, ended in ipairs(held) do
 end
 table.sort(live)
 for _, attempt in ipairs(live) do
-  tell({ attempt = attempt }, 'revoked ' .. attempt)
+  tell(attempt, 'revoked ' .. attempt)
   released, forced = with(released, attempt), with(forced, attempt)
 end
 if #held > 0 then
   forced = with(forced, ${command})
+  floor = micros
   changed, freed = true, true
 end
 if freed then hand_over(nil) end
-if changed then
-  save()
-  keep_for(0)
-end
+if changed then save() end
 return { outcome, ${command}, int(now), int(#held) }
 `;

@@ -13,9 +13,11 @@ const attempt = arg('attempt');
  * which nobody can renew, release or re-enter, and ends by its lease.
  *
  * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `runOutcome` of a job's run (`-` unknown, `done`,
- * `failed`; `void`: it never began, and its fire may be claimed again), `keepMs`, `channelPrefix`, `countReceivers`.
+ * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
+ * answer and may still come; it is refused then), `keepMs`, `channelPrefix`, `countReceivers`.
  *
- * Reply `outcome attempt now holds token`, with the holds that remain and the lock's last token; `outcome` is
+ * Reply `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is 1 when
+ * the queue is to be served further, by sending this command again; `outcome` is
  * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before),
  * `forced` (an operator ended it before) or `unknown`.
  */
@@ -29,11 +31,15 @@ local outcome = 'unknown'
 local record = before and redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = record and read_hold(record)
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+local was_first = place and tonumber(place) <= head
 
 local function park_or_drop(hold)
   local until_ms = math.min(hold.since, now) + tonumber(${arg('minHoldMs')})
   drop_hold(${attempt}, hold)
   count_hold(hold, -1)
+  if writes + reads == 0 then due, seen, latest = 0, 0, 0 end
+  -- The key would be kept for the lease of a hold that is gone.
+  if hold.deadline >= latest and latest - now > tonumber(${arg('keepMs')}) then sweep() end
   if until_ms <= now then return end
   hold = { deadline = until_ms, lease = until_ms - now, mode = hold.mode, token = '0', since = hold.since, owner = hold.owner }
   write_hold(${attempt}, hold)
@@ -58,6 +64,12 @@ local function end_run()
   redis.call('HSET', ${lock}, 'run', table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
 end
 
+-- Whoever is first now learns when the lease of the holder may end: nobody tells it that a holder has died.
+local function wake_head()
+  local waiter = head <= tail and waiter_at(int(head))
+  if waiter then wake(waiter) end
+end
+
 -- What there is decides first: another attempt may have left the same fingerprint.
 if hold and hold.token ~= '0' then
   outcome = 'released'
@@ -77,8 +89,10 @@ end
 -- A run that never began leaves no fire behind, also when its lease is over.
 if outcome == 'released' or ${arg('runOutcome')} == 'void' then end_run() end
 released = with(released, ${attempt})
+if ${arg('unanswered')} == '1' then floor = micros end
 hand_over(nil)
+if outcome == 'cancelled' and was_first then wake_head() end
+sweep_queue()
 save()
-keep_for(0)
-return { outcome, ${attempt}, int(now), int(writes + reads), int(token) }
+return { outcome, ${attempt}, int(now), int(writes + reads), int(token), unserved and '1' or '' }
 `;

@@ -20,10 +20,7 @@ local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = record and read_hold(record)
 if not hold or hold.token == '0' or hold.token ~= ${arg('token')} then
   if freed then hand_over(nil) end
-  if swept then
-    save()
-    keep_for(0)
-  end
+  if swept then save() end
   return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
 end
 -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
@@ -31,10 +28,10 @@ keep_for(0)
 hold.deadline = math.max(hold.deadline, now + lease)
 hold.lease = math.max(lease, hold.deadline - now)
 write_hold(${attempt}, hold)
-if writes + reads == 1 then due, seen = 0, 0 end        -- the only hold: its deadline is known to the millisecond
+if writes + reads == 1 then due, seen, latest = 0, 0, 0 end        -- the only hold: its deadline is known to the millisecond
 bound_by(hold)
 if freed then hand_over(nil) end
+sweep_queue()
 save()
-keep_for(lease)
 return { 'renewed', ${attempt}, int(now), int(hold.deadline - now) }
 `;

@@ -10,17 +10,19 @@ const lock = key('lock');
  * | `token` | the last fencing token that was granted; outlives the holds |
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
  * | `forced` | such a ring of the attempts from which an operator took the lock |
+| `floor` | in microseconds: an unknown attempt whose acquire was sent no later is refused as late |
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
  * | `id:<attempt>` | who that is (host, pid, method), for people; opaque here |
  * | `writes`, `reads` | how many holds of each mode there are |
  * | `parked` | how many of the write holds are parked |
  * | `owner`, `writer`, `fence` | owner, latest attempt and token of the write holds |
- * | `due`, `seen` | lower bound of the earliest deadline, upper bound of the latest start of a lease, of all holds |
+ * | `due`, `seen`, `latest` | lower bound of the earliest deadline, upper bounds of the latest start and end of a lease, of all holds |
  * | `owned:<owner>` | `count token` of the read holds of a named owner |
  * | `head`, `tail` | first and last sequence number of the waiter queue |
  * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt`; `fair` is 0, 1, or 2 |
  * | `place:<attempt>` | its sequence number |
- * | `fires` | the latest fires of a job that were granted, in ms: `;1000;2000;` (see claim) |
+ * | `remember` | until when the fires are to be remembered |
+| `fires` | the latest fires of a job that were granted, in ms: `;1000;2000;` (see claim) |
  * | `run` | the last run of a job: `fire attempt started ended outcome` (`0 -` while they are unknown) |
  * | `run:by` | who runs or ran it: `host:pid` |
  *
@@ -41,15 +43,17 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail', 'forced')
+  'due', 'seen', 'head', 'tail', 'forced', 'latest', 'first', 'cursor', 'floor', 'remember')
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
 local due, seen = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
 local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
 local forced = loaded[13] or ';'
+local latest, first, cursor = tonumber(loaded[14] or 0), tonumber(loaded[15] or head), tonumber(loaded[16] or head)
+local floor, remember = tonumber(loaded[17] or 0), tonumber(loaded[18] or 0)
 local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
-local longest, freed = 0, false
+local freed = false
 
 local function read_hold(record)
   local deadline, lease, mode, hold_token, since, hold_owner =
@@ -91,7 +95,7 @@ end
 local function bound_by(hold)
   if due == 0 or hold.deadline < due then due = hold.deadline end
   seen = math.max(seen, hold.deadline - hold.lease)
-  longest = math.max(longest, hold.deadline - now)
+  latest = math.max(latest, hold.deadline)
 end
 
 local function drop_hold(attempt, hold)
@@ -101,7 +105,7 @@ end
 
 local function sweep()
   local fields = redis.call('HGETALL', ${lock})
-  due, seen = 0, 0
+  due, seen, latest = 0, 0, 0
   for i = 1, #fields, 2 do
     local attempt = string.match(fields[i], '^hold:(.+)$')
     if attempt then
@@ -128,25 +132,11 @@ if swept then
   sweep()
 end
 
-local function save()
-  redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
-  if forced ~= ';' then redis.call('HSET', ${lock}, 'forced', forced) end
-  if writes + reads > 0 then
-    redis.call('HSET', ${lock}, 'writes', int(writes), 'reads', int(reads), 'parked', int(parked), 'owner', owner,
-      'writer', writer, 'fence', fence, 'due', int(due), 'seen', int(seen))
-  elseif was_held then
-    redis.call('HDEL', ${lock}, 'writes', 'reads', 'parked', 'owner', 'writer', 'fence', 'due', 'seen')
-  end
-  if head <= tail then
-    redis.call('HSET', ${lock}, 'head', int(head), 'tail', int(tail))
-  elseif was_queued then
-    redis.call('HDEL', ${lock}, 'head', 'tail')
-  end
-end
-
--- The key's own time to live is garbage collection only: never shorter than what lives in the hash.
+-- The key's own time to live is garbage collection only: never shorter than what lives in the hash, and no longer than
+-- that and \`keepMs\`, which outlasts every place in the queue.
 local function keep_for(ms)
-  redis.call('PEXPIRE', ${lock}, int(math.max(ms, longest, redis.call('PTTL', ${lock}), tonumber(${arg('keepMs')}))))
+  local held = writes + reads > 0 and latest - now or 0
+  redis.call('PEXPIRE', ${lock}, int(math.max(ms, held, remember - now, tonumber(${arg('keepMs')}))))
 end
 
 local function fingerprint(attempt)

@@ -43,10 +43,7 @@ if not lost then
   changed = true
 end
 if freed then hand_over(nil) end
-if changed then
-  save()
-  keep_for(0)
-end
+if changed then save() end
 if not lost then return { 'written', ${attempt}, int(now) } end
 return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
 `;

@@ -1,5 +1,6 @@
 import { type WakeUp } from '../../core/lock-store.js';
-import { type Ask, type MemoryLock, type Waiter } from './memory-lock.js';
+import { type MemoryLock } from './memory-lock.js';
+import { type Ask, type Waiter } from './memory-queue.js';
 import { admits, shareEntry } from './rules.js';
 
 /** Tells the client of an attempt; false when nobody listens there. */
@@ -31,20 +32,30 @@ export class HandOver {
 
   /** Serves the queue from its head; true when it is the turn of `me`, who is asking. */
   serve(lock: MemoryLock, me?: string): boolean {
+    const { queue } = lock;
     const news = lock.freed;
     lock.freed = false;
-    for (const waiter of lock.queue) {
-      if (!lock.look(waiter)) continue;
-      if (!admits(lock, waiter)) return false;
-      if (waiter.attempt === me) return true;
-      if (waiter.fair && !comesItself(waiter)) this.#push(lock, waiter);
-      else if (waiter.attempt === lock.told && !news) return false;
-      else if (waiter.fair ? this.#wake(lock, waiter) : this.#wakeSome(lock)) {
-        lock.told = lock.queue[0]!.attempt;
-        return false;
-      }
+    while (!queue.isServed) {
+      const waiter = queue.at(queue.head);
+      if (waiter) {
+        if (!admits(lock, waiter)) return false;
+        if (waiter.attempt === me) return true;
+        const isPushed = waiter.fair && !comesItself(waiter);
+        if (!isPushed && queue.head === lock.told && !news) return false;
+        if (!isPushed && this.#call(lock, waiter)) {
+          lock.told = queue.head;
+          return false;
+        }
+        queue.goOn(!isPushed || !this.#push(lock, waiter));
+      } else queue.goOn(false);
     }
     return false;
+  }
+
+  /** Tells who is first now, since it asks when the lease of the holder may end. */
+  wakeHead({ queue }: MemoryLock): void {
+    const waiter = queue.at(queue.head);
+    if (waiter) this.#wake(waiter);
   }
 
   /** Rises for ever: by one within a microsecond. */
@@ -52,31 +63,42 @@ export class HandOver {
     return Math.max(lock.token + 1, this.micros());
   }
 
-  /** Grants to a waiter, and has its wake-up carry the grant; who does not listen any more leaves. */
-  #push(lock: MemoryLock, waiter: Waiter): void {
+  /** Grants to a waiter, and has its wake-up carry the grant; false when nobody listens for it. */
+  #push(lock: MemoryLock, waiter: Waiter): boolean {
     const { attempt, leaseMs, waiterLeaseMs } = waiter;
     const remainingMs = Math.min(leaseMs, waiterLeaseMs);
     const fencingToken = this.#nextToken(lock);
-    lock.remove(attempt);
     const heard = this.tell(attempt, { kind: 'granted', fencingToken, remainingMs, serverTimeMs: lock.now });
-    if (heard) this.grant(lock, waiter, remainingMs, fencingToken);
+    if (!heard) return false;
+    lock.queue.leave(attempt);
+    this.grant(lock, waiter, remainingMs, fencingToken);
+    return true;
   }
 
-  #wake(lock: MemoryLock, { attempt }: Waiter): boolean {
-    const told = this.tell(attempt, { kind: 'wake' });
-    if (!told) lock.remove(attempt);
-    return told;
+  /** Calls a waiter to come and ask; false when nobody listens. */
+  #call(lock: MemoryLock, waiter: Waiter): boolean {
+    return waiter.fair ? this.#wake(waiter) : this.#wakeSome(lock);
+  }
+
+  #wake({ attempt }: Waiter): boolean {
+    return this.tell(attempt, { kind: 'wake' });
   }
 
   /** Two unfair waiters of different processes, of those that the lock would admit. */
   #wakeSome(lock: MemoryLock): boolean {
+    const { queue } = lock;
     const woken = new Set<string>();
-    for (const waiter of lock.queue) {
-      const client = clientOf(waiter.attempt);
+    let nextHead: number | undefined;
+    for (const place of queue.places.slice(0, 16)) {
       if (woken.size === 2) break;
-      if (!lock.look(waiter) || waiter.fair || woken.has(client) || !admits(lock, waiter)) continue;
-      if (this.#wake(lock, waiter)) woken.add(client);
+      const waiter = queue.at(place);
+      if (!waiter) continue;
+      const client = clientOf(waiter.attempt);
+      const isCalled = !waiter.fair && !woken.has(client) && admits(lock, waiter);
+      if (isCalled && this.#wake(waiter)) woken.add(client);
+      if (!isCalled || woken.has(client)) nextHead ??= place;
     }
+    if (woken.size > 0) queue.head = nextHead!;
     return woken.size > 0;
   }
 }

@@ -1,10 +1,5 @@
-import { type AcquireRequest, type FireClaim } from '../../core/lock-store.js';
 import { type LockMode } from '../../core/lock.errors.js';
-
-/** An acquire as it reaches the server: with how old the call is, since clocks of clients mean nothing there. */
-export interface Ask extends Omit<AcquireRequest, 'claim'> {
-  readonly claim?: (Pick<FireClaim, 'kind' | 'ms' | 'rerunOnLoss'> & { readonly ageMs: number }) | undefined;
-}
+import { type Ask, MemoryQueue } from './memory-queue.js';
 
 /** One hold of a lock. A parked one, which keeps it taken until `holdAtLeastMs` is over, has token 0. */
 export interface Hold {
@@ -18,10 +13,6 @@ export interface Hold {
   lease: number;
   /** Readers of a named owner: with which token the next one enters. */
   entry: number;
-}
-
-export interface Waiter extends Ask {
-  deadline: number;
 }
 
 /** The last run of a job; `ended` 0 and no outcome: it goes on, or was lost. */
@@ -49,7 +40,7 @@ export function remember(ring: string[], attempt: string): void {
 /** One lock as two lists, who holds it and who waits for it, and what is remembered. */
 export class MemoryLock {
   readonly holds = new Map<string, Hold>();
-  queue: Waiter[] = [];
+  queue = new MemoryQueue();
   /** The last fencing token. */
   token = 0;
   readonly released: string[] = [];
@@ -58,17 +49,25 @@ export class MemoryLock {
   run: Run | undefined;
   /** Who was granted for writing last. */
   writer: Ask | undefined;
-  now = 0;
+  micros = 0;
+  /** What was sent no later by an unknown attempt is refused. */
+  floor = 0;
   /** Something ended since the queue was served. */
   freed = false;
-  /** The first waiter when the command came, or the one that was called since: it knows that it is first. */
-  told: string | undefined;
+  /** The place of the first waiter when the command came, or of the one that was called since: it knows that it is first. */
+  told = 0;
+
+  get now(): number {
+    return Math.floor(this.micros / 1_000);
+  }
 
   /** Ends what is over at this time; a clock that stepped back makes no lease longer. */
-  sweep(now: number): void {
-    this.now = now;
+  sweep(micros: number): void {
+    this.micros = micros;
+    const { now } = this;
     this.freed = false;
-    this.told = this.queue[0]?.attempt;
+    this.queue.setTime(now);
+    this.told = this.queue.head;
     for (const [attempt, hold] of this.holds) {
       hold.deadline = Math.min(hold.deadline, now + hold.lease);
       if (hold.deadline <= now) this.end(attempt);
@@ -96,32 +95,8 @@ export class MemoryLock {
     hold.lease = Math.max(leaseMs, hold.deadline - this.now);
   }
 
-  waiter(attempt: string): Waiter | undefined {
-    return this.queue.find((waiter) => waiter.attempt === attempt);
-  }
-
-  enqueue(ask: Ask): void {
-    const waiter = { ...ask, deadline: this.now + ask.waiterLeaseMs };
-    const place = this.queue.findIndex(({ attempt }) => attempt === ask.attempt);
-    if (place < 0) this.queue.push(waiter);
-    else this.queue[place] = waiter;
-  }
-
-  /** Makes a new queue, so that a loop over the old one is not disturbed. */
-  remove(attempt: string): void {
-    this.queue = this.queue.filter((waiter) => waiter.attempt !== attempt);
-  }
-
   leave(attempt: string): void {
-    if (this.waiter(attempt)) this.freed = true;
-    this.remove(attempt);
-  }
-
-  /** Waiters are judged when somebody looks at them: is this one still there? */
-  look(waiter: Waiter): boolean {
-    waiter.deadline = Math.min(waiter.deadline, this.now + waiter.waiterLeaseMs);
-    if (waiter.deadline <= this.now) this.remove(waiter.attempt);
-    return waiter.deadline > this.now && this.queue.includes(waiter);
+    if (this.queue.leave(attempt)) this.freed = true;
   }
 
   wasReleased(attempt: string): boolean {

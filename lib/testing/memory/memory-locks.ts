@@ -7,7 +7,8 @@ import {
   type RenewReply,
 } from '../../core/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
-import { type Ask, type Hold, MemoryLock, remember } from './memory-lock.js';
+import { type Hold, MemoryLock, remember } from './memory-lock.js';
+import { type Ask } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import { admits, busyReply, claimedBy, endRun, entryToken, refusal, shareEntry, startRun } from './rules.js';
 
@@ -46,7 +47,9 @@ export class MemoryLocks {
   }
 
   /** Grants all keys, or none; then the attempt waits at each up to the first that is busy. */
-  acquire(ask: Ask): AcquireReply {
+  acquire(ask: Ask & { readonly sentMicros?: undefined }): AcquireReply;
+  acquire(ask: Ask): AcquireReply | LateReply;
+  acquire(ask: Ask): AcquireReply | LateReply {
     this.#readClock();
     const { attempt } = ask;
     const locks = ask.keys.map((key) => this.#swept(key));
@@ -54,17 +57,24 @@ export class MemoryLocks {
     if (reason) {
       for (const lock of locks) lock.leave(attempt);
       for (const lock of locks) if (lock.freed) this.#handOver.serve(lock);
+      if (reason === 'late') return { outcome: 'refused', reason, micros: this.#micros };
       return { outcome: 'refused', reason, claimedBy: reason === 'claimed' ? claimedBy(locks[0]!, ask) : undefined };
     }
     const needed = locks.filter((lock) => !lock.liveHold(attempt) && entryToken(lock, ask) === undefined);
     for (const lock of locks) {
-      const waiter = lock.waiter(attempt);
-      if (waiter && !lock.look(waiter)) lock.freed = true;
+      const waiter = lock.queue.of(attempt);
+      if (!waiter) continue;
+      if (!lock.queue.at(waiter.place)) lock.freed = true;
+      // It was passed over, and listens or asks by itself.
+      else if (ask.fair && (locks.length > 1 || needed.includes(lock))) {
+        lock.queue.head = Math.min(lock.queue.head, waiter.place);
+      }
     }
     const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
     if (busy) return this.#wait(locks, busy, needed, ask);
     const holds = locks.map((lock) => this.#take(lock, ask, needed.includes(lock) ? undefined : entryToken(lock, ask)));
     const { now, run } = locks[0]!;
+    for (const lock of locks) lock.queue.sweep();
     return {
       outcome: 'granted',
       fencingTokens: holds.map(({ token }) => token),
@@ -75,11 +85,13 @@ export class MemoryLocks {
   }
 
   /** Gives back a hold or a place in the queue; a hold is kept, parked, until `minHoldMs` after its grant. */
-  release({ key, attempt, minHoldMs, runOutcome }: ReleaseRequest): ReleaseReply {
+  release({ key, attempt, minHoldMs, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
     this.#readClock();
     const wasThere = this.lock(key).holds.has(attempt);
     const lock = this.#swept(key);
     const hold = lock.holds.get(attempt);
+    const place = lock.queue.of(attempt)?.place;
+    const wasFirst = place !== undefined && place <= lock.queue.head;
     let outcome: ReleaseReply['outcome'] = wasThere ? 'expired' : 'unknown';
     if (hold?.token) {
       outcome = 'released';
@@ -87,13 +99,16 @@ export class MemoryLocks {
       const deadline = Math.min(hold.since, lock.now) + minHoldMs;
       const parked = { ...hold, deadline, lease: deadline - lock.now, token: 0, holder: '' };
       if (deadline > lock.now) lock.holds.set(attempt, parked);
-    } else if (lock.waiter(attempt)) outcome = 'cancelled';
+    } else if (place !== undefined) outcome = 'cancelled';
     else if (lock.wasForced(attempt)) outcome = 'forced';
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
     if (runOutcome && (outcome === 'released' || runOutcome === 'void')) endRun(lock, attempt, runOutcome);
-    lock.remove(attempt);
+    lock.queue.leave(attempt);
     remember(lock.released, attempt);
+    if (unanswered) lock.floor = lock.micros;
     this.#handOver.serve(lock);
+    if (outcome === 'cancelled' && wasFirst) this.#handOver.wakeHead(lock);
+    lock.queue.sweep();
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
@@ -103,6 +118,7 @@ export class MemoryLocks {
     const hold = lock.liveHold(attempt, fencingToken);
     if (hold) lock.stretch(hold, leaseMs);
     if (lock.freed) this.#handOver.serve(lock);
+    if (hold) lock.queue.sweep();
     return hold ? { outcome: 'renewed', remainingMs: hold.deadline - lock.now } : lost(lock, attempt);
   }
 
@@ -131,7 +147,10 @@ export class MemoryLocks {
       this.tell(attempt, { kind: 'revoked' });
     }
     for (const attempt of ended) lock.end(attempt);
-    if (ended.length > 0) remember(lock.forced, command);
+    if (ended.length > 0) {
+      remember(lock.forced, command);
+      lock.floor = lock.micros;
+    }
     if (lock.freed) this.#handOver.serve(lock);
     return { outcome: isAgain ? 'again' : 'forced', holds: ended.length };
   }
@@ -139,7 +158,7 @@ export class MemoryLocks {
   /** The lock at this time: what is over has ended. */
   #swept(key: string): MemoryLock {
     const lock = this.lock(key);
-    lock.sweep(this.#now);
+    lock.sweep(this.#micros);
     return lock;
   }
 
@@ -156,15 +175,16 @@ export class MemoryLocks {
     for (const [i, lock] of locks.entries()) {
       const isPast = i > locks.indexOf(busy);
       if (isPast) lock.leave(attempt);
-      else if (ask.waiterLeaseMs && (needed.includes(lock) || lock.waiter(attempt))) lock.enqueue(ask);
+      else if (ask.waiterLeaseMs && (needed.includes(lock) || lock.queue.of(attempt))) lock.queue.join(ask);
       if (isPast ? lock.freed : !ask.fair || lock.freed) this.#handOver.serve(lock, isPast ? undefined : attempt);
     }
+    for (const lock of locks) lock.queue.sweep();
     return busyReply(busy, attempt);
   }
 
   #hasTurn(lock: MemoryLock, ask: Ask): boolean {
     if (!ask.fair) return admits(lock, ask);
-    return this.#handOver.serve(lock, ask.attempt) || (lock.queue.length === 0 && admits(lock, ask));
+    return this.#handOver.serve(lock, ask.attempt) || (lock.queue.isServed && admits(lock, ask));
   }
 
   #take(lock: MemoryLock, ask: Ask, ownerToken?: number): Hold {
@@ -178,6 +198,13 @@ export class MemoryLocks {
     if (!held || lock.freed) this.#handOver.serve(lock);
     return lock.holds.get(ask.attempt)!;
   }
+}
+
+/** A command came too late; at which time of the server. */
+export interface LateReply {
+  readonly outcome: 'refused';
+  readonly reason: 'late';
+  readonly micros: number;
 }
 
 const lost = (lock: MemoryLock, attempt: string): LostReply => ({

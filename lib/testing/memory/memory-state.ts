@@ -14,7 +14,7 @@ export interface Look {
 export function stateOf(key: string, { lock, now }: Look): LockState {
   const all = [...lock.holds].map(([attempt, hold]) => holderOf(attempt, hold, now));
   const holders = all.filter(({ remainingMs }) => remainingMs > 0);
-  const waiters = lock.queue.filter(({ deadline }) => deadline > now).length;
+  const waiters = lock.queue.waiters.filter(({ deadline }) => deadline > now).length;
   return { key, mode: modeOf(holders), holders, waiters, fencingToken: lock.token };
 }
 

@@ -1,5 +1,6 @@
 import { type AcquireReply } from '../../core/lock-store.js';
-import { type Ask, type Hold, type MemoryLock } from './memory-lock.js';
+import { type Hold, type MemoryLock } from './memory-lock.js';
+import { type Ask } from './memory-queue.js';
 
 /** How many fires of a job are remembered. */
 const FIRES = 16;
@@ -28,12 +29,20 @@ export function shareEntry(lock: MemoryLock, hold: Hold): void {
 }
 
 /** Why an acquire is refused, if it is. */
-export function refusal(lock: MemoryLock, ask: Ask): 'released' | 'upgrade' | 'claimed' | undefined {
+export function refusal(lock: MemoryLock, ask: Ask): 'released' | 'late' | 'upgrade' | 'claimed' | undefined {
   if (lock.liveHold(ask.attempt)) return undefined;
   if (lock.holds.has(ask.attempt) || lock.wasReleased(ask.attempt)) return 'released';
+  if (isLate(lock, ask)) return 'late';
   const mine = ask.owner === undefined ? [] : lock.ofOwner(ask.owner);
   if (ask.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';
   return isClaimed(lock, ask) ? 'claimed' : undefined;
+}
+
+/** Older than a command may get, or sent before an attempt was given back of which one may still come. */
+function isLate({ micros, floor, now, queue }: MemoryLock, { attempt, sentMicros, maxAgeMs = Infinity }: Ask): boolean {
+  if (sentMicros === undefined) return false;
+  if (sentMicros <= micros && sentMicros > floor && micros - sentMicros <= maxAgeMs * 1_000) return false;
+  return !((queue.of(attempt)?.deadline ?? 0) > now);
 }
 
 function fireOf({ kind, ms, ageMs }: NonNullable<Ask['claim']>, now: number): number {
@@ -82,7 +91,8 @@ export function endRun(lock: MemoryLock, attempt: string, outcome: 'done' | 'fai
 /** What is told to who has to wait. */
 export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireReply, { outcome: 'busy' }> {
   const remaining = [...lock.holds.values()].map(({ deadline }) => deadline - lock.now);
-  const place = lock.queue.findIndex((waiter) => waiter.attempt === attempt);
+  const { head, waiters } = lock.queue;
+  const place = waiters.filter((waiter) => waiter.place >= head).findIndex((waiter) => waiter.attempt === attempt);
   const { writer } = lock;
   const holder = writer && lock.liveHold(writer.attempt)?.mode === 'write' ? writer.holder : undefined;
   const written = [...lock.holds].find(([, { mode, token }]) => mode === 'write' && token > 0);

@@ -25,7 +25,7 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toEqual([
-      { key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: 'void' },
+      { key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: 'void', unanswered: false },
     ]);
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
@@ -36,7 +36,14 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toStrictEqual(
-      ['a', 'b'].map((key) => ({ key, attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: undefined })),
+      ['a', 'b'].map((key) => ({
+        key,
+        attempt,
+        minHoldMs: 0,
+        leaseMs: 3_000,
+        runOutcome: undefined,
+        unanswered: false,
+      })),
     );
   });
 
@@ -56,7 +63,14 @@ describe('an acquisition that is abandoned', () => {
       const { attempt } = store.acquires[0]!.request;
       const [first] = store.releases;
       const runOutcome = acquiring.value ? undefined : 'void';
-      expect(first!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome });
+      expect(first!.request).toEqual({
+        key: 'k',
+        attempt,
+        minHoldMs: 0,
+        leaseMs: 3_000,
+        runOutcome,
+        unanswered: expect.any(Boolean),
+      });
       expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
     }
     expect([...winners]).toEqual(['shutdown', 'grant']);
@@ -90,7 +104,7 @@ describe('an acquisition that is abandoned', () => {
     store.acquires[0]!.replyLate(granted(30_000));
     await settled();
     expect(store.releases.map(({ request }) => request)).toEqual([
-      { key: 'k', attempt, minHoldMs: 0, leaseMs: 30_000, runOutcome: undefined },
+      { key: 'k', attempt, minHoldMs: 0, leaseMs: 30_000, runOutcome: undefined, unanswered: false },
     ]);
   });
 

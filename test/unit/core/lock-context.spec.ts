@@ -1,7 +1,11 @@
+import { AsyncResource } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { assertLocked, currentLock, heldInContext, runHolding } from '../../../lib/core/lock-context.js';
+import { assertLocked, currentLock, heldInContext, keptByChain, runHolding } from '../../../lib/core/lock-context.js';
 import { LockLostError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
-import { FakeKeeper, heldLock } from '../../support/core-parts.js';
+import { type HeldLock } from '../../../lib/core/held-lock.js';
+import { NestedLock } from '../../../lib/core/nested-lock.js';
+import { collectGarbage } from '../../support/collect-garbage.js';
+import { FakeKeeper, gate, heldLock } from '../../support/core-parts.js';
 
 describe('the lock of a chain of calls', () => {
   it('is none outside, and the error says how to come by one', () => {
@@ -100,5 +104,70 @@ describe('a lock that was lost', () => {
     keeper.clock.wallOffsetMs += 3_600_000;
     runHolding(lock, () => expect(() => assertLocked()).toThrow(LockNotHeldError));
     expect(lock.lost).toBeNull();
+  });
+});
+
+describe('work that outlives its lock, and takes the next one', () => {
+  /** Begins each round inside the lock of the one before, and gives how many locks are still there in the last. */
+  async function goOn(rounds: number, whoEnds: 'own' | 'former'): Promise<number> {
+    const locks: WeakRef<HeldLock>[] = [];
+    const done = gate();
+    let goesOn!: () => void;
+    const next = (): void => {
+      if (locks.length === rounds) {
+        // What goes on in this context keeps it.
+        goesOn = AsyncResource.bind(() => undefined);
+        return done.open();
+      }
+      const lock = heldLock(undefined, { key: `${locks.length}` });
+      const former = locks.at(-1)?.deref();
+      locks.push(new WeakRef(lock));
+      runHolding(lock, () => setImmediate(next));
+      void (whoEnds === 'own' ? lock : former)?.release();
+    };
+    next();
+    await done.opened;
+    await collectGarbage();
+    goesOn();
+    return locks.filter((ref) => ref.deref()).length;
+  }
+
+  it('keeps none of those that have ended', async () => {
+    expect(await goOn(50, 'own')).toBeLessThanOrEqual(2);
+  });
+
+  it('keeps none of them either when each ended after the next one began', async () => {
+    expect(await goOn(50, 'former')).toBeLessThanOrEqual(4);
+  });
+
+  it('still finds the lock that it holds itself, behind those that have ended', () => {
+    const [outer, ended, inner] = ['outer', 'ended', 'inner'].map((key) => heldLock(undefined, { key }));
+    runHolding(outer!, () =>
+      runHolding(ended!, () => {
+        void ended!.release();
+        runHolding(inner!, () =>
+          expect(['outer', 'ended'].map((key) => heldInContext(key))).toEqual([outer, undefined]),
+        );
+        expect(currentLock()).toBe(outer);
+      }),
+    );
+  });
+
+  it('still finds a released lock that goes on because of it', async () => {
+    const keeper = new FakeKeeper();
+    const kept = heldLock(keeper);
+    const done = gate();
+    const inside = runHolding(kept, async () => {
+      kept.retain();
+      const nested = new NestedLock(kept, ['k'], 'write');
+      await runHolding(nested, async () => {
+        await done.opened;
+        runHolding(heldLock(keeper, { key: 'other' }), () => expect(keptByChain('k', keeper)).toBe(kept));
+      });
+    });
+    void kept.release();
+    done.open();
+    await inside;
+    expect(kept.isEnded).toBe(false);
   });
 });

@@ -54,6 +54,7 @@ describe('the groups of keys', () => {
 describe('the master of a key', () => {
   const [one, other] = [7_000, 7_001].map((port) => ({ options: { host: '127.0.0.1', port } }));
   const clusterOf = (address: string | undefined, natMap?: unknown): any => ({
+    isCluster: true,
     options: { keyPrefix: 'app:', natMap },
     nodes: () => [one, other],
     slots: { [slotOf('app:lock:a')]: address && [address] },

@@ -200,9 +200,9 @@ describe('the store on Redis', () => {
 
   it('hears the reply of a command that it gave up', async () => {
     await acquire(request(['a']));
-    await redis.call('CLIENT', 'PAUSE', '200');
+    await redis.call('CLIENT', 'PAUSE', '400');
     const given = request(['b']);
-    await expect(acquire(given, 20)).rejects.toThrow('no answer within 20 ms');
+    await expect(acquire(given, 300)).rejects.toThrow('no answer within 300 ms');
     await eventually(() => late.length > 0);
     await redis.ping();
     expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);

@@ -124,16 +124,25 @@ describe('the wake-up channel', () => {
     expect(told).toEqual(['listening']);
   });
 
-  it('tells the attempt of a message, and nothing of one that it does not know', () => {
-    const { latest, told } = open();
+  it('tells the attempt of a message, and nothing of one that it does not know', async () => {
+    const { latest, told, connect } = open();
+    (await connect('aaa')).confirm();
+    await settled();
+    told.splice(0);
     for (const message of ['wake c.1', 'revoked c.2', 'granted c.3 77 1000 2500', 'wake', 'other c.4', '']) {
       latest().emit('message', 'wake:c', message);
     }
     expect(told).toEqual([
       ['c.1', { kind: 'wake' }],
       ['c.2', { kind: 'revoked' }],
-      ['c.3', { kind: 'granted', fencingToken: 77, serverTimeMs: 1_000, remainingMs: 2_500 }],
+      ['c.3', { kind: 'granted', fencingToken: 77, serverTimeMs: 1_000, remainingMs: 2_500, server: 'aaa' }],
     ]);
+  });
+
+  it('tells of a grant as of a call to ask while it is not known which server made it', () => {
+    const { latest, told } = open();
+    latest().emit('message', 'wake:c', 'granted c.3 77 1000 2500');
+    expect(told).toEqual([['c.3', { kind: 'wake' }]]);
   });
 });
 

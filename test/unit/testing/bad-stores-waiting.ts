@@ -1,4 +1,5 @@
 import { type WakeUpListener } from '../../../lib/core/lock-store.js';
+import { MemoryQueue } from '../../../lib/testing/memory/memory-queue.js';
 import { MemoryLockStore } from '../../../lib/testing/index.js';
 import { type BadStore, badAcquire, badListener, lockOf, misread, mistold } from './bad-stores.js';
 
@@ -20,7 +21,11 @@ export const BAD_WAITING: readonly BadStore[] = [
     name: 'the last waiter is served first',
     store: class extends MemoryLockStore {
       override release(request: Parameters<MemoryLockStore['release']>[0]) {
-        lockOf(this, request.key).queue.reverse();
+        const lock = lockOf(this, request.key);
+        const waiters = lock.queue.waiters.toReversed();
+        lock.queue = new MemoryQueue();
+        lock.queue.setTime(lock.now);
+        for (const waiter of waiters) lock.queue.join(waiter);
         return super.release(request);
       }
     },
@@ -30,7 +35,7 @@ export const BAD_WAITING: readonly BadStore[] = [
     name: 'who asks again goes to the end of the queue',
     store: class extends MemoryLockStore {
       override acquire(request: Parameters<MemoryLockStore['acquire']>[0]) {
-        lockOf(this, request.keys[0]!).remove(request.attempt);
+        lockOf(this, request.keys[0]!).queue.leave(request.attempt);
         return super.acquire(request);
       }
     },
@@ -55,7 +60,7 @@ export const BAD_WAITING: readonly BadStore[] = [
     name: 'who gives up waiting keeps its place',
     store: class extends MemoryLockStore {
       override async release(request: Parameters<MemoryLockStore['release']>[0]) {
-        if (!lockOf(this, request.key).waiter(request.attempt)) return super.release(request);
+        if (!lockOf(this, request.key).queue.of(request.attempt)) return super.release(request);
         return { outcome: 'cancelled', holds: 1, lastToken: 1 } as const;
       }
     },
@@ -65,7 +70,7 @@ export const BAD_WAITING: readonly BadStore[] = [
     name: 'a release hands nothing over',
     store: class extends MemoryLockStore {
       override release(request: Parameters<MemoryLockStore['release']>[0]) {
-        lockOf(this, request.key).queue = [];
+        lockOf(this, request.key).queue = new MemoryQueue();
         return super.release(request);
       }
     },
@@ -145,7 +150,7 @@ export const BAD_WAITING: readonly BadStore[] = [
     store: class extends MemoryLockStore {
       override async forceRelease(key: string): Promise<boolean> {
         const { queue } = lockOf(this, key);
-        for (const { attempt } of queue) await this.release({ key, attempt, minHoldMs: 0, leaseMs: 0 });
+        for (const { attempt } of queue.waiters) await this.release({ key, attempt, minHoldMs: 0, leaseMs: 0 });
         return super.forceRelease(key);
       }
     },

@@ -11,14 +11,12 @@ const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', minHoldMs: 0, leaseM
 function setUp() {
   const clock = new FakeClock();
   const sent: [string, number][] = [];
-  const node = { isAway: false, isFailing: false };
+  const node = { isAway: false, isFailing: false, ask: (send: (store: unknown) => unknown) => send({ release }) };
   const release = ({ key, attempt }: ReleaseRequest): Promise<void> => {
     sent.push([`${attempt} ${key}`, clock.now()]);
     return node.isFailing ? Promise.reject(new LockStoreError('down')) : Promise.resolve();
   };
-  const ask = (send: (store: unknown) => unknown) => send({ release });
-  const quorumNode = Object.assign(node, { ask }) as unknown as QuorumNode;
-  return { clock, sent, node, pending: new PendingReleases(quorumNode, clock) };
+  return { clock, sent, node, pending: new PendingReleases(node as unknown as QuorumNode, clock) };
 }
 
 describe('releases that a node did not confirm', () => {
@@ -46,6 +44,36 @@ describe('releases that a node did not confirm', () => {
     await clock.advance(250);
     expect(sent.map(([what]) => what)).toEqual(['c.1 a', 'c.1 b', 'c.2 a', 'c.2 b']);
     expect([pending.size, clock.timers]).toEqual([0, 0]);
+  });
+
+  it('are sent a hundred at a time to a node that is back, each next one when one is answered', async () => {
+    const { clock, node, pending, sent } = setUp();
+    let [open, most] = [0, 0];
+    const answers: (() => void)[] = [];
+    node.ask = () => {
+      most = Math.max(most, (open += 1));
+      return new Promise<void>((resolve) => answers.push(() => ((open -= 1), resolve())));
+    };
+    node.isAway = true;
+    for (let i = 0; i < 1_000; i += 1) pending.add({ ...RELEASE, attempt: `c.${i}`, leaseMs: 600_000 }, 250);
+    node.isAway = false;
+    await clock.advance(250);
+    expect([open, pending.size]).toEqual([100, 900]);
+    for (let answered = 0; answered < 1_000; answered += 1) {
+      answers[answered]!();
+      await settled();
+    }
+    await clock.advance(250);
+    expect([most, answers.length, pending.size, clock.timers, sent]).toEqual([100, 1_000, 0, 0, []]);
+  });
+
+  it('go on with the next round when the node does not answer, and leave the others in their order', async () => {
+    const { clock, node, pending, sent } = setUp();
+    node.isFailing = true;
+    for (let i = 0; i < 250; i += 1) pending.add({ ...RELEASE, attempt: `c.${i}`, leaseMs: 600_000 }, 250);
+    await clock.advance(750);
+    expect(sent.map(([what]) => what)).toEqual([...Array(250).keys(), ...Array(50).keys()].map((i) => `c.${i} k`));
+    expect([pending.size, clock.timers]).toEqual([250, 1]);
   });
 
   it('are one when the same is added twice', async () => {

@@ -1,0 +1,48 @@
+import { commandTimeoutMs } from './command-times.js';
+import { heldEvent, heldMsOf } from './held-event.js';
+import { type WorkOutcome } from './held-handle.js';
+import { type HeldLock } from './held-lock.js';
+import { type LockEvents } from './lock-events.js';
+import { type LockStore } from './lock-store.js';
+import { unconfirmedError } from './locker-errors.js';
+import { type Releaser } from './releaser.js';
+import { lossReason } from './watchdog.js';
+
+/** Gives back all holds of a lock, and tells of it; of a hold that was gone before, it tells the loss. Never rejects. */
+export async function releaseHolds(
+  lock: HeldLock,
+  outcome: WorkOutcome | undefined,
+  { releaser, events }: { readonly releaser: Releaser; readonly events: LockEvents },
+): Promise<void> {
+  const heldMs = heldMsOf(lock);
+  const { holds, attempt, holdAtLeastMs, leaseMs, isClaim, unanswered } = lock.grant;
+  const runOutcome = isClaim ? outcome : undefined;
+  const counts = await Promise.all(
+    holds.map(async (hold) => {
+      const told = { minHoldMs: holdAtLeastMs, leaseMs, runOutcome, unanswered: unanswered() };
+      const request = { key: hold.key, attempt, ...told };
+      const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
+      // When an earlier command went unanswered it may have been the one that released.
+      if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
+      if (!reply) return undefined;
+      const { lastToken } = reply;
+      lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, forced: reply.outcome === 'forced' }));
+      return reply.holds;
+    }),
+  );
+  if (!lock.lost) events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
+}
+
+/**
+ * Makes all holds of a lock read holds.
+ * @throws LockLostError, LockStoreError
+ */
+export async function downgradeHolds(lock: HeldLock, store: LockStore): Promise<void> {
+  const { holds, leaseMs } = lock.grant;
+  const replies = await Promise.allSettled(holds.map((hold) => store.downgrade(hold, commandTimeoutMs(leaseMs))));
+  for (const [i, reply] of replies.entries()) {
+    if (reply.status === 'rejected') throw unconfirmedError(lock, 'downgraded', reply.reason);
+    if (reply.value.outcome === 'lost') lock.lose(lossReason(holds[i]!.fencingToken, reply.value));
+  }
+  if (lock.lost) throw lock.lost;
+}

@@ -1,0 +1,89 @@
+import { describe, expect, it } from '@jest/globals';
+import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
+import { systemClock } from '../../../lib/core/clock.js';
+import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
+import { RedisLockService } from '../../../lib/redis-lock.service.js';
+import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
+import { FakeClock, settled } from '../../support/fake-clock.js';
+import { busy, granted, released } from '../../support/fake-store.js';
+
+describe('calls that are awaited', () => {
+  it('keep the process alive by one handle for all of them, until the last has settled', async () => {
+    const clock = new FakeClock();
+    const awaited = new AwaitedCalls(clock);
+    const [first, second] = [gate(), gate()];
+    const calls = [first, second].map(({ opened }) => awaited.keepAlive(opened));
+    expect(clock.keptAlive).toBe(1);
+    first.open();
+    await calls[0];
+    expect(clock.keptAlive).toBe(1);
+    second.open();
+    await calls[1];
+    expect(clock.keptAlive).toBe(0);
+    await expect(awaited.keepAlive(Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(clock.keptAlive).toBe(0);
+  });
+
+  it('keep it alive for each step of an iteration, and not in between; leaving early ends what is iterated', async () => {
+    const clock = new FakeClock();
+    const awaited = new AwaitedCalls(clock);
+    let isClosed = false;
+    async function* numbers(): AsyncGenerator<number> {
+      try {
+        for (let i = 0; ; i += 1) {
+          await settled();
+          expect(clock.keptAlive).toBe(1);
+          yield i;
+        }
+      } finally {
+        isClosed = true;
+      }
+    }
+    const seen: number[] = [];
+    for await (const i of awaited.keepAliveEach(numbers())) {
+      expect(clock.keptAlive).toBe(0);
+      if (seen.push(i) === 3) break;
+    }
+    expect([seen, isClosed, clock.keptAlive]).toEqual([[0, 1, 2], true, 0]);
+  });
+
+  it('do without where the clock has no process to keep', async () => {
+    const clock = { ...systemClock, keepAlive: undefined };
+    expect(await new AwaitedCalls(clock).keepAlive(Promise.resolve(1))).toBe(1);
+  });
+});
+
+describe('a lock', () => {
+  it('keeps the process alive while it is acquired, extended, downgraded and released, and never while it is held', async () => {
+    const { clock, store, locker } = startLocker();
+    const locks = new RedisLockService(locker, store, resolveModuleOptions({}));
+    store.onAcquire = store.onRenew = store.onDowngrade = store.onRelease = null;
+    const during = async <T>(call: Promise<T>, answer: () => void): Promise<T> => {
+      await settled();
+      expect(clock.keptAlive).toBe(1);
+      answer();
+      const value = await call;
+      expect(clock.keptAlive).toBe(0);
+      return value;
+    };
+    const lock = await during(locks.acquire('k'), () => store.acquires[0]!.reply(granted(30_000, 100)));
+    await clock.advance(10_000);
+    expect([store.renews.length, clock.keptAlive]).toEqual([1, 0]);
+    await during(lock.extend(40_000), () => store.renews[1]!.reply([{ outcome: 'renewed', remainingMs: 40_000 }]));
+    await during(lock.downgrade(), () => store.downgrades[0]!.reply({ outcome: 'downgraded' }));
+    await during(lock.release(), () => store.releases[0]!.reply(released()));
+  });
+
+  it('keeps it alive while it is waited for in vain, and not while its give-back has no answer', async () => {
+    const { clock, store, locker } = startLocker();
+    const locks = new RedisLockService(locker, store, resolveModuleOptions({}));
+    store.onAcquire = () => busy();
+    store.onRelease = null;
+    const outcome = outcomeOf(locks.acquire('k', { waitMs: 1_000 }));
+    await clock.advance(999);
+    expect(clock.keptAlive).toBe(1);
+    await clock.advance(1);
+    expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
+    expect([locker.live.releasing, clock.keptAlive]).toEqual([1, 0]);
+  });
+});

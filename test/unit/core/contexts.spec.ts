@@ -1,0 +1,179 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { describe, expect, it } from '@jest/globals';
+import { onAbort } from '../../../lib/core/abort-listener.js';
+import { type HeldHandle } from '../../../lib/core/held-handle.js';
+import { heldInContext } from '../../../lib/core/lock-context.js';
+import { type LockEventName } from '../../../lib/core/lock-events.js';
+import { HandleRegistry } from '../../../lib/core/lock-handle.js';
+import { TimerQueue } from '../../../lib/core/timer-queue.js';
+import { collectGarbage } from '../../support/collect-garbage.js';
+import { heldLock, outcomeOf, startLocker } from '../../support/core-parts.js';
+import { EVENT_NAMES } from '../../support/event-names.js';
+import { eventually } from '../../support/eventually.js';
+import { FakeClock, settled } from '../../support/fake-clock.js';
+import { busy } from '../../support/fake-store.js';
+
+/** Who calls. */
+const caller = new AsyncLocalStorage<string>();
+const me = (): string => caller.getStore() ?? 'nobody';
+
+/** A locker that the module made, and in whose context each event was heard. */
+function setUp() {
+  const started = caller.run('the module', () => startLocker());
+  const heard: [LockEventName, string][] = [];
+  for (const name of EVENT_NAMES) started.locker.events.on(name, () => void heard.push([name, me()]));
+  return { ...started, heard };
+}
+
+describe('a timer of the module', () => {
+  it('calls back in the context of the module, whoever set it', async () => {
+    const clock = new FakeClock(0);
+    const queue = caller.run('the module', () => new TimerQueue(clock));
+    const seen: string[] = [];
+    for (const at of [30, 10, 20]) caller.run(`caller ${at}`, () => queue.schedule(at, () => seen.push(me())));
+    await clock.advance(30);
+    expect(seen).toEqual(['the module', 'the module', 'the module']);
+  });
+});
+
+/** Each way in which a loss is noticed, by somebody who has nothing to do with the lock. */
+const NOTICED: Record<string, (lock: HeldHandle, started: ReturnType<typeof setUp>) => unknown> = {
+  'by a timer': (_lock, { clock }) => clock.advance(10_000),
+  'by a look at the lock': (lock, { clock }) => {
+    clock.jump(10_000);
+    return lock.lost;
+  },
+  'by a message': (_lock, { store }) => {
+    for (const { request } of store.acquires) store.listener!.onWakeUp(request.attempt, { kind: 'revoked' });
+  },
+  'by a release': (lock, { store }) => {
+    store.onRelease = () => ({ outcome: 'expired', holds: 0, lastToken: 900 });
+    return lock.release();
+  },
+  'by the shutdown': (_lock, { locker }) => locker.close(0),
+};
+
+describe.each(Object.entries(NOTICED))('a loss that is noticed %s', (_how, notice) => {
+  it.each([
+    ['of one key', ['k']],
+    ['of several', ['a', 'b']],
+  ] as const)(
+    'is told to the holder %s in the context of the holder, and to listeners of events in that of the module',
+    async (_name, keys) => {
+      const started = setUp();
+      const { store, heard, enter } = started;
+      store.groups = (all) => all.map((key) => [key]);
+      store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
+      const seen: string[] = [];
+      const lock = await caller.run('the holder', async () => {
+        const held = await enter(keys);
+        onAbort(held.signal, () => seen.push(me()));
+        return held;
+      });
+      await caller.run('a stranger', async () => notice(lock, started));
+      await settled();
+      expect(seen).toEqual(['the holder']);
+      expect(new Set(heard.filter(([name]) => name === 'lost').map(([, who]) => who))).toEqual(new Set(['the module']));
+    },
+  );
+});
+
+describe('an event of a call', () => {
+  it('is heard in the context of the caller, who holds nothing there', async () => {
+    const { store, heard, under, enter, locker } = setUp();
+    const held: unknown[] = [];
+    for (const name of ['acquired', 'reentered', 'released', 'acquireFailed'] as const) {
+      locker.events.on(name, () => held.push(heldInContext()));
+    }
+    await caller.run('the caller', () => under('k', () => under('k', () => undefined)));
+    store.onAcquire = () => busy();
+    caller.run('another caller', () => outcomeOf(enter('k', { waitMs: 0 })));
+    await settled();
+    expect(heard).toEqual([
+      ['acquired', 'the caller'],
+      ['reentered', 'the caller'],
+      ['released', 'the caller'],
+      ['acquireFailed', 'another caller'],
+    ]);
+    expect(held).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it('that is decided by somebody else is heard in the context of the caller, too', async () => {
+    const { store, heard, enter, locker, clock } = setUp();
+    store.onAcquire = () => busy();
+    const abort = new AbortController();
+    const waiting = (who: string, options = {}) => caller.run(who, () => outcomeOf(enter('k', options)));
+    waiting('who is aborted', { signal: abort.signal });
+    waiting('who waits too long', { waitMs: 500 });
+    waiting('who is shut down');
+    await settled();
+    heard.length = 0;
+    caller.run('a stranger', () => abort.abort());
+    await clock.advance(500);
+    await caller.run('a stranger', () => locker.close(0));
+    expect(heard).toEqual([
+      ['acquireFailed', 'who is aborted'],
+      ['timedOut', 'the module'],
+      ['acquireFailed', 'who waits too long'],
+      ['acquireFailed', 'who is shut down'],
+    ]);
+  });
+});
+
+describe('what the module does for nobody', () => {
+  it('renews in its own context, and tells of it there', async () => {
+    const { clock, store, heard, enter } = setUp();
+    const renewers: string[] = [];
+    const { onRenew } = store;
+    store.onRenew = (requests) => {
+      renewers.push(me());
+      return (onRenew as (all: typeof requests) => ReturnType<NonNullable<typeof onRenew>>)(requests);
+    };
+    await caller.run('the holder', () => enter('k'));
+    caller.run('a stranger', () => store.listener!.onGap());
+    await clock.advance(3_000);
+    expect([new Set(renewers), renewers.length > 1]).toEqual([new Set(['the module']), true]);
+    expect(heard.filter(([name]) => name === 'renewed')[0]).toEqual(['renewed', 'the module']);
+  });
+
+  it('asks again in its own context when a message wakes it', async () => {
+    const { store, enter } = setUp();
+    const askers: string[] = [];
+    store.onAcquire = () => {
+      askers.push(me());
+      return busy();
+    };
+    void caller.run('the caller', () => outcomeOf(enter('k')));
+    await settled();
+    caller.run('a stranger', () => store.listener!.onListening());
+    await settled();
+    expect(askers).toEqual(['the caller', 'the module']);
+  });
+
+  it('gives back in its own context what a caller gave up', async () => {
+    const { store, enter } = setUp();
+    store.onAcquire = () => busy();
+    const [abort, releasers] = [new AbortController(), [] as string[]];
+    store.onRelease = () => {
+      releasers.push(me());
+      return { outcome: 'cancelled', holds: 0, lastToken: 0 };
+    };
+    void caller.run('the caller', () => outcomeOf(enter('k', { signal: abort.signal })));
+    await settled();
+    caller.run('a stranger', () => abort.abort());
+    await settled();
+    expect(releasers).toEqual(['the module']);
+  });
+
+  it('tells of a dropped handle in its own context, whoever made it', async () => {
+    const reports: string[] = [];
+    const error = (): void => void reports.push(me());
+    const registry = caller.run('the module', () => new HandleRegistry({ debug: error, warn: error, error }));
+    caller.run('the caller', () => void registry.handOut(heldLock()));
+    await eventually(async () => {
+      await caller.run('a stranger', collectGarbage);
+      return reports.length > 0;
+    });
+    expect(reports).toEqual(['the module']);
+  });
+});
