@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type HeldHandle } from './core/held-handle.js';
+import { jobName } from './core/job-name.js';
 import { type LockEvents } from './core/lock-events.js';
 import { type LockLabel, NO_LABEL } from './core/lock-label.js';
 import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock-options.js';
@@ -153,12 +154,15 @@ export class RedisLockService {
   }
 
   /**
-   * The last run of a job that is locked with `oncePer`; null when none is remembered.
-   * @throws LockStoreError, LockKeyError
+   * The last run of a job that is locked with `oncePer`; null when none is remembered. Jobs are named by their methods, such
+   * as `Reports.noon`; without a name, it is the run that began last of all jobs that share the key.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
-  async lastRun(key: string): Promise<LastRun | null> {
+  async lastRun(key: string, job?: string): Promise<LastRun | null> {
     this.store.checkKey(key);
-    return this.#awaited.keepAlive(this.store.lastRun(key));
+    return this.#awaited.keepAlive(
+      this.store.lastRun(key, job === undefined ? undefined : jobName(checkJob(key, job))),
+    );
   }
 
   get #awaited(): AwaitedCalls {
@@ -171,4 +175,12 @@ function keysOf(key: Key): readonly string[] {
   if (Array.isArray(keys) && keys.length > 0) return keys as readonly string[];
   const got = Array.isArray(keys) ? 'an empty list' : `a value of type ${typeof key}`;
   throw new LockKeyError(`Expected a lock key to be a non-empty string, or a non-empty list of them, got ${got}.`);
+}
+
+function checkJob(key: string, job: unknown): string {
+  if (typeof job === 'string' && job !== '') return job;
+  const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
+  throw new LockConfigurationError(
+    `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
+  );
 }

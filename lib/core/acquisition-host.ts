@@ -128,9 +128,9 @@ export function grantOf(
   { keys, label, claim, options }: Wanted,
   { attempt, tokens, ...told }: Pick<Grant, GrantedPart> & { readonly tokens: readonly number[] },
 ): Grant {
-  const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, owner = attempt } = options;
+  const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = options;
   const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
-  const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, label, isClaim: claim !== undefined };
+  const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, label, job: claim?.job };
   return { holds, attempt, owner, ...kept, ...told };
 }
 

@@ -9,4 +9,6 @@ export const givingBack = ({
   unanswered,
 }: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'> &
   Pick<ReleaseRequest, 'unanswered'>): readonly ReleaseRequest[] =>
-  keys.map((key) => ({ key, attempt, minHoldMs: 0, leaseMs, runOutcome: claim && 'void', unanswered }));
+  keys.map((key) => {
+    return { key, attempt, minHoldMs: 0, leaseMs, job: claim?.job, runOutcome: claim && 'void', unanswered };
+  });

@@ -53,6 +53,8 @@ export abstract class HeldHandle implements Lock {
   /** @throws what `downgrade` would throw before anything is sent */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
+  /** Whether the hold of `key` is one permit of a semaphore, which one call at a time may use. */
+  abstract isPermit(key: string): boolean;
   /** Whether this is a nested lock that keeps `hold` from ending. */
   abstract keeps(hold: HeldHandle): boolean;
   /** Calls back once when the lock is lost; gives a function that stops listening. */

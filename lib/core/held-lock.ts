@@ -33,13 +33,15 @@ export interface Grant {
   readonly renew: boolean;
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
+  /** 0: it is no semaphore. */
+  readonly permits: number;
   readonly lease: Lease;
   /** Before the command that was granted was sent. */
   readonly sent: Moment;
   readonly waitedMs: number;
   readonly serverTimeMs: number;
-  /** Whether a fire of a scheduled job was claimed with it. */
-  readonly isClaim: boolean;
+  /** The scheduled job whose fire was claimed with it. */
+  readonly job: string | undefined;
   readonly label: LockLabel;
   /** Whether a command of the attempt had no answer so far, and may still arrive. */
   readonly unanswered: () => boolean;
@@ -131,6 +133,10 @@ export class HeldLock extends HeldHandle {
     this.#signal?.abort(error);
     for (const callback of this.#callbacks ?? []) callback(error);
     this.keeper.onLost(this, error);
+  }
+
+  isPermit(): boolean {
+    return this.grant.permits > 0;
   }
 
   keeps(): boolean {

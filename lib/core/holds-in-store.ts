@@ -15,11 +15,11 @@ export async function releaseHolds(
   { releaser, events }: { readonly releaser: Releaser; readonly events: LockEvents },
 ): Promise<void> {
   const heldMs = heldMsOf(lock);
-  const { holds, attempt, holdAtLeastMs, leaseMs, isClaim, unanswered } = lock.grant;
-  const runOutcome = isClaim ? outcome : undefined;
+  const { holds, attempt, holdAtLeastMs, leaseMs, job, unanswered } = lock.grant;
+  const runOutcome = job === undefined ? undefined : outcome;
   const counts = await Promise.all(
     holds.map(async (hold) => {
-      const told = { minHoldMs: holdAtLeastMs, leaseMs, runOutcome, unanswered: unanswered() };
+      const told = { minHoldMs: holdAtLeastMs, leaseMs, job, runOutcome, unanswered: unanswered() };
       const request = { key: hold.key, attempt, ...told };
       const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
       // When an earlier command went unanswered it may have been the one that released.

@@ -31,7 +31,7 @@ export class JoinedLock extends HeldHandle {
 
   get fencingTokens(): readonly number[] {
     return this.keys.map((key) => {
-      const part = this.parts.find(({ keys }) => keys.includes(key))!;
+      const part = this.#partOf(key);
       return part.fencingTokens[part.keys.indexOf(key)]!;
     });
   }
@@ -73,6 +73,10 @@ export class JoinedLock extends HeldHandle {
     await Promise.all(this.parts.map((part) => part.downgrade()));
   }
 
+  isPermit(key: string): boolean {
+    return this.#partOf(key).isPermit(key);
+  }
+
   keeps(hold: HeldHandle): boolean {
     return this.parts.some((part) => part.keeps(hold));
   }
@@ -89,6 +93,10 @@ export class JoinedLock extends HeldHandle {
   protected async end(outcome: WorkOutcome | undefined): Promise<void> {
     await Promise.all(this.parts.map((part) => part.finish(outcome)));
     for (const stop of this.#stops) stop();
+  }
+
+  #partOf(key: string): HeldHandle {
+    return this.parts.find(({ keys }) => keys.includes(key))!;
   }
 
   #lose(error: LockLostError): void {

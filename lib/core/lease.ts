@@ -32,19 +32,27 @@ export function leaseFrom(sent: Moment, remainingMs: number): Lease {
 
 /**
  * The lease of a grant that the store told by itself. Its time on the store's clock is related to ours by an earlier reply,
- * whose command was sent at `sent`: no later than `repliedMs` there. Never longer than counted from its arrival.
+ * whose command was sent at `sent`: no later than `repliedMs` there. Never longer than counted from its arrival. Each
+ * clock is judged by itself: after a sleep of the machine the one that stood still says nothing about the other.
  */
 export function leaseOfPush(
   { grantedMs, remainingMs, receivedAt }: { grantedMs: number; remainingMs: number; receivedAt: Moment },
   { sent, repliedMs }: { sent: Moment; repliedMs: number },
 ): Lease {
   const proven = leaseFrom(sent, grantedMs + remainingMs - repliedMs);
-  const received = leaseFrom(receivedAt, remainingMs);
-  return received.deadline > proven.deadline ? proven : received;
+  return ofEachClock(Math.min, proven, leaseFrom(receivedAt, remainingMs));
 }
 
-/** The longer of two proofs of the same hold. */
-export const longer = (a: Lease, b: Lease): Lease => (b.deadline > a.deadline ? b : a);
+/**
+ * What two proofs of the same hold prove together: the later deadline of each clock. Each proof is right by a clock that
+ * neither stood still nor was set back since, so together they are by the same clock; the other one cannot make it longer.
+ */
+export const longer = (a: Lease, b: Lease): Lease => ofEachClock(Math.max, a, b);
+
+const ofEachClock = (choose: (a: number, b: number) => number, a: Lease, b: Lease): Lease => ({
+  deadline: choose(a.deadline, b.deadline),
+  wallDeadline: choose(a.wallDeadline, b.wallDeadline),
+});
 
 /** What is left, in milliseconds, by the more pessimistic clock; 0 when over. */
 export const remainingOf = (lease: Lease, clock: Clock): number =>

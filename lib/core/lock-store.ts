@@ -6,6 +6,8 @@ import { type LockMode, type LockStoreError, type NodeAnswer } from './lock.erro
  * was when the method was called; `gap`: any time that is at least this far from the last fire.
  */
 export interface FireClaim {
+  /** Whose fire it is, such as `Reports.noon`: each job has its own fires under one key. Of 1 to 128 characters, well-formed. */
+  readonly job: string;
   readonly kind: 'at' | 'slot' | 'gap';
   readonly ms: number;
   /** When the method was called, on the monotonic clock: it may have waited since, for its turn or to spread the claims. */
@@ -126,7 +128,9 @@ export interface ReleaseRequest {
   readonly minHoldMs: number;
   /** For which it was granted, in milliseconds: afterwards there is nothing to release. */
   readonly leaseMs: number;
-  /** How the run of a claimed fire ended; `void`: it never began, and the fire may be claimed again. */
+  /** Whose fire was claimed with it. */
+  readonly job?: string | undefined;
+  /** How the run of that fire ended; `void`: it never began, and the fire may be claimed again. */
   readonly runOutcome?: 'done' | 'failed' | 'void' | undefined;
   /** An acquire of the attempt had no answer and may still reach the store, however late: it is to be refused then. */
   readonly unanswered?: boolean | undefined;
@@ -173,6 +177,8 @@ export interface LockState {
 
 /** The last run of a job that is claimed once per fire. */
 export interface LastRun {
+  /** The method that was locked, with the class of its instance: `Class.method`. */
+  readonly job: string;
   /** The nominal time of the fire, or the begin of its slot. */
   readonly fire: Date;
   /** Who ran it: `host:pid`. */
@@ -235,7 +241,8 @@ export interface LockStore {
   /** Takes the lock from all holders, who are told; false when there were none. Those who wait go on waiting. */
   forceRelease(key: string): Promise<boolean>;
   inspect(key: string): Promise<LockState>;
-  lastRun(key: string): Promise<LastRun | null>;
+  /** The last run of this job; without one, the run of any job of this key that began last. */
+  lastRun(key: string, job?: string): Promise<LastRun | null>;
   list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState>;
   /** Closes what the store opened itself. */
   close(): Promise<void>;

@@ -16,7 +16,10 @@ export interface Lock extends AsyncDisposable {
   readonly fencingToken: number;
   /** The fencing token of each key, in the order of `keys`. */
   readonly fencingTokens: readonly number[];
-  /** Aborted with a `LockLostError` when the lock is lost, before another can hold it. */
+  /**
+   * Aborted with a `LockLostError` when the lock is lost, before another can hold it. Its listeners are called in the async context of
+   * whoever asked for it first.
+   */
   readonly signal: AbortSignal;
   /** Whether the lease can be proven right now. */
   readonly held: boolean;

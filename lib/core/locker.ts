@@ -198,11 +198,13 @@ export class Locker implements LockKeeper, WakeUpListener {
       this.#onRelease();
     });
     await this.timers.within(drainMs, drained);
+    const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
     for (const lock of this.#watchdog.locks) {
-      this.reporter.warn(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
+      log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
       lock.lose('released-by-operator', shutdownError());
       lock.endNow();
     }
+    log.flush();
     this.#releaser.hurry();
     const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
     await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());

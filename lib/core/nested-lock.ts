@@ -1,15 +1,31 @@
 import { HeldHandle } from './held-handle.js';
+import { type SlotOutcome, type SlotUse } from './local-slot.js';
+import { type ResolvedLockOptions } from './lock-options.js';
 import { type LockLostError, type LockMode, LockReentryError } from './lock.errors.js';
 
 /** The handle of a nested call: the hold is the outer one, and only its place under it is its own. */
 export class NestedLock extends HeldHandle {
-  /** The caller has entered the slots of all keys, and retained the outer hold. */
+  readonly mode: LockMode;
+  readonly #permits: number;
+
+  /** The caller has retained the outer hold, and enters the slots of all keys. */
   constructor(
     private readonly outer: HeldHandle,
     keys: readonly string[],
-    readonly mode: LockMode,
+    { mode, permits }: Pick<ResolvedLockOptions, 'mode' | 'permits'>,
   ) {
     super(keys);
+    this.mode = mode;
+    this.#permits = permits;
+  }
+
+  /** Takes its place under the outer hold, at once or in its turn; gives a function that leaves the queue. */
+  enter(key: string, settle: (outcome: SlotOutcome) => void): () => void {
+    return this.outer.slotOf(key).enter(this.#useOf(key), settle);
+  }
+
+  leave(key: string): void {
+    this.outer.slotOf(key).leave(this.#useOf(key));
   }
 
   get keeper(): object {
@@ -54,6 +70,10 @@ export class NestedLock extends HeldHandle {
     this.checkDowngrade();
   }
 
+  isPermit(key: string): boolean {
+    return this.mode === 'read' && (this.#permits > 0 || this.outer.isPermit(key));
+  }
+
   keeps(hold: HeldHandle): boolean {
     return this.outer === hold || this.outer.keeps(hold);
   }
@@ -67,7 +87,11 @@ export class NestedLock extends HeldHandle {
   }
 
   protected async end(): Promise<void> {
-    for (const key of this.keys) this.outer.slotOf(key).leave(this.mode);
+    for (const key of this.keys) this.leave(key);
     this.outer.letGo();
+  }
+
+  #useOf(key: string): SlotUse {
+    return this.isPermit(key) ? 'permit' : this.mode;
   }
 }

@@ -85,11 +85,12 @@ async function enterAll(
   call: { readonly label: LockLabel; readonly startedAt: number },
 ): Promise<HeldHandle[] | null> {
   const { mode } = options;
-  const entered: [HeldHandle, string][] = [];
-  const steps = nested.flatMap(({ outer, keys }) => keys.map((key): [HeldHandle, string] => [outer, key]));
-  steps.sort(([, a], [, b]) => (a < b ? -1 : 1));
+  const locks = nested.map(({ outer, keys }) => new NestedLock(outer, keys, options));
+  const steps = nested.flatMap(({ outer, keys }, i) => keys.map((key) => ({ outer, key, lock: locks[i]! })));
+  steps.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const entered: Step[] = [];
   const leave = (): void => {
-    for (const [outer, key] of entered) outer.slotOf(key).leave(mode);
+    for (const { lock, key } of entered) lock.leave(key);
     for (const { outer } of nested) outer.letGo();
   };
   for (const { outer } of nested) outer.retain();
@@ -100,25 +101,30 @@ async function enterAll(
         return null;
       }
       entered.push(step);
-      const [outer, key] = step;
       // It may have been downgraded while we waited for another one.
-      refuseUpgrade(key, outer.mode, mode);
+      refuseUpgrade(step.key, step.outer.mode, mode);
     }
   } catch (error) {
     leave();
     throw error;
   }
-  return nested.map(({ outer, keys }) => {
-    const lock = new NestedLock(outer, keys, mode);
-    locker.events.emit('reentered', () => ({ ...call.label, key: lock.key, mode, waitedMs: waitedMsOf(call, locker) }));
-    return lock;
-  });
+  for (const { key } of locks) {
+    locker.events.emit('reentered', () => ({ ...call.label, key, mode, waitedMs: waitedMsOf(call, locker) }));
+  }
+  return locks;
+}
+
+/** One place that a nested call takes, under one of the holds. */
+interface Step {
+  readonly outer: HeldHandle;
+  readonly key: string;
+  readonly lock: NestedLock;
 }
 
 /** Waits for its turn under the hold, within the limits of any other acquisition. */
 function enterSlot(
   locker: Locker,
-  [outer, key]: [HeldHandle, string],
+  { outer, key, lock }: Step,
   { mode, waitMs, signal }: EnterOptions,
   startedAt: number,
   label: LockLabel,
@@ -132,7 +138,7 @@ function enterSlot(
       resolve(outcome);
     };
     signal?.throwIfAborted();
-    const leaveQueue = outer.slotOf(key).enter(mode, settle);
+    const leaveQueue = lock.enter(key, settle);
     if (inside) return;
     const giveUp = (error: unknown): void => {
       leaveQueue();

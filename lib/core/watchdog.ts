@@ -19,8 +19,9 @@ interface Watch {
 }
 
 /**
- * Renews the leases of all held locks of a module at a third, together, and tells the holders of those that are lost.
- * A renewal is renewed, lost, or unknown; unknown is asked again until the local deadline, and only then it is lost.
+ * Renews the leases of all held locks of a module at a third of what is proven, together, and tells the holders of those
+ * that are lost. A renewal is renewed, lost, or unknown; unknown is asked again until the local deadline, and only then it
+ * is lost.
  */
 export class Watchdog {
   readonly #watched = new Map<HeldLock, Watch>();
@@ -49,11 +50,8 @@ export class Watchdog {
   }
 
   watch(lock: HeldLock): void {
-    const { sent, renew, maxHoldMs } = lock.grant;
-    // A third of what is left now: a grant that was pushed is proven from a command of long ago.
-    const now = this.clock.now();
-    const renewAt = renew ? now + (lock.deadline - now) / 3 : Infinity;
-    const watch = { lock, renewAt, maxHoldAt: sent.at + maxHoldMs } as Watch;
+    const { sent, maxHoldMs } = lock.grant;
+    const watch = { lock, renewAt: this.#dueAt(lock, sent), maxHoldAt: sent.at + maxHoldMs } as Watch;
     this.#watched.set(lock, watch);
     this.#schedule(watch);
   }
@@ -86,6 +84,24 @@ export class Watchdog {
     const watch = this.#watched.get(lock);
     if (watch) this.#take(watch, sent, renewal);
     return renewal;
+  }
+
+  /**
+   * A third of what is proven, counted from the command that proved it. That may be less than was asked for (a grant that
+   * was handed over, an extension by little), or more.
+   */
+  #dueAt(lock: HeldLock, sent: Moment): number {
+    if (!lock.grant.renew) return Infinity;
+    const now = this.clock.now();
+    // What was sent before a gap ended says nothing about all of it.
+    return sent.at < this.#gapAt ? now : sent.at + (now + lock.provenMs - sent.at) / 3;
+  }
+
+  /** After a renewal without an answer: soon, and sooner towards the end of what is proven. */
+  #againAt({ grant, deadline }: HeldLock): number {
+    if (!grant.renew) return Infinity;
+    const now = this.clock.now();
+    return now + Math.max(20, Math.min(grant.leaseMs / 20, (deadline - now) / 3, 1_000));
   }
 
   #schedule(watch: Watch): void {
@@ -144,19 +160,16 @@ export class Watchdog {
     const { lock } = watch;
     if (lock.isOver) return;
     if (renewal.outcome === 'lost') return this.#lose(watch, renewal.reason);
-    const { leaseMs, renew } = lock.grant;
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));
-      // One that was sent before a gap ended says nothing about all of it.
-      const nextAt = sent.at < this.#gapAt ? this.clock.now() : sent.at + leaseMs / 3;
-      watch.renewAt = renew ? nextAt : Infinity;
+      watch.renewAt = this.#dueAt(lock, sent);
       this.events.emit('renewed', () => ({ ...heldEvent(lock), remainingMs: renewal.remainingMs }));
     } else {
       if (lock.unanswered === undefined) {
         this.#log.add(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
       }
       lock.unanswered = renewal.cause ?? new Error('no answer');
-      watch.renewAt = renew ? this.clock.now() + Math.min(Math.max(leaseMs / 20, 20), 1_000) : Infinity;
+      watch.renewAt = this.#againAt(lock);
       this.events.emit('renewFailed', () => ({ ...heldEvent(lock), cause: renewal.cause }));
     }
     // A listener may have released it.

@@ -1,5 +1,6 @@
 import { type LockedOptions } from '../interceptor/locked-call.js';
 import { type KeySpec } from '../keys/key-spec.js';
+import { refuseBareDecorator } from './bare-decorator.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
 
@@ -14,6 +15,7 @@ export function Limited<const K extends KeySpec>(
   permits: number,
   options: Omit<LockedOptions, 'permits'> = {},
 ): LockedMethodDecorator<K> {
+  refuseBareDecorator("@Limited('tenant:<0>', 5)", key, permits);
   // Where the types were not heeded, `undefined` would read as no limit at all.
   return lockMethod('read', key, { ...options, permits: permits ?? NaN });
 }

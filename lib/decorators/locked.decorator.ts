@@ -1,5 +1,6 @@
 import { type LockedOptions } from '../interceptor/locked-call.js';
 import { type KeySpec } from '../keys/key-spec.js';
+import { refuseBareDecorator } from './bare-decorator.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
 
@@ -11,5 +12,6 @@ import { lockMethod } from './lock-method.js';
  *   LockShutdownError, LockConfigurationError; (the class definition) LockKeyError, LockConfigurationError
  */
 export function Locked<const K extends KeySpec>(key: K, options?: LockedOptions): LockedMethodDecorator<K> {
+  refuseBareDecorator("@Locked('order:<0.id>')", key, options);
   return lockMethod('write', key, options);
 }

@@ -1,9 +1,11 @@
 import { type LockedOptions } from '../interceptor/locked-call.js';
 import { type KeySpec } from '../keys/key-spec.js';
+import { refuseBareDecorator } from './bare-decorator.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
 
 /** Runs the method under the lock for reading: beside other readers of the key, never beside a writer. */
 export function ReadLocked<const K extends KeySpec>(key: K, options?: LockedOptions): LockedMethodDecorator<K> {
+  refuseBareDecorator("@ReadLocked('order:<0.id>')", key, options);
   return lockMethod('read', key, options);
 }

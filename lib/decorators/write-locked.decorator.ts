@@ -1,9 +1,11 @@
 import { type LockedOptions } from '../interceptor/locked-call.js';
 import { type KeySpec } from '../keys/key-spec.js';
+import { refuseBareDecorator } from './bare-decorator.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
 
 /** Runs the method under the lock for writing: no reader and no other writer of the key at the same time; the same as `@Locked`. */
 export function WriteLocked<const K extends KeySpec>(key: K, options?: LockedOptions): LockedMethodDecorator<K> {
+  refuseBareDecorator("@WriteLocked('order:<0.id>')", key, options);
   return lockMethod('write', key, options);
 }

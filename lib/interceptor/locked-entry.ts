@@ -1,6 +1,7 @@
 import { withEither } from '../core/abort-listener.js';
 import { type Clock } from '../core/clock.js';
 import { type HeldHandle } from '../core/held-handle.js';
+import { jobName } from '../core/job-name.js';
 import { type LockEventMap } from '../core/lock-events.js';
 import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
 import { type FireClaim } from '../core/lock-store.js';
@@ -101,6 +102,12 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
   return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
 }
 
+/** `Class.method`, of the class of the instance: each subclass of a base with a schedule is a job of its own. */
+function jobOf({ where }: LockedCall, self: unknown): string {
+  const type = (self as object | null | undefined)?.constructor;
+  return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
+}
+
 /** Which fire the call is for; taken before the random delay, which may reach into the next one. */
 function claimOf(
   { fires, clock }: EntryHost,
@@ -110,15 +117,15 @@ function claimOf(
 ): FireClaim | undefined {
   const { oncePer, rerunOnLoss = false } = call.options;
   if (oncePer === undefined) return undefined;
-  const calledAt = clock.now();
+  const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
   if (typeof key !== 'string' && key.length > 1) {
     throw new LockConfigurationError(
       `${call.where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`,
     );
   }
-  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), calledAt, rerunOnLoss };
+  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
-  return { kind: 'slot', ms: oncePer, calledAt, rememberMs, rerunOnLoss };
+  return { ...common, kind: 'slot', ms: oncePer, rememberMs };
 }
 
 /** Whoever claims first wins, and the fastest instance would always be first. */

@@ -34,6 +34,7 @@ export function acquireCall(
   const operands = acquire.operands({
     ...common,
     lock: storageKey(keys[0]!),
+    job: encodeJob(claim?.job),
     fireKind: claim?.kind ?? '-',
     fireMs: claim?.ms ?? 0,
     fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
@@ -42,6 +43,9 @@ export function acquireCall(
   });
   return { script: acquire, operands };
 }
+
+/** A part of a field's name, and of a list: without blanks and colons. The scripts write no job as `-`. */
+export const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
 
 /** The scripts write no owner as `-`. */
 function encodeOwner(owner: string | undefined): string {

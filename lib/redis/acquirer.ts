@@ -6,6 +6,7 @@ import { type SharedOperands, acquireCall } from './acquire-call.js';
 import { type CommandRunner, type ScriptCall } from './command-runner.js';
 import { masterOf, serverOf } from './key-groups.js';
 import { isCluster } from './redis-client.js';
+import { isUnservedAcquire } from './queue-serving.js';
 import { type ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { ServerClock } from './server-clock.js';
@@ -118,7 +119,7 @@ export class Acquirer {
       pending.withdraw = () => false;
       if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(reply[7] !== '0', sentAt);
       this.#serverClock.read(server, isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000);
-      if (!isTooLate(reply) && !isUnserved(reply)) return { call, reply };
+      if (!isTooLate(reply) && !isUnservedAcquire(reply)) return { call, reply };
       if (sent < MAX_SENT && clock.now() < until) continue;
       if (!isTooLate(reply)) return { call, reply };
       const text = `Redis took every command for the lock "${call.key}" for one that came too late. Does its clock jump?`;
@@ -156,6 +157,3 @@ export class Acquirer {
 
 /** Refused, since it was sent too long ago, or at a time that the server does not know. */
 const isTooLate = ([outcome, , , reason]: readonly string[]): boolean => outcome === 'refused' && reason === 'late';
-
-/** Busy, but the queue was not served to its end. */
-const isUnserved = (reply: readonly string[]): boolean => reply[0] === 'busy' && reply[8] === '1';

@@ -19,17 +19,25 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
   return { key, mode: modeOf(holders), holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
 }
 
-/** Reads the last run of a job from the same reply; null when there was none. */
-export function readLastRun(reply: readonly string[]): LastRun | null {
+const RUN = /^run:(?!by:)(?<job>.+)$/u;
+
+/** Reads the last run of each job from the same reply. */
+export function readRuns(reply: readonly string[]): readonly LastRun[] {
   const fields = fieldsOf(reply);
-  const run = fields.get('run');
-  if (run === undefined) return null;
+  return [...fields].flatMap(([field, run]) => {
+    const job = RUN.exec(field)?.groups?.['job'];
+    return job === undefined ? [] : [readRun(job, run, fields, Number(reply[0]))];
+  });
+}
+
+function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, now: number): LastRun {
   const [fire, attempt, started, ended, told] = run.split(' ');
   const [deadline, , , token] = (fields.get(`hold:${attempt}`) ?? '0').split(' ');
-  const holds = Number(deadline) > Number(reply[0]) && token !== '0';
+  const holds = Number(deadline) > now && token !== '0';
   return {
+    job: decodeURIComponent(job),
     fire: new Date(Number(fire)),
-    instance: fields.get('run:by') ?? '',
+    instance: fields.get(`run:by:${job}`) ?? '',
     attempt: attempt!,
     started: new Date(Number(started)),
     ended: told === '-' ? null : new Date(Number(ended)),

@@ -15,13 +15,15 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/lock-store.js';
+import { lastRunOf } from '../core/last-run.js';
 import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
 import { type Reporter } from '../core/reporter.js';
+import { encodeJob } from './acquire-call.js';
 import { Acquirer } from './acquirer.js';
-import { CommandRunner, type ScriptCall } from './command-runner.js';
+import { CommandRunner } from './command-runner.js';
 import { groupKeys } from './key-groups.js';
 import { noneOfOurs, scanKeys } from './lock-listing.js';
-import { readLastRun, readLockState } from './lock-record.js';
+import { readRuns, readLockState } from './lock-record.js';
 import {
   type RedisClient,
   type RedisConnection,
@@ -30,6 +32,7 @@ import {
   isRedisClient,
   openClient,
 } from './redis-client.js';
+import { serveQueue } from './queue-serving.js';
 import { RedisKeys } from './redis-keys.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
@@ -53,12 +56,6 @@ export interface RedisLockStoreOptions {
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
-
-/** How often a release is sent again to serve the queue further; whoever waits goes on with it at the next poll. */
-const MAX_SERVED = 64;
-
-/** The reply of a release that stopped before the queue was served. */
-const isUnserved = (reply: readonly string[]): boolean => reply[5] === '1';
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
@@ -155,25 +152,18 @@ export class RedisLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
+    const job = encodeJob(request.job);
     const { release } = this.options.scripts;
-    const unanswered = request.unanswered ? 1 : 0;
-    const operands = release.operands({ ...this.#sharedOf(key), attempt, minHoldMs, runOutcome, unanswered });
+    const told = { minHoldMs, job, runOutcome, unanswered: request.unanswered ? 1 : 0 };
+    const operands = release.operands({ ...this.#sharedOf(key), attempt, ...told });
     const { epoch } = this.commands;
     const call = { script: release, operands, key, timeoutMs, echo: attempt };
     const reply = await this.commands.run(call);
-    if (isUnserved(reply)) void this.#serve(call);
+    void serveQueue(this.commands, call, reply);
     const outcome = reply[0] as ReleaseReply['outcome'];
     // Sent twice by ioredis, whose first answer was lost: then no trace is no proof that the hold was lost before.
     const resent = this.commands.epoch !== epoch && (outcome === 'unknown' || outcome === 'expired');
     return { outcome: resent ? 'again' : outcome, holds: Number(reply[3]), lastToken: Number(reply[4]) };
-  }
-
-  /** Has the queue served to its end: a script stops early when very many in it are dead. */
-  async #serve(call: ScriptCall): Promise<void> {
-    for (let sent = 0; sent < MAX_SERVED; sent += 1) {
-      const reply = await this.commands.run(call).catch(() => null);
-      if (!reply || !isUnserved(reply)) return;
-    }
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
@@ -197,8 +187,13 @@ export class RedisLockStore implements LockStore {
     return readLockState(key, await this.#inspect(key));
   }
 
-  async lastRun(key: string): Promise<LastRun | null> {
-    return readLastRun(await this.#inspect(key));
+  async lastRun(key: string, job?: string): Promise<LastRun | null> {
+    return lastRunOf(await this.runs(key), job);
+  }
+
+  /** The last run of each job. */
+  async runs(key: string): Promise<readonly LastRun[]> {
+    return readRuns(await this.#inspect(key));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {

@@ -13,7 +13,7 @@ const DAY = 24 * 3_600_000;
 const MOST_REMEMBER_MS = 400 * DAY;
 
 /** What a call of a scheduled method claims; `at` 0 stands for what is called before the first fire. */
-export type Fire = Omit<FireClaim, 'rerunOnLoss' | 'calledAt'>;
+export type Fire = Omit<FireClaim, 'job' | 'rerunOnLoss' | 'calledAt'>;
 
 /** Tells which fire of its schedule a call of a method belongs to. */
 export class FireFinder {

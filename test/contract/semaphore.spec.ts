@@ -143,6 +143,102 @@ describe('permits', () => {
   });
 });
 
+describe('nested calls of a semaphore', () => {
+  /** Runs so many calls at once, and gives how many of them were inside together. */
+  async function together(count: number, call: (work: () => Promise<void>) => Promise<unknown>): Promise<number> {
+    let [now, peak] = [0, 0];
+    const work = async (): Promise<void> => {
+      now += 1;
+      peak = Math.max(peak, now);
+      await sleep(1);
+      now -= 1;
+    };
+    await Promise.all(Array.from({ length: count }, () => call(work)));
+    return peak;
+  }
+
+  itWithPermits(
+    'run one after the other under one permit, so that no more are inside than there are permits',
+    async () => {
+      const start = () => startApp({}, { providers: [Imports] });
+      const [a, b] = [await start(), await start()];
+      const tenant = freshKey();
+      const key = `tenant:${tenant}`;
+      [inside, most] = [0, 0];
+      await a.locks.withLock(key, permit(2), async () => {
+        // The other permit is always somebody's: another instance's, one call after the other.
+        const over = new AbortController();
+        const other = (async () => {
+          while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
+        })();
+        const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
+        over.abort();
+        await other;
+        expect(new Set(tokens).size).toBe(1);
+      });
+      expect(most).toBe(2);
+    },
+  );
+
+  itWithPermits.each([
+    ['that say other permits', permit(20)],
+    ['that say none', { mode: 'read', ...PATIENT } as const],
+    ['of an owner', { ...permit(2), owner: 'somebody' }],
+  ])('%s do as well: what counts is the hold', async (_what, options) => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, permit(2), async () => {
+      expect(await together(5, (work) => locks.withLock(key, options, work))).toBe(1);
+    });
+  });
+
+  itWithPermits('do so below a nested call, and under several keys of which one is held as a semaphore', async () => {
+    const { locks } = await startApp();
+    const [one, two] = [freshKey(), freshKey()];
+    const reading = { mode: 'read', ...PATIENT } as const;
+    const nested = (key: string | string[]) => together(5, (work) => locks.withLock(key, reading, work));
+    await locks.withLock(one, permit(2), () =>
+      locks.withLock([one, two], reading, async () => {
+        expect(await nested(one)).toBe(1);
+        expect(await nested([two, one])).toBe(1);
+        expect(await nested(two)).toBe(5);
+      }),
+    );
+  });
+
+  itWithPermits(
+    'do so under a lock for writing, also when it is downgraded, beside others that only read',
+    async () => {
+      const { locks } = await startApp();
+      const key = freshKey();
+      await locks.withLock(key, async (lock) => {
+        for (const prepare of [() => Promise.resolve(), () => lock.downgrade()]) {
+          await prepare();
+          expect(await together(5, (work) => locks.withLock(key, permit(2), work))).toBe(1);
+          expect(await together(5, (work) => locks.withLock(key, { mode: 'read', ...PATIENT }, work))).toBe(5);
+        }
+      });
+    },
+  );
+
+  itWithPermits('are refused at once with `waitMs: 0` while a sibling is inside', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, permit(2), async () => {
+      await locks.withLock(key, permit(2), async () => undefined);
+      let sibling: Promise<unknown> = Promise.resolve();
+      await Promise.all([
+        locks.withLock(key, permit(2), async () => {
+          await eventually(() => sibling !== undefined);
+          await rejection(sibling);
+        }),
+        (sibling = locks.withLock(key, { ...permit(2), waitMs: 0 }, () => 'ran')).catch(() => undefined),
+      ]);
+      expect(await rejection(sibling)).toMatchObject({ code: 'LOCK_BUSY' });
+    });
+  });
+});
+
 describe('permits that make no sense', () => {
   itWithoutPermits('are all, where Redis counts none: refused with LockConfigurationError', async () => {
     const { locks } = await startApp();

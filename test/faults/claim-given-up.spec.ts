@@ -14,7 +14,7 @@ describe('a claim of a fire that is given up after Redis granted it', () => {
     const controller = new AbortController();
     proxy.dropNextReply(isCommand('acquire'));
     const failed = rejection(claimFire(a, key, {}, { signal: controller.signal }));
-    await eventually(async () => (await hashOf(admin, key))['run'] !== undefined);
+    await eventually(async () => (await hashOf(admin, key))['run:Jobs.run'] !== undefined);
     controller.abort(new Error('given up'));
     expect(await failed).toHaveProperty('message', 'given up');
     await eventually(() => a.locker.live.releasing === 0);

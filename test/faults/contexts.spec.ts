@@ -1,5 +1,7 @@
+import 'reflect-metadata';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { type LockEventName } from '../../lib/index.js';
+import { NEVER, Observable } from 'rxjs';
+import { type LockEventName, Locked } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { ownRedis, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, gate, startApp } from '../support/lock-app.js';
@@ -27,6 +29,19 @@ const onChannel: Hears = async ({ locks }, hear) => {
   await locks.acquire('short', SHORT);
 };
 
+/** Methods of a stranger, which are called from where nothing is held. */
+class Stranger {
+  @Locked('short', SHORT)
+  stream(): Observable<never> {
+    return NEVER;
+  }
+
+  @Locked('revoked', { leaseMs: 1_500 })
+  async *iterate(): AsyncGenerator {
+    yield await new Promise(() => undefined);
+  }
+}
+
 const HEARS: Record<string, Hears> = {
   'an abort listener of a lock': async ({ locks }, hear) => {
     const lock = await locks.acquire('short', SHORT);
@@ -35,7 +50,7 @@ const HEARS: Record<string, Hears> = {
   'an abort listener of a lock that is revoked': async ({ locks }, hear) => {
     const lock = await locks.acquire('revoked');
     lock.signal.addEventListener('abort', hear);
-    setTimeout(() => void locks.forceRelease('revoked'), 300);
+    await locks.forceRelease('revoked');
   },
   'a listener of `lost`': onEvent('lost', 'short', ({ locks }) => locks.acquire('short', SHORT)),
   'a listener of `renewed`': onEvent('renewed', 'kept', ({ locks }) => locks.acquire('kept', { leaseMs: 1_500 })),
@@ -44,6 +59,14 @@ const HEARS: Record<string, Hears> = {
     void rejection(locks.acquire('busy', { waitMs: 400 }));
   }),
   'a subscriber of the channel of `lost`': onChannel,
+  'a subscriber of a locked stream': async ({ app }, hear) => {
+    app.get(Stranger).stream().subscribe({ error: hear });
+  },
+  'who iterates a locked generator': async ({ app, locks }, hear) => {
+    void app.get(Stranger).iterate().next().catch(hear);
+    await eventually(() => locks.isLocked('revoked'));
+    await locks.forceRelease('revoked');
+  },
   'a caller whose wait was over': async ({ locks }, hear) => {
     await locks.acquire('busy');
     void locks.acquire('busy', { waitMs: 400 }).catch(hear);
@@ -55,7 +78,7 @@ describe('a call that is made by a stranger while `audit` is held', () => {
 
   /** Holds `audit`, and keeps the timer of the module busy from inside of it; gives what became of the stranger's call. */
   async function meet(hears: Hears): Promise<unknown> {
-    const app = await startApp({ connection: (await ownRedis()).url });
+    const app = await startApp({ connection: (await ownRedis()).url }, { providers: [Stranger] });
     const { locks } = app;
     const [held, over] = [gate(), gate()];
     let outcome: unknown;
@@ -64,7 +87,6 @@ describe('a call that is made by a stranger while `audit` is held', () => {
         .withLock('audit', { waitMs: 0 }, () => 'is inside')
         .catch((error: { code: string }) => error.code);
     };
-    await hears(app, stranger);
     const audit = locks.withLock('audit', async () => {
       const inner = await locks.acquire('inner', { leaseMs: 300 });
       held.open();
@@ -73,6 +95,7 @@ describe('a call that is made by a stranger while `audit` is held', () => {
     });
     await held.opened;
     try {
+      await hears(app, stranger);
       return await eventually(() => outcome, { message: 'Nothing was heard' });
     } finally {
       over.open();

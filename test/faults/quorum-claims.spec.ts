@@ -64,7 +64,7 @@ describe('fires that a quorum grants', () => {
     for (const proxy of a.proxies) proxy.delayMs = 100;
     const controller = new AbortController();
     const failed = rejection(claimFire(a, key, {}, { signal: controller.signal }));
-    await eventually(async () => (await hashOf(net.admins[0]!, key))['run'] !== undefined);
+    await eventually(async () => (await hashOf(net.admins[0]!, key))['run:Jobs.run'] !== undefined);
     controller.abort(new Error('given up'));
     await failed;
     await eventually(async () => Object.values(a.locker.live).every((count) => count === 0));

@@ -1,8 +1,6 @@
 import 'reflect-metadata';
-import { Limited, LockConfigurationError, Locked, ReadLocked, WriteLocked } from '../../lib/index.js';
-
-/** What the compiler would refuse, as it is called for code that was not checked. */
-type Unchecked = (...args: unknown[]) => void;
+import { Limited, LockConfigurationError, Locked, LockKeyError, ReadLocked, WriteLocked } from '../../lib/index.js';
+import { charge, FACTORIES, refusalOf, STANDARD, standardCall, type Unchecked } from './support/refused-decorators.js';
 
 const decorators = {
   Locked: Locked('k'),
@@ -12,15 +10,6 @@ const decorators = {
 };
 const names = Object.keys(decorators) as (keyof typeof decorators)[];
 const locked = decorators.Locked as unknown as MethodDecorator & PropertyDecorator & ClassDecorator;
-
-function refusalOf(define: () => unknown): Error {
-  try {
-    define();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('Nothing was refused.');
-}
 
 const DEFINITIONS: Record<string, () => unknown> = {
   'a getter': () => {
@@ -118,32 +107,52 @@ describe('a member that cannot be locked', () => {
     expect(error.message).toMatch(/^Orders: .*put the decorator on a method/);
     expect(error.message).not.toMatch(/undefined|static method/);
   });
+
+  it.each([
+    ['a method', (Orders: Function) => locked(Orders.prototype as object, 'charge', 0 as never)],
+    ['a constructor', (Orders: Function) => locked(Orders, undefined as never, 0 as never)],
+  ])('is a parameter of %s', (_member, define) => {
+    class Orders {
+      async charge(_id: string): Promise<void> {}
+    }
+    const error = refusalOf(() => define(Orders));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(/^Orders(\.charge)?: .*; put the decorator on a method of a class\.$/);
+  });
+});
+
+describe('a decorator without a key', () => {
+  it.each(names)('is refused: @%s', (name) => {
+    const decorator = FACTORIES[name] as unknown as (...args: unknown[]) => MethodDecorator;
+    for (const key of [undefined, null, 5, '']) {
+      const define = () => {
+        class Orders {
+          @(name === 'Limited' ? decorator(key, 5) : decorator(key))
+          async charge(): Promise<void> {}
+        }
+        return Orders;
+      };
+      const error = refusalOf(define);
+      expect(error).toBeInstanceOf(LockKeyError);
+      expect(error.message).toMatch(/^Orders\.charge: the key template is .*; write one/);
+    }
+  });
 });
 
 describe('a decorator that is called as the standard ones are, with a value and a context,', () => {
-  const charge = async function charge(): Promise<void> {};
-  class Orders {}
-
-  it.each([
-    ['method', charge],
-    ['getter', () => 1],
-    ['setter', () => undefined],
-    ['field', undefined],
-    ['accessor', { get: () => 1, set: () => undefined }],
-    ['class', Orders],
-  ])('on a %s is refused with the name of the member, and told of `experimentalDecorators`', (kind, value) => {
-    const name = kind === 'class' ? 'Orders' : 'charge';
-    const context = { kind, name, static: false, private: false, metadata: {}, addInitializer: () => undefined };
-    const error = refusalOf(() => (decorators.Locked as unknown as Unchecked)(value, context));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toContain('experimentalDecorators');
-    expect(error.message).toContain(name);
-    expect(error.message).not.toMatch(/static|\[object Object\]/);
-  });
+  it.each(STANDARD)(
+    'on a %s is refused with the name of the member, and told of `experimentalDecorators`',
+    (kind, value) => {
+      const error = refusalOf(() => (decorators.Locked as unknown as Unchecked)(...standardCall(kind, value)));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toContain('experimentalDecorators');
+      expect(error.message).toContain(kind === 'class' ? 'Orders' : 'charge');
+      expect(error.message).not.toMatch(/static|\[object Object\]/);
+    },
+  );
 
   it.each(names)('@%s on a method is told of `experimentalDecorators`, too', (decorator) => {
-    const context = { kind: 'method', name: 'charge', static: false, private: false };
-    const error = refusalOf(() => (decorators[decorator] as unknown as Unchecked)(charge, context));
+    const error = refusalOf(() => (decorators[decorator] as unknown as Unchecked)(...standardCall('method', charge)));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('experimentalDecorators');
   });

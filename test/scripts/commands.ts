@@ -9,6 +9,7 @@ export interface Ask {
   readonly fair: number;
   readonly limit: number;
   readonly holder: string;
+  readonly job: string;
   readonly fireKind: string;
   readonly fireMs: number;
   readonly fireAgeMs: number;
@@ -23,6 +24,7 @@ interface ToOne {
 export interface Release extends ToOne {
   readonly name: 'release';
   readonly minHoldMs: number;
+  readonly job: string;
   readonly runOutcome: string;
   readonly unanswered: number;
 }

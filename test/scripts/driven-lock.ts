@@ -84,7 +84,7 @@ export class DrivenLock {
 
   /** Gives the outcome. */
   async release(who: string, wishes: Operands = {}): Promise<string> {
-    return (await this.run('release', { attempt: who, minHoldMs: 0, runOutcome: '-', ...wishes }))[0]!;
+    return (await this.run('release', { attempt: who, minHoldMs: 0, job: '-', runOutcome: '-', ...wishes }))[0]!;
   }
 
   forceRelease(): Promise<string[]> {

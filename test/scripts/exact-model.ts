@@ -15,6 +15,12 @@ import {
   clientOf,
 } from './commands.js';
 
+/** For how long a lock, and a fire, is remembered in a game. */
+export interface Kept {
+  readonly keepMs: number;
+  readonly rememberMs: number;
+}
+
 /** A script's reply; the game compares it as text. */
 export type Reply = (string | number)[];
 
@@ -27,14 +33,19 @@ export class ExactModel {
   /** What was published since it was taken last, one `client message` each. */
   readonly pushes: string[] = [];
   readonly #locks: MemoryLocks;
+  readonly #rememberMs: number;
 
-  constructor(private readonly hears: (client: string) => boolean) {
+  constructor(
+    private readonly hears: (client: string) => boolean,
+    { keepMs, rememberMs }: Kept,
+  ) {
+    this.#rememberMs = rememberMs;
     const tell = (attempt: string, wakeUp: WakeUp): boolean => {
       const client = clientOf(attempt);
       if (hears(client)) this.pushes.push(`${client} ${messageOf(attempt, wakeUp)}`);
       return hears(client);
     };
-    this.#locks = new MemoryLocks(tell, () => this.micros);
+    this.#locks = new MemoryLocks(tell, () => this.micros, keepMs);
   }
 
   lock(key: string): MemoryLock {
@@ -58,7 +69,7 @@ export class ExactModel {
 
   #acquire({ ask, sentMicros }: Acquire): Reply {
     const { attempt, keys } = ask;
-    const reply = this.#locks.acquire({ ...askOf(ask), sentMicros, maxAgeMs: MAX_AGE_MS });
+    const reply = this.#locks.acquire({ ...askOf(ask, this.#rememberMs), sentMicros, maxAgeMs: MAX_AGE_MS });
     const [{ now, holds }] = keys.map((key) => this.lock(key)) as [MemoryLock];
     if (reply.outcome === 'refused' && reply.reason === 'late') return ['refused', attempt, now, 'late', reply.micros];
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
@@ -72,16 +83,11 @@ export class ExactModel {
     return ['granted', attempt, now, fencingTokens[0]!, remainingMs, holds.size, fireMs ?? ''];
   }
 
-  #release({ key, attempt, minHoldMs, runOutcome, unanswered }: Release): Reply {
+  #release({ key, attempt, minHoldMs, job, runOutcome, ...command }: Release): Reply {
     const told = runOutcome === '-' ? undefined : (runOutcome as 'done' | 'failed' | 'void');
-    const reply = this.#locks.release({
-      key,
-      attempt,
-      minHoldMs,
-      leaseMs: 0,
-      runOutcome: told,
-      unanswered: unanswered === 1,
-    });
+    const unanswered = command.unanswered === 1;
+    const request = { key, attempt, minHoldMs, leaseMs: 0, job, runOutcome: told, unanswered };
+    const reply = this.#locks.release(request);
     return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken, ''];
   }
 
@@ -114,8 +120,9 @@ function messageOf(attempt: string, wakeUp: WakeUp): string {
   return `granted ${attempt} ${fencingToken} ${serverTimeMs} ${remainingMs}`;
 }
 
-function askOf({ owner, mode, fair, fireKind, fireMs, fireAgeMs, rerun, ...ask }: Ask): MemoryAsk {
+function askOf({ owner, mode, fair, job, fireKind, ...ask }: Ask, rememberMs: number): MemoryAsk {
+  const { fireMs: ms, fireAgeMs: ageMs, rerun } = ask;
   const kind = fireKind as 'at' | 'slot' | 'gap';
-  const claim = fireKind === '-' ? undefined : { kind, ms: fireMs, ageMs: fireAgeMs, rerunOnLoss: rerun === 1 };
+  const claim = fireKind === '-' ? undefined : { job, kind, ms, ageMs, rememberMs, rerunOnLoss: rerun === 1 };
   return { ...ask, owner: owner === '-' ? undefined : owner, mode: mode as LockMode, fair: fair === 1, claim };
 }

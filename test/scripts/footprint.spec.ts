@@ -25,7 +25,7 @@ describe('the hash of a lock', () => {
     return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...wishes });
   };
   const release = (n: number, minHoldMs = 0): Promise<string[]> =>
-    run('release', { attempt: attempt(n), minHoldMs, runOutcome: '-' });
+    run('release', { attempt: attempt(n), minHoldMs, job: '-', runOutcome: '-' });
 
   it('holds the token and the released attempts when all are gone, however they went', async () => {
     await acquire(1);

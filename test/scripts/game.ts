@@ -2,7 +2,7 @@ import { type Redis } from 'ioredis';
 import { type Ask, type Command, MAX_AGE_MS } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
 import { ExactModel } from './exact-model.js';
-import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game, NO_FIRE, type Profile } from './random-steps.js';
+import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game, JOBS, NO_FIRE, type Profile } from './random-steps.js';
 import { Referee } from './referee.js';
 import { type AnyScripts, type Operands, runScript } from './run-script.js';
 
@@ -21,12 +21,13 @@ const KEEP_MS = 12_000;
 const REMEMBER_MS = 25_000;
 const START_MS = 1_800_000_000_000;
 let games = 0;
+const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
 
 /** Plays one random game on locks of its own, against the model. */
 export class LockGame {
   operations = 0;
   readonly #keys: readonly string[];
-  readonly #model = new ExactModel((client) => client !== DEAD_CLIENT && (client !== DEAF_CLIENT || this.#listens));
+  readonly #model = new ExactModel((client) => this.#hears(client), { keepMs: KEEP_MS, rememberMs: REMEMBER_MS });
   readonly #referee: Referee;
   readonly #asks = new Map<string, Ask>();
   readonly #sent: Command[] = [];
@@ -48,7 +49,7 @@ export class LockGame {
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
-    this.#referee = new Referee(this.#keys, (client) => this.#isJudged(client), this.#asks);
+    this.#referee = new Referee(this.#keys, (client) => this.#isJudged(client), this.#asks, REMEMBER_MS);
   }
 
   async play(): Promise<void> {
@@ -69,6 +70,10 @@ export class LockGame {
     }
   }
 
+  #hears(client: string): boolean {
+    return client !== DEAD_CLIENT && (client !== DEAF_CLIENT || this.#listens);
+  }
+
   /** The order in which those are served for whom nobody listens at times is not judged: they are passed over. */
   #isJudged(client: string): boolean {
     return client !== DEAD_CLIENT && (client !== DEAF_CLIENT || this.#hasAlwaysListened);
@@ -87,7 +92,6 @@ export class LockGame {
   }
 
   #commandOf(action: Exclude<Action, { kind: 'listen' }>): Command {
-    const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
     if (action.kind === 'acquire') return this.#acquire(this.#newAsk(action));
     if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
     const key = choose(this.#keys, Math.floor(action.pick / 331))!;
@@ -109,7 +113,8 @@ export class LockGame {
       case 'release': {
         const attempt = attemptOf([...holding, ...waiting]) ?? 'nobody.000001';
         const { minHoldMs, runOutcome, unanswered } = action;
-        return { name: 'release', key, attempt, minHoldMs, runOutcome, unanswered };
+        const job = this.#jobOf(attempt, action.pick);
+        return { name: 'release', key, attempt, minHoldMs, job, runOutcome, unanswered };
       }
       case 'renew':
         return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs };
@@ -119,6 +124,11 @@ export class LockGame {
         this.#operatorCommands += 1;
         return { name: 'forceRelease', key, attempt: `op.force${String(this.#operatorCommands).padStart(3, '0')}` };
     }
+  }
+
+  /** That of the attempt; at times another one, which is none of its business. */
+  #jobOf(attempt: string, pick: number): string {
+    return pick % 16 === 15 ? choose(JOBS, pick >> 4)! : (this.#asks.get(attempt)?.job ?? '-');
   }
 
   #plainAcquire(): Command {
@@ -189,7 +199,7 @@ export class LockGame {
       const faults = [...inconsistencies(hash), ...differences(hash, model)];
       if (keysOf(command).includes(key)) {
         const isFree = command.name === 'release' && this.#model.lock(key).holds.size === 0;
-        faults.push(...this.#tooShort(key, hash, ttl), ...(isFree ? this.#tooLong(hash, ttl) : []));
+        faults.push(...this.#tooShort(key, hash, ttl), ...(isFree ? this.#tooLong(key, ttl) : []));
       }
       if (faults.length > 0) throw new Error(`${key}: ${faults.join('; ')}\n${JSON.stringify(hash, undefined, 1)}`);
     }
@@ -216,16 +226,19 @@ export class LockGame {
   #tooShort(key: string, hash: Readonly<Record<string, string>>, ttl: number): string[] {
     if (Object.keys(hash).length === 0) return [];
     const elapsed = Math.ceil(performance.now() - this.#startedAt) + 5;
-    const { holds, run } = this.#model.lock(key);
+    const { holds } = this.#model.lock(key);
     const remaining = [...holds.values()].map(({ deadline }) => deadline - this.#latest);
-    const remembered = run ? run.started + REMEMBER_MS - this.#latest : 0;
-    const least = Math.max(remembered, KEEP_MS / 2, ...remaining);
+    const least = Math.max(this.#rememberedUntil(key) - this.#latest, KEEP_MS / 2, ...remaining);
     return ttl + elapsed >= least ? [] : [`time to live ${ttl} is less than ${least}`];
   }
 
+  #rememberedUntil(key: string): number {
+    return Math.max(0, ...[...this.#model.lock(key).jobs.values()].map(({ until }) => until));
+  }
+
   /** A free lock is kept for `keepMs`, or as long as its fires are remembered, whatever leases it had. */
-  #tooLong(hash: Readonly<Record<string, string>>, ttl: number): string[] {
-    const most = Math.max(Number(hash['remember'] ?? 0) - this.#now, KEEP_MS);
+  #tooLong(key: string, ttl: number): string[] {
+    const most = Math.max(this.#rememberedUntil(key) - this.#now, KEEP_MS);
     return ttl <= most ? [] : [`time to live ${ttl} is more than ${most}`];
   }
 }

@@ -1,10 +1,10 @@
-import { type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
+import { type MemoryLock, type Run } from '../../lib/testing/memory/memory-lock.js';
 
 type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(token|released|forced|floor|latest|first|cursor|remember|fires|run|run:by|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned):.+)$/;
+  /^(token|released|forced|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -42,7 +42,7 @@ function strangers(hash: Fields): string[] {
     ...[...known].filter((attempt) => !ids.has(attempt)).map((attempt) => `no id:${attempt}`),
     ...[...ids].filter((attempt) => !known.has(attempt)).map((attempt) => `id:${attempt} of nobody`),
     ...Object.entries(hash)
-      .filter(([field, value]) => value.length > 64 && !/^(fires|run)$/.test(field))
+      .filter(([field, value]) => value.length > 64 && !/^(jobs$|fires:|run:)/.test(field))
       .map(([field, value]) => `${field} is long: ${value}`),
   ];
 }
@@ -94,14 +94,26 @@ function wrongQueue(hash: Fields): string[] {
   ];
 }
 
-/** As the hash has it: `fire attempt started ended outcome`, then who. */
-function runOf({ run }: MemoryLock): string {
-  if (!run) return ' ';
-  const { fire, attempt, started, ended, outcome = '-', by } = run;
-  return [fire, attempt, started, ended, outcome, by].join(' ');
-}
+/** As the hash has it: `fire attempt started ended outcome`. */
+const runText = ({ fire, attempt, started, ended, outcome }: Run): string =>
+  [fire, attempt, started, ended, outcome ?? '-'].join(' ');
 
 const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');
+
+/** All that is known of jobs, by their names, and until when each is remembered. */
+function jobsOf(hash: Fields): string {
+  const told = Object.entries(hash).filter(([field]) => /^(fires|run):/.test(field));
+  return [hash['jobs'] ?? '', ...told.map(([field, value]) => `${field} ${value}`).sort()].join(', ');
+}
+
+function jobsOfModel({ jobs }: MemoryLock): string {
+  const told = [...jobs].flatMap(([name, { fires, run }]) => {
+    const fields = [`fires:${name} ${ring(fires)}`];
+    if (run) fields.push(`run:${name} ${runText(run)}`, `run:by:${name} ${run.by}`);
+    return fields;
+  });
+  return [[...jobs].map(([name, { until }]) => `${name} ${until}`).join(' '), ...told.sort()].join(', ');
+}
 
 /** Where the hash tells another state than the model has. */
 export function differences(hash: Fields, model: MemoryLock): string[] {
@@ -121,10 +133,9 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
     ['holds', holds.sort(byName).join(', '), modelHolds.sort(byName).join(', ')],
     ['queue', queue.join(', '), modelQueue.join(', ')],
     ['token', hash['token'] ?? '0', `${model.token}`],
-    ['fires', hash['fires'] ?? ';', ring(model.fires)],
+    ['jobs', jobsOf(hash), jobsOfModel(model)],
     ['floor', hash['floor'] ?? '0', `${model.floor}`],
     ['forced', hash['forced'] ?? ';', ring(model.forced)],
-    ['run', [hash['run'], hash['run:by']].join(' '), runOf(model)],
   ];
   return compared
     .filter(([, is, should]) => is !== should)

@@ -1,4 +1,4 @@
-import { type Action, DEAF_CLIENT, type Game, NO_FIRE, type Profile, type Step } from './random-steps.js';
+import { type Action, DEAF_CLIENT, type Game, JOBS, NO_FIRE, type Profile, type Step } from './random-steps.js';
 
 type Acquire = Extract<Action, { kind: 'acquire' }>;
 
@@ -16,8 +16,16 @@ const wish: Acquire = {
 };
 const ask = (wanted: Partial<Acquire>, advanceMicros = 1_000): Step => step({ ...wish, ...wanted }, advanceMicros);
 const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => ask({ owner, mode, waiterLeaseMs });
-const claim = (fireKind: string, fireMs: number, rerun = 0, advanceMicros = 1_000, fireAgeMs = 0): Step =>
-  ask({ fire: { fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
+const [NOON, NIGHT] = JOBS;
+const claim = (
+  fireKind: string,
+  fireMs: number,
+  rerun = 0,
+  advanceMicros = 1_000,
+  fireAgeMs = 0,
+  job: string = NOON,
+): Step => ask({ fire: { job, fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
+const claimAtNight = (fireMs: number, advanceMicros = 1_000): Step => claim('at', fireMs, 0, advanceMicros, 0, NIGHT);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
 const release = (pick: number, minHoldMs = 0, runOutcome = '-', unanswered = 0): Step =>
   step({ kind: 'release', pick, minHoldMs, runOutcome, unanswered });
@@ -61,6 +69,11 @@ export const KNOWN_GAMES: readonly Game[] = [
       step({ kind: 'again', pick: 0 }),
       release(1),
     ],
+  },
+  {
+    // A parked hold has the token 0, and is nobody's to downgrade.
+    profile,
+    steps: [acquire('-', 'write'), release(1, 90_000), step({ kind: 'downgrade', pick: 2, foreign: true })],
   },
   {
     // Who waits to write and reads by then must not be granted later: it was told that it never will be.
@@ -158,6 +171,65 @@ export const KNOWN_GAMES: readonly Game[] = [
     // A call belongs to the slot in which it was made, also when its command comes in the next one.
     profile: job,
     steps: [claim('slot', 8_000), done, claim('slot', 8_000, 0, 7_998_000, 1), claim('slot', 8_000, 0, 0)],
+  },
+  {
+    // Each job has its own fires, and its own last run; a release ends that of its own job.
+    profile: job,
+    steps: [
+      claim('at', 1_000),
+      done,
+      claimAtNight(1_000),
+      release(1, 0, 'failed'),
+      claim('at', 1_000),
+      claimAtNight(1_000),
+      claim('at', 2_000),
+      release(1, 0, 'void'),
+      claimAtNight(2_000),
+      claim('at', 2_000),
+    ],
+  },
+  {
+    // What is known of the last run of one job says nothing about another: a run of this one was lost.
+    profile: job,
+    steps: [claim('at', 1_000, 0, 1_000, 0, NIGHT), release(1), claim('at', 1_000, 1, 1_000, 0, NIGHT)],
+  },
+  {
+    // A release ends no run that another attempt of its job, and of its owner, has begun since.
+    profile: { ...job, owners: ['-', 'ann'] },
+    steps: [1_000, 2_000]
+      .map((fireMs) => ask({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs, fireAgeMs: 0, rerun: 0 } }))
+      .concat(release(2, 0, 'done'), done),
+  },
+  {
+    // A job whose time is over is forgotten when another one is claimed, and no sooner.
+    profile: job,
+    steps: [
+      claim('at', 1_000),
+      done,
+      claimAtNight(1_000, 24_998_000),
+      done,
+      claim('at', 1_000),
+      claimAtNight(2_000, 2_000_000),
+      done,
+      claim('at', 1_000),
+    ],
+  },
+  {
+    // The time of a job counts from the end of its run, too; while it is run, by an owner who lets others in, it is not over.
+    profile: { ...job, owners: ['-', 'ann'] },
+    steps: [
+      ask({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } }),
+      step({ kind: 'renew', pick: 1, leaseMs: 40_000, foreign: false }),
+      ask({ owner: 'ann', fire: { job: NIGHT, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } }, 26_000_000),
+      done,
+      done,
+      claimAtNight(2_000, 11_000_000),
+      done,
+      claim('at', 1_000),
+      claimAtNight(3_000, 13_000_000),
+      done,
+      claim('at', 1_000),
+    ],
   },
   {
     // The leases of several keys may differ, when one of them was renewed for longer; the shortest is what is held.

@@ -76,11 +76,11 @@ describe('every lock script', () => {
     const many =
       'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit maxAgeMs mode owner sentMicros waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
-      acquire: [...many.split(' '), 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun'].sort(),
+      acquire: [...many.split(' '), 'job', 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun'].sort(),
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs'.split(' '),
-      release: 'attempt channelPrefix countReceivers keepMs minHoldMs runOutcome unanswered'.split(' '),
+      release: 'attempt channelPrefix countReceivers job keepMs minHoldMs runOutcome unanswered'.split(' '),
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs token'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],

@@ -289,7 +289,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   // Fires.
   { name: 'a fire is granted twice', find: 'if time == fire then return true end', replace: '' },
-  { name: 'fires are forgotten', find: "'fires', ';' .. table", replace: "'fires', ';' or table" },
+  { name: 'fires are forgotten', find: "'fires:' .. job, ';' .. table", replace: "'fires:' .. job, ';' or table" },
   { name: 'a fire before all that are known is granted', find: '#fires >= 15 and fire < fires[1]', replace: 'false' },
   { name: 'too many fires are remembered', find: 'if #fires > 16 then', replace: 'if #fires > 17 then' },
   { name: 'the latest fire is forgotten', find: 'table.remove(fires, 1)', replace: 'table.remove(fires)' },
@@ -332,6 +332,46 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'if run_attempt == nil or',
   },
   { name: 'a run ends without an outcome', find: "or <runOutcome> == '-' then return", replace: 'then return' },
+  // Jobs.
+  {
+    name: 'a job is refused the fires of another',
+    find: "'fires:' .. job, 'run:' .. job)",
+    replace: "'fires:Reports.noon', 'run:' .. job)",
+  },
+  {
+    name: 'the run of a job is that of another',
+    find: "'fires:' .. job, 'run:' .. job)",
+    replace: "'fires:' .. job, 'run:Reports.noon')",
+  },
+  { name: 'a job is never forgotten', find: 'elseif tonumber(time) > now or is_run(name)', replace: 'elseif true' },
+  {
+    name: 'a job is forgotten too soon',
+    find: 'elseif tonumber(time) > now',
+    replace: 'elseif tonumber(time) > now + 1',
+  },
+  { name: 'a job is forgotten too late', find: 'elseif tonumber(time) > now', replace: 'elseif tonumber(time) >= now' },
+  { name: 'a job that is run is forgotten', find: ' or is_run(name) then', replace: ' then' },
+  {
+    name: 'a job is remembered because it was run once',
+    find: "return attempt and redis.call('HEXISTS',",
+    replace: "return attempt and 1 == 1 or attempt and redis.call('HEXISTS',",
+  },
+  { name: 'a job ends with its claim', find: '  remember_job(tonumber(<keepMs>))\n', replace: '' },
+  {
+    name: 'the time of a job is shortened by its end',
+    find: 'until_ms = math.max(until_ms, tonumber(time))',
+    replace: 'until_ms = until_ms',
+  },
+  {
+    name: 'a job is remembered for less than its lock',
+    find: 'remember_job(math.max(tonumber(<rememberMs>), tonumber(<keepMs>)))',
+    replace: 'remember_job(tonumber(<keepMs>))',
+  },
+  {
+    name: 'what is known of a job that is forgotten stays',
+    find: ", 'fires:' .. name, 'run:' .. name, 'run:by:' .. name)",
+    replace: ", 'none')",
+  },
   // Downgrade.
   { name: 'a downgrade ignores the token', find: 'hold.token ~= <token>\nif not', replace: 'false\nif not' },
   {

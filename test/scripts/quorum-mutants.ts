@@ -134,13 +134,25 @@ const IS_OPEN = "run_outcome == '-' and (kind == 'gap' or run_fire == fire)";
 
 /** Ways to break a release whose claim is void, and what it leaves to those who claim. */
 export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
-  { name: 'the fire stays claimed', find: "'fires', fires)", replace: "'fires', fires .. fire .. ';')" },
-  { name: 'all fires are forgotten', find: "'fires', fires)", replace: "'fires', ';')" },
+  {
+    name: 'the fire stays claimed',
+    find: "'fires:' .. job, fires)",
+    replace: "'fires:' .. job, fires .. fire .. ';')",
+  },
+  { name: 'all fires are forgotten', find: "'fires:' .. job, fires)", replace: "'fires:' .. job, ';')" },
   { name: 'the latest fire is forgotten', find: "';' .. fire .. ';', ';', 1)", replace: "'%d+;$', '', 1)" },
   { name: 'the earliest fire is forgotten', find: "';' .. fire .. ';', ';', 1)", replace: "';%d+;', ';', 1)" },
   { name: 'the ring falls apart', find: "';' .. fire .. ';', ';', 1)", replace: "';' .. fire .. ';', '', 1)" },
-  { name: 'the run stays', find: "'run', 'run:by')\n  local fires", replace: "'run:by')\n  local fires" },
-  { name: 'who ran it stays', find: "'run', 'run:by')\n  local fires", replace: "'run')\n  local fires" },
+  {
+    name: 'the run stays',
+    find: "'run:' .. job, 'run:by:' .. job)\n  local fires",
+    replace: "'run:by:' .. job)\n  local fires",
+  },
+  {
+    name: 'who ran it stays',
+    find: "'run:' .. job, 'run:by:' .. job)\n  local fires",
+    replace: "'run:' .. job)\n  local fires",
+  },
   {
     name: 'the run of another is forgotten',
     find: 'if run_attempt ~= <attempt> or',

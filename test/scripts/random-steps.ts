@@ -31,6 +31,7 @@ export type Action =
 
 /** Which fire of a job is claimed; the time of `at` is counted from the begin of the game. */
 export interface Fire {
+  readonly job: string;
   readonly fireKind: string;
   readonly fireMs: number;
   readonly fireAgeMs: number;
@@ -68,12 +69,16 @@ export const DEAD_CLIENT = CLIENTS[3];
 /** This one has a subscriber most of the time. */
 export const DEAF_CLIENT = CLIENTS[2];
 
-export const NO_FIRE: Fire = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rerun: 0 };
+export const JOBS = ['Reports.noon', 'Reports.night'] as const;
+const job = fc.constantFrom(JOBS[0], JOBS[0], JOBS[1]);
+
+export const NO_FIRE: Fire = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rerun: 0 };
 const fire: fc.Arbitrary<Fire> = fc.oneof(
   { weight: 1, arbitrary: fc.constant(NO_FIRE) },
   {
     weight: 4,
     arbitrary: fc.record({
+      job,
       fireKind: fc.constant('at'),
       fireMs: fc.nat({ max: 24 }).map((n) => n * 1_000),
       fireAgeMs: fc.constant(0),
@@ -83,6 +88,7 @@ const fire: fc.Arbitrary<Fire> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
+      job,
       fireKind: fc.constantFrom('slot', 'slot', 'gap'),
       fireMs: fc.constantFrom(2, 8_000),
       fireAgeMs: fc.constantFrom(0, 0, 1, 5_000),

@@ -11,14 +11,17 @@ export interface Answer {
 /** Tells the reference model of each lock what was said about it. */
 export class Referee {
   readonly #models: ReadonlyMap<string, ReferenceModel>;
-  readonly #runs = new Map<string, string>();
+  readonly #runs = new Map<string, { readonly attempt: string; readonly grantedAt: number }>();
   /** The attempts of which it is known how their runs ended. */
   readonly #ended = new Set<string>();
+  #latest = 0;
 
   constructor(
     keys: readonly string[],
     hears: (client: string) => boolean,
     private readonly asks: ReadonlyMap<string, Ask>,
+    /** For how long a fire is remembered. */
+    private readonly rememberMs: number,
   ) {
     this.#models = new Map(keys.map((key) => [key, new ReferenceModel(hears)]));
   }
@@ -39,6 +42,7 @@ export class Referee {
 
   /** @throws when a promise is broken */
   judge(command: Command, { reply, pushes, now }: Answer): void {
+    this.#latest = Math.max(this.#latest, now);
     // What ended is known before those who were granted after it.
     if (command.name === 'acquire') this.#judgeRefusal(command.ask, reply[0]!, now);
     else this.#judgeOne(command, reply, now);
@@ -46,7 +50,8 @@ export class Referee {
     const told = grants.flatMap(([, , who, token, , remaining]) => {
       return grantsOf(this.asks.get(who!)!, [token!], Number(remaining));
     });
-    if (command.name === 'acquire' && reply[0] === 'granted') told.push(...this.#grantsOfReply(command.ask, reply));
+    if (command.name === 'acquire' && reply[0] === 'granted')
+      told.push(...this.#grantsOfReply(command.ask, reply, now));
     for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) this.#of(key).granted({ ...grant, now });
     const hasEnded = reply[0] === 'released' || (command.name === 'forceRelease' && Number(reply[3]) > 0);
     if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(pushes.length, now);
@@ -68,25 +73,27 @@ export class Referee {
     if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);
   }
 
-  #grantsOfReply(ask: Ask, reply: readonly string[]) {
+  #grantsOfReply(ask: Ask, reply: readonly string[], now: number) {
     const several = ask.keys.length > 1;
     const [tokens, remaining] = several ? [reply.slice(4), reply[3]] : [[reply[3]!], reply[4]];
-    if (!several && reply[6] !== '') this.#checkFire(ask, reply[6]!);
+    if (!several && reply[6] !== '') this.#checkFire(ask, reply[6]!, now);
     return grantsOf(ask, tokens, Number(remaining));
   }
 
-  /** A fire is granted once, if nobody asked for a repetition. */
-  #checkFire({ keys, attempt, rerun }: Ask, fire: string): void {
-    const first = this.#runs.get(`${keys[0]} ${fire}`) ?? attempt;
-    if (first !== attempt && rerun === 0) throw new Error(`fire ${fire} was granted twice`);
-    this.#runs.set(`${keys[0]} ${fire}`, attempt);
+  /** A fire is granted once to each job while it is remembered, if nobody asked for a repetition. */
+  #checkFire({ keys, attempt, job, rerun }: Ask, fire: string, now: number): void {
+    const name = `${keys[0]} ${job} ${fire}`;
+    const first = this.#runs.get(name);
+    const isRemembered = first && this.#latest - first.grantedAt < this.rememberMs;
+    if (isRemembered && first.attempt !== attempt && rerun === 0) throw new Error(`fire ${fire} was granted twice`);
+    if (first?.attempt !== attempt) this.#runs.set(name, { attempt, grantedAt: now });
   }
 
   /** A run that never began leaves its fire to others. */
   #endRun({ attempt, runOutcome }: Release, outcome: string): void {
     if (outcome === 'released' && ['done', 'failed'].includes(runOutcome)) this.#ended.add(attempt);
     if (runOutcome !== 'void' || this.#ended.has(attempt)) return;
-    for (const [fire, first] of this.#runs) if (first === attempt) this.#runs.delete(fire);
+    for (const [fire, first] of this.#runs) if (first.attempt === attempt) this.#runs.delete(fire);
   }
 
   #of(key: string): ReferenceModel {

@@ -52,6 +52,7 @@ export class ReferenceModel {
   }
 
   granted({ ask, token, now, remaining }: { ask: Ask; token: number; now: number; remaining: number }): void {
+    if (!Number.isSafeInteger(token)) throw new Error(`${ask.attempt} was granted with the token ${token}`);
     const known = this.#beliefs.get(ask.attempt);
     if (known?.parked && this.#releasedLast === ask.attempt) throw new Error(`${ask.attempt} was granted late`);
     // The server may have kept a hold for longer than its holder could prove, after its clock was set back.

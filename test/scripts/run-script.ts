@@ -7,7 +7,7 @@ export type AnyScript = LuaScript<any, any, any>;
 export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 
 /** The operands of an acquire that is for no fire of a job. */
-export const NO_CLAIM = { fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
+export const NO_CLAIM = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
 
 /** A clock that the test owns: every command carries its time, so that no run sleeps and each can be repeated. */
 const OPERAND_CLOCK = lua`

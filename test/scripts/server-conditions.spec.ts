@@ -45,7 +45,7 @@ describe('the scripts on a server', () => {
   const waitFor = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> =>
     acquire(who, { waiterLeaseMs: 10_000, ...wishes }, client);
   const release = (who: string, client = redis): Promise<string[]> =>
-    run('release', { attempt: who, minHoldMs: 0, runOutcome: '-' }, client);
+    run('release', { attempt: who, minHoldMs: 0, job: '-', runOutcome: '-' }, client);
   const renew = (who: string, token: string): Promise<string[]> =>
     run('renew', { attempt: who, token, leaseMs: LEASE_MS });
 
@@ -245,7 +245,7 @@ describe('the scripts on a server', () => {
 
     it('as long as a hold is parked', async () => {
       await acquire(A);
-      await run('release', { attempt: A, minHoldMs: 7_200_000, runOutcome: '-' });
+      await run('release', { attempt: A, minHoldMs: 7_200_000, job: '-', runOutcome: '-' });
       expect(await redis.pttl(KEY)).toBeGreaterThan(7_195_000);
       now += 7_199_999;
       expect((await acquire(B))[0]).toBe('busy');

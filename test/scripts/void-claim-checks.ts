@@ -2,11 +2,12 @@ import { type Checks, type DrivenLock, LEASE_MS, START_MS, attempt } from './dri
 
 const [A, B, C, D] = [attempt('a', 1), attempt('b', 2), attempt('c', 3), attempt('d', 4)];
 const WIDTH_MS = 60_000;
-const CLAIM = { rememberMs: 3_600_000, fireAgeMs: 0, rerun: 0 };
+const JOB = 'Reports.noon';
+const CLAIM = { job: JOB, rememberMs: 3_600_000, fireAgeMs: 0, rerun: 0 };
 const at = (fireMs: number) => ({ ...CLAIM, fireKind: 'at', fireMs });
 
-const VOID = { runOutcome: 'void' };
-const DONE = { runOutcome: 'done' };
+const VOID = { job: JOB, runOutcome: 'void' };
+const DONE = { job: JOB, runOutcome: 'done' };
 
 /** Claims, has to be granted, and gives the fire. */
 async function claim(lock: DrivenLock, who: string, fire: object): Promise<number> {
@@ -20,10 +21,10 @@ async function expectClaimed(lock: DrivenLock, who: string, fire: object, by = '
   expect(await lock.acquire(who, { ...fire })).toEqual(['refused', who, `${lock.now}`, 'claimed', by]);
 }
 
-const ringOf = async (lock: DrivenLock) => (await lock.hash())['fires'];
+const ringOf = async (lock: DrivenLock) => (await lock.hash())[`fires:${JOB}`];
 const runOf = async (lock: DrivenLock) => {
   const hash = await lock.hash();
-  return [hash['run'], hash['run:by']];
+  return [hash[`run:${JOB}`], hash[`run:by:${JOB}`]];
 };
 
 /** Runs that came to their end, one after the other. */
@@ -85,7 +86,7 @@ const OF_RUNS: Checks = {
     await claim(lock, A, at(1_000));
     expect(await runOf(lock)).toEqual([`1000 ${A} ${lock.now} 0 -`, 'host-1:4711']);
     await lock.release(A, VOID);
-    expect(Object.keys(await lock.hash()).sort()).toEqual(['fires', 'released', 'remember', 'token']);
+    expect(Object.keys(await lock.hash()).sort()).toEqual([`fires:${JOB}`, 'jobs', 'released', 'token']);
   },
 
   'of an attempt whose owner has claimed another fire since changes no run': async (lock) => {
@@ -253,7 +254,7 @@ const OF_LATE_ONES: Checks = {
         await claim(lock, A, at(1_000));
         const before = await runOf(lock);
         lock.now += LEASE_MS;
-        expect(await lock.release(A, { runOutcome })).toBe('expired');
+        expect(await lock.release(A, { job: JOB, runOutcome })).toBe('expired');
         expect(await runOf(lock)).toEqual(before);
         await expectClaimed(lock, B, at(1_000), A);
       },
@@ -280,7 +281,7 @@ const OF_REPLIES: Checks = {
     await lock.release(A, VOID);
     await claim(lock, B, gap);
     lock.now += 1;
-    await lock.release(B, { runOutcome: 'failed' });
+    await lock.release(B, { job: JOB, runOutcome: 'failed' });
     await expectClaimed(lock, C, gap);
   },
 
@@ -352,7 +353,7 @@ const OF_OTHER_OUTCOMES: Checks = Object.fromEntries(
     async (lock: DrivenLock) => {
       await claim(lock, A, at(1_000));
       lock.now += 10;
-      expect(await lock.release(A, { runOutcome })).toBe('released');
+      expect(await lock.release(A, { job: JOB, runOutcome })).toBe('released');
       const ended = runOutcome === '-' ? '0 -' : `${lock.now} ${runOutcome}`;
       expect(await runOf(lock)).toEqual([`1000 ${A} ${START_MS} ${ended}`, 'host-1:4711']);
       expect(await ringOf(lock)).toBe(';1000;');
@@ -368,7 +369,7 @@ const OF_ENDED_RUNS: Checks = Object.fromEntries(
     `does not take back a run that is ${runOutcome}`,
     async (lock: DrivenLock) => {
       await claim(lock, A, at(1_000));
-      expect(await lock.release(A, { runOutcome })).toBe('released');
+      expect(await lock.release(A, { job: JOB, runOutcome })).toBe('released');
       await lock.expectUntouched(async () => expect(await lock.release(A, VOID)).toBe('again'));
       await expectClaimed(lock, B, at(1_000));
     },

@@ -13,6 +13,6 @@ export function claimFire(
 ): Promise<HeldHandle> {
   const resolved = resolveLockOptions({ waitMs: 0, ...options }, app.get(RESOLVED_OPTIONS));
   const calledAt = locker.clock.now();
-  const whole = { kind: 'at', ms: 1_000, rememberMs: 60_000, rerunOnLoss: false, calledAt } as const;
+  const whole = { job: 'Jobs.run', kind: 'at', ms: 1_000, rememberMs: 60_000, rerunOnLoss: false, calledAt } as const;
   return locker.acquire([key], resolved, undefined, { ...whole, ...fire });
 }

@@ -60,14 +60,8 @@ export function heldLock(keeper: LockKeeper = new FakeKeeper(), { key = 'k', ...
   const sent = moment(keeper.clock);
   const { leaseMs = 3_000, attempt = 'client.1' } = grant;
   const rest = { mode: 'write', owner: 'client.1', renew: true, maxHoldMs: Infinity, holdAtLeastMs: 0 } as const;
-  const told = {
-    holder: 'host:1',
-    waitedMs: 0,
-    serverTimeMs: 0,
-    isClaim: false,
-    label: NO_LABEL,
-    unanswered: () => false,
-  };
+  const asked = { permits: 0, job: undefined, label: NO_LABEL };
+  const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
   const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };
   return new HeldLock({ holds, attempt, ...rest, ...told, ...timed, ...grant }, keeper);

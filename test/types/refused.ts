@@ -16,6 +16,10 @@ export class Refused {
   @Locked('order:<1>')
   async noSecondArgument(_id: string): Promise<void> {}
 
+  // @ts-expect-error without parentheses
+  @Locked
+  async withoutParentheses(_id: string): Promise<void> {}
+
   // @ts-expect-error misspelt
   @Locked('order:<0.idd>')
   async misspelt(_order: Order): Promise<void> {}

@@ -136,8 +136,8 @@ export class QuorumLockStore implements LockStore {
     return mergeStates(key, this.#nodes, states);
   }
 
-  async lastRun(key: string): Promise<LastRun | null> {
-    return mergeRuns(await this.#answers(key, (store) => store.lastRun(key)));
+  async lastRun(key: string, job?: string): Promise<LastRun | null> {
+    return mergeRuns(await this.#answers(key, (store) => store.runs(key)), job);
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {

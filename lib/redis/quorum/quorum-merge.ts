@@ -1,4 +1,5 @@
 import { nodesText } from '../../core/acquisition-errors.js';
+import { byBegin } from '../../core/last-run.js';
 import {
   type LastRun,
   type LockHolder,
@@ -158,25 +159,41 @@ function mostCommon(tokens: readonly number[]): number {
   return [...tokens].sort((a, b) => countOf(tokens, b) - countOf(tokens, a) || b - a)[0] ?? 0;
 }
 
+/** A run as several nodes tell it. */
+interface MergedRun {
+  readonly run: LastRun;
+  readonly isMajority: boolean;
+}
+
+/** Each node tells the last run of each job: the last one of that job, or the latest of all jobs. */
+export function mergeRuns(nodes: readonly (readonly LastRun[])[], job?: string): LastRun | null {
+  const jobs = job === undefined ? [...new Set(nodes.flat().map((run) => run.job))] : [job];
+  const merged = jobs.flatMap((one) => mergeRunsOf(one, nodes) ?? []);
+  return merged.sort((a, b) => byMajority(a, b) || byBegin(a.run, b.run))[0]?.run ?? null;
+}
+
+/** A node may remember a claim that was given up: what most nodes know comes first. */
+const byMajority = (a: MergedRun, b: MergedRun): number => Number(b.isMajority) - Number(a.isMajority);
+
 /**
- * The latest run, of those that most nodes know: a node may remember a claim that was given up. It began when the first node
- * granted it, and a node that knows how it ended is believed: another may have missed that.
+ * The latest run of a job, of those that most nodes know. It began when the first node granted it, and a node that knows how
+ * it ended is believed: another may have missed that.
  */
-export function mergeRuns(runs: readonly (LastRun | null)[]): LastRun | null {
-  const known = runs.filter((run) => run !== null);
+function mergeRunsOf(job: string, nodes: readonly (readonly LastRun[])[]): MergedRun | undefined {
+  const known = nodes.flat().filter((run) => run.job === job);
   const isTold = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
-  const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt) => {
+  const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt): MergedRun => {
     const same = known.filter((run) => run.attempt === attempt);
     const started = new Date(Math.min(...same.map((run) => run.started.getTime())));
-    return { run: { ...(same.find(isTold) ?? same[0]!), started }, isMajority: 2 * same.length > runs.length };
+    return { run: { ...(same.find(isTold) ?? same[0]!), started }, isMajority: 2 * same.length > nodes.length };
   });
-  const order: ((one: (typeof merged)[number]) => number)[] = [
+  const order: ((one: MergedRun) => number)[] = [
     ({ isMajority }) => Number(isMajority),
     ({ run }) => run.fire.getTime(),
     ({ run }) => Number(isTold(run)),
     ({ run }) => run.started.getTime(),
   ];
-  const later = (a: (typeof merged)[number], b: (typeof merged)[number]) =>
+  const later = (a: MergedRun, b: MergedRun) =>
     order.map((by) => by(b) - by(a)).find((difference) => difference !== 0) ?? 0;
-  return merged.sort(later)[0]?.run ?? null;
+  return merged.sort(later)[0];
 }

@@ -1,5 +1,6 @@
 import { ASKING } from './asking.js';
 import { CLAIM } from './claim.js';
+import { JOBS } from './jobs.js';
 import { type LuaScript, arg, lua } from './lua.js';
 import { QUEUE } from './queue.js';
 import { STATE } from './state.js';
@@ -13,7 +14,8 @@ const attempt = arg('attempt');
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`; `waiterLeaseMs` (0: do not
  * queue); `fair` 1 or 0; `limit` of readers (0: none); `holder` text for people; `sentMicros` when this command was sent, by
  * this server's clock as the client knows it (0: it does not); `maxAgeMs` after which it is refused; `keepMs`;
- * `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs`
+ * `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`; `fireKind` (`-` none,
+ * `at`, `slot`, `gap`), `fireMs`
  * (its time, the width, the distance), `fireAgeMs` since the method was called, `rememberMs` for which the key is kept,
  * `rerun` 1 or 0 after a run without outcome.
  *
@@ -28,7 +30,7 @@ const attempt = arg('attempt');
  *   outcome yet, else empty).
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}${ASKING}${CLAIM}
+${clock}${STATE}${QUEUE}${ASKING}${JOBS}${CLAIM}
 local stands, detail = standing()
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
 local function told_of_refusal()

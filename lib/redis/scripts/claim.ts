@@ -3,13 +3,13 @@ import { arg, key, lua } from './lua.js';
 const lock = key('lock');
 
 /**
- * Fires of a scheduled job: each is granted once. The 16 latest are remembered (15 when one was given up), and an earlier one
+ * Fires of a scheduled job: each is granted once to each job, of which several may share a lock. The 16 latest are remembered (15 when one was given up), and an earlier one
  * counts as granted.
- * Needs STATE before it, and the run that it reads is the one before this script.
+ * Needs STATE and JOBS before it, and the run that it reads is the one before this script.
  */
 export const CLAIM = lua`
 local kind, width = ${arg('fireKind')}, tonumber(${arg('fireMs')})
-local recorded = kind ~= '-' and redis.call('HMGET', ${lock}, 'fires', 'run') or {}
+local recorded = kind ~= '-' and redis.call('HMGET', ${lock}, 'fires:' .. job, 'run:' .. job) or {}
 local run_fire, run_attempt, run_outcome = string.match(recorded[2] or '', '^(%d+) (%S+) %d+ %d+ (%S+)$')
 run_fire = tonumber(run_fire)
 
@@ -55,10 +55,10 @@ local function record_run()
   if #fires > 16 then table.remove(fires, 1) end
   for i, time in ipairs(fires) do fires[i] = int(time) end
   run_fire, run_attempt = fire, ${arg('attempt')}
-  redis.call('HSET', ${lock}, 'fires', ';' .. table.concat(fires, ';') .. ';',
-    'run', table.concat({ int(fire), run_attempt, int(now), '0', '-' }, ' '),
-    'run:by', string.match(${arg('holder')}, '^%S*'))
-  remember = math.max(remember, now + tonumber(${arg('rememberMs')}))
+  redis.call('HSET', ${lock}, 'fires:' .. job, ';' .. table.concat(fires, ';') .. ';',
+    'run:' .. job, table.concat({ int(fire), run_attempt, int(now), '0', '-' }, ' '),
+    'run:by:' .. job, string.match(${arg('holder')}, '^%S*'))
+  remember_job(math.max(tonumber(${arg('rememberMs')}), tonumber(${arg('keepMs')})))
 end
 
 local function fire_of_mine()

@@ -81,7 +81,6 @@ local function save()
   redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
   if forced ~= ';' then redis.call('HSET', ${lock}, 'forced', forced) end
   if floor > 0 then redis.call('HSET', ${lock}, 'floor', int(floor)) end
-  if remember > now then redis.call('HSET', ${lock}, 'remember', int(remember)) end
   if writes + reads > 0 then
     redis.call('HSET', ${lock}, 'writes', int(writes), 'reads', int(reads), 'parked', int(parked), 'owner', owner,
       'writer', writer, 'fence', fence, 'due', int(due), 'seen', int(seen), 'latest', int(latest))

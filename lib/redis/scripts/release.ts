@@ -1,3 +1,4 @@
+import { JOBS } from './jobs.js';
 import { type LuaScript, arg, key, lua } from './lua.js';
 import { QUEUE } from './queue.js';
 import { STATE } from './state.js';
@@ -12,7 +13,7 @@ const attempt = arg('attempt');
  * A hold that is to keep the lock taken until `minHoldMs` after its grant is parked: it stays as a hold with token 0,
  * which nobody can renew, release or re-enter, and ends by its lease.
  *
- * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `runOutcome` of a job's run (`-` unknown, `done`,
+ * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `job` and `runOutcome` of its run (`-` unknown, `done`,
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
  * answer and may still come; it is refused then), `keepMs`, `channelPrefix`, `countReceivers`.
  *
@@ -24,7 +25,7 @@ const attempt = arg('attempt');
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
 local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-${STATE}${QUEUE}
+${STATE}${QUEUE}${JOBS}
 -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
 keep_for(0)
 local outcome = 'unknown'
@@ -48,20 +49,21 @@ local function park_or_drop(hold)
 end
 
 local function forget_run(fire)
-  redis.call('HDEL', ${lock}, 'run', 'run:by')
-  local fires = string.gsub(redis.call('HGET', ${lock}, 'fires') or ';', ';' .. fire .. ';', ';', 1)
-  redis.call('HSET', ${lock}, 'fires', fires)
+  redis.call('HDEL', ${lock}, 'run:' .. job, 'run:by:' .. job)
+  local fires = string.gsub(redis.call('HGET', ${lock}, 'fires:' .. job) or ';', ';' .. fire .. ';', ';', 1)
+  redis.call('HSET', ${lock}, 'fires:' .. job, fires)
 end
 
 local function end_run()
   local fire, run_attempt, started, told =
-    string.match(redis.call('HGET', ${lock}, 'run') or '', '^(%d+) (%S+) (%d+) %d+ (%S+)$')
+    string.match(redis.call('HGET', ${lock}, 'run:' .. job) or '', '^(%d+) (%S+) (%d+) %d+ (%S+)$')
   if run_attempt ~= ${attempt} or ${arg('runOutcome')} == '-' then return end
   if ${arg('runOutcome')} == 'void' then
     if told == '-' then forget_run(fire) end
     return
   end
-  redis.call('HSET', ${lock}, 'run', table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
+  redis.call('HSET', ${lock}, 'run:' .. job, table.concat({ fire, run_attempt, started, int(now), ${arg('runOutcome')} }, ' '))
+  remember_job(tonumber(${arg('keepMs')}))
 end
 
 -- Whoever is first now learns when the lease of the holder may end: nobody tells it that a holder has died.

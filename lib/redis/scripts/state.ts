@@ -21,10 +21,10 @@ const lock = key('lock');
  * | `head`, `tail` | first and last sequence number of the waiter queue |
  * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt`; `fair` is 0, 1, or 2 |
  * | `place:<attempt>` | its sequence number |
- * | `remember` | until when the fires are to be remembered |
-| `fires` | the latest fires of a job that were granted, in ms: `;1000;2000;` (see claim) |
- * | `run` | the last run of a job: `fire attempt started ended outcome` (`0 -` while they are unknown) |
- * | `run:by` | who runs or ran it: `host:pid` |
+ * | `jobs` | the jobs that have fires here, percent-encoded, each with the time until which they are kept: `job ms job ms` |
+ * | `fires:<job>` | the latest fires of that job that were granted, in ms: `;1000;2000;` (see claim) |
+ * | `run:<job>` | its last run: `fire attempt started ended outcome` (`0 -` while they are unknown) |
+ * | `run:by:<job>` | who runs or ran it: `host:pid` |
  *
  * A waiter with `fair` 2 is fair, but has to come and ask in its turn: for a lock of several keys, or for a fire.
  *
@@ -43,7 +43,7 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail', 'forced', 'latest', 'first', 'cursor', 'floor', 'remember')
+  'due', 'seen', 'head', 'tail', 'forced', 'latest', 'first', 'cursor', 'floor', 'jobs')
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
@@ -51,7 +51,8 @@ local due, seen = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
 local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
 local forced = loaded[13] or ';'
 local latest, first, cursor = tonumber(loaded[14] or 0), tonumber(loaded[15] or head), tonumber(loaded[16] or head)
-local floor, remember = tonumber(loaded[17] or 0), tonumber(loaded[18] or 0)
+local floor, jobs, remember = tonumber(loaded[17] or 0), loaded[18] or '', 0
+for time in string.gmatch(jobs, '%S+ (%d+)') do remember = math.max(remember, tonumber(time)) end
 local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
 local freed = false
 

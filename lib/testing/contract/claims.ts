@@ -4,9 +4,14 @@ import { type PortCase } from './port-case.js';
 import { promised, same } from './promised.js';
 import { type Scene } from './scene.js';
 
+/** Whose fires are claimed, where nothing else is said. */
+export const JOB = 'Reports.noon';
+
+const OTHER = 'Reports.night, of all: 100 %';
+
 /** A claim that a call makes now. */
 export const claimOf = ({ time }: Scene, kind: FireClaim['kind'], ms: number, rest: Partial<FireClaim> = {}) => ({
-  claim: { kind, ms, calledAt: time.now(), rememberMs: 60_000, rerunOnLoss: false, ...rest },
+  claim: { job: JOB, kind, ms, calledAt: time.now(), rememberMs: 60_000, rerunOnLoss: false, ...rest },
 });
 
 const FIRE = Date.UTC(2030, 0, 1);
@@ -25,6 +30,35 @@ export const CLAIMS: readonly PortCase[] = [
       same(claimedBy, undefined, '`claimedBy` of a run that is done');
       const next = await b.granted('the claim of the next fire', claimOf(scene, 'at', FIRE + 1_000));
       same(next.fireMs, FIRE + 1_000, '`fireMs` of the next');
+    },
+  },
+  {
+    name: 'each job has its own fires under one key, and the run of one is not that of another',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const [one, other] = [claimOf(scene, 'at', FIRE), claimOf(scene, 'at', FIRE, { job: OTHER })];
+      const first = await a.granted('the claim of a job', one);
+      await b.busy('the claim of another job meanwhile', other);
+      await a.release(first, { runOutcome: 'done' });
+      const second = await b.eventuallyGranted('the claim of another job', other);
+      same(second.fireMs, FIRE, '`fireMs`');
+      await b.release(second, { runOutcome: 'failed' });
+      for (const claim of [one, other]) await a.refused('another claim of each', 'claimed', claim);
+      const outcomes = [JOB, OTHER].map(async (job) => (await b.store.lastRun(scene.key, job))?.outcome);
+      same(await Promise.all(outcomes), ['done', 'failed'], 'the outcomes of the two jobs');
+    },
+  },
+  {
+    name: 'a claim that is given back as `void` leaves the fire of another job claimed',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const [one, other] = [claimOf(scene, 'at', FIRE), claimOf(scene, 'at', FIRE, { job: OTHER })];
+      await a.release(await a.granted('the claim of a job', one), { runOutcome: 'done' });
+      await a.release(await a.eventuallyGranted('the claim of another', other), { runOutcome: 'void' });
+      await b.refused('another claim of the job', 'claimed', one);
+      await b.eventuallyGranted('the claim that was given back', other);
     },
   },
   {

@@ -139,7 +139,7 @@ export class Client {
   }
 
   release({ key, attempt, request }: Hold, how: Partial<ReleaseRequest> = {}): Promise<ReleaseReply> {
-    return this.giveBack(attempt, { key, leaseMs: request.leaseMs, ...how });
+    return this.giveBack(attempt, { key, leaseMs: request.leaseMs, job: request.claim?.job, ...how });
   }
 
   /** Releases whatever an attempt has. */

@@ -1,4 +1,4 @@
-import { claimOf } from './claims.js';
+import { claimOf, JOB } from './claims.js';
 import { SHORT_MS } from './client.js';
 import { type PortCase } from './port-case.js';
 import { promised, same } from './promised.js';
@@ -16,14 +16,38 @@ export const LAST_RUN: readonly PortCase[] = [
       const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
       const running = await b.store.lastRun(scene.key);
       promised(running, 'a run to be told');
-      const { fire, instance, attempt, outcome, ended } = running;
-      const expected = [new Date(FIRE), 'host-1:4711', run.attempt, 'running', null];
-      same([fire, instance, attempt, outcome, ended], expected, 'the run');
+      const { job, fire, instance, attempt, outcome, ended } = running;
+      const expected = [JOB, new Date(FIRE), 'host-1:4711', run.attempt, 'running', null];
+      same([job, fire, instance, attempt, outcome, ended], expected, 'the run');
       scene.sameTime(running.started.getTime(), run.serverTimeMs, '`started`');
       await a.release(run, { runOutcome: 'done' });
       const done = await b.store.lastRun(scene.key);
       same([done?.outcome, done?.attempt, done?.fire], ['done', run.attempt, new Date(FIRE)], 'the run that ended');
       promised(done?.ended && done.ended >= done.started, '`ended` to come after `started`', done);
+    },
+  },
+  {
+    name: 'the last run of each job is told, and without a job the one that began last',
+    needs: ['claims'],
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const attempts: string[] = [];
+      for (const [job, ms] of [
+        ['A.run', FIRE + 1_000],
+        ['B.run', FIRE],
+        ['A.run', FIRE + 2_000],
+        ['C.run', FIRE],
+      ] as const) {
+        const run = await a.eventuallyGranted(`a claim of ${job}`, claimOf(scene, 'at', ms, { job }));
+        await a.release(run, { runOutcome: 'done' });
+        attempts.push(run.attempt);
+        await scene.time.pass(5 + 2 * scene.spreadMs);
+      }
+      const told = async (job?: string) => (await b.store.lastRun(scene.key, job))?.attempt;
+      const [, ofB, ofA, ofC] = attempts;
+      const jobs = [await told('A.run'), await told('B.run'), await told('C.run'), await told('D.run')];
+      same(jobs, [ofA, ofB, ofC, undefined], 'the runs of the jobs');
+      same([await told(), (await b.store.lastRun(scene.key))?.job], [ofC, 'C.run'], 'the run that began last');
     },
   },
   {

@@ -13,10 +13,11 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/lock-store.js';
+import { lastRunOf } from '../../core/last-run.js';
 import { encodeKey, inOrder, storedKey } from '../../core/lock-key.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
-import { lastRunOf, stateOf } from './memory-state.js';
+import { runsOf, stateOf } from './memory-state.js';
 
 /** The options of `MemoryLockStore`. */
 export interface MemoryLockStoreOptions {
@@ -88,8 +89,8 @@ export class MemoryLockStore implements LockStore {
     return this.server.run(key, (locks) => stateOf(key, locks.look(this.#prefix + key)));
   }
 
-  lastRun(key: string): Promise<LastRun | null> {
-    return this.server.run(key, (locks) => lastRunOf(locks.look(this.#prefix + key)));
+  lastRun(key: string, job?: string): Promise<LastRun | null> {
+    return this.server.run(key, (locks) => lastRunOf(runsOf(locks.look(this.#prefix + key)), job));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {

@@ -25,6 +25,14 @@ export interface Run {
   outcome: 'done' | 'failed' | undefined;
 }
 
+/** What is known of a job. */
+export interface Job {
+  fires: number[];
+  run: Run | undefined;
+  /** Until when it is remembered, at least. */
+  until: number;
+}
+
 /** How many attempts a lock remembers as released, or forced; a later acquire of them is refused. */
 const REMEMBERED = 7;
 
@@ -45,8 +53,8 @@ export class MemoryLock {
   token = 0;
   readonly released: string[] = [];
   readonly forced: string[] = [];
-  fires: number[] = [];
-  run: Run | undefined;
+  /** By name; whose fire was claimed or run last comes last. */
+  readonly jobs = new Map<string, Job>();
   /** Who was granted for writing last. */
   writer: Ask | undefined;
   micros = 0;

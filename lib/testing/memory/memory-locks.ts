@@ -26,6 +26,8 @@ export class MemoryLocks {
   constructor(
     private readonly tell: Tell,
     private readonly clock: () => number,
+    /** For how long what is not used any more is remembered, in milliseconds. */
+    private readonly keepMs = 600_000,
   ) {
     this.#handOver = new HandOver(tell, () => this.#micros);
   }
@@ -73,7 +75,8 @@ export class MemoryLocks {
     const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
     if (busy) return this.#wait(locks, busy, needed, ask);
     const holds = locks.map((lock) => this.#take(lock, ask, needed.includes(lock) ? undefined : entryToken(lock, ask)));
-    const { now, run } = locks[0]!;
+    const { now, jobs } = locks[0]!;
+    const run = ask.claim && jobs.get(ask.claim.job)?.run;
     for (const lock of locks) lock.queue.sweep();
     return {
       outcome: 'granted',
@@ -85,7 +88,7 @@ export class MemoryLocks {
   }
 
   /** Gives back a hold or a place in the queue; a hold is kept, parked, until `minHoldMs` after its grant. */
-  release({ key, attempt, minHoldMs, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
+  release({ key, attempt, minHoldMs, job, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
     this.#readClock();
     const wasThere = this.lock(key).holds.has(attempt);
     const lock = this.#swept(key);
@@ -102,7 +105,9 @@ export class MemoryLocks {
     } else if (place !== undefined) outcome = 'cancelled';
     else if (lock.wasForced(attempt)) outcome = 'forced';
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
-    if (runOutcome && (outcome === 'released' || runOutcome === 'void')) endRun(lock, attempt, runOutcome);
+    if (runOutcome && (outcome === 'released' || runOutcome === 'void')) {
+      endRun(lock, { job, attempt, outcome: runOutcome, keepMs: this.keepMs });
+    }
     lock.queue.leave(attempt);
     remember(lock.released, attempt);
     if (unanswered) lock.floor = lock.micros;
@@ -193,7 +198,7 @@ export class MemoryLocks {
     else {
       lock.leave(ask.attempt);
       this.#handOver.grant(lock, ask, ask.leaseMs, ownerToken);
-      startRun(lock, ask);
+      startRun(lock, ask, this.keepMs);
     }
     if (!held || lock.freed) this.#handOver.serve(lock);
     return lock.holds.get(ask.attempt)!;

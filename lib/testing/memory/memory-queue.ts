@@ -2,7 +2,7 @@ import { type AcquireRequest, type FireClaim } from '../../core/lock-store.js';
 
 /** An acquire as it reaches the server: with how old the call is, since clocks of clients mean nothing there. */
 export interface Ask extends Omit<AcquireRequest, 'claim'> {
-  readonly claim?: (Pick<FireClaim, 'kind' | 'ms' | 'rerunOnLoss'> & { readonly ageMs: number }) | undefined;
+  readonly claim?: (Omit<FireClaim, 'calledAt'> & { readonly ageMs: number }) | undefined;
   /** When the command was sent, by the server's clock, and how old it may get; left out where no command can be late. */
   readonly sentMicros?: number;
   readonly maxAgeMs?: number;

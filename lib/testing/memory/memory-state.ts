@@ -28,18 +28,19 @@ function holderOf(
   return { owner, attempt, mode, ...readHolderText(holder), since: new Date(since), remainingMs, fencingToken: token };
 }
 
-/** What `lastRun` tells. */
-export function lastRunOf({ lock, now }: Look): LastRun | null {
-  const { run } = lock;
-  if (!run) return null;
-  const { fire, attempt, by, started, ended, outcome } = run;
-  const hold = lock.liveHold(attempt);
-  return {
-    fire: new Date(fire),
-    instance: by,
-    attempt,
-    started: new Date(started),
-    ended: outcome ? new Date(ended) : null,
-    outcome: outcome ?? (hold && hold.deadline > now ? 'running' : 'lost'),
-  };
-}
+/** The last run of each job. */
+export const runsOf = ({ lock, now }: Look): readonly LastRun[] =>
+  [...lock.jobs].flatMap(([job, { run }]) => {
+    if (!run) return [];
+    const { fire, attempt, by, started, ended, outcome } = run;
+    const hold = lock.liveHold(attempt);
+    return {
+      job,
+      fire: new Date(fire),
+      instance: by,
+      attempt,
+      started: new Date(started),
+      ended: outcome ? new Date(ended) : null,
+      outcome: outcome ?? (hold && hold.deadline > now ? 'running' : 'lost'),
+    };
+  });

@@ -1,5 +1,5 @@
 import { type AcquireReply } from '../../core/lock-store.js';
-import { type Hold, type MemoryLock } from './memory-lock.js';
+import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
 import { type Ask } from './memory-queue.js';
 
 /** How many fires of a job are remembered. */
@@ -51,8 +51,9 @@ function fireOf({ kind, ms, ageMs }: NonNullable<Ask['claim']>, now: number): nu
 }
 
 /** A run that ended without an outcome may be repeated, when that is wanted. */
-function isClaimed({ run, fires, now }: MemoryLock, { claim }: Ask): boolean {
+function isClaimed({ jobs, now }: MemoryLock, { claim }: Ask): boolean {
   if (!claim) return false;
+  const { run, fires = [] } = jobs.get(claim.job) ?? {};
   const fire = fireOf(claim, now);
   const repeats = claim.rerunOnLoss && run !== undefined && run.outcome === undefined;
   if (claim.kind === 'gap') return run !== undefined && Math.abs(now - run.fire) < claim.ms && !repeats;
@@ -61,31 +62,54 @@ function isClaimed({ run, fires, now }: MemoryLock, { claim }: Ask): boolean {
 }
 
 /** The attempt whose run of the asked fire has no outcome yet. */
-export function claimedBy({ run, now }: MemoryLock, { claim }: Ask): string | undefined {
+export function claimedBy({ jobs, now }: MemoryLock, { claim }: Ask): string | undefined {
+  const run = claim && jobs.get(claim.job)?.run;
   const isOpen = claim && run && run.outcome === undefined && (claim.kind === 'gap' || run.fire === fireOf(claim, now));
   return isOpen ? run.attempt : undefined;
 }
 
 /** Remembers the fire of an acquire that was granted. */
-export function startRun(lock: MemoryLock, { claim, attempt, holder }: Ask): void {
+export function startRun(lock: MemoryLock, { claim, attempt, holder }: Ask, keepMs: number): void {
   if (!claim) return;
   const fire = fireOf(claim, lock.now);
-  lock.fires = [...new Set([...lock.fires, fire])].toSorted((a, b) => a - b).slice(-FIRES);
-  const by = holder.split(' ')[0]!;
-  lock.run = { fire, attempt, by, started: lock.now, ended: 0, outcome: undefined };
+  const job = rememberJob(lock, claim.job, Math.max(claim.rememberMs, keepMs));
+  job.fires = [...new Set([...job.fires, fire])].toSorted((a, b) => a - b).slice(-FIRES);
+  job.run = { fire, attempt, by: holder.split(' ')[0]!, started: lock.now, ended: 0, outcome: undefined };
+}
+
+interface RunEnd {
+  readonly job: string | undefined;
+  readonly attempt: string;
+  readonly outcome: 'done' | 'failed' | 'void';
+  readonly keepMs: number;
 }
 
 /** `void`: the run never began, and its fire may be claimed again. */
-export function endRun(lock: MemoryLock, attempt: string, outcome: 'done' | 'failed' | 'void'): void {
-  const { run, now } = lock;
+export function endRun(lock: MemoryLock, { job: name, attempt, outcome, keepMs }: RunEnd): void {
+  const job = name === undefined ? undefined : lock.jobs.get(name);
+  const run = job?.run;
   if (run?.attempt !== attempt) return;
   if (outcome !== 'void') {
-    run.ended = now;
+    run.ended = lock.now;
     run.outcome = outcome;
+    rememberJob(lock, name!, keepMs);
   } else if (run.outcome === undefined) {
-    lock.fires = lock.fires.filter((fire) => fire !== run.fire);
-    lock.run = undefined;
+    job!.fires = job!.fires.filter((fire) => fire !== run.fire);
+    job!.run = undefined;
   }
+}
+
+/** Remembers a job for so long, and forgets those whose time is over, unless they are being run. */
+function rememberJob({ jobs, holds, now }: MemoryLock, name: string, ms: number): Job {
+  for (const [other, { run, until }] of jobs) {
+    const isRun = run !== undefined && holds.has(run.attempt);
+    if (other !== name && until <= now && !isRun) jobs.delete(other);
+  }
+  const job = jobs.get(name) ?? { fires: [], run: undefined, until: 0 };
+  job.until = Math.max(job.until, now + ms);
+  jobs.delete(name);
+  jobs.set(name, job);
+  return job;
 }
 
 /** What is told to who has to wait. */

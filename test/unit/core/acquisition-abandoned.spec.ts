@@ -5,7 +5,14 @@ import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js
 import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';
 
-const CLAIM: FireClaim = { kind: 'at', ms: 60_000, calledAt: 0, rememberMs: 120_000, rerunOnLoss: false };
+const CLAIM: FireClaim = {
+  job: 'Jobs.run',
+  kind: 'at',
+  ms: 60_000,
+  calledAt: 0,
+  rememberMs: 120_000,
+  rerunOnLoss: false,
+};
 
 /** An acquisition that waits, and was aborted. */
 async function abandon(keys: readonly string[], claim?: FireClaim) {
@@ -25,7 +32,7 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toEqual([
-      { key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, runOutcome: 'void', unanswered: false },
+      { key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, job: 'Jobs.run', runOutcome: 'void', unanswered: false },
     ]);
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
@@ -36,14 +43,10 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toStrictEqual(
-      ['a', 'b'].map((key) => ({
-        key,
-        attempt,
-        minHoldMs: 0,
-        leaseMs: 3_000,
-        runOutcome: undefined,
-        unanswered: false,
-      })),
+      ['a', 'b'].map((key) => {
+        const released = { job: undefined, runOutcome: undefined, unanswered: false };
+        return { key, attempt, minHoldMs: 0, leaseMs: 3_000, ...released };
+      }),
     );
   });
 
@@ -63,14 +66,8 @@ describe('an acquisition that is abandoned', () => {
       const { attempt } = store.acquires[0]!.request;
       const [first] = store.releases;
       const runOutcome = acquiring.value ? undefined : 'void';
-      expect(first!.request).toEqual({
-        key: 'k',
-        attempt,
-        minHoldMs: 0,
-        leaseMs: 3_000,
-        runOutcome,
-        unanswered: expect.any(Boolean),
-      });
+      const released = { job: 'Jobs.run', runOutcome, unanswered: expect.any(Boolean) };
+      expect(first!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, ...released });
       expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
     }
     expect([...winners]).toEqual(['shutdown', 'grant']);

@@ -41,6 +41,16 @@ describe('a grant that is pushed', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
+  it('while the machine slept is asked for: another may hold the lock by now', async () => {
+    const { clock, store, abandoned, outcome, push } = startAcquisition();
+    store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
+    await settled();
+    clock.wallOffsetMs += 20_000;
+    push(9, 10_500, 2_000);
+    await settled();
+    expect([outcome.grant, abandoned, store.acquires.length]).toEqual([undefined, [], 2]);
+  });
+
   it.each([['with renew: false', { renew: false }]])('%s is asked for, which makes it full', async (_what, options) => {
     const { store, outcome, push } = startAcquisition(options);
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));

@@ -7,7 +7,14 @@ import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';
 import { startAcquisition } from '../../support/start-acquisition.js';
 
-const CLAIM: FireClaim = { kind: 'at', ms: 1_700_000_000_000, calledAt: 0, rememberMs: 60_000, rerunOnLoss: false };
+const CLAIM: FireClaim = {
+  job: 'Jobs.run',
+  kind: 'at',
+  ms: 1_700_000_000_000,
+  calledAt: 0,
+  rememberMs: 60_000,
+  rerunOnLoss: false,
+};
 
 describe('a reply that comes after the caller was told that there was none', () => {
   it.each([
@@ -102,7 +109,7 @@ describe('a claim of a fire', () => {
     expect(store.acquires.map(({ request }) => request.claim)).toEqual([CLAIM, CLAIM]);
     store.acquires[1]!.reply(granted(3_000));
     await settled();
-    expect(outcome.grant?.isClaim).toBe(true);
+    expect(outcome.grant?.job).toBe('Jobs.run');
   });
 
   it('that is refused as claimed rejects with LockClaimedError, which is a LockBusyError, and leaves nothing', async () => {

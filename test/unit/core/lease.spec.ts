@@ -1,4 +1,4 @@
-import { leaseFrom, longer, moment, remainingOf } from '../../../lib/core/lease.js';
+import { leaseFrom, leaseOfPush, longer, moment, remainingOf } from '../../../lib/core/lease.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 describe('a lease', () => {
@@ -47,5 +47,58 @@ describe('a lease', () => {
     const short = leaseFrom(moment(clock), 100);
     const long = leaseFrom(moment(clock), 200);
     expect([longer(short, long), longer(long, short), longer(short, { ...short })]).toEqual([long, long, short]);
+  });
+
+  it('keeps of two proofs the later deadline of each clock: one of before a sleep does not shorten one of after it', () => {
+    const clock = new FakeClock();
+    const before = leaseFrom(moment(clock), 30_000);
+    clock.wallOffsetMs += 20_000;
+    const after = leaseFrom(moment(clock), 15_000);
+    for (const lease of [longer(before, after), longer(after, before)]) {
+      expect(lease).toEqual({ deadline: before.deadline, wallDeadline: after.wallDeadline });
+      expect(remainingOf(lease, clock)).toBe(15_000 * 0.99 - 2);
+    }
+  });
+
+  it('is over when all its proofs are of before a sleep that outlasted them', () => {
+    const clock = new FakeClock();
+    const lease = longer(leaseFrom(moment(clock), 3_000), leaseFrom(moment(clock), 6_000));
+    clock.wallOffsetMs += 6_000;
+    expect(remainingOf(lease, clock)).toBe(0);
+  });
+});
+
+describe('the lease of a grant that was pushed', () => {
+  /** Told at 10_000 of the server's clock to wait, granted 2_000 at 10_500; both clocks go `passed` on until it is heard. */
+  const pushed = (passed: (clock: FakeClock) => void) => {
+    const clock = new FakeClock();
+    const sent = moment(clock);
+    passed(clock);
+    const push = { grantedMs: 10_500, remainingMs: 2_000, receivedAt: moment(clock) };
+    return { clock, sent, lease: leaseOfPush(push, { sent, repliedMs: 10_000 }) };
+  };
+  const PROVEN_MS = 2_500 * 0.99 - 2;
+
+  it('is counted from the command that was answered', () => {
+    const { sent, lease } = pushed((clock) => clock.jump(600));
+    expect(lease).toEqual({ deadline: sent.at + PROVEN_MS, wallDeadline: sent.wallAt + PROVEN_MS });
+  });
+
+  it('is over when the machine slept since, although its arrival is later by the clock that stood still', () => {
+    const { clock, sent, lease } = pushed((asleep) => {
+      asleep.jump(10);
+      asleep.wallOffsetMs += 20_000;
+    });
+    expect(lease.wallDeadline).toBe(sent.wallAt + PROVEN_MS);
+    expect(remainingOf(lease, clock)).toBe(0);
+  });
+
+  it('ends no later than counted from its arrival by a wall clock that was set back', () => {
+    const { clock, lease } = pushed((set) => {
+      set.jump(600);
+      set.wallOffsetMs -= 3_600_000;
+    });
+    expect(lease.wallDeadline).toBe(clock.wallNow() + 2_000 * 0.99 - 2);
+    expect(remainingOf(lease, clock)).toBe(PROVEN_MS - 600);
   });
 });

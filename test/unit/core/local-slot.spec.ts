@@ -1,13 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { LocalSlot } from '../../../lib/core/local-slot.js';
-import { type LockMode } from '../../../lib/core/lock.errors.js';
+import { LocalSlot, type SlotUse } from '../../../lib/core/local-slot.js';
 
 /** A slot, and what those who came to it were told, in order. */
 function setUp() {
   const slot = new LocalSlot();
   const told: string[] = [];
-  const come = (name: string, mode: LockMode): (() => void) =>
-    slot.enter(mode, (outcome) => told.push(`${name} ${outcome}`));
+  const come = (name: string, use: SlotUse): (() => void) =>
+    slot.enter(use, (outcome) => told.push(`${name} ${outcome}`));
   return { slot, told, come };
 }
 
@@ -61,6 +60,25 @@ describe('a local slot', () => {
     expect(told).toEqual(['a entered', 'b entered']);
     slot.leave('write');
     expect(told.at(-1)).toBe('c entered');
+  });
+
+  it('lets those who use a permit in one after the other, beside readers, and never beside a writer', () => {
+    const { slot, told, come } = setUp();
+    come('a', 'permit');
+    come('b', 'read');
+    come('c', 'permit');
+    expect([told, slot.isWritten, slot.hasWriter]).toEqual([['a entered', 'b entered'], false, false]);
+    slot.leave('read');
+    expect(told).toHaveLength(2);
+    come('d', 'write');
+    slot.leave('permit');
+    expect(told).toEqual(['a entered', 'b entered', 'c entered']);
+    slot.leave('permit');
+    expect(told.at(-1)).toBe('d entered');
+    come('e', 'permit');
+    expect(told).toHaveLength(4);
+    slot.leave('write');
+    expect(told.at(-1)).toBe('e entered');
   });
 
   it('lets the readers behind a writer in when that one leaves the queue', () => {

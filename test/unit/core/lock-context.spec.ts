@@ -159,7 +159,7 @@ describe('work that outlives its lock, and takes the next one', () => {
     const done = gate();
     const inside = runHolding(kept, async () => {
       kept.retain();
-      const nested = new NestedLock(kept, ['k'], 'write');
+      const nested = new NestedLock(kept, ['k'], { mode: 'write', permits: 0 });
       await runHolding(nested, async () => {
         await done.opened;
         runHolding(heldLock(keeper, { key: 'other' }), () => expect(keptByChain('k', keeper)).toBe(kept));

@@ -33,6 +33,7 @@ describe('an outage that meets many locks at once', () => {
     await clock.advance(1);
     await closing;
     expect(reporter.lines).toContain('warn Within 10 s, 10 more renewals of locks failed and are tried again.');
+    expect(reporter.lines).toContain('warn Within 10 s, 10 more locks were still held.');
     expect(reporter.lines).toContain('error Within 10 s, 10 more locks were lost.');
     expect([locker.live, clock.timers]).toEqual([{ locks: 0, waiting: 0, releasing: 0, timers: 0 }, 0]);
   });

@@ -19,6 +19,17 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
+  it('asks once more before the end, however little is left after a failure', async () => {
+    const { clock, store, watched } = startWatchdog();
+    const lock = watched({ leaseMs: 30_000 });
+    await clock.advance(10_000);
+    await clock.advance(18_900);
+    store.renews[0]!.fail(new Error('down'));
+    store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
+    await clock.advance(60_000);
+    expect(lock.lost).toBeNull();
+  });
+
   it('treats a call that rejects like no answer', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     const lock = watched();

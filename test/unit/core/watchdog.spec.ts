@@ -64,6 +64,48 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(1);
   });
 
+  it('renews at a third of what is proven by both clocks', async () => {
+    const { clock, store, watched, renewing } = startWatchdog();
+    renewing();
+    const sent = moment(clock);
+    watched({ sent, lease: { ...leaseFrom(sent, LEASE_MS), wallDeadline: sent.wallAt + 600 } });
+    await clock.advance(200);
+    expect(store.renews).toHaveLength(1);
+  });
+
+  it('renews what was proven for longer at a third of that, and asks for the lease of the lock', async () => {
+    const { clock, store, watched } = startWatchdog();
+    const sent = moment(clock);
+    const endsAt = clock.now() + 9_000;
+    // As with `holdAtLeastMs`: granted for longer than the lease, which a renewal does not shorten.
+    store.onRenew = (requests) =>
+      requests.map(({ leaseMs }) => ({
+        outcome: 'renewed',
+        remainingMs: Math.max(endsAt - clock.now(), leaseMs),
+      }));
+    const lock = watched({ sent, lease: leaseFrom(sent, 9_000) });
+    await clock.advance(2_900);
+    expect(store.renews).toHaveLength(0);
+    await clock.advance(100);
+    expect(store.renews.map(({ request }) => request[0]!.leaseMs)).toEqual([LEASE_MS]);
+    await clock.advance(1_900);
+    expect(store.renews).toHaveLength(1);
+    await clock.advance(60_000);
+    expect(lock.lost).toBeNull();
+  });
+
+  it('renews at once what was asked for before a gap in the messages: its loss may have been told in it', async () => {
+    const { clock, store, watched, watchdog, renewing } = startWatchdog();
+    renewing();
+    const sent = moment(clock);
+    clock.jump(10);
+    watchdog.renewAll();
+    watched({ sent, lease: leaseFrom(sent, LEASE_MS) });
+    watched({ key: 'short', sent, lease: leaseFrom(sent, LEASE_MS), renew: false });
+    await clock.advance(1);
+    expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['k']]);
+  });
+
   it('never renews with renew: false, and the lock ends with its lease', async () => {
     const { clock, store, watched, reporter } = startWatchdog();
     const lock = watched({ renew: false });
@@ -109,6 +151,51 @@ describe('the watchdog, extending', () => {
     expect(lock.held).toBe(true);
     await clock.advance(1_000);
     expect(lock.lost).toMatchObject({ reason: 'expired' });
+  });
+
+  it.each([
+    ['after a grant for a short time', 300],
+    ['by less than what is left', 1],
+  ])('%s renews again before that is over', async (_what, leaseMs) => {
+    const { clock, store, watched, watchdog } = startWatchdog();
+    const sent = moment(clock);
+    const lock = watched({ sent, lease: leaseFrom(sent, 600) });
+    // The server never shortens: 600 from the grant.
+    store.onRenew = () => [{ outcome: 'renewed', remainingMs: 550 }];
+    clock.jump(50);
+    await watchdog.extend(lock, leaseMs);
+    expect(lock.deadline).toBeLessThan(sent.at + 600);
+    store.onRenew = (requests) => requests.map((request) => ({ outcome: 'renewed', remainingMs: request.leaseMs }));
+    await clock.advance(60_000);
+    expect([lock.lost, store.renews[1]!.request[0]!.leaseMs]).toEqual([null, LEASE_MS]);
+  });
+
+  it('after an outage renews again before what is left is over', async () => {
+    const { clock, store, watched, watchdog } = startWatchdog();
+    const endsAt = clock.now() + LEASE_MS;
+    const lock = watched();
+    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
+    await clock.advance(2_700);
+    store.onRenew = (requests) =>
+      requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: Math.max(endsAt - clock.now(), leaseMs) }));
+    await watchdog.extend(lock, 100);
+    await clock.advance(60_000);
+    expect(lock.lost).toBeNull();
+  });
+
+  it('to more than its lease renews at a third of that', async () => {
+    const { clock, store, watched, watchdog } = startWatchdog();
+    const endsAt = clock.now() + 30_000;
+    store.onRenew = (requests) =>
+      requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: Math.max(endsAt - clock.now(), leaseMs) }));
+    const lock = watched();
+    await watchdog.extend(lock, 30_000);
+    await clock.advance(9_800);
+    expect(store.renews).toHaveLength(1);
+    await clock.advance(200);
+    expect(store.renews).toHaveLength(2);
+    await clock.advance(120_000);
+    expect(lock.lost).toBeNull();
   });
 
   it('tells the loss that it finds', async () => {

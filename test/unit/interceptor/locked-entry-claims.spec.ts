@@ -10,7 +10,7 @@ const FIRE = { kind: 'at', ms: 1_234_000, rememberMs: 99_000 } as const;
 const HOUR = 3_600_000;
 
 /** A call that has just begun; `entries` is what it claimed (null: nothing) when it asked for its lock. */
-function startCall(options: LockedOptions) {
+function startCall(options: LockedOptions, self?: unknown) {
   const clock = new FakeClock();
   const entries: (FireClaim | null)[] = [];
   const enter = (_key: unknown, _options: unknown, { claim }: { claim?: FireClaim }) => {
@@ -19,7 +19,7 @@ function startCall(options: LockedOptions) {
   };
   const fires = { claimOf: () => FIRE };
   const host = { locks: { enter }, fires, clock, leaseMs: 4_000, onUnavailable: 'fail' } as unknown as EntryHost;
-  return { clock, entries, done: enterCall(host, jobCall(options), undefined, []) };
+  return { clock, entries, done: enterCall(host, jobCall(options), self, []) };
 }
 
 const setRandom = (value: number) => jest.spyOn(Math, 'random').mockReturnValue(value);
@@ -54,7 +54,7 @@ describe('the delay before a claim', () => {
 });
 
 describe('the claim of a call', () => {
-  it.each<[LockedOptions, Omit<FireClaim, 'calledAt'>]>([
+  it.each<[LockedOptions, Omit<FireClaim, 'calledAt' | 'job'>]>([
     [{ oncePer: HOUR }, { kind: 'slot', ms: HOUR, rememberMs: 2 * HOUR, rerunOnLoss: false }],
     [{ oncePer: 30_001 }, { kind: 'slot', ms: 30_001, rememberMs: 60_002, rerunOnLoss: false }],
     [{ oncePer: 29_999 }, { kind: 'slot', ms: 29_999, rememberMs: 60_000, rerunOnLoss: false }],
@@ -78,7 +78,19 @@ describe('the claim of a call', () => {
     expect(entries).toEqual([]);
     await clock.advance(50);
     expect(await done).toEqual({ kind: 'locked', lock: LOCK });
-    expect(entries).toEqual([{ ...expected, calledAt }]);
+    expect(entries).toEqual([{ ...expected, job: 'Jobs.run', calledAt }]);
+  });
+
+  it.each([
+    ['Jobs.run', undefined],
+    ['Jobs.run', {}],
+    ['Jobs.run', Object.create(null)],
+    ['Jobs.run', new (class {})()],
+    ['ShopJobs.run', new (class ShopJobs {})()],
+  ])('is that of the job %s for an instance like %p', async (job, self) => {
+    const { entries, done } = startCall({ oncePer: HOUR, spreadMs: 0 }, self);
+    await done;
+    expect(entries).toMatchObject([{ job }]);
   });
 
   it('without oncePer is none', async () => {

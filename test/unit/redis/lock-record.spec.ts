@@ -1,4 +1,4 @@
-import { readLastRun, readLockState } from '../../../lib/redis/lock-record.js';
+import { readRuns, readLockState } from '../../../lib/redis/lock-record.js';
 
 const NOW = 1_700_000_000_000;
 const TOKEN = 1_700_000_000_000_001;
@@ -81,12 +81,31 @@ describe('the record of a lock', () => {
 
 describe('the last run of a job', () => {
   const run = (rest: string, ...fields: string[]) =>
-    readLastRun([String(NOW), 'run', `60000 c.1 ${NOW - 500} ${rest}`, 'run:by', 'web-1:42', ...fields]);
-  const by = { instance: 'web-1:42', attempt: 'c.1' };
+    readRuns([
+      String(NOW),
+      'run:Jobs.run',
+      `60000 c.1 ${NOW - 500} ${rest}`,
+      'run:by:Jobs.run',
+      'web-1:42',
+      ...fields,
+    ])[0];
+  const by = { job: 'Jobs.run', instance: 'web-1:42', attempt: 'c.1' };
   const started = { fire: new Date(60_000), ...by, started: new Date(NOW - 500) };
 
   it('is null when there was none', () => {
-    expect(readLastRun([String(NOW), 'token', '1'])).toBeNull();
+    expect(readRuns([String(NOW), 'token', '1', 'fires:Jobs.run', ';', 'jobs', `Jobs.run ${NOW}`])).toEqual([]);
+  });
+
+  it('is told of each job, by the name that it was given', () => {
+    const names = ['Jobs.run', 'by:Jobs.run', 'by', 'Zähler.zähle 100 %'];
+    const fields = names.flatMap((name, i) => [
+      `run:${encodeURIComponent(name)}`,
+      `${60_000 + i} c.1 ${NOW} 0 -`,
+      `run:by:${encodeURIComponent(name)}`,
+      `web-${i}:42`,
+    ]);
+    const told = readRuns([String(NOW), ...fields]).map(({ job, fire, instance }) => [job, fire.getTime(), instance]);
+    expect(told).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
   });
 
   it.each(['done', 'failed'] as const)('is %s when its end was told', (outcome) => {

@@ -12,6 +12,31 @@ export const BAD_JOBS: readonly BadStore[] = [
     noticedBy: 'the fire of a time is granted once, and the next fire is another one',
   },
   {
+    name: 'fires are known by their time only',
+    store: misread(({ claim }) => ({ claim: claim && { ...claim, job: 'Reports.noon' } })),
+    noticedBy: 'each job has its own fires under one key, and the run of one is not that of another',
+  },
+  {
+    name: 'a claim that is given back gives back those of all jobs',
+    store: class extends MemoryLockStore {
+      override async release(request: Parameters<MemoryLockStore['release']>[0]) {
+        const reply = await super.release(request);
+        if (request.runOutcome === 'void') this.server.locks.lock(`lock:${request.key}`).jobs.clear();
+        return reply;
+      }
+    },
+    noticedBy: 'a claim that is given back as `void` leaves the fire of another job claimed',
+  },
+  {
+    name: 'the last run of any job is told for each',
+    store: class extends MemoryLockStore {
+      override lastRun(key: string) {
+        return super.lastRun(key);
+      }
+    },
+    noticedBy: 'the last run of each job is told, and without a job the one that began last',
+  },
+  {
     name: 'it is not told who claimed a fire',
     store: badAcquire(async (ask, request) => {
       const reply = await ask(request);
@@ -46,8 +71,8 @@ export const BAD_JOBS: readonly BadStore[] = [
   {
     name: 'runs are told as done when they are lost',
     store: class extends MemoryLockStore {
-      override async lastRun(key: string) {
-        const run = await super.lastRun(key);
+      override async lastRun(key: string, job?: string) {
+        const run = await super.lastRun(key, job);
         return run?.outcome === 'lost' ? { ...run, outcome: 'done' as const } : run;
       }
     },

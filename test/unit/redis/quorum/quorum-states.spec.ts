@@ -156,6 +156,7 @@ describe('the state of a lock, which is not yet told rightly,', () => {
 
 describe('the last run', () => {
   const run = (startedMs: number, rest: Partial<LastRun> = {}): LastRun => ({
+    job: 'Jobs.run',
     fire: new Date(0),
     instance: 'host:1',
     attempt: 'x.1',
@@ -229,13 +230,33 @@ describe('the last run', () => {
       at(60_000, 2_000, AGAIN),
     ],
   ])('%s', (_what, runs, expected) => {
-    expect(mergeRuns(runs)).toEqual(expected);
-    expect(mergeRuns(runs.toReversed())).toEqual(expected);
+    // Each node tells the last run of each job.
+    const nodes = runs.map((one) => (one ? [one] : []));
+    for (const told of [nodes, nodes.toReversed()]) {
+      expect([mergeRuns(told), mergeRuns(told, 'Jobs.run')]).toEqual([expected, expected]);
+    }
+  });
+
+  it('of each job is merged by itself, and without a job it is the one that began last', () => {
+    const other = (startedMs: number) => run(startedMs, { job: 'Jobs.other', attempt: 'z.1', fire: new Date(90_000) });
+    const nodes = [[at(60_000, 3_000), other(2_000)], [other(2_001), at(60_000, 3_001)], [at(30_000, 1_000, AGAIN)]];
+    for (const told of [nodes, nodes.toReversed()]) {
+      expect(mergeRuns(told, 'Jobs.run')).toEqual(at(60_000, 3_000));
+      expect(mergeRuns(told, 'Jobs.other')).toEqual(other(2_000));
+      expect(mergeRuns(told, 'Jobs.none')).toBeNull();
+      expect(mergeRuns(told)).toEqual(at(60_000, 3_000));
+    }
+  });
+
+  it('of all jobs is one that a majority knows, before a later one that was given up on the others', () => {
+    const other = run(9_000, { job: 'Jobs.other', attempt: 'z.1' });
+    expect(mergeRuns([[run(1_000), other], [run(1_000)], []])).toEqual(run(1_000));
+    expect(mergeRuns([[run(1_000), other], [], []])).toEqual(other);
   });
 
   it('changes nothing of what it is told', () => {
-    const runs = [run(1_000), null, run(3_000)];
+    const runs = [[run(1_000)], [], [run(3_000)]];
     mergeRuns(runs);
-    expect(runs).toEqual([run(1_000), null, run(3_000)]);
+    expect(runs).toEqual([[run(1_000)], [], [run(3_000)]]);
   });
 });
