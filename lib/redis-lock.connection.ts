@@ -64,13 +64,31 @@ const describe = (value: unknown): string =>
 /** Whether two descriptions name one server; another name of the same host is found by its run id, once it answers. */
 function sameAddress(a: unknown, b: unknown): boolean {
   if (typeof a === 'string' || typeof b === 'string') return a === b;
-  const [one, other] = [addressOf(a), addressOf(b)];
-  return one !== undefined && one === other;
+  const known = new Set(addressesOf(a));
+  return addressesOf(b).some((address) => known.has(address));
 }
 
-function addressOf(node: unknown): string | undefined {
+/** Groups of sentinels are the same one when they have one name and a sentinel in common: each knows its masters by name. */
+function addressesOf(node: unknown): readonly string[] {
   const given = node as { options?: unknown };
-  const options = (isRedisClient(node) ? given.options : given) as Partial<Record<string, string>>;
-  if (options['sentinels']) return `sentinel ${options['name']}`;
-  return options['path'] ?? `${options['host'] ?? 'localhost'}:${options['port'] ?? 6379}`;
+  const { sentinels, name, path, ...at } = (isRedisClient(node) ? given.options : given) as ServerOptions;
+  if (!Array.isArray(sentinels)) return [path ?? addressOf(at, 6379)];
+  return sentinels.map((sentinel) => `sentinel ${name} of ${addressOf(sentinel, 26379)}`);
+}
+
+interface Address {
+  readonly host?: unknown;
+  readonly port?: number | string | null;
+}
+
+interface ServerOptions extends Address {
+  readonly path?: string | null;
+  readonly sentinels?: readonly (Address | null)[] | null;
+  readonly name?: string;
+}
+
+/** `localhost` is what ioredis takes for no host. */
+function addressOf(address: Address | null, defaultPort: number): string {
+  const host = typeof address?.host === 'string' ? address.host.toLowerCase() : 'localhost';
+  return `${host}:${address?.port ?? defaultPort}`;
 }

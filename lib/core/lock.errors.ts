@@ -18,7 +18,7 @@ export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 
 
 /** What one master of a quorum answered when a lock was asked for. */
 export interface NodeAnswer {
-  /** `host:port`, or the path of its socket. */
+  /** `host:port`, the path of its socket, or the name of its master and one of the sentinels. */
   readonly node: string;
   readonly answer: 'granted' | 'busy' | 'refused' | 'unreachable';
   /** By whom it is held, or why the node could not be asked. */

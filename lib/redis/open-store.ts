@@ -14,7 +14,8 @@ export function openStore({ connection, ...options }: StoreOptions): LockStore {
   if (!isList(connection)) return new RedisLockStore({ ...options, connection });
   const clientId = newClientId();
   const nodes = connection.map((one) => new RedisLockStore({ ...options, connection: one, clientId }));
-  return new QuorumLockStore(clientId, nodes, options.clock);
+  const { clock, reporter, minReplicas, replicaTimeoutMs } = options;
+  return new QuorumLockStore(clientId, nodes, clock, { reporter, confirmMs: minReplicas > 0 ? replicaTimeoutMs : 0 });
 }
 
 const isList = (connection: StoreOptions['connection']): connection is readonly RedisConnection[] =>

@@ -230,7 +230,8 @@ export function checkClient(client: RedisClient): void {
 /** Where commands go, for people: never a password. */
 export function addressOf({ options }: RedisClient): string {
   const { host, port, path, sentinels, name } = options as RedisOptions;
-  return sentinels ? `sentinel ${name}` : (path ?? `${host}:${port}`);
+  if (!sentinels) return path ?? `${host}:${port}`;
+  return `sentinel ${name} of ${sentinels[0]?.host}:${sentinels[0]?.port ?? 26379}`;
 }
 
 /** Ends a connection that is ours; resolves when its sockets are gone, or soon. */

@@ -125,6 +125,7 @@ describe('a quorum of masters', () => {
     const { apps, servers, admins } = await start(3);
     const key = freshKey();
     const lock = await apps[0]!.locks.acquire(key, { leaseMs: 1_500 });
+    await eventually(async () => (await heldRow(admins, key)) === '111');
     // Both are away before one is back: a renewal in between would lock the first again.
     await Promise.all(servers.slice(1).map((server) => server.kill()));
     await Promise.all(servers.slice(1).map((server) => startAgain(server)));

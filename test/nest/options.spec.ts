@@ -1,7 +1,8 @@
 import { inspect } from 'node:util';
 import { Test } from '@nestjs/testing';
-import { Redis } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError, RedisLockModule, type RedisLockModuleOptions } from '../../lib/index.js';
+import { resolveModuleOptions } from '../../lib/redis-lock.options.js';
 import { ownRedis } from '../support/faults.js';
 import { closeAll, openAdmin, redisUrl } from '../support/lock-app.js';
 
@@ -18,6 +19,18 @@ async function errorOf(options: unknown): Promise<Error> {
   }
   throw new Error('The app has started.');
 }
+
+/** The master `mymaster` by its sentinels. */
+function groupOf(...sentinels: string[]) {
+  const addresses = sentinels.map((sentinel) => sentinel.split(':'));
+  return {
+    sentinels: addresses.map(([host, port]) => ({ host, ...(port && { port: Number(port) }) })),
+    name: 'mymaster',
+  };
+}
+
+/** A client that is never connected. */
+const clientOf = (options: RedisOptions): Redis => new Redis({ ...options, lazyConnect: true });
 
 const WHOLE = 'a whole number of milliseconds';
 const MONTH_MS = 31 * 24 * 3_600_000;
@@ -36,6 +49,8 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     ['connection', [], 'the masters of a quorum', 'an empty list'],
     ['connection', ['redis://a', 'redis://b', 'redis://a'], 'independent masters', 'the same one as [0] and [2]'],
     ['connection', [{ port: 7001 }, { port: 7001, host: 'localhost' }], 'independent masters', '[0] and [1]'],
+    ['connection', [groupOf('a', 'b'), groupOf('c'), groupOf('d:26379', 'B')], 'independent masters', '[0] and [2]'],
+    ['connection', [groupOf('a'), { port: 1 }, clientOf(groupOf('z', 'a'))], 'independent masters', '[0] and [2]'],
     ['hashTag', 'order', 'a function of the key', 'string'],
     ['minReplicas', -1, 'a whole number from 0 to 100', '-1'],
     ['minReplicas', '1', 'a whole number from 0 to 100', '1'],
@@ -66,6 +81,14 @@ describe('an option that is wrong stops the app, with its name, its value and wh
   ])('a master of a quorum: %j', async (connection, expected, got) => {
     const { message } = await errorOf({ connection });
     expect([message.includes(expected), message.includes(got)]).toEqual([true, true]);
+  });
+
+  it.each<[string, RedisOptions[]]>([
+    ['groups that have all named their master the same', [groupOf('a', 'b'), groupOf('c', 'd'), groupOf('e', 'f')]],
+    ['masters of one group of sentinels', ['one', 'two', 'three'].map((name) => ({ ...groupOf('a', 'b'), name }))],
+    ['sentinels on one host', [groupOf('a:1', 'a:2'), groupOf('a:3', 'a:4'), groupOf('a:5')]],
+  ])('but not a quorum of %s', (_what, connection) => {
+    expect(resolveModuleOptions({ connection })).toMatchObject({ connection, isQuorum: true });
   });
 
   it('replicas that may take as long as the lease', async () => {

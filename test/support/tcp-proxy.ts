@@ -27,6 +27,8 @@ export interface TcpProxy {
   keepNext(matches: (commandText: string) => boolean): KeptCommand;
   /** Resets new connections at once; those that exist go on. */
   refuse(on: boolean): void;
+  /** Leads new connections to another server on this machine, as a name does that moves; those that exist go on. */
+  leadTo(port: number): void;
   close(): Promise<void>;
 }
 
@@ -40,18 +42,12 @@ export interface KeptCommand {
 
 /** Starts a proxy on a free port in front of a server on this machine. */
 export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
-  const faults: Faults = {
-    delayMs: 0,
-    blackhole: false,
-    refuse: false,
-    droppedReplies: 0,
-    losesReplyOf: undefined,
-    keeps: undefined,
-  };
+  const healthy = { delayMs: 0, blackhole: false, refuse: false, droppedReplies: 0, losesReplyOf: undefined };
+  const faults: Faults = { ...healthy, keeps: undefined, targetPort };
   const links = new Set<Link>();
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     if (faults.refuse) client.resetAndDestroy();
-    else links.add(new Link(client, faults, targetPort, (link) => links.delete(link)));
+    else links.add(new Link(client, faults, (link) => links.delete(link)));
   });
   const port = await listen(server);
   const cutAll = () => links.forEach((link) => link.cut());
@@ -75,6 +71,7 @@ export async function startTcpProxy(targetPort: number): Promise<TcpProxy> {
     keepNext: (matches) => (faults.keeps = new Kept(matches)),
     dropNextReply: (matches) => (faults.losesReplyOf = matches),
     refuse: (on) => (faults.refuse = on),
+    leadTo: (port) => (faults.targetPort = port),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -93,6 +90,7 @@ function listen(server: Server): Promise<number> {
 }
 
 interface Faults {
+  targetPort: number;
   delayMs: number;
   blackhole: boolean;
   refuse: boolean;
@@ -137,7 +135,6 @@ class Link {
   constructor(
     private readonly client: Socket,
     private readonly faults: Faults,
-    targetPort: number,
     private readonly onGone: (link: Link) => void,
   ) {
     this.#toServer = new OneWay(faults);
@@ -145,7 +142,7 @@ class Link {
     this.#incomplete = faults.blackhole;
     this.#server = faults.blackhole
       ? undefined
-      : connect({ port: targetPort, host: HOST, allowHalfOpen: true, noDelay: true });
+      : connect({ port: faults.targetPort, host: HOST, allowHalfOpen: true, noDelay: true });
     this.#join(client, this.#server, this.#toServer, (frame) => this.#command(frame));
     if (this.#server) this.#join(this.#server, client, this.#toClient, (frame) => this.#reply(frame));
   }

@@ -59,21 +59,35 @@ export class AcquireRound {
   }
 
   /**
-   * Where a round that is not won has left something that is of no use: what was granted. Places in the queues are left where
-   * it waits for a known holder, and given back where the next round, of another attempt, comes at once.
+   * Where a round that is not won has left something that is of no use: what was granted, or may be, unheard. Places in the
+   * queues are left where it waits for a known holder, and given back where the next round, of another attempt, comes at once.
    */
   toGiveBack(): readonly QuorumNode[] {
     const isRefused = this.#refused.some(({ reason }) => reason === 'released');
     if (isRefused || (this.#isTouched && !this.#isHeld)) return this.nodes;
-    const outcomeOf = (node: QuorumNode) => this.votes.find((vote) => vote.node === node)?.value?.outcome;
-    const isUnheard = (node: QuorumNode) => this.request.waiterLeaseMs === 0 && outcomeOf(node) === undefined;
-    return this.nodes.filter((node) => outcomeOf(node) === 'granted' || isUnheard(node));
+    return this.nodes.filter((node) => {
+      const vote = this.votes.find((one) => one.node === node);
+      if (vote?.value) return vote.value.outcome === 'granted';
+      return this.request.waiterLeaseMs === 0 && mayArrive(vote?.error);
+    });
+  }
+
+  /**
+   * Whether the attempt is over when the round is not won: some of it was given back, or is now. A release may come late, and
+   * would take away what a later round of the same attempt counts.
+   */
+  get isSpent(): boolean {
+    return this.#isGivenBack || this.toGiveBack().length > 0;
   }
 
   /** Whether a node granted it, or has given it back. */
   get #isTouched(): boolean {
-    const isGivenBack = this.votes.some(({ value }) => value?.outcome === 'given-back');
-    return isGivenBack || this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
+    return this.#isGivenBack || this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
+  }
+
+  /** Whether a node gave back by itself what it had granted. */
+  get #isGivenBack(): boolean {
+    return this.votes.some(({ value }) => value?.outcome === 'given-back');
   }
 
   /** Whether a majority names one owner, or readers: there may be nodes that do not know of them. */
@@ -103,8 +117,8 @@ export class AcquireRound {
     const answered = this.votes.length - this.#failures.length;
     if (answered >= majorityOf(this.nodes)) return this.#busyReply();
     const cause = this.#unavailable(answered);
-    if (!this.#isTouched) throw cause;
-    return { outcome: 'given-back', cause };
+    if (this.isSpent) return { outcome: 'given-back', cause };
+    throw cause;
   }
 
   /**
@@ -136,8 +150,7 @@ export class AcquireRound {
       holder: this.#busy.find(({ holder }) => holder !== undefined)?.holder,
       serverTimeMs: Math.max(0, ...this.#busy.map(({ serverTimeMs }) => serverTimeMs)),
       nodes: this.answers(),
-      // What is given back on one node must not be asked for again: the release might come last.
-      isSpent: this.toGiveBack().length > 0,
+      isSpent: this.isSpent,
       isSplit,
     };
   }
@@ -158,6 +171,9 @@ export class AcquireRound {
     });
   }
 }
+
+/** Whether an acquire without an answer may be carried out: a node that was not waited for has it, too. */
+const mayArrive = (error: unknown): boolean => !(error instanceof LockStoreError) || error.wasSent;
 
 function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'> {
   const reply = vote?.value;

@@ -14,9 +14,11 @@ import {
   type WakeUpListener,
 } from '../../core/lock-store.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
+import { type Reporter } from '../../core/reporter.js';
 import { noneOfOurs } from '../lock-listing.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
+import { NodeIdentity } from './node-identity.js';
 import { QuorumNode } from './quorum-node.js';
 import {
   checkAnswered,
@@ -34,6 +36,17 @@ import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 /** How long the nodes are waited for by who only looks. */
 const OPERATOR_TIMEOUT_MS = 1_000;
 
+/** What a quorum needs besides its nodes. */
+export interface QuorumOptions {
+  /** Is told of a node that has no vote. */
+  readonly reporter: Reporter;
+  /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: none is asked. */
+  readonly confirmMs: number;
+}
+
+const ignore = (): void => undefined;
+const SILENT: QuorumOptions = { reporter: { debug: ignore, warn: ignore, error: ignore }, confirmMs: 0 };
+
 /**
  * Locks in a quorum of independent masters: held when a majority granted them (the Redlock algorithm, Redis docs,
  * "Distributed Locks with Redis"). What it adds is told in docs/adr/007-a-quorum-of-stores.md: a fencing token that rises
@@ -49,9 +62,12 @@ export class QuorumLockStore implements LockStore {
     readonly clientId: string,
     stores: readonly RedisLockStore[],
     private readonly clock: Clock,
+    { reporter, confirmMs } = SILENT,
   ) {
-    this.#nodes = stores.map((store) => new QuorumNode(store, clock));
-    this.#acquirer = new QuorumAcquirer(this.#nodes, clock);
+    const identities: NodeIdentity[] = [];
+    for (const store of stores) identities.push(new NodeIdentity(store, identities, clock, reporter));
+    this.#nodes = identities.map((identity, i) => new QuorumNode(stores[i]!, identity, clock));
+    this.#acquirer = new QuorumAcquirer(this.#nodes, clock, confirmMs);
   }
 
   checkKey(key: string): void {
@@ -68,7 +84,11 @@ export class QuorumLockStore implements LockStore {
   }
 
   open(): void {
-    for (const { store } of this.#nodes) store.open();
+    for (const node of this.#nodes) {
+      node.store.open();
+      // What is set up wrongly is told now, and not when a node fails.
+      if (node.isStranger) node.meet().catch(ignore);
+    }
   }
 
   async close(): Promise<void> {
@@ -91,7 +111,7 @@ export class QuorumLockStore implements LockStore {
     };
     let reply: RenewReply | undefined;
     const votes = await this.#gather<RenewReply>({
-      ask: (node) => node.ask(async (store) => (await store.renew([request]))[0]!),
+      ask: (node) => node.askAbout(request.attempt, async (store) => (await store.renew([request]))[0]!),
       timeoutMs: request.timeoutMs,
       isDecided: (cast) => mergeRenewals(this.#nodes, cast).outcome !== 'unknown',
       onLate: (vote) => {
@@ -118,7 +138,7 @@ export class QuorumLockStore implements LockStore {
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
     const votes = await this.#gather({
-      ask: (node) => node.ask((store) => store.downgrade(hold, timeoutMs)),
+      ask: (node) => node.askAbout(hold.attempt, (store) => store.downgrade(hold, timeoutMs)),
       timeoutMs,
       isDecided: (cast) => mergeDowngrades(this.#nodes, cast) !== undefined,
     });
@@ -166,7 +186,7 @@ export class QuorumLockStore implements LockStore {
   /** Of a majority at least. Nodes that are away are waited for only if it takes them. @throws LockStoreError */
   async #answers<T>(key: string, ask: (store: RedisLockStore) => Promise<T>): Promise<readonly T[]> {
     const votes = await this.#gather({
-      ask: (node) => ask(node.store),
+      ask: (node) => node.askPatiently(ask),
       timeoutMs: OPERATOR_TIMEOUT_MS,
       isDecided: (cast) =>
         valuesOf(cast).length >= majorityOf(this.#nodes) &&

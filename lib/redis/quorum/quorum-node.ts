@@ -1,24 +1,27 @@
-import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
-import { type ReleaseReply, type ReleaseRequest } from '../../core/lock-store.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ReleaseReply,
+  type ReleaseRequest,
+} from '../../core/lock-store.js';
 import { LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
 import { isRetryable } from '../redis-errors.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
+import { type NodeIdentity } from './node-identity.js';
 import { PendingReleases } from './pending-releases.js';
 
-/** How long a node may take to tell of itself. */
-const SERVER_TIMEOUT_MS = 1_000;
+type Send<T> = (store: RedisLockStore) => Promise<T>;
 
 /** One master of a quorum. */
 export class QuorumNode {
-  #runId: Promise<string> | null = null;
-  #known: string | null = null;
-  #epoch = -1;
-
   readonly pendingReleases: PendingReleases;
+  /** Attempts whose acquire has no answer yet. */
+  readonly #acquiring = new Set<string>();
 
   constructor(
     readonly store: RedisLockStore,
+    private readonly identity: NodeIdentity,
     clock: Clock,
   ) {
     this.pendingReleases = new PendingReleases(this, clock);
@@ -34,16 +37,67 @@ export class QuorumNode {
     return this.store.commands.address;
   }
 
-  /** The run id of its server, as last heard. */
-  get runId(): string | null {
-    return this.#known;
+  /** The run id of the server to which it leads; undefined: not known. */
+  get runId(): string | undefined {
+    return this.identity.runId;
   }
 
-  /** Asks at once, or fails at once when the node is known to be away: others wait for its vote. */
-  async ask<T>(send: (store: RedisLockStore) => Promise<T>): Promise<T> {
+  /** Whether it has to be met before a vote, because it was never seen, or is set up wrongly as far as seen. */
+  get isStranger(): boolean {
+    return this.identity.isNew || this.misfit !== null;
+  }
+
+  /** Why it cannot be a node of this quorum. */
+  get misfit(): LockConfigurationError | null {
+    const { fault } = this.identity;
+    return fault instanceof LockConfigurationError ? fault : null;
+  }
+
+  /** Learns which server it leads to. @throws LockStoreError */
+  async meet(): Promise<void> {
+    await this.identity.identify();
+  }
+
+  /**
+   * Asks for an answer that counts: of a master of its own. At once, or fails at once when the node is known to be away: others
+   * wait for its vote.
+   * @throws LockStoreError; LockConfigurationError for a node that is set up wrongly
+   */
+  async ask<T>(send: Send<T>, onDoubt?: (answer: T) => void): Promise<T> {
     const { outage } = this.store.commands;
-    if (outage) throw new LockStoreError(outage.message, { cause: outage, retryable: isRetryable(outage) });
-    return send(this.store);
+    if (!outage) return this.askPatiently(send, onDoubt);
+    const retryable = isRetryable(outage);
+    throw new LockStoreError(outage.message, { cause: outage, retryable, wasSent: false });
+  }
+
+  /** The same, and waits for a node that is away. `onDoubt` hears an answer that does not count. */
+  async askPatiently<T>(send: Send<T>, onDoubt?: (answer: T) => void): Promise<T> {
+    const runId = await this.identity.check();
+    const answer = await send(this.store);
+    if ((await this.identity.check().catch(() => undefined)) === runId) return answer;
+    // The command was sent again after a lost connection, maybe to another server.
+    onDoubt?.(answer);
+    throw new LockStoreError(`The connection to ${this.name} was lost, and another server may have answered.`);
+  }
+
+  /** `onLate` hears also a reply that does not count. */
+  async acquire(
+    request: AcquireRequest,
+    timeoutMs: number,
+    onLate: (reply: AcquireReply) => void,
+  ): Promise<AcquireReply> {
+    const { attempt } = request;
+    const send = (store: RedisLockStore): Promise<AcquireReply> => {
+      this.#acquiring.add(attempt);
+      return store.acquire(request, timeoutMs, onLate).finally(() => this.#acquiring.delete(attempt));
+    };
+    return this.askAbout(attempt, send, onLate);
+  }
+
+  /** Asks about an attempt, unless an acquire of it is under way: what replicas do not confirm in time is given back then. */
+  async askAbout<T>(attempt: string, send: Send<T>, onDoubt?: (answer: T) => void): Promise<T> {
+    if (!this.#acquiring.has(attempt)) return this.ask(send, onDoubt);
+    throw new LockStoreError(`${this.name} has not answered yet whether it grants the lock.`);
   }
 
   /** Gives back now, or as soon as the node can be asked, until the lease is over. @throws LockStoreError when not now */
@@ -51,7 +105,8 @@ export class QuorumNode {
     try {
       return await this.ask((store) => store.release(request, timeoutMs));
     } catch (error) {
-      this.pendingReleases.add(request, timeoutMs);
+      // Nothing was ever asked of a node that does not belong there.
+      if (!(error instanceof LockConfigurationError)) this.pendingReleases.add(request, timeoutMs);
       throw error;
     }
   }
@@ -60,51 +115,4 @@ export class QuorumNode {
     this.pendingReleases.close();
     await this.store.close();
   }
-
-  /**
-   * Asks for a vote that counts, after it is sure that no other node leads to the same server.
-   * @throws LockConfigurationError
-   */
-  async vote<T>(others: readonly QuorumNode[], send: (store: RedisLockStore) => Promise<T>): Promise<T> {
-    return this.ask(async (store) => {
-      const runId = await this.#identify();
-      const same = others.find((node) => node !== this && node.runId === runId);
-      if (!same) return send(store);
-      throw new LockConfigurationError(
-        `Expected independent masters in \`connection\`, but ${same.name} and ${this.name} are the same server.`,
-      );
-    });
-  }
-
-  /** Asked again after each lost connection: an address may lead to another server then. */
-  #identify(): Promise<string> {
-    const { commands } = this.store;
-    if (this.#runId && this.#epoch === commands.epoch) return this.#runId;
-    this.#epoch = commands.epoch;
-    this.#known = null;
-    const asked = readRunId(this.store).then((runId) => (this.#known = runId));
-    asked.catch(() => {
-      if (this.#runId === asked) this.#runId = null;
-    });
-    this.#runId = asked;
-    return asked;
-  }
-}
-
-async function readRunId(store: RedisLockStore): Promise<string> {
-  const text = await askServer(store, 'INFO', (client) => client.info('server'));
-  const runId = /^run_id:(\w+)/m.exec(text)?.[1];
-  if (runId === undefined) throw new LockStoreError('The server does not tell its run id (INFO server).');
-  return runId;
-}
-
-/** The time of a server, in milliseconds. */
-export async function readTime(store: RedisLockStore): Promise<number> {
-  const [seconds, micros] = await askServer(store, 'TIME', (client) => client.time());
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-}
-
-function askServer<T>({ commands }: RedisLockStore, name: string, send: (client: Redis) => Promise<T>): Promise<T> {
-  const client = commands.liveClient() as Redis;
-  return commands.ask(client, () => send(client), { key: name, timeoutMs: SERVER_TIMEOUT_MS });
 }

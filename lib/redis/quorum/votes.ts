@@ -1,4 +1,5 @@
 import { type Clock } from '../../core/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
 import { type QuorumNode } from './quorum-node.js';
 
 /** What one node answered: a value, or why there is none. */
@@ -12,6 +13,8 @@ export interface Ballot<T> {
   readonly ask: (node: QuorumNode) => Promise<T>;
   /** For how long the nodes are waited for. */
   readonly timeoutMs: number;
+  /** How much longer, if it may still come to what is hoped for. */
+  readonly extra?: { readonly ms: number; readonly isHopeful: (votes: readonly Vote<T>[]) => boolean } | undefined;
   /** Whether these votes decide, whatever the others will be. */
   readonly isDecided: (votes: readonly Vote<T>[]) => boolean;
   /** Hears the votes that come after the others were counted. */
@@ -34,6 +37,7 @@ export const isBeyond = (nodes: readonly unknown[], count: number): boolean => c
 export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vote<T>[]> {
   const { nodes, timeoutMs } = ballot;
   const votes: Vote<T>[] = [];
+  const heard = new Set<string>();
   return new Promise((resolve) => {
     let isCounted = false;
     let open = nodes.length;
@@ -42,12 +46,16 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
       cancel();
       resolve([...votes]);
     };
-    const cancel = clock.setTimer(() => {
-      const error = new Error(`no answer within ${Math.round(timeoutMs)} ms`);
-      const silent = nodes.filter((node) => !votes.some((vote) => vote.node === node));
-      votes.push(...silent.map((node) => ({ node, error })));
+    const giveUp = (waitedMs: number): void => {
+      votes.push(...silentOf(nodes, votes, waitedMs));
       count();
-    }, timeoutMs);
+    };
+    const waitMore = (): void => {
+      const { ms, isHopeful } = ballot.extra ?? { ms: 0, isHopeful: () => false };
+      if (!isHopeful(votes)) return giveUp(timeoutMs);
+      cancel = clock.setTimer(() => giveUp(timeoutMs + ms), ms);
+    };
+    let cancel = clock.setTimer(waitMore, timeoutMs);
     const take = (vote: Vote<T>): void => {
       open -= 1;
       if (isCounted) ballot.onLate?.(vote);
@@ -59,9 +67,25 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
     for (const node of nodes) {
       const asked = (async () => ballot.ask(node))();
       asked.then(
-        (value) => take({ node, value }),
+        (value) => take(isHeard(heard, node) ? { node, error: heardBefore(node) } : { node, value }),
         (error: unknown) => take({ node, error }),
       );
     }
   });
 }
+
+function silentOf<T>(nodes: readonly QuorumNode[], votes: readonly Vote<T>[], waitedMs: number): Vote<T>[] {
+  const error = new Error(`no answer within ${Math.round(waitedMs)} ms`);
+  return nodes.filter((node) => !votes.some((vote) => vote.node === node)).map((node) => ({ node, error }));
+}
+
+/** Notes whose vote this is; whether its server has voted before, by another node that has led there. */
+function isHeard(heard: Set<string>, { runId }: QuorumNode): boolean {
+  if (runId === undefined) return false;
+  if (heard.has(runId)) return true;
+  heard.add(runId);
+  return false;
+}
+
+const heardBefore = ({ name }: QuorumNode): LockStoreError =>
+  new LockStoreError(`The server of ${name} has voted already, by another address.`);

@@ -8,17 +8,21 @@ type Answer = AcquireReply | Error | undefined;
 const [G, B] = [granted(), busy()];
 const [CLAIMED, UPGRADE, RELEASED] = [refused('claimed'), refused('upgrade'), refused('released')];
 const [BY_X, BY_Y] = [refused('claimed', 'x.1'), refused('claimed', 'y.1')];
-const AWAY = new LockStoreError('connect ECONNREFUSED 127.0.0.1:1.');
-const HOPELESS = new LockStoreError('WRONGPASS', { retryable: false });
+const AWAY = new LockStoreError('connect ECONNREFUSED 127.0.0.1:1.', { wasSent: false });
+const HOPELESS = new LockStoreError('WRONGPASS', { retryable: false, wasSent: false });
+const LOST = new LockStoreError('The connection was lost.');
+const SILENT = new Error('no answer within 60 ms');
 const NO_REPLICA = givenBack(new LockStoreError('Only 0 of 1 replicas confirmed.'));
 
 const roundOf = (answers: readonly Answer[], keys = ['k']): AcquireRound => {
   const nodes = nodesOf(answers.length);
   return new AcquireRound(nodes, acquireRequest({ keys }), votesOf(nodes, answers));
 };
+/** What it throws, or why it was given back. */
 const errorOf = (answers: readonly Answer[], keys?: string[]): LockStoreError => {
   try {
-    roundOf(answers, keys).notWon();
+    const reply = roundOf(answers, keys).notWon();
+    if (reply.outcome === 'given-back') return reply.cause;
   } catch (error) {
     return error as LockStoreError;
   }
@@ -91,9 +95,8 @@ describe('a round without a majority of answers', () => {
     [1, '3', [BY_X, AWAY, AWAY]],
     [1, '3', [UPGRADE, AWAY, AWAY]],
   ])('that left nothing is unavailable: %d of %s', (answered, count, answers) => {
-    const error = errorOf(answers);
-    expect(error).toBeInstanceOf(LockStoreError);
-    expect(error.message).toContain(
+    expect(() => roundOf(answers).notWon()).toThrow(LockStoreError);
+    expect(errorOf(answers).message).toContain(
       `Only ${answered} of ${count} masters answered for the lock "k", and a majority is needed. Nodes: n1 `,
     );
   });
@@ -105,18 +108,25 @@ describe('a round without a majority of answers', () => {
     [1, '3', [B, NO_REPLICA, NO_REPLICA]],
     [1, '3', [NO_REPLICA, AWAY, B]],
     [2, '5', [G, AWAY, AWAY, G, AWAY]],
-  ])('that granted something gives it back, and tells that it is unavailable: %d of %s', (answered, count, answers) => {
-    const reply = roundOf(answers).notWon();
-    expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
-    const { cause } = reply as { cause: LockStoreError };
-    expect(cause.message).toContain(`Only ${answered} of ${count} masters answered for the lock "k", and a majority`);
-    expect(cause.nodes).toEqual(roundOf(answers).answers());
-    expect(cause.retryable).toBe(true);
-  });
+    // Sent, and never heard of: whoever does not wait has it given back.
+    [1, '3', [B, AWAY, LOST]],
+    [0, '3', [AWAY, SILENT, AWAY]],
+    [2, '5', [B, AWAY, AWAY, undefined, B]],
+    [1, '3', [BY_X, AWAY, LOST]],
+  ])(
+    'that granted something, or may have, gives it back, and tells that it is unavailable: %d of %s',
+    (answered, count, answers) => {
+      const reply = roundOf(answers).notWon();
+      expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
+      const { cause } = reply as { cause: LockStoreError };
+      expect(cause.message).toContain(`Only ${answered} of ${count} masters answered for the lock "k", and a majority`);
+      expect(cause.nodes).toEqual(roundOf(answers).answers());
+      expect(cause.retryable).toBe(true);
+    },
+  );
 
   it('tells the keys, each node, and the first cause', () => {
-    const silent = new Error('no answer within 60 ms');
-    const error = errorOf([busy({ holder: 'host:2' }), AWAY, silent], ['a', 'b']);
+    const error = errorOf([busy({ holder: 'host:2' }), AWAY, SILENT], ['a', 'b']);
     expect(error.message).toBe(
       'Only 1 of 3 masters answered for the lock "a, b", and a majority is needed. Nodes: n1 busy (held by host:2); ' +
         'n2 unreachable (connect ECONNREFUSED 127.0.0.1:1); n3 unreachable (no answer within 60 ms).',
@@ -131,7 +141,6 @@ describe('a round without a majority of answers', () => {
     expect(error.cause).toBe((NO_REPLICA as { cause?: unknown }).cause);
   });
 
-  const SILENT = new Error('no answer within 60 ms');
   const RETRIES: [boolean, string, Answer[]][] = [
     [true, 'all may come back', [AWAY, AWAY, B]],
     [true, 'one may come back', [HOPELESS, AWAY, B]],
@@ -157,8 +166,16 @@ describe('a round without a majority of answers', () => {
   });
 
   it('is not one where a majority answered', () => {
-    expect(roundOf([B, AWAY, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false });
-    expect(roundOf([B, NO_REPLICA, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false });
+    expect(roundOf([B, AWAY, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: false });
+    expect(roundOf([B, NO_REPLICA, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: true });
+  });
+
+  it('of one that waits leaves it its places: nothing is given back, and the same attempt asks again', () => {
+    const nodes = nodesOf(3);
+    const request = acquireRequest({ waiterLeaseMs: 3_000 });
+    const round = new AcquireRound(nodes, request, votesOf<AcquireReply>(nodes, [B, LOST, SILENT]));
+    expect(round.isSpent).toBe(false);
+    expect(() => round.notWon()).toThrow(LockStoreError);
   });
 
   it.each<[string, (error: Error) => Answer[]]>([

@@ -6,6 +6,7 @@ import { acquireRequest, busy, givenBack, granted, nodesOf, refused, votesOf } f
 
 type Answer = AcquireReply | Error | undefined;
 const AWAY = new Error('connect ECONNREFUSED.');
+const UNSENT = new LockStoreError('connect ECONNREFUSED.', { wasSent: false });
 
 function roundOf(answers: readonly Answer[], request = acquireRequest()) {
   const nodes = nodesOf(answers.length);
@@ -151,6 +152,7 @@ describe('what a round gives back', () => {
     ['to the silent ones, when another refused as claimed', [B, refused('claimed', 'x.1'), AWAY], ['n3']],
     ['nothing, when all are busy', [B, B, B], []],
     ['to those that may have granted unheard', [B, AWAY, AWAY], ['n2', 'n3']],
+    ['nothing to those that were sent nothing', [B, UNSENT, AWAY], ['n3']],
     ['nothing to whom has done so by itself', [B, NO_REPLICA, B], []],
   ])('without waiting: %s', (_what, answers, given) => expect(names(answers)).toEqual(given));
 

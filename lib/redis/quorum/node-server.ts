@@ -1,0 +1,44 @@
+import { type Redis } from 'ioredis';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { type RedisLockStore } from '../redis-lock-store.js';
+
+/** How long a node may take to tell of itself. */
+const SERVER_TIMEOUT_MS = 1_000;
+
+/** The server to which a connection leads. */
+export interface NodeServer {
+  /** Another one each time it starts. */
+  readonly runId: string;
+  /** Where its master is, as `host:port`; undefined: it is one itself. */
+  readonly master: string | undefined;
+}
+
+/** Asks a node which server it leads to. @throws LockStoreError */
+export async function readServer(store: RedisLockStore): Promise<NodeServer> {
+  const info = (section: string) => askServer(store, 'INFO', (client) => client.info(section));
+  const [server, replication] = await Promise.all([info('server'), info('replication')]);
+  const field = (text: string, name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(text)?.[1];
+  const runId = field(server, 'run_id');
+  if (!runId) throw new LockStoreError('The server does not tell its run id (INFO server).', { wasSent: false });
+  const isReplica = field(replication, 'role') === 'slave';
+  const [host, port] = [field(replication, 'master_host'), field(replication, 'master_port')];
+  return { runId, master: isReplica ? `${host}:${port}` : undefined };
+}
+
+/** The time of a server, in milliseconds. */
+export async function readTime(store: RedisLockStore): Promise<number> {
+  const [seconds, micros] = await askServer(store, 'TIME', (client) => client.time());
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+}
+
+/** A lock was not asked for yet, whatever fails here. */
+async function askServer<T>(store: RedisLockStore, name: string, send: (client: Redis) => Promise<T>): Promise<T> {
+  const { commands } = store;
+  const client = commands.liveClient() as Redis;
+  try {
+    return await commands.ask(client, () => send(client), { key: name, timeoutMs: SERVER_TIMEOUT_MS });
+  } catch (error) {
+    const { message, retryable } = error as LockStoreError;
+    throw new LockStoreError(message, { cause: error, retryable, wasSent: false });
+  }
+}

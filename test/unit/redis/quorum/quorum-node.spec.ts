@@ -1,0 +1,231 @@
+import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { type AcquireReply, type ReleaseRequest } from '../../../../lib/core/lock-store.js';
+import { NodeIdentity } from '../../../../lib/redis/quorum/node-identity.js';
+import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
+import { gather } from '../../../../lib/redis/quorum/votes.js';
+import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
+import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { acquireRequest, granted } from './fake-nodes.js';
+
+const RELEASE: ReleaseRequest = { key: 'k', attempt: 'client.1', minHoldMs: 0, leaseMs: 3_000 };
+
+/** A server as a connection finds it: by its run id, and of whom it is a replica. */
+interface Server {
+  runId: string;
+  masterPort?: number;
+}
+
+/** A store of which the test says where it leads, and when it answers. */
+class FakeStore {
+  asked = 0;
+  readonly replies: ((reply: AcquireReply) => void)[] = [];
+  readonly released: ReleaseRequest[] = [];
+  readonly commands;
+
+  constructor(
+    name: string,
+    public server: Server,
+  ) {
+    const info = (section: string): Promise<string> => Promise.resolve(this.#tell(section));
+    const ask = (_client: unknown, send: () => Promise<string>) => send();
+    this.commands = { address: name, epoch: 0, outage: null as Error | null, liveClient: () => ({ info }), ask };
+  }
+
+  acquire = (): Promise<AcquireReply> => new Promise((resolve) => this.replies.push(resolve));
+
+  release = (request: ReleaseRequest): Promise<unknown> => Promise.resolve(this.released.push(request));
+
+  /** The connection is lost, and the next one leads there. */
+  lead(server: Server): void {
+    this.commands.epoch += 1;
+    this.server = server;
+  }
+
+  #tell(section: string): string {
+    this.asked += 1;
+    const { runId, masterPort } = this.server;
+    if (section === 'server') return `# Server\r\nredis_version:7.4.0\r\nrun_id:${runId}\r\n`;
+    const role = masterPort ? `role:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:${masterPort}` : 'role:master';
+    return `# Replication\r\n${role}\r\n`;
+  }
+}
+
+function setUp(...servers: Server[]) {
+  const clock = new FakeClock();
+  const told: string[] = [];
+  const reporter = { debug: () => undefined, warn: () => undefined, error: (line: string) => void told.push(line) };
+  const stores = servers.map((server, i) => new FakeStore(`n${i + 1}`, server));
+  const identities: NodeIdentity[] = [];
+  for (const store of stores) {
+    identities.push(new NodeIdentity(store as unknown as RedisLockStore, identities, clock, reporter));
+  }
+  const nodes = identities.map(
+    (identity, i) => new QuorumNode(stores[i] as unknown as RedisLockStore, identity, clock),
+  );
+  const isAnswered = (node: QuorumNode) =>
+    node.ask(async () => true).catch((error: unknown) => (error as Error).message);
+  const answers = async () => {
+    const said: unknown[] = [];
+    for (const node of nodes) said.push(await isAnswered(node));
+    return said;
+  };
+  return { clock, told, stores, nodes, answers };
+}
+
+const [A, B, C] = [{ runId: 'a' }, { runId: 'b' }, { runId: 'c' }];
+
+describe('a node of a quorum', () => {
+  it('is asked once for each connection where it leads', async () => {
+    const { stores, answers } = setUp(A, B, C);
+    for (let i = 0; i < 5; i += 1) expect(await answers()).toEqual([true, true, true]);
+    expect(stores.map(({ asked }) => asked)).toEqual([2, 2, 2]);
+    stores[1]!.lead({ runId: 'b2' });
+    expect(await answers()).toEqual([true, true, true]);
+    expect(stores.map(({ asked }) => asked)).toEqual([2, 4, 2]);
+  });
+
+  it.each([
+    ['the second, when it comes to lead to the first', 1, A, [true, expect.stringContaining('same server now'), true]],
+    ['the second, when the first comes to lead to it', 0, B, [true, expect.stringContaining('same server now'), true]],
+    ['the third, when the first comes to lead to it', 0, C, [true, true, expect.stringContaining('same server now')]],
+  ])('has no vote while it leads to the server of another: %s', async (_which, moved, to, expected) => {
+    const { stores, nodes, told, answers } = setUp(A, B, C);
+    await answers();
+    stores[moved]!.lead(to);
+    await Promise.all(nodes.map((node) => node.meet()));
+    expect(await answers()).toEqual(expected);
+    expect(nodes.map(({ misfit }) => misfit)).toEqual([null, null, null]);
+    await answers();
+    expect(told).toHaveLength(1);
+    stores[moved]!.lead([A, B, C][moved]!);
+    await nodes[moved]!.meet();
+    expect(await answers()).toEqual([true, true, true]);
+    expect(told).toHaveLength(1);
+  });
+
+  it('is set up wrongly when it never led to a server of its own, also when that one starts again', async () => {
+    const { stores, nodes, told, answers } = setUp(A, { runId: 'a' }, C);
+    expect(await answers()).toEqual([true, expect.stringContaining('n1 and n2 are the same server'), true]);
+    expect(nodes[1]!.misfit).toBeInstanceOf(LockConfigurationError);
+    for (const store of stores.slice(0, 2)) store.lead({ runId: 'a2' });
+    expect(await answers()).toEqual([true, expect.stringContaining('n1 and n2 are the same server'), true]);
+    expect(nodes[1]!.misfit).toBeInstanceOf(LockConfigurationError);
+    expect(told).toHaveLength(1);
+  });
+
+  it('is set up wrongly as a replica, until it is promoted, though its connection stays', async () => {
+    const { clock, stores, nodes, told, answers } = setUp(A, { runId: 'b', masterPort: 7 }, C);
+    expect(await answers()).toEqual([true, expect.stringContaining('n2 is a replica of 10.0.0.1:7'), true]);
+    expect(nodes[1]!.misfit).toBeInstanceOf(LockConfigurationError);
+    delete stores[1]!.server.masterPort;
+    await clock.advance(1_000);
+    expect(await answers()).toEqual([true, true, true]);
+    stores[1]!.lead({ runId: 'b', masterPort: 7 });
+    expect(await answers()).toEqual([true, expect.stringContaining('is a replica of 10.0.0.1:7 now'), true]);
+    expect(nodes[1]!.misfit).toBeNull();
+    expect(told).toHaveLength(2);
+  });
+
+  it('gives no answer that another server may have given, and tells of the grant in it', async () => {
+    const { stores, nodes } = setUp(A, B, C);
+    const late: AcquireReply[] = [];
+    const asked = nodes[1]!.acquire(acquireRequest(), 1_000, (reply) => late.push(reply));
+    await settled();
+    stores[1]!.lead({ runId: 'b2' });
+    stores[1]!.replies[0]!(granted());
+    await expect(asked).rejects.toMatchObject({ wasSent: true, message: expect.stringContaining('another server') });
+    expect(late).toEqual([granted()]);
+  });
+
+  it('has no vote when its connection was lost while it told where it leads', async () => {
+    const { stores, answers } = setUp(A, B, C);
+    const first = answers();
+    stores[0]!.lead({ runId: 'a' });
+    expect(await first).toEqual([expect.stringContaining('was lost while it told'), true, true]);
+    expect(await answers()).toEqual([true, true, true]);
+  });
+
+  it('gives an answer that came by a second connection to the same server', async () => {
+    const { stores, nodes } = setUp(A, B, C);
+    const asked = nodes[1]!.acquire(acquireRequest(), 1_000, () => undefined);
+    await settled();
+    stores[1]!.lead(B);
+    stores[1]!.replies[0]!(granted());
+    expect(await asked).toEqual(granted());
+  });
+
+  it('has no say about an attempt before it has answered the acquire of it, but is told of its release', async () => {
+    const { stores, nodes } = setUp(A, B, C);
+    const [node, store] = [nodes[0]!, stores[0]!];
+    const first = node.acquire(acquireRequest(), 1_000, () => undefined);
+    await settled();
+    const isAsked = (attempt: string) => node.askAbout(attempt, async () => true).catch((error: unknown) => error);
+    expect(await isAsked('client.1')).toBeInstanceOf(LockStoreError);
+    expect(await isAsked('client.2')).toBe(true);
+    await expect(node.acquire(acquireRequest(), 1_000, () => undefined)).rejects.toBeInstanceOf(LockStoreError);
+    await node.release(RELEASE, 1_000);
+    expect(store.released).toEqual([RELEASE]);
+    store.replies[0]!(granted());
+    await first;
+    expect(await isAsked('client.1')).toBe(true);
+    expect(store.replies).toHaveLength(1);
+  });
+
+  it('says that nothing was sent while it is away', async () => {
+    const { stores, nodes } = setUp(A, B, C);
+    stores[0]!.commands.outage = new Error('connect ECONNREFUSED');
+    await expect(nodes[0]!.ask(async () => true)).rejects.toMatchObject({ wasSent: false, retryable: true });
+    expect(stores[0]!.asked).toBe(0);
+  });
+
+  it('keeps a release for a server that it does not lead to now, and none for one that is no node', async () => {
+    const moved = setUp(A, B, C);
+    await moved.answers();
+    moved.stores[1]!.lead(A);
+    await expect(moved.nodes[1]!.release(RELEASE, 1_000)).rejects.toBeInstanceOf(LockStoreError);
+    expect(moved.nodes[1]!.pendingReleases.size).toBe(1);
+    moved.stores[1]!.lead(B);
+    await moved.clock.advance(500);
+    expect(moved.stores[1]!.released).toEqual([RELEASE]);
+    const wrong = setUp(A, A, C);
+    await wrong.answers();
+    await expect(wrong.nodes[1]!.release(RELEASE, 1_000)).rejects.toBeInstanceOf(LockConfigurationError);
+    expect(wrong.nodes[1]!.pendingReleases.size).toBe(0);
+  });
+});
+
+describe('a count of votes', () => {
+  it('counts a server once, though two nodes have led to it meanwhile', async () => {
+    const { clock, nodes, stores } = setUp(A, B, C);
+    // The second has answered before it is known that the first leads there, too.
+    const ask = async (node: QuorumNode) => {
+      if (node === nodes[0]) {
+        await settled();
+        stores[0]!.lead(B);
+      }
+      await node.meet();
+      return node.runId;
+    };
+    const votes = await gather(clock, { nodes, ask, timeoutMs: 100, isDecided: () => false });
+    expect(nodes.map((node) => votes.find((vote) => vote.node === node)!.value)).toEqual([undefined, 'b', 'c']);
+    expect(votes.find(({ node }) => node === nodes[0])!.error).toMatchObject({
+      message: expect.stringContaining('has voted already'),
+    });
+  });
+
+  it('waits longer for what is hoped for', async () => {
+    const { clock, nodes } = setUp(A, B, C);
+    const votedAt = async (isHopeful: boolean) => {
+      const began = clock.now();
+      const ask = () => new Promise<never>(() => undefined);
+      const extra = { ms: 400, isHopeful: () => isHopeful };
+      const counted = gather(clock, { nodes, ask, timeoutMs: 100, isDecided: () => false, extra });
+      await clock.advance(1_000);
+      const [vote] = await counted;
+      return [clock.now() - began, (vote!.error as Error).message];
+    };
+    expect(await votedAt(true)).toEqual([1_000, 'no answer within 500 ms']);
+    expect(await votedAt(false)).toEqual([1_000, 'no answer within 100 ms']);
+    expect(clock.timers).toBe(0);
+  });
+});
