@@ -51,15 +51,21 @@ export interface StartedQuorum extends Topology {
 
 /**
  * Starts a master, two replicas and three sentinels (quorum 2, fail-over time-out 2 s); resolves when all know each other.
- * `downAfterMs` (700 by default): how long a server may be silent before it counts as down.
+ * `downAfterMs` (700 by default): how long a server may be silent before it counts as down. `host`: the address, or
+ * the name, by which all are told.
  */
-export function startSentinels(options?: { downAfterMs?: number }): Promise<StartedSentinels>;
+export function startSentinels(options?: { downAfterMs?: number; host?: string }): Promise<StartedSentinels>;
 
 /**
  * Starts a cluster of three masters with `replicas` (1) each; resolves when every node serves and tells of all others.
- * `nodeTimeoutMs` (1,500 by default): how long a node may be silent before it counts as down.
+ * `nodeTimeoutMs` (1,500 by default): how long a node may be silent before it counts as down. `announceBus` gives the port by
+ * which the others reach the bus of a node, of the one on which it listens (the same by default).
  */
-export function startCluster(options?: { replicas?: number; nodeTimeoutMs?: number }): Promise<StartedCluster>;
+export function startCluster(options?: {
+  replicas?: number;
+  nodeTimeoutMs?: number;
+  announceBus?: (port: number) => number | Promise<number>;
+}): Promise<StartedCluster>;
 
 /** Starts a server that is reached by TLS with a client certificate only, and whose `default` user is off. */
 export function startSecured(): Promise<StartedSecured>;

@@ -74,7 +74,10 @@ export class Acquirer {
     const { call, reply } = await this.#askFor(request, timeoutMs, (late) => onLate(read(late)));
     if (!replicas || reply[0] !== 'granted') return read(reply);
     try {
-      return read(await replicas.confirm(call));
+      const confirmed = await replicas.confirm(call);
+      if (isTooLate(confirmed))
+        throw new LockStoreError(`The lock "${key}" ended before replicas confirmed it.`, { key });
+      return read(confirmed);
     } catch (cause) {
       if (!(cause instanceof LockStoreError)) throw cause;
       const releases = givingBack({ ...request, unanswered: true });

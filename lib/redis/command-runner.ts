@@ -4,9 +4,10 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
-import { type RedisClient, duplicateClient } from './redis-client.js';
+import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
 import { isNoScript, isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
+import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 
 type AnyScript = LuaScript<any, any, any>;
 
@@ -14,6 +15,8 @@ type AnyScript = LuaScript<any, any, any>;
 export interface ScriptCall {
   readonly script: AnyScript;
   readonly operands: readonly (string | number)[];
+  /** To the node of a cluster to which the slot is on its way: it serves only who asks for that. */
+  readonly asking?: boolean;
   /** For errors. */
   readonly key: string;
   readonly timeoutMs: number;
@@ -77,7 +80,7 @@ export class CommandRunner {
 
   /** Where commands go, for people: never a password. */
   get address(): string {
-    return this.#live.address;
+    return addressOf(this.#live.current);
   }
 
   /** Another number after a connection was lost, to any node: commands sent before may have been sent twice. */
@@ -100,7 +103,7 @@ export class CommandRunner {
 
   /** Gives the script's reply as strings. */
   async run(call: ScriptCall): Promise<string[]> {
-    const { script, operands, key, timeoutMs, echo, onLate, onUnderWay } = call;
+    const { operands, key, timeoutMs, echo, onLate, onUnderWay } = call;
     const storageKey = String(operands[1]);
     const spare = this.#spareFor(storageKey);
     if (spare) return spare.run(call);
@@ -114,7 +117,7 @@ export class CommandRunner {
       onLate: (late) => isOurs(late) && onLate?.(late.map(String)),
     };
     const reply = await this.#ask(asked, async (command) => {
-      const answer = await this.#evaluate(script, operands, asked, command);
+      const answer = await this.#evaluate(call, asked, command);
       if (!isOurs(answer)) this.#live.replace(command.sentBy!, command.sentTo);
       return answer;
     });
@@ -125,6 +128,15 @@ export class CommandRunner {
   /** Any command to a client of `liveClient`, under its deadline. @throws LockStoreError */
   ask<T>(client: RedisClient, send: () => Promise<T>, asked: Asked<T>): Promise<T> {
     return this.#ask(asked, (command) => deliver(this.#live, () => client, send, asked, command));
+  }
+
+  /** Behind Sentinel: leaves a server that is no master any more; `onMove` is told of the connection that follows. */
+  move(isThere: IsThere, onMove: (next: RedisClient) => void): void {
+    const client = this.#live.current;
+    ifElsewhere(client as Redis, isThere, () => {
+      this.#live.leaveMaster(client);
+      onMove(this.#live.current);
+    });
   }
 
   /** Connects a client of ours; what fails is tried again, and told by the commands. */
@@ -159,14 +171,19 @@ export class CommandRunner {
 
   /** EVALSHA, and EVAL where the server does not know the script. */
   async #evaluate(
-    script: AnyScript,
-    operands: readonly (string | number)[],
+    { script, operands, asking }: ScriptCall,
     asked: Asked<unknown>,
     command: UnderWay,
   ): Promise<unknown> {
     const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
-    const byAny = <T>(send: (client: RedisClient) => Promise<T>): Promise<T> =>
-      deliver(this.#live, () => this.#live.current, send, asked, command);
+    const byAny = (send: (client: RedisClient) => Promise<unknown>): Promise<unknown> => {
+      const sendHere = (client: RedisClient): Promise<unknown> => {
+        // For the next command only; a refusal shows there.
+        if (asking) (client as Redis).asking().catch(() => undefined);
+        return send(client);
+      };
+      return deliver(this.#live, () => this.#live.current, sendHere, asked, command);
+    };
     try {
       return await byAny((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));
     } catch (error) {

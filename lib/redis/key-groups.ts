@@ -1,6 +1,7 @@
-import { type Cluster } from 'ioredis';
+import { type Cluster, type Redis } from 'ioredis';
 import { inOrder } from '../core/lock-key.js';
 import { type RedisClient, isCluster } from './redis-client.js';
+import { type ServerAddress, addressText, reachedBy, readAddress } from './server-address.js';
 
 const SLOTS = 16_384;
 
@@ -33,12 +34,21 @@ export function slotOf(key: string): number {
   return crc % SLOTS;
 }
 
+/** The address of the master that serves a storage key, as far as the cluster's client knows. */
+export function masterAddressOf(cluster: Cluster, storageKey: string): ServerAddress | undefined {
+  const told = cluster.slots[slotOf((cluster.options.keyPrefix ?? '') + storageKey)]?.[0];
+  // What a node says of a slot that has moved, ioredis keeps untranslated.
+  return told === undefined ? undefined : reachedBy(readAddress(told), cluster.options.natMap);
+}
+
 /** Which server serves a storage key, as far as the client knows: an address of a cluster, else the only one. */
-export const serverOf = (client: RedisClient, storageKey: string): string =>
-  isCluster(client) ? (client.slots[slotOf((client.options.keyPrefix ?? '') + storageKey)]?.[0] ?? '') : '';
+export function serverOf(client: RedisClient, storageKey: string): string {
+  const address = isCluster(client) && masterAddressOf(client, storageKey);
+  return address ? addressText(address) : '';
+}
 
 /** The master that serves a storage key, as far as the cluster's client knows. */
-export function masterOf(cluster: Cluster, storageKey: string) {
-  const address = serverOf(cluster, storageKey);
-  return cluster.nodes('master').find(({ options }) => `${options.host}:${options.port}` === address);
+export function masterOf(cluster: Cluster, storageKey: string): Redis | undefined {
+  const server = serverOf(cluster, storageKey);
+  return cluster.nodes('master').find(({ options }) => addressText(options) === server);
 }

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { errorMonitor } from 'node:events';
-import { type Redis, type RedisOptions } from 'ioredis';
+import { type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { type Reporter } from '../core/reporter.js';
 import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
@@ -70,13 +70,6 @@ export class LiveClient {
     return this.#client;
   }
 
-  /** Where commands go, for people: never a password. */
-  get address(): string {
-    const { host, port, path, sentinels, name } = this.#client.options as RedisOptions;
-    if (!sentinels) return path ?? `${host}:${port}`;
-    return `sentinel ${name} of ${sentinels[0]?.host}:${sentinels[0]?.port ?? 26379}`;
-  }
-
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
   connect(): void {
     const client = this.#client;
@@ -128,6 +121,13 @@ export class LiveClient {
     else if (client === this.#client) this.state.onReadOnly();
   }
 
+  /** Leaves a server that is no master any more, as a connection that is not ready does, too. */
+  leaveMaster(client: RedisClient): void {
+    if (this.isClosed || client !== this.#client) return;
+    if (this.owned) this.inOurContext(() => client.disconnect(true));
+    else this.#leaveGiven('is connected to a server that is no master any more');
+  }
+
   /** Replaces the connection that did not answer. */
   replace(client: RedisClient, to: Destination): void {
     // After the close nobody would ever close a new connection.
@@ -161,9 +161,9 @@ export class LiveClient {
     this.#newEpoch();
   }
 
-  #leaveGiven(): void {
+  #leaveGiven(why = 'does not answer'): void {
     const given = this.#client;
-    this.reporter.warn('The given Redis client does not answer; locks continue on a connection of their own.');
+    this.reporter.warn(`The given Redis client ${why}; locks continue on a connection of their own.`);
     this.owned = true;
     if (!isCluster(given)) this.#left = given.on('select', this.#followDatabase);
     this.#adopt(given);

@@ -1,5 +1,6 @@
 import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type ServerAddress } from './server-address.js';
 
 /** Any ioredis client, of the caller's own copy of ioredis. */
 export type RedisClient = Redis | Cluster;
@@ -168,8 +169,42 @@ export function openSubscriber(client: RedisClient): Redis | null {
 const never = (): null => null;
 
 /** One more connection to a node of a cluster; it ends when that node is gone. */
-export const duplicateNode = (node: Redis): Redis =>
-  node.duplicate({ ...OWN_OPTIONS, lazyConnect: false, autoResubscribe: false, readOnly: false, retryStrategy: never });
+export const duplicateNode = (node: Redis, more: RedisOptions = {}): Redis =>
+  node.duplicate({
+    ...OWN_OPTIONS,
+    lazyConnect: false,
+    autoResubscribe: false,
+    readOnly: false,
+    retryStrategy: never,
+    ...more,
+  });
+
+/**
+ * The same to the node at an address, which the cluster's client need not know; it writes the keys that the cluster would.
+ * Null while the client knows no node.
+ */
+export function openNode(cluster: Cluster, { host, port }: ServerAddress): Redis | null {
+  const nodes = cluster.nodes('all');
+  const node = nodes.find(({ options }) => options.host === host && options.port === port) ?? nodes[0];
+  return node ? duplicateNode(node, { host, port, keyPrefix: cluster.options.keyPrefix }) : null;
+}
+
+/** A connection to a sentinel of a client with these options, by the options that ioredis takes for sentinels. */
+export const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Redis =>
+  new Redis({
+    ...sentinel,
+    ...KEEPING_NOTHING,
+    protocol: 2,
+    family: options.family,
+    username: options.sentinelUsername,
+    password: options.sentinelPassword,
+    tls: options.sentinelTLS,
+    connectTimeout: options.connectTimeout ?? OWN_DEFAULTS.connectTimeout,
+    commandTimeout: options.sentinelCommandTimeout ?? OWN_DEFAULTS.sentinelCommandTimeout,
+    retryStrategy: options.retryStrategy,
+    enableReadyCheck: false,
+    autoResubscribe: false,
+  });
 
 /** Whether a connection of ours is not to be opened again once it has ended. */
 export const endsForGood = (client: RedisClient): boolean =>
@@ -190,6 +225,13 @@ export function checkClient(client: RedisClient): void {
       'Expected `connection` to be a client that runs commands, got one in subscriber mode; give the module another client.',
     );
   }
+}
+
+/** Where commands go, for people: never a password. */
+export function addressOf({ options }: RedisClient): string {
+  const { host, port, path, sentinels, name } = options as RedisOptions;
+  if (!sentinels) return path ?? `${host}:${port}`;
+  return `sentinel ${name} of ${sentinels[0]?.host}:${sentinels[0]?.port ?? 26379}`;
 }
 
 /** Ends a connection that is ours; resolves when its sockets are gone, or soon. */

@@ -1,4 +1,5 @@
 import { LockStoreError } from '../core/lock.errors.js';
+import { type ServerAddress, readAddress } from './server-address.js';
 
 /**
  * States of a server that pass: asking again within the deadline may help. Looked for anywhere in the text, because a
@@ -28,6 +29,12 @@ export const isNoScript = (error: Error): boolean => /\bNOSCRIPT\b/.test(error.m
 
 /** A replica was asked to write. Before Redis 7 the code is not the first word of a script's error. */
 export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((error as Error).message);
+
+/** Where a node of a cluster sends a client, and whether only for once (ASK); null for any other error. */
+export function readRedirect(error: unknown): { readonly address: ServerAddress; readonly isAsk: boolean } | null {
+  const [, kind, to] = /^(MOVED|ASK) \d+ (\S+)$/.exec((error as Error | undefined)?.message ?? '') ?? [];
+  return to === undefined ? null : { address: readAddress(to), isAsk: kind === 'ASK' };
+}
 
 /**
  * Wraps what ioredis threw. What it says of a command that could not be sent tells little: `connectionError` is why the

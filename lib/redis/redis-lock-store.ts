@@ -36,8 +36,9 @@ import { serveQueue } from './queue-serving.js';
 import { RedisKeys } from './redis-keys.js';
 import { ReplicaAcks } from './replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
+import { type IsThere, type SentinelWatch, watchSentinels } from './sentinel-watch.js';
 import { readLostReply } from './store-replies.js';
-import { WakeUpChannel } from './wake-up-channel.js';
+import { WakeUpChannel, withoutGrants } from './wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
   /** Of the quorum of which this is a node; else the store has its own. */
@@ -67,6 +68,7 @@ export class RedisLockStore implements LockStore {
   /** Connections and timers are the module's, whoever's call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
+  #sentinels: SentinelWatch | null = null;
   #listener: WakeUpListener | null = null;
 
   constructor(private readonly options: RedisLockStoreOptions) {
@@ -107,11 +109,17 @@ export class RedisLockStore implements LockStore {
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
     const { clock, reporter } = this.options;
     this.commands.connect();
-    this.#channel = this.#inOurContext(() => {
-      return new WakeUpChannel(this.commands, this.#channelPrefix + this.clientId, listener, clock, reporter);
-    });
+    const name = this.#channelPrefix + this.clientId;
+    this.#channel = this.#inOurContext(() => new WakeUpChannel(this.commands, name, listener, clock, reporter));
     this.commands.onServerId = () => this.#channel?.follow();
+    this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
   }
+
+  /** What the old master wrote since its replica was promoted is lost: all who hold a lock or wait ask the new one at once. */
+  readonly #onMaster = (isThere: IsThere): void => {
+    for (const part of [this.#channel, this.#replicas]) part?.move(isThere);
+    this.commands.move(isThere, (client) => client.once('ready', () => this.#listener?.onGap()));
+  };
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
     return groupKeys(keys, (key) => this.#keys.storageKey(key), this.#client);
@@ -208,7 +216,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#channel?.close(), this.commands.close(), this.#replicas?.close()]);
+    await Promise.all([this.#sentinels, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
   }
 
   #inspect(key: string): Promise<string[]> {
@@ -235,10 +243,3 @@ export class RedisLockStore implements LockStore {
     return { ...this.#shared, lock: this.#keys.storageKey(key) };
   }
 }
-
-/** Tells of a grant as of a call to come and ask. */
-const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
-  onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
-  onListening: () => listener.onListening(),
-  onGap: () => listener.onGap(),
-});

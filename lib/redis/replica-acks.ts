@@ -1,10 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Cluster, type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { CommandRunner, type ScriptCall } from './command-runner.js';
-import { masterOf } from './key-groups.js';
-import { type RedisClient, databaseOf, duplicateNode, duplicateRedis, endsForGood, isCluster } from './redis-client.js';
+import { masterAddressOf } from './key-groups.js';
+import { type RedisClient, databaseOf, duplicateRedis, endsForGood, isCluster, openNode } from './redis-client.js';
+import { readRedirect } from './redis-errors.js';
+import { type IsThere } from './sentinel-watch.js';
+import { type ServerAddress, addressText, reachedBy } from './server-address.js';
 
 export interface ReplicaAcksOptions {
   readonly minReplicas: number;
@@ -15,6 +19,8 @@ export interface ReplicaAcksOptions {
 
 /** What WAIT may take on top of its own time-out. */
 const ROUND_TRIP_MS = 1_000;
+/** As many as a slot that has just moved, and moves on, may need. */
+const MOST_REDIRECTS = 4;
 
 /**
  * Proves that grants have reached replicas (WAIT, Redis docs). WAIT speaks of what its own connection wrote, and holds up
@@ -23,6 +29,7 @@ const ROUND_TRIP_MS = 1_000;
  */
 export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
+
   readonly #inOurContext = AsyncLocalStorage.snapshot();
 
   constructor(
@@ -36,77 +43,131 @@ export class ReplicaAcks {
    * @throws LockStoreError that says how many have it
    */
   confirm(call: ScriptCall): Promise<string[]> {
-    return this.#connectionFor(call).confirm(call);
+    const client = this.client(String(call.operands[1]));
+    if (isCluster(client)) return this.#confirmOnNode(client, call);
+    // A given client may go to another one, and its locks with it.
+    const database = `database ${databaseOf(client)}`;
+    const connection = this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client))!;
+    return connection.confirm(call);
+  }
+
+  /** Behind Sentinel: leaves the old master. */
+  move(isThere: IsThere): void {
+    for (const { commands } of this.#connections.values()) commands.move(isThere, () => undefined);
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#connections.values()].map((connection) => connection.commands.close()));
   }
 
-  #connectionFor({ key, operands }: ScriptCall): AckConnection {
-    const storageKey = String(operands[1]);
-    const client = this.client(storageKey);
-    if (!isCluster(client)) {
-      // A given client may go to another one, and its locks with it.
-      const database = `database ${databaseOf(client)}`;
-      return this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client));
+  /** Follows the nodes to where the slot is: the view that the cluster's client has may be old, or the slot on its way. */
+  async #confirmOnNode(cluster: Cluster, call: ScriptCall): Promise<string[]> {
+    let address = masterAddressOf(cluster, String(call.operands[1]));
+    let asking = false;
+    for (let redirects = 0; ; redirects++) {
+      const node = address && this.#nodeAt(cluster, address);
+      if (!node) throw unknownMasterError(call);
+      try {
+        return await node.confirm({ ...call, asking });
+      } catch (error) {
+        const redirect = readRedirect((error as Error).cause);
+        if (!redirect || redirects === MOST_REDIRECTS) throw error;
+        address = reachedBy(redirect.address, cluster.options.natMap);
+        asking = redirect.isAsk;
+      }
     }
-    const master = masterOf(client, storageKey);
-    if (!master) throw new LockStoreError(`The master for the lock "${key}" is not known yet. Try again.`, { key });
-    const address = `${master.options.host}:${master.options.port}`;
-    return this.#connections.get(address) ?? this.#open(address, () => duplicateNode(master));
   }
 
-  #open(place: string, connect: () => Client): AckConnection {
-    const connection = this.#inOurContext(() => new AckConnection(connect(), this.options));
-    const { client } = connection;
+  #nodeAt(cluster: Cluster, address: ServerAddress): AckConnection | null {
+    const name = addressText(address);
+    return this.#connections.get(name) ?? this.#open(name, () => openNode(cluster, address));
+  }
+
+  #open(place: string, connect: () => Redis | null): AckConnection | null {
+    const client = this.#inOurContext(connect);
+    if (!client) return null;
+    const connection = this.#inOurContext(() => new AckConnection(client, this.options));
     if (endsForGood(client)) client.once('end', () => this.#connections.delete(place));
     this.#connections.set(place, connection);
     return connection;
   }
 }
 
-type Client = ReturnType<typeof duplicateRedis>;
+const unknownMasterError = ({ key }: ScriptCall) =>
+  new LockStoreError(`The master for the lock "${key}" is not known yet. Try again.`, { key });
 
+/** An acquire that waits for its confirmation. */
+interface Unconfirmed {
+  readonly call: ScriptCall;
+  confirm(reply: string[]): void;
+  fail(error: unknown): void;
+}
+
+/** Nothing is sent behind a WAIT: who comes while one is under way belongs to the next batch. */
 class AckConnection {
   readonly commands: CommandRunner;
-  #underWay: Promise<unknown> = Promise.resolve();
-  #next: Promise<number> | null = null;
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+  #unconfirmed: Unconfirmed[] = [];
+  #isBusy = false;
 
   constructor(
-    readonly client: Client,
+    client: Redis,
     private readonly options: ReplicaAcksOptions,
   ) {
     this.commands = new CommandRunner(client, true, options.clock, options.reporter);
   }
 
-  async confirm(call: ScriptCall): Promise<string[]> {
-    const { epoch } = this.commands;
-    const reply = await this.commands.run(call);
-    if (reply[0] !== 'granted') return reply;
-    const { key } = call;
-    const { minReplicas } = this.options;
-    const acks = await this.#acks(key);
-    // A new connection has written nothing: there WAIT counts all replicas at once.
-    if (this.commands.epoch !== epoch) {
-      throw new LockStoreError(`The connection was lost while replicas confirmed the lock "${key}".`, { key });
-    }
-    if (acks >= minReplicas) return reply;
-    const text = `Only ${acks} of ${minReplicas} replicas confirmed the lock "${key}" within \`replicaTimeoutMs\`; it was`;
-    throw new LockStoreError(`${text} given back. Check the replication, or lower \`minReplicas\`.`, { key });
+  confirm(call: ScriptCall): Promise<string[]> {
+    return new Promise((confirm, fail) => {
+      this.#unconfirmed.push({ call, confirm, fail });
+      if (!this.#isBusy) this.#inOurContext(() => void this.#confirmAll());
+    });
   }
 
-  /** One WAIT at a time: those who wrote while one was under way share the next. */
-  #acks(key: string): Promise<number> {
-    this.#next ??= this.#underWay.then(() => {
-      this.#next = null;
-      const { minReplicas, replicaTimeoutMs } = this.options;
-      const timeoutMs = replicaTimeoutMs + ROUND_TRIP_MS;
-      const wait = () => this.client.wait(minReplicas, replicaTimeoutMs);
-      const acks = this.commands.ask(this.client, wait, { key, timeoutMs });
-      this.#underWay = acks.catch(() => undefined);
-      return acks;
-    });
-    return this.#next;
+  async #confirmAll(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#unconfirmed.length > 0) await this.#confirmBatch(this.#unconfirmed.splice(0));
+    this.#isBusy = false;
+  }
+
+  /** All are written, then one WAIT proves them all. */
+  async #confirmBatch(batch: readonly Unconfirmed[]): Promise<void> {
+    const { epoch } = this.commands;
+    const granted: { readonly one: Unconfirmed; readonly reply: string[] }[] = [];
+    const write = async (one: Unconfirmed): Promise<void> => {
+      const reply = await this.commands.run(one.call);
+      if (reply[0] === 'granted') granted.push({ one, reply });
+      else one.confirm(reply);
+    };
+    await Promise.all(batch.map((one) => write(one).catch((error: unknown) => one.fail(error))));
+    if (granted.length === 0) return;
+    const acks = await this.#acks(granted[0]!.one.call).catch((error: Error) => error);
+    for (const { one, reply } of granted) {
+      const error = this.#errorOf(one.call.key, acks, epoch);
+      if (error) one.fail(error);
+      else one.confirm(reply);
+    }
+  }
+
+  #acks({ key }: ScriptCall): Promise<number> {
+    const { minReplicas, replicaTimeoutMs } = this.options;
+    const client = this.commands.liveClient() as Redis;
+    const wait = () => client.wait(minReplicas, replicaTimeoutMs);
+    return this.commands.ask(client, wait, { key, timeoutMs: replicaTimeoutMs + ROUND_TRIP_MS });
+  }
+
+  #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {
+    const { minReplicas } = this.options;
+    if (typeof acks !== 'number') {
+      const text = `Replicas did not confirm the lock "${key}": ${((acks.cause ?? acks) as Error).message}. It was given back.`;
+      return new LockStoreError(text, { key, cause: acks });
+    }
+    // A new connection has written nothing: there WAIT counts all replicas at once.
+    if (this.commands.epoch !== epoch) {
+      return new LockStoreError(`The connection was lost while replicas confirmed the lock "${key}".`, { key });
+    }
+    if (acks >= minReplicas) return null;
+    const text = `Only ${acks} of ${minReplicas} replicas confirmed the lock "${key}" within \`replicaTimeoutMs\`; it was`;
+    return new LockStoreError(`${text} given back. Check the replication, or lower \`minReplicas\`.`, { key });
   }
 }

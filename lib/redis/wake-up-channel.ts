@@ -5,6 +5,7 @@ import { type WakeUpListener } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
 import { isRetryable } from './redis-errors.js';
+import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 import { readServerId } from './server-id.js';
 import { supervise } from './supervise.js';
 
@@ -96,6 +97,12 @@ export class WakeUpChannel {
     this.#movedAt = now;
     this.#leave();
     this.#connectIn(this.#moves === 0 ? 0 : Math.min(50 * 2 ** this.#moves, MOVE_PAUSE_MS));
+  }
+
+  /** Behind Sentinel: leaves a server that is no master any more. */
+  move(isThere: IsThere): void {
+    const subscriber = this.#subscriber;
+    if (subscriber) ifElsewhere(subscriber, isThere, () => subscriber === this.#subscriber && this.#connectLater());
   }
 
   async close(): Promise<void> {
@@ -224,3 +231,10 @@ function unlessRetryable(error: Error): null {
   if (!isRetryable(error)) return null;
   throw error;
 }
+
+/** Tells of a grant as of a call to come and ask. */
+export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
+  onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
+  onListening: () => listener.onListening(),
+  onGap: () => listener.onGap(),
+});

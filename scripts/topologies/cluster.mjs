@@ -5,8 +5,11 @@ import { HOST, address, ask, inSync, orCleanUp, startTogether, stopAll, until, w
 const MASTERS = 3;
 const SLOTS = 16_384;
 
-/** Starts a cluster of three masters with `replicas` replicas each. */
-export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500 } = {}) {
+/**
+ * Starts a cluster of three masters with `replicas` replicas each. `announceBus` gives the port by which the others reach
+ * the bus of a node, of the one on which it listens.
+ */
+export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500, announceBus = (port) => port } = {}) {
   const folder = makeFolder();
   const nodes = [];
   const stop = async () => {
@@ -14,7 +17,10 @@ export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500 } = {})
     folder.remove();
   };
   return orCleanUp(stop, async () => {
-    const starts = Array.from({ length: MASTERS * (1 + replicas) }, () => () => startNode(folder.path, nodeTimeoutMs));
+    const starts = Array.from(
+      { length: MASTERS * (1 + replicas) },
+      () => () => startNode(folder.path, nodeTimeoutMs, announceBus),
+    );
     nodes.push(...(await startTogether(starts)));
     await form(nodes);
     const [masters, others] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
@@ -23,7 +29,7 @@ export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500 } = {})
 }
 
 /** Its file lies in the cluster's folder: started again with the same port and arguments it is the same node. */
-function startNode(folder, nodeTimeoutMs) {
+function startNode(folder, nodeTimeoutMs, announceBus) {
   return withFreshPorts(async () => {
     // The bus is 10,000 higher by default, which may be no port, or taken.
     const [port, bus] = await freePorts(2);
@@ -33,6 +39,7 @@ function startNode(folder, nodeTimeoutMs) {
       port: String(bus),
       'config-file': file,
       'announce-ip': HOST,
+      'announce-bus-port': String(await announceBus(bus)),
       'node-timeout': String(nodeTimeoutMs),
       'allow-replica-migration': 'no',
     };
@@ -64,7 +71,7 @@ function prepare(node, i) {
 
 /** Everybody meets everybody: gossip alone takes seconds. */
 async function meet(nodes, ids) {
-  const busOf = ({ args }) => args[args.indexOf('--cluster-port') + 1];
+  const busOf = ({ args }) => args[args.indexOf('--cluster-announce-bus-port') + 1];
   const greet = (node, others) =>
     ask(node, async (client) => {
       for (const other of others) await client.call('CLUSTER', 'MEET', HOST, other.port, busOf(other));

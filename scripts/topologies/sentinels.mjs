@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
-import { HOST, address, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
+import { HOST, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
 
 const NAME = 'mymaster';
 const FAILOVER_TIMEOUT_MS = 2_000;
 
-/** Starts a master, two replicas and three sentinels, of which two decide. */
-export async function startSentinels({ downAfterMs = 700 } = {}) {
+/** Starts a master, two replicas and three sentinels, of which two decide. All are told by `host`, an address or a name. */
+export async function startSentinels({ downAfterMs = 700, host = HOST } = {}) {
   const folder = makeFolder();
   const started = [];
   const stop = async () => {
@@ -16,19 +16,25 @@ export async function startSentinels({ downAfterMs = 700 } = {}) {
     folder.remove();
   };
   return orCleanUp(stop, async () => {
-    const [master, ...replicas] = await startReplication(started);
-    const sentinels = await withFreshPorts(() => launchSentinels(folder.path, master, replicas, downAfterMs));
+    const [master, ...replicas] = await startReplication(started, host);
+    const sentinels = await withFreshPorts(() => launchSentinels(folder.path, { master, replicas, downAfterMs, host }));
     started.push(...sentinels);
     await until('A view of all servers by all sentinels', () => every(sentinels, seesAll));
-    return { connection: { sentinels: sentinels.map(address), name: NAME }, master, replicas, sentinels, stop };
+    return {
+      connection: { sentinels: sentinels.map(({ port }) => ({ host, port })), name: NAME },
+      master,
+      replicas,
+      sentinels,
+      stop,
+    };
   });
 }
 
-async function startReplication(started) {
-  const args = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0'];
+async function startReplication(started, host) {
+  const args = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0', '--replica-announce-ip', host];
   const master = await startRedisServer({ args });
   started.push(master);
-  const follow = ['--replicaof', `${HOST} ${master.port}`];
+  const follow = ['--replicaof', `${host} ${master.port}`];
   const start = () => startRedisServer({ args: [...args, ...follow] });
   const replicas = await startTogether([start, start]);
   started.push(...replicas);
@@ -37,13 +43,13 @@ async function startReplication(started) {
 }
 
 /** Found by their messages, sentinels would know each other after seconds only: their files name all of them. */
-async function launchSentinels(folder, master, replicas, downAfterMs) {
+async function launchSentinels(folder, monitored) {
   const ports = await freePorts(3);
   const sentinels = ports.map((port) => ({ port, id: randomBytes(20).toString('hex') }));
   const starts = sentinels.map((me) => () => {
     const others = sentinels.filter((sentinel) => sentinel !== me);
     const file = join(folder, `sentinel-${me.port}.conf`);
-    writeFileSync(file, sentinelFile(me, others, { master, replicas, downAfterMs }));
+    writeFileSync(file, sentinelFile(me, others, monitored));
     // A sentinel writes its working folder into its file, too: that one must not end with the server.
     return startRedisServer({ port: me.port, args: [file, '--sentinel', '--dir', folder] });
   });
@@ -51,14 +57,16 @@ async function launchSentinels(folder, master, replicas, downAfterMs) {
 }
 
 /** A server that starts again with the same arguments finds its file, which sentinels keep up to date. */
-function sentinelFile(me, others, { master, replicas, downAfterMs }) {
+function sentinelFile(me, others, { master, replicas, downAfterMs, host }) {
+  const names = ['resolve-hostnames', 'announce-hostnames'].map((setting) => `sentinel ${setting} yes`);
   const lines = [
     `port ${me.port}`,
+    ...(host === HOST ? [] : names),
     `sentinel myid ${me.id}`,
-    `sentinel monitor ${NAME} ${HOST} ${master.port} 2`,
+    `sentinel monitor ${NAME} ${host} ${master.port} 2`,
     `sentinel down-after-milliseconds ${NAME} ${downAfterMs}`,
     `sentinel failover-timeout ${NAME} ${FAILOVER_TIMEOUT_MS}`,
-    ...replicas.map(({ port }) => `sentinel known-replica ${NAME} ${HOST} ${port}`),
+    ...replicas.map(({ port }) => `sentinel known-replica ${NAME} ${host} ${port}`),
     ...others.map(({ port, id }) => `sentinel known-sentinel ${NAME} ${HOST} ${port} ${id}`),
   ];
   return `${lines.join('\n')}\n`;

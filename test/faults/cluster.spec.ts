@@ -1,7 +1,7 @@
 import { Cluster } from 'ioredis';
 import { type Lock, type RedisLockModuleOptions } from '../../lib/index.js';
-import { slotOf } from '../../lib/redis/key-groups.js';
-import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';
+import { startCluster } from '../../scripts/topologies.mjs';
+import { beginMove, keyOn, masterOf } from '../support/cluster-slots.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS } from '../support/faults.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
@@ -15,34 +15,6 @@ async function start(options: Parameters<typeof startCluster>[0] = {}) {
   const startApps = (count: number, more: RedisLockModuleOptions = {}) =>
     Promise.all(Array.from({ length: count }, () => startApp({ connection, ...more })));
   return { ...cluster, startApps };
-}
-
-/** The master on which a storage key lies at the beginning. */
-const masterOf = (storageKey: string): number => Math.floor(slotOf(storageKey) / (16_384 / 3));
-
-/** A key whose lock lies on the n-th master. */
-function keyOn(n: number): string {
-  for (;;) {
-    const key = freshKey();
-    if (masterOf(`lock:${key}`) === n) return key;
-  }
-}
-
-/** Begins to move the slot of a storage key: all that is in it is still where it was. */
-async function beginMove(cluster: StartedCluster, storageKey: string) {
-  const [slot, from] = [slotOf(storageKey), masterOf(storageKey)];
-  const to = (from + 1) % 3;
-  const [source, target] = [openAdmin(cluster.masters[from]!.url), openAdmin(cluster.masters[to]!.url)];
-  const [sourceId, targetId] = [await source.cluster('MYID'), await target.cluster('MYID')];
-  await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', sourceId);
-  await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', targetId);
-  const moveKey = (name: string) =>
-    source.call('MIGRATE', '127.0.0.1', cluster.masters[to]!.port, name, 0, 5_000, 'REPLACE');
-  const end = async () => {
-    for (const name of (await source.call('CLUSTER', 'GETKEYSINSLOT', slot, 1_000)) as string[]) await moveKey(name);
-    for (const admin of [target, source]) await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', targetId);
-  };
-  return { moveKey, end };
 }
 
 const release = async (locks: readonly Lock[]) => void (await Promise.all(locks.map((lock) => lock.release())));

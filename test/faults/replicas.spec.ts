@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Redis } from 'ioredis';
 import { type LockStoreError } from '../../lib/index.js';
 import { startCluster } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/eventually.js';
@@ -13,6 +15,27 @@ async function startReplicated(count: number) {
   await eventually(isOnline, { timeoutMs: 20_000 });
   return { master, replicas };
 }
+
+/** Has a replica answer only now and then. */
+function slow(replica: Awaited<ReturnType<typeof ownRedis>>, everyMs: number) {
+  const isOver = new AbortController();
+  const stops = (async () => {
+    while (!isOver.signal.aborted) {
+      await replica.kill('SIGSTOP');
+      await sleep(everyMs);
+      await replica.kill('SIGCONT');
+      await sleep(50);
+    }
+  })();
+  const close = async () => {
+    isOver.abort();
+    await stops;
+  };
+  return closeLater({ close });
+}
+
+const infoOf = async (admin: Redis, section: string) =>
+  new Map((await admin.info(section)).split('\r\n').map((line) => line.split(':') as [string, string]));
 
 describe('minReplicas', () => {
   afterEach(closeAll);
@@ -68,6 +91,36 @@ describe('minReplicas', () => {
     expect(held.held).toBe(true);
     await held.release();
     await eventually(() => locker.live.releasing === 0 && locker.live.timers === 0);
+  });
+
+  it('confirms the locks of many callers together while a replica is slow', async () => {
+    const { master, replicas } = await startReplicated(1);
+    // A command may take a quarter of the lease: less than the replica does.
+    const options = { connection: master.url, minReplicas: 1, leaseMs: 4_000, replicaTimeoutMs: 3_900 };
+    const { locks } = await startApp(options);
+    await locks.withLock(freshKey(), () => undefined);
+    const connections = async () => Number((await infoOf(master.admin, 'stats')).get('total_connections_received'));
+    const before = await connections();
+    const replica = slow(replicas[0]!, 1_200);
+    const granted: string[] = [];
+    const callFor = async (key: string) => {
+      for (let call = 0; call < 4; call++) await locks.withLock(key, { waitMs: 30_000 }, () => granted.push(key));
+    };
+    await Promise.all(Array.from({ length: 6 }, () => callFor(freshKey())));
+    await replica.close();
+    expect(granted).toHaveLength(24);
+    // None was cut.
+    expect(await connections()).toBe(before);
+  }, 60_000);
+
+  it('of a client with a key prefix is asked for the keys that the client writes', async () => {
+    const { master, replicas } = await startReplicated(1);
+    const connection = { port: master.port, keyPrefix: 'app:' };
+    const { locks } = await startApp({ connection, minReplicas: 1 });
+    const key = freshKey();
+    const lock = await locks.acquire(key);
+    expect(await replicas[0]!.admin.keys(`*${key}`)).toEqual([`app:lock:${key}`]);
+    await lock.release();
   });
 
   it('is asked of the right master of a cluster', async () => {

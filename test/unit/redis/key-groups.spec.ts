@@ -1,5 +1,5 @@
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { groupKeys, slotOf } from '../../../lib/redis/key-groups.js';
+import { groupKeys, masterOf, slotOf } from '../../../lib/redis/key-groups.js';
 
 const single: any = { isCluster: false, options: {} };
 const cluster: any = { isCluster: true, options: {} };
@@ -48,5 +48,32 @@ describe('the groups of keys', () => {
     expect(groupKeys([...keys, 'k0'], storageKey, single)[0]).toHaveLength(16);
     expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow(LockKeyError);
     expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow('at most 16 keys in one acquisition, got 17');
+  });
+});
+
+describe('the master of a key', () => {
+  const [one, other] = [7_000, 7_001].map((port) => ({ options: { host: '127.0.0.1', port } }));
+  const clusterOf = (address: string | undefined, natMap?: unknown): any => ({
+    isCluster: true,
+    options: { keyPrefix: 'app:', natMap },
+    nodes: () => [one, other],
+    slots: { [slotOf('app:lock:a')]: address && [address] },
+  });
+
+  it('is the first node of its slot', () => {
+    expect(masterOf(clusterOf('127.0.0.1:7001'), 'lock:a')).toBe(other);
+    expect(masterOf(clusterOf('127.0.0.1:7002'), 'lock:a')).toBeUndefined();
+  });
+
+  it.each([
+    ['a table', { 'b.invalid:1': { host: '127.0.0.1', port: 7_001 } }],
+    ['a function', (told: string) => (told === 'b.invalid:1' ? { host: '127.0.0.1', port: 7_001 } : null)],
+  ])('is found by the address that %s has for what a node said', (_what, natMap) => {
+    expect(masterOf(clusterOf('b.invalid:1', natMap), 'lock:a')).toBe(other);
+    expect(masterOf(clusterOf('127.0.0.1:7000', natMap), 'lock:a')).toBe(one);
+  });
+
+  it('is unknown as long as nobody has told', () => {
+    expect(masterOf(clusterOf(undefined), 'lock:a')).toBeUndefined();
   });
 });

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
-import { isRetryable, storeError } from '../../../lib/redis/redis-errors.js';
+import { isRetryable, readRedirect, storeError } from '../../../lib/redis/redis-errors.js';
 
 const error = (name: string, message: string): Error => Object.assign(new Error(message), { name });
 
@@ -89,5 +89,20 @@ describe('a failure of Redis', () => {
   it('stays the LockStoreError that it is', () => {
     const original = new LockStoreError('text');
     expect(storeError('k', original)).toBe(original);
+  });
+});
+
+describe('a redirect of a cluster', () => {
+  it.each([
+    ['MOVED 3999 10.0.0.2:7001', { host: '10.0.0.2', port: 7_001 }, false],
+    ['ASK 3999 10.0.0.2:7001', { host: '10.0.0.2', port: 7_001 }, true],
+    ['MOVED 3999 node.example:7001', { host: 'node.example', port: 7_001 }, false],
+    ['MOVED 3999 ::1:7001', { host: '::1', port: 7_001 }, false],
+  ])('%s names a node', (message, address, isAsk) => {
+    expect(readRedirect(new Error(message))).toEqual({ address, isAsk });
+  });
+
+  it.each([new Error('CLUSTERDOWN The cluster is down'), new Error('MOVED'), undefined])('is not %s', (cause) => {
+    expect(readRedirect(cause)).toBeNull();
   });
 });
