@@ -164,7 +164,7 @@ describe('a node of a quorum', () => {
     expect(await isAsked('client.2')).toBe(true);
     await expect(node.acquire(acquireRequest(), 1_000, () => undefined)).rejects.toBeInstanceOf(LockStoreError);
     await node.release(RELEASE, 1_000);
-    expect(store.released).toEqual([RELEASE]);
+    expect(store.released).toEqual([{ ...RELEASE, unanswered: true }]);
     store.replies[0]!(granted());
     await first;
     expect(await isAsked('client.1')).toBe(true);
