@@ -22,7 +22,12 @@ async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: 
     keepMs: 600_000,
     channelPrefix: 'lock:wake:',
     countReceivers: 1,
-    ...{ job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 },
+    job: '-',
+    fireKind: '-',
+    fireMs: 0,
+    fireAgeMs: 0,
+    rememberMs: 0,
+    rerun: 0,
   };
   const pipeline = admin.pipeline();
   for (let i = 0; i < count; i++) {

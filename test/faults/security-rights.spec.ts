@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockStoreError, LockWaitTimeoutError } from '../../lib/index.js';
+import { createLockScripts, LockStoreError, LockWaitTimeoutError } from '../../lib/index.js';
 import { type StartedSecured, documentedRights, startSecured, startSentinels } from '../../scripts/topologies.mjs';
 import { openCluster, startClusterNode } from '../support/cluster.js';
 import { eventually } from '../support/eventually.js';
@@ -112,9 +112,8 @@ const NEEDED: Record<string, readonly string[]> = {
   '+hset': [...LOCKING, 'forced release'],
   '+hdel': ['one key', 'several keys', 'wake-up, and polling', 'forced release'],
   '+pexpire': [...LOCKING, 'forced release'],
-  '+pttl': [...LOCKING, 'forced release'],
   '+publish': ['wake-up'],
-  '+pubsub|numsub': [],
+  '+pubsub|numsub': ['wake-up'],
   '+subscribe': ['wake-up', 'no warning'],
   '+scan': ['list'],
   '+info': ['no warning'],
@@ -142,6 +141,15 @@ describe('the documented rights', () => {
     expect(documentedRights()).toEqual(explained);
     const tested = [...Object.keys(NEEDED), 'resetchannels', '-@all'];
     expect(documentedRights().toSorted()).toEqual(tested.toSorted());
+  });
+
+  it('name every command of the scripts', () => {
+    const texts = Object.values(createLockScripts()).map(({ text }) => text);
+    const called = texts.flatMap((text) => [...text.matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(([, name]) => name!));
+    const rights = documentedRights().map((right) => right.split('|')[0]);
+    const missing = [...new Set(called)].filter((name) => !rights.includes(`+${name.toLowerCase()}`));
+    expect(called.length).toBeGreaterThan(10);
+    expect(missing).toEqual([]);
   });
 
   it('are enough', async () => {

@@ -353,8 +353,8 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'a job that is run is forgotten', find: ' or is_run(name) then', replace: ' then' },
   {
     name: 'a job is remembered because it was run once',
-    find: "return attempt and redis.call('HEXISTS',",
-    replace: "return attempt and 1 == 1 or attempt and redis.call('HEXISTS',",
+    find: "return attempt and redis.call('HGET',",
+    replace: "return attempt or attempt and redis.call('HGET',",
   },
   { name: 'a job ends with its claim', find: '  remember_job(tonumber(<keepMs>))\n', replace: '' },
   {

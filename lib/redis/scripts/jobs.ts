@@ -12,7 +12,7 @@ local job = ${arg('job')}
 -- Whether the hold of its last run is still there.
 local function is_run(name)
   local attempt = string.match(redis.call('HGET', ${lock}, 'run:' .. name) or '', '^%d+ (%S+)')
-  return attempt and redis.call('HEXISTS', ${lock}, 'hold:' .. attempt) == 1
+  return attempt and redis.call('HGET', ${lock}, 'hold:' .. attempt)
 end
 
 local function remember_job(ms)
