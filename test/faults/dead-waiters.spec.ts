@@ -7,14 +7,14 @@ const scripts = createLockScripts();
 type Admin = ReturnType<typeof openAdmin>;
 
 /** Has calls of a process wait that has died: it asks no more, and nobody listens for it. */
-async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: number): Promise<void> {
+async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: number, fair = 1): Promise<void> {
   const terms = {
     lock: `lock:${key}`,
     owner: '-',
     mode: 'write',
     leaseMs: 30_000,
     waiterLeaseMs,
-    fair: 1,
+    fair,
     limit: 0,
     holder: 'gone:1',
     sentMicros: (await serverTime(admin)) * 1_000,
@@ -41,13 +41,17 @@ async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: 
 describe('waiters of a process that died', () => {
   afterEach(closeAll);
 
-  it.each([100, 1_000])('%d of them do not keep a free lock from the one behind them', async (count) => {
+  it.each([
+    [100, 1],
+    [1_000, 1],
+    [1_000, 0],
+  ])('%d of them do not keep a free lock from the one behind them (fair: %d)', async (count, fair) => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
     // Longer than the test: nothing but their silence tells that they are dead.
-    await addDead(admin, key, count, 60_000);
-    const waiting = b.locks.acquire(key, { waitMs: 25_000 });
+    await addDead(admin, key, count, 60_000, fair);
+    const waiting = b.locks.acquire(key, { waitMs: 25_000, fair: fair === 1 });
     await eventually(async () => (await queued(admin, key)) === count + 1);
     const releasedAt = await serverTime(admin);
     await held.release();

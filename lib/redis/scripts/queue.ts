@@ -140,7 +140,8 @@ local function push_grant(waiter)
 end
 
 -- Unfair waiters race: two of different processes are woken, because the first may be stopped. Nobody is woken whom the
--- lock would not admit: with a stopped one at the head, that would ask and be woken without end. False: nobody listens.
+-- lock would not admit: with a stopped one at the head, that would ask and be woken without end. False: nobody listens, and
+-- the head is the last of those who are passed over.
 local function wake_some()
   local woken, count, sequence, next_head = {}, 0, head, nil
   while sequence <= tail and sequence < head + 16 and count < 2 do
@@ -154,7 +155,7 @@ local function wake_some()
     if waiter and not next_head and (not called or woken[process]) then next_head = sequence end
     sequence = sequence + 1
   end
-  if count > 0 then head = next_head end
+  head = count > 0 and next_head or (next_head or sequence) - 1
   return count > 0
 end
 
@@ -196,6 +197,7 @@ local function hand_over(me)
           break
         end
         is_passed_over = true
+        if waiter.fair == '0' then places = places + 15 end
       end
     end
     if head == first and not is_passed_over then first = first + 1 end

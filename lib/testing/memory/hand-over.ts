@@ -84,13 +84,15 @@ export class HandOver {
     return this.tell(attempt, { kind: 'wake' });
   }
 
-  /** Two unfair waiters of different processes, of those that the lock would admit. */
+  /** Two unfair waiters of different processes, of those that the lock would admit; false: nobody of them listens. */
   #wakeSome(lock: MemoryLock): boolean {
     const { queue } = lock;
     const woken = new Set<string>();
     let nextHead: number | undefined;
+    let next = queue.head;
     for (const place of queue.places.slice(0, 16)) {
       if (woken.size === 2) break;
+      next = place + 1;
       const waiter = queue.at(place);
       if (!waiter) continue;
       const client = clientOf(waiter.attempt);
@@ -98,7 +100,7 @@ export class HandOver {
       if (isCalled && this.#wake(waiter)) woken.add(client);
       if (!isCalled || woken.has(client)) nextHead ??= place;
     }
-    if (woken.size > 0) queue.head = nextHead!;
+    queue.head = woken.size > 0 ? nextHead! : (nextHead ?? next) - 1;
     return woken.size > 0;
   }
 }
