@@ -12,7 +12,7 @@ const isSubscriber = (received: string): boolean => received.includes('subscribe
 async function start() {
   const [a, b] = [await ownRedis(), await ownRedis()];
   await b.admin.replicaof('127.0.0.1', a.port);
-  await eventually(async () => (await b.admin.info('replication')).includes('master_link_status:up'));
+  await eventually(async () => (await a.admin.info('replication')).includes('state=online'));
   const vip = closeLater(await startVip(a.port));
   /** As an operator does it: nothing is lost, and connections stay where they are. */
   const failOver = async (): Promise<void> => {
