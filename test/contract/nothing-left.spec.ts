@@ -67,7 +67,9 @@ describe('promise 10: nothing left behind', () => {
     const { place, keys } = await useAll();
     for (const key of keys) {
       await whenAllHeard(async () => {
-        expect((await place.admin.hkeys(key)).toSorted()).toEqual(['released', 'token']);
+        const fields = (await place.admin.hkeys(key)).toSorted();
+        // Where a command was on its way when its lock was given back, the lock remembers when.
+        expect(fields.filter((field) => field !== 'floor')).toEqual(['released', 'token']);
       });
       const ttl = await place.admin.pttl(key);
       expect(ttl).toBeGreaterThan(0);
