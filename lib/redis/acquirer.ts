@@ -4,7 +4,7 @@ import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/
 import { LockStoreError } from '../core/lock.errors.js';
 import { type SharedOperands, acquireCall } from './acquire-call.js';
 import { type CommandRunner, type ScriptCall } from './command-runner.js';
-import { masterOf, serverOf } from './key-groups.js';
+import { serverOf } from './key-groups.js';
 import { isCluster } from './redis-client.js';
 import { isUnservedAcquire } from './queue-serving.js';
 import { type ReplicaAcks } from './replica-acks.js';
@@ -127,17 +127,18 @@ export class Acquirer {
     }
   }
 
-  /** The server of a request, whose time is known. @throws LockStoreError when it cannot be asked: nothing was sent */
+  /** The server of a request, whose time is known if there is only one. @throws LockStoreError when it cannot be asked: nothing was sent */
   async #serverOf({ keys }: AcquireRequest, timeoutMs: number): Promise<string> {
     const { commands } = this.parts;
-    const client = commands.liveClient();
     const storageKey = this.parts.storageKey(keys[0]!);
+    const client = commands.liveClient(storageKey);
     const server = serverOf(client, storageKey);
-    const node = isCluster(client) ? masterOf(client, storageKey) : client;
+    // Each node of a cluster refuses the first acquire, which has no time, and tells its own: one that serves is known then.
+    if (isCluster(client)) return server;
     try {
-      // Of a cluster that knows no node yet, the first acquire is refused, and the refusal tells the time.
-      const ask = () => commands.ask(client, () => node!.time(), { key: keys.join(', '), storageKey, timeoutMs });
-      if (node) await this.#serverClock.learn(server, ask);
+      await this.#serverClock.learn(server, () =>
+        commands.ask(client, () => client.time(), { key: keys.join(', '), timeoutMs }),
+      );
     } catch (error) {
       if (!(error instanceof LockStoreError)) throw error;
       const { message, key, cause, retryable } = error;

@@ -55,7 +55,7 @@ describe('a machine that sleeps while it waits', () => {
     const held = await holder.locks.acquire(key);
     // Once it has heard that it waits, it can judge what is pushed to it.
     const waiting = new Promise((resolve) => locks.events.on('waiting', resolve));
-    const asleep = locks.acquire(key, { leaseMs: 3_000, waitMs: 25_000 });
+    const asleep = locks.acquire(key, { leaseMs: 6_000, waitMs: 50_000 });
     await waiting;
     clock.sleep();
     const locker = sleeper.get<Locker>(LOCKER);
@@ -68,8 +68,8 @@ describe('a machine that sleeps while it waits', () => {
       };
     });
     // What is sent to it now arrives when its place in the queue has ended, and wakes it.
-    proxy.delayMs = 6_000;
-    const { lock: behind } = await enqueue(next, key, { leaseMs: 3_000 });
+    proxy.delayMs = 8_000;
+    const { lock: behind } = await enqueue(next, key, { leaseMs: 3_000, waitMs: 50_000 });
     // By the clock that stands still the message then comes sooner after the last command than it could have been sent.
     await sleep(1_500);
     await held.release();
@@ -82,7 +82,7 @@ describe('a machine that sleeps while it waits', () => {
     await taken.release();
     const own = await asleep;
     expect([own.held, own.fencingToken > taken.fencingToken]).toEqual([true, true]);
-  });
+  }, 60_000);
 });
 
 describe('a lock that was handed over', () => {
