@@ -43,7 +43,6 @@ interface Answered {
 /** Sends acquires to Redis until there is an outcome: granted, busy or refused. */
 export class Acquirer {
   readonly #pending = new Map<string, Pending>();
-
   readonly #serverClock: ServerClock;
 
   constructor(private readonly parts: AcquirerParts) {
@@ -115,7 +114,11 @@ export class Acquirer {
       const call = this.#callOf(request, server, { timeoutMs: until - sentAt, maxAgeMs });
       const onUnderWay = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
       const first = sent === 1 ? { onUnderWay } : {};
-      const reply = await commands.run({ ...call, ...first, onLate: (late) => !isTooLate(late) && onLate(late) });
+      const running = commands.run({ ...call, ...first, onLate: (late) => !isTooLate(late) && onLate(late) });
+      // One that was answered before has left something.
+      const reply = await running.catch((error: unknown) => {
+        throw sent === 1 ? error : retold(error, true);
+      });
       pending.withdraw = () => false;
       if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(reply[7] !== '0', sentAt);
       this.#serverClock.read(server, isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000);
@@ -140,9 +143,7 @@ export class Acquirer {
         commands.ask(client, () => client.time(), { key: keys.join(', '), timeoutMs }),
       );
     } catch (error) {
-      if (!(error instanceof LockStoreError)) throw error;
-      const { message, key, cause, retryable } = error;
-      throw new LockStoreError(message, { key, cause, retryable, wasSent: false });
+      throw retold(error, false);
     }
     return server;
   }
@@ -154,6 +155,13 @@ export class Acquirer {
     const script = acquireCall(scripts, request, shared(), storageKey, sending);
     return { ...script, key: request.keys.join(', '), timeoutMs, echo: request.attempt };
   }
+}
+
+/** The same failure, of an acquire that was sent, or was not. */
+function retold(error: unknown, wasSent: boolean): unknown {
+  if (!(error instanceof LockStoreError)) return error;
+  const { message, key, cause, retryable } = error;
+  return new LockStoreError(message, { key, cause, retryable, wasSent });
 }
 
 /** Refused, since it was sent too long ago, or at a time that the server does not know. */
