@@ -91,11 +91,10 @@ export class Acquirer {
     const pending: Pending = { withdraw: () => (isWithdrawn = true) };
     this.#pending.set(request.attempt, pending);
     try {
-      const until = this.parts.clock.now() + timeoutMs;
       const server = await this.#serverOf(request, timeoutMs);
       if (isWithdrawn) throw new LockStoreError('It was withdrawn before it was sent.', { wasSent: false });
       pending.withdraw = () => false;
-      return await this.#ask(request, server, { until, maxAgeMs: 2 * timeoutMs, pending }, onLate);
+      return await this.#ask(request, server, { timeoutMs, pending }, onLate);
     } finally {
       if (this.#pending.get(request.attempt) === pending) this.#pending.delete(request.attempt);
     }
@@ -105,13 +104,14 @@ export class Acquirer {
   async #ask(
     request: AcquireRequest,
     server: string,
-    { until, maxAgeMs, pending }: { readonly until: number; readonly maxAgeMs: number; readonly pending: Pending },
+    { timeoutMs, pending }: { readonly timeoutMs: number; readonly pending: Pending },
     onLate: (reply: string[]) => void,
   ): Promise<Answered> {
     const { clock, commands } = this.parts;
+    const until = clock.now() + timeoutMs;
     for (let sent = 1; ; sent += 1) {
       const sentAt = clock.now();
-      const call = this.#callOf(request, server, { timeoutMs: until - sentAt, maxAgeMs });
+      const call = this.#callOf(request, server, timeoutMs);
       const onUnderWay = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
       const first = sent === 1 ? { onUnderWay } : {};
       const running = commands.run({ ...call, ...first, onLate: (late) => !isTooLate(late) && onLate(late) });
@@ -148,10 +148,10 @@ export class Acquirer {
     return server;
   }
 
-  #callOf(request: AcquireRequest, server: string, times: { timeoutMs: number; maxAgeMs: number }): ScriptCall {
+  #callOf(request: AcquireRequest, server: string, timeoutMs: number): ScriptCall {
     const { scripts, clock, storageKey, shared } = this.parts;
-    const { timeoutMs, maxAgeMs } = times;
-    const sending = { now: clock.now(), sentMicros: this.#serverClock.micros(server), maxAgeMs };
+    const sentMicros = this.#serverClock.micros(server);
+    const sending = { now: clock.now(), sentMicros, maxAgeMs: 2 * timeoutMs };
     const script = acquireCall(scripts, request, shared(), storageKey, sending);
     return { ...script, key: request.keys.join(', '), timeoutMs, echo: request.attempt };
   }

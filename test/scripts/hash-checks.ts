@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(token|released|forced|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
+  /^(token|released|forced|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -42,7 +42,7 @@ function strangers(hash: Fields): string[] {
     ...[...known].filter((attempt) => !ids.has(attempt)).map((attempt) => `no id:${attempt}`),
     ...[...ids].filter((attempt) => !known.has(attempt)).map((attempt) => `id:${attempt} of nobody`),
     ...Object.entries(hash)
-      .filter(([field, value]) => value.length > 64 && !/^(jobs$|fires:|run:)/.test(field))
+      .filter(([field, value]) => value.length > 64 && !/^(jobs$|late$|fires:|run:)/.test(field))
       .map(([field, value]) => `${field} is long: ${value}`),
   ];
 }
@@ -135,6 +135,7 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
     ['token', hash['token'] ?? '0', `${model.token}`],
     ['jobs', jobsOf(hash), jobsOfModel(model)],
     ['floor', hash['floor'] ?? '0', `${model.floor}`],
+    ['late', hash['late'] ?? ';', ring(model.late.map(({ attempt, micros }) => `${attempt} ${micros}`))],
     ['forced', hash['forced'] ?? ';', ring(model.forced)],
   ];
   return compared

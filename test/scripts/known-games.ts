@@ -71,6 +71,19 @@ export const KNOWN_GAMES: readonly Game[] = [
     ],
   },
   {
+    // So many were given back with a command outstanding that the first is forgotten; its command comes then.
+    profile,
+    steps: [
+      acquire('-', 'write'),
+      ...Array.from({ length: 17 }, () => acquire('-', 'write')),
+      release(9),
+      acquire('-', 'write'),
+      release(9, 0, '-', 1),
+      ...Array.from({ length: 17 }, (_, i) => release(i + 1, 0, '-', 1)),
+      step({ kind: 'again', pick: 6 }),
+    ],
+  },
+  {
     // A parked hold has the token 0, and is nobody's to downgrade.
     profile,
     steps: [acquire('-', 'write'), release(1, 90_000), step({ kind: 'downgrade', pick: 2, foreign: true })],

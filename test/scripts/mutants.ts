@@ -11,7 +11,7 @@ export interface Mutant {
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a late duplicate acquire is not refused',
-    find: 'if hold or is_in(released, <attempt>) then return',
+    find: 'if hold or given_back then return',
     replace: 'if hold then return',
   },
   {
@@ -183,17 +183,17 @@ export const MUTANTS: readonly Mutant[] = [
   // Late commands.
   {
     name: 'a command that is too old is granted',
-    find: 'and micros - sent <= tonumber(<maxAgeMs>) * 1000',
+    find: 'or micros - sent > tonumber(<maxAgeMs>) * 1000',
     replace: '',
   },
-  { name: 'a command of a time to come is granted', find: 'if sent <= micros and', replace: 'if' },
-  { name: 'what was sent before the floor is granted', find: 'sent > floor and', replace: '' },
+  { name: 'a command of a time to come is granted', find: 'return sent > micros or', replace: 'return' },
+  { name: 'what was sent before the floor is granted', find: 'or sent <= floor or', replace: 'or' },
   {
     name: 'a command that had no answer is forgotten',
-    find: "if <unanswered> == '1' then floor = micros end",
+    find: "if <unanswered> == '1' then remember_late(<attempt>) end",
     replace: '',
   },
-  { name: 'who waits is refused as late', find: 'return not has_live_place()', replace: 'return true' },
+  { name: 'who waits is refused as late', find: 'if not known and is_late()', replace: 'if is_late()' },
   {
     name: 'who is refused as late asks for nothing',
     find: "if detail == 'late' then return int(micros) end",

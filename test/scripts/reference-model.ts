@@ -24,10 +24,12 @@ export class ReferenceModel {
   /** The attempts before it may be forgotten by now. */
   #releasedLast: string | undefined;
   #greatest = 0;
+  #hasSteppedBack = false;
 
   constructor(private readonly hears: (client: string) => boolean) {}
 
   clockSteppedBack(ms: number): void {
+    this.#hasSteppedBack = true;
     for (const one of [...this.#beliefs.values(), ...this.#waiting.values()]) one.until -= ms;
   }
 
@@ -46,6 +48,12 @@ export class ReferenceModel {
     const known = this.#waiting.get(attempt);
     const isLapsed = known !== undefined && known.until <= now;
     const waits = outcome === 'busy' && this.#isJudged(ask);
+    // A place may have outlived that by as much as the clock was set back.
+    if (isLapsed && this.#hasSteppedBack) {
+      const until = waits && waiterLeaseMs > 0 ? now + waiterLeaseMs : known.until;
+      this.#waiting.set(attempt, { ask, isSure: false, until });
+      return;
+    }
     if (!waits || isLapsed) this.#waiting.delete(attempt);
     const isSure = !isLapsed && known?.isSure !== false;
     if (waits && waiterLeaseMs > 0) this.#waiting.set(attempt, { ask, isSure, until: now + waiterLeaseMs });

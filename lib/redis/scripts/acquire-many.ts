@@ -29,7 +29,11 @@ local function at(lock_key)
 local KEYS = { lock_key }
 ${STATE}${QUEUE}${ASKING}
   local this = { refuse = refuse, busy_reply = busy_reply }
-  this.stands, this.detail = standing()
+  this.is_known = knows_attempt()
+
+  function this.stand(known)
+    this.stands, this.detail = standing(known)
+  end
 
   function this.check_turn()
     check_place()
@@ -63,8 +67,14 @@ end
 
 local now = string.format('%.0f', math.floor(reading / 1000))
 local locks, refusal = {}, nil
+local known = false
 for i, lock_key in ipairs(KEYS) do
   locks[i] = at(lock_key)
+  known = known or locks[i].is_known
+end
+for i, lock in ipairs(locks) do
+  -- It may wait for one of the keys only.
+  lock.stand(known)
   if locks[i].stands == 'refused' then refusal = refusal or locks[i].detail end
 end
 if refusal then

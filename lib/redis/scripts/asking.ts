@@ -13,26 +13,28 @@ local fair, limit, my_owner = ${arg('fair')}, tonumber(${arg('limit')}), ${arg('
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 local hold
 
-local function has_live_place()
+-- Whether the lock knows this attempt: it waits, or holds.
+local function knows_attempt()
+  if redis.call('HGET', ${lock}, 'hold:' .. ${attempt}) then return true end
   local deadline = place and tonumber(string.match(redis.call('HGET', ${lock}, 'queue:' .. place), '^%d+'))
   return deadline and deadline > now
 end
 
--- Older than its command may get, or sent before the floor: its caller asked again since, and may have come and gone. An
--- attempt that waits is known, and is not late. The client sends the latest time that it can prove of this server.
+-- Older than its command may get, or sent before the floor: its caller may have come and gone. An attempt that is known is
+-- never late. The client sends the latest time that it can prove of this server.
 local function is_late()
   local sent = tonumber(${arg('sentMicros')})
-  if sent <= micros and sent > floor and micros - sent <= tonumber(${arg('maxAgeMs')}) * 1000 then return false end
-  return not has_live_place()
+  return sent > micros or sent <= floor or micros - sent > tonumber(${arg('maxAgeMs')}) * 1000
 end
 
 -- \`held\` by this attempt; \`refused\` and why; \`entering\` with the token of its owner; else \`asking\`.
-local function standing()
+local function standing(known)
   local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
   hold = record and read_hold(record)
   if hold and hold.token ~= '0' then return 'held' end
-  if hold or is_in(released, ${attempt}) then return 'refused', 'released' end
-  if is_late() then return 'refused', 'late' end
+  local given_back = is_in(released, ${attempt}) or string.find(late, ';' .. fingerprint(${attempt}) .. ' ', 1, true)
+  if hold or given_back then return 'refused', 'released' end
+  if not known and is_late() then return 'refused', 'late' end
   if my_owner == '-' then return 'asking' end
   -- A named owner that holds the lock already re-enters with the token it has, past the queue.
   if writes > 0 and owner == my_owner then return 'entering', fence end

@@ -38,10 +38,10 @@ table.sort(live)
 for _, attempt in ipairs(live) do
   tell(attempt, 'revoked ' .. attempt)
   released, forced = with(released, attempt), with(forced, attempt)
+  remember_late(attempt)
 end
 if #held > 0 then
   forced = with(forced, ${command})
-  floor = micros
   changed, freed = true, true
 end
 if freed then hand_over(nil) end

@@ -91,7 +91,7 @@ end
 -- A run that never began leaves no fire behind, also when its lease is over.
 if outcome == 'released' or ${arg('runOutcome')} == 'void' then end_run() end
 released = with(released, ${attempt})
-if ${arg('unanswered')} == '1' then floor = micros end
+if ${arg('unanswered')} == '1' then remember_late(${attempt}) end
 hand_over(nil)
 if outcome == 'cancelled' and was_first then wake_head() end
 sweep_queue()

@@ -10,7 +10,8 @@ const lock = key('lock');
  * | `token` | the last fencing token that was granted; outlives the holds |
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
  * | `forced` | such a ring of the attempts from which an operator took the lock |
-| `floor` | in microseconds: an unknown attempt whose acquire was sent no later is refused as late |
+ * | `late` | the attempts that were given back while a command of theirs had no answer, and when: `;abcdefgh 1700000000000000;` |
+ * | `floor` | in microseconds: what an unknown attempt sent no later is refused; the time of the last that left a full `late` |
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
  * | `id:<attempt>` | who that is (host, pid, method), for people; opaque here |
  * | `writes`, `reads` | how many holds of each mode there are |
@@ -29,7 +30,8 @@ const lock = key('lock');
  * A waiter with `fair` 2 is fair, but has to come and ask in its turn: for a lock of several keys, or for a fire.
  *
  * Times are milliseconds of the server's clock; tokens are its microseconds. An owner of `-` means the attempt itself.
- * Values stay within 64 bytes, so that Redis keeps a small hash compact, but for those of jobs, of which there are few.
+ * Values stay within 64 bytes, so that Redis keeps a small hash compact, but for those of jobs and late commands, of which
+ * there are few.
  *
  * All later scripts start with this text, which loads the hash, drops holds whose lease is over, and shortens those that
  * a clock which stepped back made too long.
@@ -43,7 +45,7 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail', 'forced', 'latest', 'first', 'cursor', 'floor', 'jobs')
+  'due', 'seen', 'head', 'tail', 'forced', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late')
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
@@ -51,7 +53,9 @@ local due, seen = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
 local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
 local forced = loaded[13] or ';'
 local latest, first, cursor = tonumber(loaded[14] or 0), tonumber(loaded[15] or head), tonumber(loaded[16] or head)
-local floor, jobs, remember = tonumber(loaded[17] or 0), loaded[18] or '', 0
+local floor, jobs, remember, late = tonumber(loaded[17] or 0), loaded[18] or '', 0, loaded[19] or ';'
+-- The clock stepped back: nothing that is sent now could be later.
+if floor > micros then floor = 0 end
 for time in string.gmatch(jobs, '%S+ (%d+)') do remember = math.max(remember, tonumber(time)) end
 local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
 local freed = false
@@ -156,5 +160,18 @@ local function with(ring, attempt)
     ring = string.gsub(ring, '^;[^;]*', '', 1)
   end
   return ring
+end
+
+-- A command of this attempt had no answer, and may still come. It is known until such a command is too old for any caller;
+-- when there are too many of them, the time of the oldest stands for it.
+local function remember_late(attempt)
+  if string.find(late, ';' .. fingerprint(attempt) .. ' ', 1, true) then return end
+  local kept = {}
+  for entry, at in string.gmatch(late, '([^;]+ (%d+));') do
+    if micros - tonumber(at) < 20000000 then table.insert(kept, entry) end
+  end
+  table.insert(kept, fingerprint(attempt) .. ' ' .. int(micros))
+  if #kept > 16 then floor = math.max(floor, tonumber(string.match(table.remove(kept, 1), '%d+$'))) end
+  late = ';' .. table.concat(kept, ';') .. ';'
 end
 `;

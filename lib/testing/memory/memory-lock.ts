@@ -36,6 +36,10 @@ export interface Job {
 /** How many attempts a lock remembers as released, or forced; a later acquire of them is refused. */
 const REMEMBERED = 7;
 
+/** How many attempts a lock remembers of which a command may still come, and for how long. */
+const LATE = 16;
+const LATE_MICROS = 20_000_000;
+
 /** Attempts are remembered by their end only. */
 const fingerprint = (attempt: string): string => attempt.slice(-8);
 
@@ -58,7 +62,9 @@ export class MemoryLock {
   /** Who was granted for writing last. */
   writer: Ask | undefined;
   micros = 0;
-  /** What was sent no later by an unknown attempt is refused. */
+  /** The attempts that were given back while a command of theirs had no answer, and when, in microseconds. */
+  late: { readonly attempt: string; readonly micros: number }[] = [];
+  /** What an unknown attempt sent no later is refused, since `late` is full. */
   floor = 0;
   /** Something ended since the queue was served. */
   freed = false;
@@ -109,6 +115,24 @@ export class MemoryLock {
 
   wasReleased(attempt: string): boolean {
     return this.released.includes(fingerprint(attempt));
+  }
+
+  /** It is known until its commands are too old for any caller. */
+  rememberLate(attempt: string): void {
+    if (this.isLate(attempt)) return;
+    const known = this.late.filter(({ micros }) => this.micros - micros < LATE_MICROS);
+    known.push({ attempt: fingerprint(attempt), micros: this.micros });
+    if (known.length > LATE) this.floor = Math.max(this.floorNow, known.shift()!.micros);
+    this.late = known;
+  }
+
+  /** After a step back of the clock, nothing that is sent could be later than it. */
+  get floorNow(): number {
+    return this.floor > this.micros ? 0 : this.floor;
+  }
+
+  isLate(attempt: string): boolean {
+    return this.late.some((one) => one.attempt === fingerprint(attempt));
   }
 
   wasForced(attempt: string): boolean {

@@ -10,7 +10,7 @@ import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type Ask } from './memory-queue.js';
 import { type Look } from './memory-state.js';
-import { admits, busyReply, claimedBy, endRun, entryToken, refusal, shareEntry, startRun } from './rules.js';
+import { admits, busyReply, claimedBy, endRun, entryToken, knows, refusal, shareEntry, startRun } from './rules.js';
 
 /**
  * The locks of one server, with the semantics of the scripts in Redis: operations are atomic, as every one runs to its end
@@ -55,7 +55,8 @@ export class MemoryLocks {
     this.#readClock();
     const { attempt } = ask;
     const locks = ask.keys.map((key) => this.#swept(key));
-    const reason = locks.map((lock) => refusal(lock, ask)).find((found) => found !== undefined);
+    const isKnown = locks.some((lock) => knows(lock, attempt));
+    const reason = locks.map((lock) => refusal(lock, ask, isKnown)).find((found) => found !== undefined);
     if (reason) {
       for (const lock of locks) lock.leave(attempt);
       for (const lock of locks) if (lock.freed) this.#handOver.serve(lock);
@@ -110,7 +111,7 @@ export class MemoryLocks {
     }
     lock.queue.leave(attempt);
     remember(lock.released, attempt);
-    if (unanswered) lock.floor = lock.micros;
+    if (unanswered) lock.rememberLate(attempt);
     this.#handOver.serve(lock);
     if (outcome === 'cancelled' && wasFirst) this.#handOver.wakeHead(lock);
     lock.queue.sweep();
@@ -149,13 +150,11 @@ export class MemoryLocks {
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
       remember(lock.released, attempt);
       remember(lock.forced, attempt);
+      lock.rememberLate(attempt);
       this.tell(attempt, { kind: 'revoked' });
     }
     for (const attempt of ended) lock.end(attempt);
-    if (ended.length > 0) {
-      remember(lock.forced, command);
-      lock.floor = lock.micros;
-    }
+    if (ended.length > 0) remember(lock.forced, command);
     if (lock.freed) this.#handOver.serve(lock);
     return { outcome: isAgain ? 'again' : 'forced', holds: ended.length };
   }

@@ -29,20 +29,27 @@ export function shareEntry(lock: MemoryLock, hold: Hold): void {
 }
 
 /** Why an acquire is refused, if it is. */
-export function refusal(lock: MemoryLock, ask: Ask): 'released' | 'late' | 'upgrade' | 'claimed' | undefined {
+export function refusal(
+  lock: MemoryLock,
+  ask: Ask,
+  isKnown: boolean,
+): 'released' | 'late' | 'upgrade' | 'claimed' | undefined {
   if (lock.liveHold(ask.attempt)) return undefined;
-  if (lock.holds.has(ask.attempt) || lock.wasReleased(ask.attempt)) return 'released';
-  if (isLate(lock, ask)) return 'late';
+  if (lock.holds.has(ask.attempt) || lock.wasReleased(ask.attempt) || lock.isLate(ask.attempt)) return 'released';
+  if (!isKnown && isLate(lock, ask)) return 'late';
   const mine = ask.owner === undefined ? [] : lock.ofOwner(ask.owner);
   if (ask.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';
   return isClaimed(lock, ask) ? 'claimed' : undefined;
 }
 
-/** Older than a command may get, or sent before an attempt was given back of which one may still come. */
-function isLate({ micros, floor, now, queue }: MemoryLock, { attempt, sentMicros, maxAgeMs = Infinity }: Ask): boolean {
+/** Whether the lock knows an attempt: it waits, or holds. */
+export const knows = ({ holds, queue, now }: MemoryLock, attempt: string): boolean =>
+  holds.has(attempt) || (queue.of(attempt)?.deadline ?? 0) > now;
+
+/** Older than a command may get, or sent before the attempts that `late` has forgotten were given back. */
+function isLate({ micros, floorNow }: MemoryLock, { sentMicros, maxAgeMs = Infinity }: Ask): boolean {
   if (sentMicros === undefined) return false;
-  if (sentMicros <= micros && sentMicros > floor && micros - sentMicros <= maxAgeMs * 1_000) return false;
-  return !((queue.of(attempt)?.deadline ?? 0) > now);
+  return sentMicros > micros || sentMicros <= floorNow || micros - sentMicros > maxAgeMs * 1_000;
 }
 
 function fireOf({ kind, ms, ageMs }: NonNullable<Ask['claim']>, now: number): number {
