@@ -4,7 +4,6 @@ import { Observable, lastValueFrom, of } from 'rxjs';
 import { Locked } from '../../lib/index.js';
 import { collectGarbage } from '../support/collect-garbage.js';
 import { closeAll, freshKey, startApp } from '../support/lock-app.js';
-import { itOnSingle } from '../support/topology.js';
 
 /** What was kept once was 900 bytes for each round, and 50 for each call; the heap itself comes and goes by more than that. */
 const ROUNDS = { warmUp: 500, counted: 3_000, maxBytes: 300 };
@@ -28,7 +27,7 @@ describe('promise 10: an app that runs for ever', () => {
   jest.setTimeout(120_000);
   afterEach(closeAll);
 
-  itOnSingle('keeps nothing of work that was begun inside a lock, and that takes the lock again for ever', async () => {
+  it('keeps nothing of work that was begun inside a lock, and that takes the lock again for ever', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     /** In the midst and at the end of one chain of calls: whatever it keeps is gone when it is over. */
@@ -44,7 +43,7 @@ describe('promise 10: an app that runs for ever', () => {
     expect(after! - before!).toBeLessThan(ROUNDS.counted * ROUNDS.maxBytes);
   });
 
-  itOnSingle('keeps nothing on a signal of long life in the options of a decorator', async () => {
+  it('keeps nothing on a signal of long life in the options of a decorator', async () => {
     const { app } = await startApp({}, { providers: [Feed] });
     const feed = app.get(Feed);
     const call = async (count: number): Promise<void> => {
