@@ -193,7 +193,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: "if <unanswered> == '1' then remember_late(<attempt>) end",
     replace: '',
   },
-  { name: 'who waits is refused as late', find: 'if not known and is_late()', replace: 'if is_late()' },
+  { name: 'who waits is refused as late', find: 'if is_late() and not is_known() then', replace: 'if is_late() then' },
   {
     name: 'who is refused as late asks for nothing',
     find: "if detail == 'late' then return int(micros) end",

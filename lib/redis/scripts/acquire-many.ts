@@ -28,11 +28,10 @@ for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
 local function at(lock_key)
 local KEYS = { lock_key }
 ${STATE}${QUEUE}${ASKING}
-  local this = { refuse = refuse, busy_reply = busy_reply }
-  this.is_known = knows_attempt()
+  local this = { refuse = refuse, busy_reply = busy_reply, knows_attempt = knows_attempt }
 
-  function this.stand(known)
-    this.stands, this.detail = standing(known)
+  function this.stand(is_known)
+    this.stands, this.detail = standing(is_known)
   end
 
   function this.check_turn()
@@ -67,14 +66,18 @@ end
 
 local now = string.format('%.0f', math.floor(reading / 1000))
 local locks, refusal = {}, nil
-local known = false
-for i, lock_key in ipairs(KEYS) do
-  locks[i] = at(lock_key)
-  known = known or locks[i].is_known
+for i, lock_key in ipairs(KEYS) do locks[i] = at(lock_key) end
+
+-- It may wait for one of the keys only.
+local function is_known()
+  for _, lock in ipairs(locks) do
+    if lock.knows_attempt() then return true end
+  end
+  return false
 end
+
 for i, lock in ipairs(locks) do
-  -- It may wait for one of the keys only.
-  lock.stand(known)
+  lock.stand(is_known)
   if locks[i].stands == 'refused' then refusal = refusal or locks[i].detail end
 end
 if refusal then

@@ -31,7 +31,7 @@ const attempt = arg('attempt');
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}${ASKING}${JOBS}${CLAIM}
-local stands, detail = standing(knows_attempt())
+local stands, detail = standing(knows_attempt)
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
 local function told_of_refusal()
   if detail == 'late' then return int(micros) end

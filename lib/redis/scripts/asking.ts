@@ -28,13 +28,13 @@ local function is_late()
 end
 
 -- \`held\` by this attempt; \`refused\` and why; \`entering\` with the token of its owner; else \`asking\`.
-local function standing(known)
+local function standing(is_known)
   local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
   hold = record and read_hold(record)
   if hold and hold.token ~= '0' then return 'held' end
   local given_back = is_in(released, ${attempt}) or string.find(late, ';' .. fingerprint(${attempt}) .. ' ', 1, true)
   if hold or given_back then return 'refused', 'released' end
-  if not known and is_late() then return 'refused', 'late' end
+  if is_late() and not is_known() then return 'refused', 'late' end
   if my_owner == '-' then return 'asking' end
   -- A named owner that holds the lock already re-enters with the token it has, past the queue.
   if writes > 0 and owner == my_owner then return 'entering', fence end
