@@ -9,6 +9,7 @@ import {
   leaseOfPushed,
   pauseMs,
   requestOf,
+  setLimit,
   waitedMsOf,
 } from './acquisition-host.js';
 import { commandTimeoutMs } from './command-times.js';
@@ -126,8 +127,7 @@ export class Acquisition {
     if (reply.outcome === 'granted') {
       if (this.#isRevoked) return this.#askAnew(attempt);
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
-      const lease = leaseFrom(sent, reply.remainingMs);
-      if (!this.#win(reply.fencingTokens, lease, sent, reply.serverTimeMs)) this.#ask();
+      if (!this.#win(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
@@ -208,7 +208,8 @@ export class Acquisition {
 
   #armLimit(at: number): void {
     this.#limit?.cancel();
-    this.#limit = this.host.timers.schedule(at, () => this.giveUp(this.#limitError()));
+    const isAwaited = (): boolean => this.#inFlightSince !== null;
+    this.#limit = setLimit(this.host, at, isAwaited, () => this.giveUp(this.#limitError()));
   }
 
   #settle(): void {
@@ -224,7 +225,6 @@ export class Acquisition {
     this.host.abandon(this.wanted, attempt, state);
   }
 
-  /** Whether a command may reach the store later. */
   get #mayArrive(): boolean {
     return this.#unanswered || this.#inFlightSince !== null;
   }

@@ -1,11 +1,11 @@
 import { type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
+import { type Clock, setDeadline } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
 import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
-import { isNoScript, isReadOnly, storeError } from './redis-errors.js';
+import { isNoScript, isReadOnly, isSubscriber, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 
@@ -159,11 +159,13 @@ export class CommandRunner {
   }
 
   async #ask<T>(asked: Asked<T>, answerTo: (command: UnderWay) => Promise<T>): Promise<T> {
-    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, sentTo: {}, wake: () => undefined };
+    const sending = { wasSent: false, sentBy: null, sentTo: {}, sentAt: 0 };
+    const command: UnderWay = { isOver: false, ...sending, wake: () => undefined };
     try {
       return await this.#within(asked, command, answerTo(command));
     } catch (error) {
       const { wasSent, sentBy, sentTo } = command;
+      if (sentBy && isSubscriber(error as Error)) this.#live.leaveSubscriber(sentBy);
       if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, sentTo);
       throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
     }
@@ -197,11 +199,11 @@ export class CommandRunner {
       let givenUp = false;
       const onTimeout = (): void => {
         givenUp = true;
-        const { sentBy, sentTo } = command;
-        if (sentBy) this.#live.replace(sentBy, sentTo);
+        const { sentBy } = command;
+        if (sentBy) this.#live.onTimeout(sentBy, command, timeoutMs);
         fail(new Error(`no ${sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
       };
-      const cancel = this.#live.inOurContext(() => this.clock.setTimer(onTimeout, timeoutMs));
+      const cancel = this.#live.inOurContext(() => setDeadline(this.clock, onTimeout, timeoutMs));
       const end = (): void => {
         cancel();
         command.isOver = true;

@@ -14,7 +14,22 @@ export class ConnectionState {
   /** Since when it leads to a replica, which writes nothing. */
   #readOnlySince: number | null = null;
 
+  readonly #waiting = new Set<() => void>();
+
   constructor(private readonly clock: Clock) {}
+
+  /** Calls back at the next change of what is ready; gives what takes that back. */
+  onceChanged(callback: () => void): () => void {
+    this.#waiting.add(callback);
+    return () => this.#waiting.delete(callback);
+  }
+
+  /** Something else is ready now, or not any more. */
+  changed(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of waiting) callback();
+  }
 
   /** Whether it has been of no use for longer than that. */
   isAwayFor(ms: number): boolean {

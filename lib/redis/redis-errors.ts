@@ -15,13 +15,17 @@ export function isRetryable(error: unknown): boolean {
   return name !== 'ReplyError';
 }
 
+/** The client subscribes, and so sends nothing else. */
+export const isSubscriber = ({ message }: Error): boolean => message.startsWith('Connection in subscriber mode');
+
 /** ioredis had no connection to send a command by, and did not keep it. */
-export const isUnsent = ({ message }: Error): boolean => /Stream isn't writeable|Cluster isn't ready/.test(message);
+export const isUnsent = (error: Error): boolean =>
+  isSubscriber(error) || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
 
 /** The connection was lost before the answer came, or was not there: the command may be sent again. */
 export const isLost = (error: Error): boolean =>
   error.name === 'MaxRetriesPerRequestError' ||
-  isUnsent(error) ||
+  (isUnsent(error) && !isSubscriber(error)) ||
   /Connection is closed|connection close/.test(error.message);
 
 /** A server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */

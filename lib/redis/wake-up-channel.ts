@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
+import { type Clock, setDeadline } from '../core/clock.js';
 import { type WakeUpListener } from '../core/lock-store.js';
 import { type Reporter } from '../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
@@ -11,9 +11,6 @@ import { supervise } from './supervise.js';
 
 /** How long the server may take to answer the subscriber, before another connection is made. */
 const ANSWER_MS = 2_000;
-
-/** An answer that is there already is read in this time, also after the event loop stood still. */
-const READ_MS = 100;
 
 /** How often the server is asked whether it still hears the subscriber, while messages are expected. */
 const BEAT_MS = 1_000;
@@ -208,8 +205,7 @@ export class WakeUpChannel {
       this.reporter.debug('Redis subscriber: no answer');
       this.#connectLater();
     };
-    const late = (): void => void (this.#cancelDeadline = this.clock.setTimer(leave, READ_MS));
-    this.#inOurContext(() => (this.#cancelDeadline = this.clock.setTimer(late, ANSWER_MS)));
+    this.#inOurContext(() => (this.#cancelDeadline = setDeadline(this.clock, leave, ANSWER_MS)));
     return () => this.#cancelDeadline?.();
   }
 
