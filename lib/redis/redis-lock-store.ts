@@ -56,6 +56,8 @@ export interface RedisLockStoreOptions {
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
+/** How often a forced release looks at the lock: between its look and its command the lock may pass to the next holder. */
+const MAX_LOOKS = 3;
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
@@ -152,9 +154,8 @@ export class RedisLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
-    const job = encodeJob(request.job);
     const { release } = this.options.scripts;
-    const told = { minHoldMs, job, runOutcome, unanswered: request.unanswered ? 1 : 0 };
+    const told = { minHoldMs, job: encodeJob(request.job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
     const operands = release.operands({ ...this.#sharedOf(key), attempt, ...told });
     const { epoch } = this.commands;
     const call = { script: release, operands, key, timeoutMs, echo: attempt };
@@ -176,11 +177,15 @@ export class RedisLockStore implements LockStore {
 
   async forceRelease(key: string): Promise<boolean> {
     const { forceRelease } = this.options.scripts;
-    const attempt = randomAttempt(this.clientId);
-    const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt });
-    const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
-    const [outcome, , , holds] = await this.commands.run(call);
-    return outcome === 'again' || Number(holds) > 0;
+    for (let looks = 1; ; looks += 1) {
+      const { holders, fencingToken } = await this.inspect(key);
+      const attempt = randomAttempt(this.clientId);
+      const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt, seenToken: String(fencingToken) });
+      const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
+      const [outcome, , , holds] = await this.commands.run(call);
+      const hasEnded = outcome === 'again' || Number(holds) > 0;
+      if (hasEnded || holders.length === 0 || looks === MAX_LOOKS) return hasEnded;
+    }
   }
 
   async inspect(key: string): Promise<LockState> {

@@ -42,6 +42,7 @@ export interface Downgrade extends ToOne {
 
 export interface ForceRelease extends ToOne {
   readonly name: 'forceRelease';
+  readonly seenToken: string;
 }
 
 export interface Acquire {

@@ -104,8 +104,8 @@ export class ExactModel {
     return this.#lost(key, attempt, reply);
   }
 
-  #forceRelease({ key, attempt }: ForceRelease): Reply {
-    const { outcome, holds } = this.#locks.forceRelease(key, attempt);
+  #forceRelease({ key, attempt, seenToken }: ForceRelease): Reply {
+    const { outcome, holds } = this.#locks.forceRelease(key, attempt, Number(seenToken));
     return [outcome, attempt, this.lock(key).now, holds];
   }
 

@@ -419,8 +419,18 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a forced release keeps a parked hold',
-    find: 'if attempt then table.insert(held',
-    replace: "if attempt and read_hold(fields[i + 1]).token ~= '0' then table.insert(held",
+    find: 'if hold and was_seen(hold) then',
+    replace: "if hold and hold.token ~= '0' and was_seen(hold) then",
+  },
+  {
+    name: 'a forced release that is late ends all',
+    find: 'return granted <= tonumber',
+    replace: 'return 0 <= tonumber',
+  },
+  {
+    name: 'a forced release that is late ends parked holds',
+    find: "hold.token == '0' and hold.since * 1000 or",
+    replace: '',
   },
   { name: 'a forced release counts nothing', find: '  count_hold(ended.hold, -1)\n', replace: '' },
   {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
-import { NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
+import { EVERY_TOKEN, NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
 
 const KEY = 'lock:order%3A42';
 const OTHER_KEY = 'lock:order%3A43';
@@ -54,7 +54,8 @@ describe('the scripts on a server', () => {
     return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes, lock: BOTH });
   };
   const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });
-  const forceRelease = (who = 'operator.00000001'): Promise<string[]> => run('forceRelease', { attempt: who });
+  const forceRelease = (who = 'operator.00000001'): Promise<string[]> =>
+    run('forceRelease', { attempt: who, seenToken: EVERY_TOKEN });
 
   const connect = (options: RedisOptions = {}): Redis => {
     const client = new Redis(server.url, options);

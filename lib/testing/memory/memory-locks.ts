@@ -141,12 +141,20 @@ export class MemoryLocks {
     return hold ? { outcome: 'downgraded' } : lost(lock, attempt);
   }
 
-  /** Ends all holds, and tells the holders; `command` identifies it, should it come again. Gives how many were ended. */
-  forceRelease(key: string, command: string): { readonly outcome: 'forced' | 'again'; readonly holds: number } {
+  /**
+   * Ends all holds that were granted by `seenToken`, and tells the holders; `command` identifies it, should it come again. Gives how
+   * many were ended.
+   */
+  forceRelease(
+    key: string,
+    command: string,
+    seenToken = Infinity,
+  ): { readonly outcome: 'forced' | 'again'; readonly holds: number } {
     this.#readClock();
     const lock = this.#swept(key);
     const isAgain = lock.wasForced(command);
-    const ended = isAgain ? [] : [...lock.holds.keys()].toSorted();
+    const seen = [...lock.holds].filter(([, { token, since }]) => (token || since * 1_000) <= seenToken);
+    const ended = isAgain ? [] : seen.map(([attempt]) => attempt).toSorted();
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
       remember(lock.released, attempt);
       remember(lock.forced, attempt);
