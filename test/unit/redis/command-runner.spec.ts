@@ -160,6 +160,36 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
   });
 });
 
+describe('a given client that begins to subscribe', () => {
+  afterEach(closeAll);
+
+  it('is left: it sends nothing else any more', async () => {
+    const { url } = await ownServer();
+    const warned: string[] = [];
+    const client = new Redis(url, { protocol: 2 } as object);
+    closeLater({ close: async () => client.disconnect() });
+    const warn = (text: string) => void warned.push(text);
+    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    await commands.run(call(5_000));
+    await client.subscribe('news');
+    expect(await rejection(commands.run(call()))).toMatchObject({ wasSent: false, retryable: true });
+    expect(await eventually(() => commands.run(call()).catch(() => null))).toContain('incremented');
+    expect(warned).toEqual([expect.stringContaining('subscribes to channels')]);
+  });
+
+  it('is said to be closed when its application closes it', async () => {
+    const { url } = await ownServer();
+    const warned: string[] = [];
+    const client = given(url);
+    const warn = (text: string) => void warned.push(text);
+    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    await commands.run(call(5_000));
+    await client.quit();
+    await eventually(() => commands.run(call()).catch(() => null));
+    expect(warned).toEqual([expect.stringContaining('was closed')]);
+  });
+});
+
 describe('connections and timers', () => {
   afterEach(closeAll);
 
