@@ -22,10 +22,10 @@ describe.each(Object.entries(CONNECTIONS))('a slow network (%s)', (_name, open) 
     const before = await connectionIds();
     const held: Lock[] = [];
     for (const leaseMs of [3_000, 6_000]) held.push(await locks.acquire(freshKey(), { leaseMs }));
-    let isOver = false;
+    const over = new AbortController();
     let tries = 0;
     const hasten = async (): Promise<void> => {
-      while (!isOver) {
+      while (!over.signal.aborted) {
         tries += 1;
         const lock = await locks.acquire(freshKey(), { leaseMs: 300, waitMs: 500 }).catch(() => null);
         await lock?.release().catch(() => undefined);
@@ -37,7 +37,7 @@ describe.each(Object.entries(CONNECTIONS))('a slow network (%s)', (_name, open) 
       expect(held.map((lock) => lock.held)).toEqual([true, true]);
       expect(await connectionIds()).toEqual(before);
     } finally {
-      isOver = true;
+      over.abort();
       await Promise.all(hasty);
     }
   }, 60_000);
