@@ -14,7 +14,8 @@ const LEASE_MS = 8_000;
 function keyOn(n: number): string {
   for (;;) {
     const key = freshKey();
-    if (Math.floor(slotOf(`lock:${key}`) / (16_384 / 3)) === n) return key;
+    // A master begins with the slot at which its third does, rounded down.
+    if (Math.floor(((slotOf(`lock:${key}`) + 1) * 3 - 1) / 16_384) === n) return key;
   }
 }
 
