@@ -15,7 +15,7 @@ import { commandTimeoutMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
 import { type AcquireReply, type WakeUp } from './lock-store.js';
-import { type LockBusyError, LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
+import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCarriedOut } from './lock.errors.js';
 import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
@@ -182,7 +182,7 @@ export class Acquisition {
 
   #onFailure(error: unknown): void {
     this.#inFlightSince = null;
-    if (!(error instanceof LockStoreError) || error.wasSent) this.#unanswered = true;
+    if (mayBeCarriedOut(error)) this.#unanswered = true;
     if (this.#settled) return;
     this.#lastError = error;
     this.#failures += 1;

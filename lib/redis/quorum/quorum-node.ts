@@ -5,7 +5,7 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
 } from '../../core/lock-store.js';
-import { LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
+import { LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
 import { isRetryable } from '../redis-errors.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { type NodeIdentity } from './node-identity.js';
@@ -99,7 +99,7 @@ export class QuorumNode {
         if ('unanswered' in reply && reply.unanswered) this.#noteUnanswered(attempt);
         return reply;
       } catch (error) {
-        if (!(error instanceof LockStoreError) || error.wasSent) this.#noteUnanswered(attempt);
+        if (mayBeCarriedOut(error)) this.#noteUnanswered(attempt);
         throw error;
       } finally {
         this.#acquiring.delete(attempt);
