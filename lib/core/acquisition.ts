@@ -46,7 +46,7 @@ export class Acquisition {
   /** A command of this acquisition had no answer: it may still be carried out, however late. */
   #unanswered = false;
   #lastError: unknown;
-  /** The last `busy` and when its command was sent: what relates the server's clock to ours. */
+  /** The last `busy` and when its command was sent: what is granted by a push is granted after that. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
   #limit: ScheduledCall | null = null;
