@@ -203,7 +203,7 @@ export class RedisLockStore implements LockStore {
 
   /** The keys of locks, held or not, that begin with `prefix`. */
   scan(prefix: string): AsyncIterable<string> {
-    return scanKeys(this.commands, this.#keys, prefix, OPERATOR_TIMEOUT_MS);
+    return scanKeys(this.commands, { keys: this.#keys, prefix, timeoutMs: OPERATOR_TIMEOUT_MS });
   }
 
   /** For a node of a quorum: gives a hold the token that the nodes' grants add up to; false when it is lost. */
