@@ -101,8 +101,9 @@ export interface HoldRef {
 
 export interface RenewRequest extends HoldRef {
   readonly leaseMs: number;
-  /** What it was acquired with, for a node of a quorum that has forgotten it. */
+  /** How it is held by now: `read` makes a write hold a read hold, should a server not know of its downgrade. */
   readonly mode: LockMode;
+  /** What it was acquired with, for a node of a quorum that has forgotten it. */
   readonly owner: string | undefined;
   readonly holder: string;
   readonly timeoutMs: number;
