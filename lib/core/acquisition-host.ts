@@ -124,18 +124,16 @@ export type Busy = AcquireReply & { readonly outcome: 'busy' };
 /**
  * The lease that a pushed grant proves; null: the attempt has to ask. A pushed grant is short: where no renewal makes it
  * full soon, or a crash must not shorten it, it is of no use. It is of one key, and of the server that put the attempt into
- * its queue: another one may have been replaced by that.
+ * its queue: another one may have been replaced by that. (Of a cluster no node is told; a grant of any stands.)
  */
 export function leaseOfPushed(
   { keys, options }: Wanted,
   { sent, reply }: { readonly sent: Moment; readonly reply: Busy },
-  { serverTimeMs, remainingMs, server }: WakeUp & { readonly kind: 'granted' },
+  { remainingMs, server }: WakeUp & { readonly kind: 'granted' },
   receivedAt: Moment,
 ): Lease | null {
   const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
-  if (!suffices || server !== reply.server) return null;
-  const before = { sent, repliedMs: reply.serverTimeMs };
-  return leaseOfPush({ grantedMs: serverTimeMs, remainingMs, receivedAt }, before);
+  return suffices && server === reply.server ? leaseOfPush(remainingMs, sent, receivedAt) : null;
 }
 
 /** What was granted, and what was asked for. */

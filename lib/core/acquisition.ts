@@ -16,7 +16,7 @@ import { commandTimeoutMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
 import { type AcquireReply, type WakeUp } from './lock-store.js';
-import { type LockBusyError, LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
+import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCarriedOut } from './lock.errors.js';
 import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
@@ -47,7 +47,7 @@ export class Acquisition {
   /** A command of this acquisition had no answer: it may still be carried out, however late. */
   #unanswered = false;
   #lastError: unknown;
-  /** The last `busy` and when its command was sent: what relates the server's clock to ours. */
+  /** The last `busy` and when its command was sent: what is granted by a push is granted after that. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
   #limit: ScheduledCall | null = null;
@@ -182,7 +182,7 @@ export class Acquisition {
 
   #onFailure(error: unknown): void {
     this.#inFlightSince = null;
-    if (!(error instanceof LockStoreError) || error.wasSent) this.#unanswered = true;
+    if (mayBeCarriedOut(error)) this.#unanswered = true;
     if (this.#settled) return;
     this.#lastError = error;
     this.#failures += 1;

@@ -121,6 +121,9 @@ export class LockStoreError extends LockError {
   }
 }
 
+/** Whether a command that failed with this may have reached the store, and may still be carried out there. */
+export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof LockStoreError) || error.wasSent;
+
 /** A key is empty, too long or ill-formed, or its template cannot be filled from the arguments. */
 export class LockKeyError extends LockError {}
 

@@ -2,9 +2,10 @@ import { type Redis } from 'ioredis';
 import { type Clock, setDeadline } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
+import { type Destination } from './cluster-nodes.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
-import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
+import { type RedisClient, addressOf, duplicateClient, isCluster } from './redis-client.js';
 import { isNoScript, isReadOnly, isSubscriber, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
@@ -68,7 +69,15 @@ export class CommandRunner {
   /** The client to send by, for a storage key if it is about one. */
   liveClient(storageKey?: string): RedisClient {
     const client = this.#live.current;
-    return (storageKey !== undefined && this.#spareFor(storageKey)?.liveClient()) || client;
+    return (storageKey !== undefined && this.#spareFor({ storageKey })?.liveClient()) || client;
+  }
+
+  /** Who is to be asked for what is on all nodes: for a given cluster with one that does not answer, who serves in its place. */
+  get forAllNodes(): CommandRunner {
+    const client = this.liveClient();
+    const nodes = isCluster(client) ? client.nodes('master') : [];
+    const silent = nodes.find((node) => this.#live.isSilent({ node }));
+    return (silent && this.#spareFor({ node: silent })) ?? this;
   }
 
   /** Why no command can be sent now: the connection was lost, and is not back; null when there is one, or not yet. */
@@ -105,7 +114,7 @@ export class CommandRunner {
   async run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate, onUnderWay } = call;
     const storageKey = String(operands[1]);
-    const spare = this.#spareFor(storageKey);
+    const spare = this.#spareFor({ storageKey });
     if (spare) return spare.run(call);
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
@@ -150,8 +159,8 @@ export class CommandRunner {
     for (const fail of this.#underWay) fail(new Error('the connection was closed'));
   }
 
-  #spareFor(storageKey: string): CommandRunner | null {
-    if (this.#live.isClosed || !this.#live.isSilent(storageKey)) return null;
+  #spareFor(to: Destination): CommandRunner | null {
+    if (this.#live.isClosed || !this.#live.isSilent(to)) return null;
     const { current, inOurContext } = this.#live;
     return (this.#spare ??= inOurContext(() => {
       return new CommandRunner(duplicateClient(current), true, this.clock, this.reporter);

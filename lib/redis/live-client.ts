@@ -93,9 +93,9 @@ export class LiveClient {
     return this.#client.status === 'end' && endsForGood(this.#client);
   }
 
-  /** Whether the node of a given cluster that serves the key does not answer, so that others have to be asked for it. */
-  isSilent(storageKey: string): boolean {
-    const node = this.owned ? undefined : nodeOf(this.#client, { storageKey });
+  /** Whether that node of a given cluster does not answer, so that others have to be asked in its place. */
+  isSilent(to: Destination): boolean {
+    const node = this.owned ? undefined : nodeOf(this.#client, to);
     if (!node || !this.#nodes.isSilent(node)) return false;
     this.#silence(node);
     return true;

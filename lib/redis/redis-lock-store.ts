@@ -140,10 +140,10 @@ export class RedisLockStore implements LockStore {
     return Promise.all(requests.map((request) => this.#renewOne(request)));
   }
 
-  async #renewOne({ key, attempt, fencingToken, leaseMs, timeoutMs }: RenewRequest): Promise<RenewReply> {
+  async #renewOne({ key, attempt, fencingToken, leaseMs, mode, timeoutMs }: RenewRequest): Promise<RenewReply> {
     const { renew } = this.options.scripts;
     try {
-      const operands = renew.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken), leaseMs });
+      const operands = renew.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken), leaseMs, mode });
       const reply = await this.commands.run({ script: renew, operands, key, timeoutMs, echo: attempt });
       if (reply[0] === 'renewed') return { outcome: 'renewed', remainingMs: Number(reply[3]) };
       return readLostReply(reply);
@@ -208,7 +208,7 @@ export class RedisLockStore implements LockStore {
 
   /** The keys of locks, held or not, that begin with `prefix`. */
   scan(prefix: string): AsyncIterable<string> {
-    return scanKeys(this.commands, this.#keys, prefix, OPERATOR_TIMEOUT_MS);
+    return scanKeys(this.commands, { keys: this.#keys, prefix, timeoutMs: OPERATOR_TIMEOUT_MS });
   }
 
   /** For a node of a quorum: gives a hold the token that the nodes' grants add up to; false when it is lost. */

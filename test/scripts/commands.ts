@@ -33,6 +33,7 @@ export interface Renew extends ToOne {
   readonly name: 'renew';
   readonly token: string;
   readonly leaseMs: number;
+  readonly mode: string;
 }
 
 export interface Downgrade extends ToOne {

@@ -75,7 +75,7 @@ export class DrivenLock {
   }
 
   renew(who: string, token: string): Promise<string[]> {
-    return this.run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+    return this.run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
   }
 
   downgrade(who: string, token: string): Promise<string[]> {

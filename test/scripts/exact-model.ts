@@ -91,8 +91,9 @@ export class ExactModel {
     return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken, ''];
   }
 
-  #renew({ key, attempt, token, leaseMs }: Renew): Reply {
-    const reply = this.#locks.renew({ key, attempt, fencingToken: Number(token) }, leaseMs);
+  #renew({ token, ...command }: Renew): Reply {
+    const { key, attempt } = command;
+    const reply = this.#locks.renew({ ...command, mode: command.mode as LockMode, fencingToken: Number(token) });
     if (reply.outcome === 'renewed') return ['renewed', attempt, this.lock(key).now, reply.remainingMs];
     if (reply.outcome === 'unknown') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
     return this.#lost(key, attempt, reply);

@@ -116,8 +116,11 @@ export class LockGame {
         const job = this.#jobOf(attempt, action.pick);
         return { name: 'release', key, attempt, minHoldMs, job, runOutcome, unanswered };
       }
-      case 'renew':
-        return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs };
+      case 'renew': {
+        // At times of one whose downgrade did not arrive.
+        const mode = action.pick % 4 === 3 ? 'read' : 'write';
+        return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs, mode };
+      }
       case 'downgrade':
         return { name: 'downgrade', key, attempt: holder, token };
       default:

@@ -397,13 +397,28 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a downgrade lets no readers in',
-    find: '  changed, freed = true, true\nend\nif freed then hand_over(nil) end\nif changed then save() end\nif not lost',
-    replace: '  changed = true\nend\nif freed then hand_over(nil) end\nif changed then save() end\nif not lost',
+    find: "writer = '' end\n  freed = true\n",
+    replace: "writer = '' end\n",
   },
   {
     name: 'a downgraded writer is told as the writer',
     find: "if writer == <attempt> then writer = '' end",
     replace: '',
+  },
+  {
+    name: 'a renewal of what only reads by now leaves a writer',
+    find: "if <mode> == 'read' and hold.mode == 'write' then make_read(hold) end",
+    replace: '',
+  },
+  {
+    name: 'a renewal makes a writer read unasked',
+    find: "if <mode> == 'read' and hold.mode == 'write' then",
+    replace: "if hold.mode == 'write' then",
+  },
+  {
+    name: 'a renewal counts a reader twice',
+    find: "if <mode> == 'read' and hold.mode == 'write' then",
+    replace: "if <mode> == 'read' then",
   },
   // Forced release.
   {

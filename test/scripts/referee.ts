@@ -68,8 +68,9 @@ export class Referee {
     if (outcome === 'forced' && command.name === 'forceRelease') model.forced(Number(command.seenToken));
     if (command.name === 'release') this.#endRun(command, outcome!);
     if (command.name === 'release') model.released(attempt, outcome!, now, command.minHoldMs);
+    const reads = outcome === 'downgraded' || (command.name === 'renew' && command.mode === 'read');
     if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
-    if (outcome === 'downgraded') model.downgraded(attempt, now);
+    if (outcome !== 'lost' && reads) model.downgraded(attempt, now);
     if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);
   }
 

@@ -47,7 +47,7 @@ describe('the scripts on a server', () => {
   const release = (who: string, client = redis): Promise<string[]> =>
     run('release', { attempt: who, minHoldMs: 0, job: '-', runOutcome: '-' }, client);
   const renew = (who: string, token: string): Promise<string[]> =>
-    run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+    run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
 
   const acquireBoth = (who: string, wishes: Operands = {}): Promise<string[]> => {
     const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0 };

@@ -66,7 +66,7 @@ export class MemoryLockStore implements LockStore {
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     const renewOne = (request: RenewRequest): Promise<RenewReply> =>
       this.server
-        .run(request.key, (locks) => locks.renew(this.#stored(request), request.leaseMs))
+        .run(request.key, (locks) => locks.renew(this.#stored(request)))
         .catch((cause: unknown) => ({ outcome: 'unknown', cause }));
     return Promise.all(requests.map(renewOne));
   }

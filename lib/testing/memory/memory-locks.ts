@@ -5,12 +5,13 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
+  type RenewRequest,
 } from '../../core/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type Ask } from './memory-queue.js';
 import { type Look } from './memory-state.js';
-import { admits, busyReply, claimedBy, endRun, entryToken, knows, refusal, shareEntry, startRun } from './rules.js';
+import { admits, busyReply, claimedBy, endRun, entryToken, knows, makeRead, refusal, startRun } from './rules.js';
 
 /**
  * The locks of one server, with the semantics of the scripts in Redis: operations are atomic, as every one runs to its end
@@ -118,10 +119,11 @@ export class MemoryLocks {
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
-  renew({ key, attempt, fencingToken }: HoldRef, leaseMs: number): RenewReply {
+  renew({ key, attempt, fencingToken, leaseMs, mode }: Renewal): RenewReply {
     this.#readClock();
     const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
+    if (hold && mode === 'read') makeRead(lock, hold);
     if (hold) lock.stretch(hold, leaseMs);
     if (lock.freed) this.#handOver.serve(lock);
     if (hold) lock.queue.sweep();
@@ -132,11 +134,7 @@ export class MemoryLocks {
     this.#readClock();
     const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
-    if (hold?.mode === 'write') {
-      hold.mode = 'read';
-      shareEntry(lock, hold);
-      lock.freed = true;
-    }
+    if (hold) makeRead(lock, hold);
     if (lock.freed) this.#handOver.serve(lock);
     return hold ? { outcome: 'downgraded' } : lost(lock, attempt);
   }
@@ -211,6 +209,9 @@ export class MemoryLocks {
     return lock.holds.get(ask.attempt)!;
   }
 }
+
+/** What a renewal says of a hold. */
+type Renewal = Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>;
 
 /** A command came too late; at which time of the server. */
 export interface LateReply {
