@@ -120,7 +120,7 @@ export class ReferenceModel {
   }
 
   /** An operator ended all holds. */
-  forced(): void {
+  revoked(): void {
     this.#releasedLast = undefined;
     const over = { parked: true, until: -Infinity, atMost: -Infinity };
     for (const belief of this.#beliefs.values()) Object.assign(belief, over);

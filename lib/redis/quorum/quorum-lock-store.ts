@@ -112,7 +112,7 @@ export class QuorumLockStore implements LockStore {
   async #renewOne(request: RenewRequest): Promise<RenewReply> {
     const lost: QuorumNode[] = [];
     const note = ({ node, value }: Vote<RenewReply>) => {
-      if (value?.outcome === 'lost' && !value.forced) lost.push(node);
+      if (value?.outcome === 'lost' && !value.revoked) lost.push(node);
     };
     let reply: RenewReply | undefined;
     const votes = await this.#gather<RenewReply>({
