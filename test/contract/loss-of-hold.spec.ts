@@ -93,12 +93,12 @@ describe('a decorated method that loses its lock', () => {
   );
 
   it('rejects with LockLostError and its value when the app shuts down, and it takes longer than drainMs', async () => {
-    const { app, locks, close } = await startApp({ drainMs: 50 }, { providers: [Work] });
+    const { app, locks } = await startApp({ drainMs: 50 }, { providers: [Work] });
     const told: LockLostReason[] = [];
     locks.events.on('lost', ({ reason }) => told.push(reason));
     let closed: Promise<void> | undefined;
     const call = app.get(Work).renewed(freshKey(), async ({ signal }) => {
-      closed = close();
+      closed = app.close();
       await eventually(() => signal.aborted, { message: 'The signal did not fire' });
       return 'the value';
     });
