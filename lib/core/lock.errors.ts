@@ -113,7 +113,7 @@ export class LockLostError extends LockError {
 
 /** Redis could not be asked, or refused the command; `cause` is what the client said. */
 export class LockStoreError extends LockError {
-  /** Whether asking again may help: not for wrong credentials or a key of another type. */
+  /** Whether asking again may help: not for wrong credentials, a key of another type, or one node in place of a cluster. */
   readonly retryable: boolean;
   /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
   readonly wasSent: boolean;

@@ -4,10 +4,11 @@ import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
-import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
+import { type RedisClient, addressOf, duplicateClient, endsForGood, isCluster } from './redis-client.js';
 import { isNoScript, isReadOnly, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
+import { warnOfFailedStart } from './start-warning.js';
 
 type AnyScript = LuaScript<any, any, any>;
 
@@ -54,6 +55,7 @@ export class CommandRunner {
   #spare: CommandRunner | null = null;
   /** Rejects each command that has no answer yet. */
   readonly #underWay = new Set<(error: Error) => void>();
+  #stopWarning = (): void => undefined;
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
@@ -141,10 +143,12 @@ export class CommandRunner {
 
   /** Connects a client of ours; what fails is tried again, and told by the commands. */
   connect(): void {
+    this.#stopWarning = warnOfFailedStart(this.#live.current, this.reporter);
     this.#live.connect();
   }
 
   async close(): Promise<void> {
+    this.#stopWarning();
     await Promise.all([this.#live.close(), this.#spare?.close()]);
     // ioredis never settles a command that it meant to send again.
     for (const fail of this.#underWay) fail(new Error('the connection was closed'));
@@ -165,7 +169,9 @@ export class CommandRunner {
     } catch (error) {
       const { wasSent, sentBy, sentTo } = command;
       if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, sentTo);
-      throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
+      const { current, state } = this.#live;
+      const isSingle = !isCluster(current) && !endsForGood(current);
+      throw storeError(asked.key, error, { connectionError: state.lastError, wasSent, isSingle });
     }
   }
 
