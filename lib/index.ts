@@ -49,5 +49,3 @@ export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lo
 export type { RedisClusterOptions, RedisConnection } from './redis/redis-client.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';
-export { arg, key, lua } from './redis/scripts/lua.js';
-export type { Hole, LuaScript } from './redis/scripts/lua.js';

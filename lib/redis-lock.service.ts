@@ -143,7 +143,7 @@ export class RedisLockService {
   }
 
   /**
-   * Takes a lock from all its holders, who learn it as a loss (`released-by-operator`); those who wait get it next. For
+   * Takes a lock from all its holders, who learn it as a loss (`revoked`); those who wait get it next. For
    * operators: the work of the holders may still be running.
    * @returns whether anybody held it
    * @throws LockStoreError, LockKeyError

@@ -140,7 +140,7 @@ export class Acquisition {
 
   /** The attempt was released, by us or by an operator. */
   #askAnew(attempt: string): void {
-    // An operator may have forced one of several keys, or nodes: what the attempt has of the others would be in our way.
+    // An operator may have revoked one of several keys, or nodes: what the attempt has of the others would be in our way.
     if (this.wanted.keys.length > 1 || this.#isRevoked) this.#abandon(attempt);
     this.#takeNewAttempt();
     this.#ask();

@@ -26,7 +26,7 @@ export async function releaseHolds(
       if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
       if (!reply) return undefined;
       const { lastToken } = reply;
-      lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, forced: reply.outcome === 'forced' }));
+      lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
       return reply.holds;
     }),
   );

@@ -109,11 +109,11 @@ export interface RenewRequest extends HoldRef {
   readonly timeoutMs: number;
 }
 
-/** The hold is gone; `forced`: an operator released it. */
+/** The hold is gone; `revoked`: an operator ended it. */
 export interface LostReply {
   readonly outcome: 'lost';
   readonly lastToken: number;
-  readonly forced: boolean;
+  readonly revoked: boolean;
 }
 
 export type RenewReply =
@@ -139,10 +139,10 @@ export interface ReleaseRequest {
 
 export interface ReleaseReply {
   /**
-   * `again`: it was released before; `cancelled`: it was only waiting; `forced`: an operator released it; `unknown`: no
+   * `again`: it was released before; `cancelled`: it was only waiting; `revoked`: an operator ended it; `unknown`: no
    * trace of the attempt.
    */
-  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'forced' | 'unknown';
+  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'revoked' | 'unknown';
   /** How many holds of the lock remain, of any owner; of several servers, as far as those that answered can tell. */
   readonly holds: number;
   readonly lastToken: number;

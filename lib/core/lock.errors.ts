@@ -13,8 +13,12 @@ export type LockErrorCode =
   | 'LOCK_SHUTDOWN'
   | 'LOCK_CONFIGURATION';
 
-/** Why a held lock was lost. */
-export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'released-by-operator';
+/**
+ * Why a held lock was lost. The lease ended (`expired`), or somebody else was granted the lock since (`taken`); Redis could not be asked
+ * until the lease was over (`unreachable`); it was held for `maxHoldMs` (`max-hold`); an operator took it (`revoked`); the app shut
+ * down, and `drainMs` was over (`shutdown`); its handle was garbage-collected (`dropped`).
+ */
+export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'revoked' | 'shutdown' | 'dropped';
 
 /** What one master of a quorum answered when a lock was asked for. */
 export interface NodeAnswer {
@@ -109,7 +113,7 @@ export class LockLostError extends LockError {
 
 /** Redis could not be asked, or refused the command; `cause` is what the client said. */
 export class LockStoreError extends LockError {
-  /** Whether asking again may help: not for wrong credentials or a key of another type. */
+  /** Whether asking again may help: not for wrong credentials, a key of another type, or one node in place of a cluster. */
   readonly retryable: boolean;
   /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
   readonly wasSent: boolean;

@@ -137,7 +137,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const acquisition = this.#acquisitions.get(attempt);
     if (acquisition) return acquisition.onWakeUp(wakeUp);
     if (wakeUp.kind !== 'revoked') return;
-    const revoke = () => this.#held.get(attempt)?.lose('released-by-operator');
+    const revoke = () => this.#held.get(attempt)?.lose('revoked');
     revoke();
     // It may be told in one piece with the grant, whose lock is there a microtask later.
     void Promise.resolve().then(revoke);
@@ -201,7 +201,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
     for (const lock of this.#watchdog.locks) {
       log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
-      lock.lose('released-by-operator', shutdownError());
+      lock.lose('shutdown', shutdownError());
       lock.endNow();
     }
     log.flush();

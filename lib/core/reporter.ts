@@ -10,3 +10,12 @@ export const messageOf = (error: unknown): string => (error instanceof Error ? e
 
 /** The same without its full stop, to stand inside a sentence. */
 export const reasonOf = (error: unknown): string => messageOf(error).replace(/\.$/, '');
+
+/** Says a line unless it is the one that was said last: an outage has the same to say at every try. */
+export function withoutRepeats(say: (line: string) => void): (line: string) => void {
+  let last: string | undefined;
+  return (line) => {
+    if (line !== last) say(line);
+    last = line;
+  };
+}

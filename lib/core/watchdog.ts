@@ -193,8 +193,8 @@ export class Watchdog {
 }
 
 /** Why a hold with this token is gone, by what the store says. */
-export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'forced'>): LockLostReason => {
-  if (reply.forced) return 'released-by-operator';
+export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
+  if (reply.revoked) return 'revoked';
   return reply.lastToken > fencingToken ? 'taken' : 'expired';
 };
 

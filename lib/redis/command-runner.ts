@@ -5,10 +5,11 @@ import { type Reporter } from '../core/reporter.js';
 import { type Destination } from './cluster-nodes.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
-import { type RedisClient, addressOf, duplicateClient, isCluster } from './redis-client.js';
+import { type RedisClient, addressOf, duplicateClient, endsForGood, isCluster } from './redis-client.js';
 import { isNoScript, isReadOnly, isSubscriber, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
+import { warnOfFailedStart } from './start-warning.js';
 
 type AnyScript = LuaScript<any, any, any>;
 
@@ -55,6 +56,7 @@ export class CommandRunner {
   #spare: CommandRunner | null = null;
   /** Rejects each command that has no answer yet. */
   readonly #underWay = new Set<(error: Error) => void>();
+  #stopWarning = (): void => undefined;
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
@@ -150,10 +152,12 @@ export class CommandRunner {
 
   /** Connects a client of ours; what fails is tried again, and told by the commands. */
   connect(): void {
+    this.#stopWarning = warnOfFailedStart(this.#live.current, this.reporter);
     this.#live.connect();
   }
 
   async close(): Promise<void> {
+    this.#stopWarning();
     await Promise.all([this.#live.close(), this.#spare?.close()]);
     // ioredis never settles a command that it meant to send again.
     for (const fail of this.#underWay) fail(new Error('the connection was closed'));
@@ -176,7 +180,9 @@ export class CommandRunner {
       const { wasSent, sentBy, sentTo } = command;
       if (sentBy && isSubscriber(error as Error)) this.#live.leaveSubscriber(sentBy);
       if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, sentTo);
-      throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
+      const { current, state } = this.#live;
+      const isSingle = !isCluster(current) && !endsForGood(current);
+      throw storeError(asked.key, error, { connectionError: state.lastError, wasSent, isSingle });
     }
   }
 

@@ -231,8 +231,8 @@ export class LiveClient {
   }
 
   #onError(error: Error): void {
-    this.state.onError(error);
-    this.reporter.debug(`Redis connection: ${error.message}`);
+    const news = this.state.onError(error);
+    if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
     this.state.changed();
   }
 

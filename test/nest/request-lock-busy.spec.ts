@@ -215,7 +215,7 @@ describe.each(PLATFORMS)('a request that loses its lock on %s', (platform) => {
     await app.locks.forceRelease(`order:${id}`);
     expect((await answer).status).toBe(500);
     expect(app.work.isRunning(id)).toBe(true);
-    expect(app.failures).toMatchObject([{ reason: 'released-by-operator' }]);
+    expect(app.failures).toMatchObject([{ reason: 'revoked' }]);
     expect(app.failures).toEqual([expect.any(LockLostError)]);
     app.work.finish();
     await eventually(() => !app.work.isRunning(id));

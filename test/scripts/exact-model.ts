@@ -110,8 +110,8 @@ export class ExactModel {
     return [outcome, attempt, this.lock(key).now, holds];
   }
 
-  #lost(key: string, attempt: string, { lastToken, forced }: LostReply): Reply {
-    return ['lost', attempt, this.lock(key).now, lastToken, forced ? 1 : 0];
+  #lost(key: string, attempt: string, { lastToken, revoked }: LostReply): Reply {
+    return ['lost', attempt, this.lock(key).now, lastToken, revoked ? 1 : 0];
   }
 }
 

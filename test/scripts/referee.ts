@@ -65,7 +65,7 @@ export class Referee {
   #judgeOne(command: Exclude<Command, { name: 'acquire' }>, reply: readonly string[], now: number): void {
     const [outcome, attempt = '', , fourth] = reply;
     const model = this.#of(command.key);
-    if (outcome === 'forced' && command.name === 'forceRelease') model.forced(Number(command.seenToken));
+    if (outcome === 'revoked' && command.name === 'forceRelease') model.revoked(Number(command.seenToken));
     if (command.name === 'release') this.#endRun(command, outcome!);
     if (command.name === 'release') model.released(attempt, outcome!, now, command.minHoldMs);
     const reads = outcome === 'downgraded' || (command.name === 'renew' && command.mode === 'read');

@@ -120,7 +120,7 @@ export class ReferenceModel {
   }
 
   /** An operator ended all holds that were granted by `seenToken`. */
-  forced(seenToken: number): void {
+  revoked(seenToken: number): void {
     this.#releasedLast = undefined;
     const over = { parked: true, until: -Infinity, atMost: -Infinity };
     for (const belief of this.#beliefs.values()) {

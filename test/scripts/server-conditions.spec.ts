@@ -97,11 +97,11 @@ describe('the scripts on a server', () => {
       await waitFor(B);
       await fill();
       expect(await downgrade(A, token)).toEqual(['downgraded', A, `${now}`]);
-      expect(await forceRelease()).toEqual(['forced', 'operator.00000001', `${now}`, '1']);
+      expect(await forceRelease()).toEqual(['revoked', 'operator.00000001', `${now}`, '1']);
       expect(await forceRelease()).toEqual(['again', 'operator.00000001', `${now}`, '0']);
       expect((await renew(A, token))[4]).toBe('1');
       expect((await acquire(B))[0]).toBe('granted');
-      expect((await release(A))[0]).toBe('forced');
+      expect((await release(A))[0]).toBe('revoked');
       expect(messages).toEqual([`revoked ${A}`, expect.stringMatching(`^granted ${B} `)]);
     });
 

@@ -124,7 +124,7 @@ export class QuorumLockStore implements LockStore {
       ask: (node) =>
         this.#renewals.during(request.attempt, async () => {
           const told = (await node.askAbout(request.attempt, (store) => store.renew([request])))[0]!;
-          if (told.outcome !== 'lost' || told.forced) return told;
+          if (told.outcome !== 'lost' || told.revoked) return told;
           lost.push(node);
           lockAgain();
           return told;

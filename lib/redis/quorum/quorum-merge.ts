@@ -78,7 +78,7 @@ export function mergeRenewals(nodes: readonly QuorumNode[], votes: readonly Vote
 export const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
   outcome: 'lost',
   lastToken: Math.max(...losses.map(({ lastToken }) => lastToken)),
-  forced: losses.some(({ forced }) => forced),
+  revoked: losses.some(({ revoked }) => revoked),
 });
 
 /** Undefined: it is not known yet, or too few nodes answered. */
@@ -116,7 +116,7 @@ export function mergeReleases(
     return { outcome: best(given, ['released', 'again', 'cancelled']), holds, lastToken };
   }
   if (!isBeyond(nodes, gone.length)) return undefined;
-  return { outcome: best(gone, ['forced', 'expired', 'unknown']), holds, lastToken };
+  return { outcome: best(gone, ['revoked', 'expired', 'unknown']), holds, lastToken };
 }
 
 /** A lock is held by those who hold it on a majority of the nodes, as far as those that answered can tell. */

@@ -7,6 +7,7 @@ import {
 } from '../../core/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
 import { isRetryable } from '../redis-errors.js';
+import { readableText } from '../refusals.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { type NodeIdentity } from './node-identity.js';
 import { PendingReleases } from './pending-releases.js';
@@ -72,7 +73,7 @@ export class QuorumNode {
     const { outage } = this.store.commands;
     if (!outage) return this.askPatiently(send, onDoubt);
     const retryable = isRetryable(outage);
-    throw new LockStoreError(outage.message, { cause: outage, retryable, wasSent: false });
+    throw new LockStoreError(readableText(outage), { cause: outage, retryable, wasSent: false });
   }
 
   /** The same, and waits for a node that is away. `onDoubt` hears an answer that does not count. */

@@ -12,7 +12,7 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `keepMs`, `channelPrefix`, `countReceivers`.
  *
- * Reply `downgraded attempt now`, or `lost attempt now token forced` as of renew.
+ * Reply `downgraded attempt now`, or `lost attempt now token revoked` as of renew.
  */
 export const downgradeScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}${READING}
@@ -29,5 +29,5 @@ end
 if freed then hand_over(nil) end
 if changed then save() end
 if not lost then return { 'downgraded', ${attempt}, int(now) } end
-return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
+return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
 `;

@@ -12,8 +12,8 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `leaseMs`, `mode`, `keepMs`, `channelPrefix`, `countReceivers`.
  *
- * Reply `renewed attempt now remainingMs`, or `lost attempt now token forced` with the lock's last token, which is greater
- * than the caller's when somebody else was granted since; `forced` is 1 when an operator ended the hold, else 0.
+ * Reply `renewed attempt now remainingMs`, or `lost attempt now token revoked` with the lock's last token, which is greater
+ * than the caller's when somebody else was granted since; `revoked` is 1 when an operator ended the hold, else 0.
  */
 export const renewScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}${READING}
@@ -23,7 +23,7 @@ local hold = record and read_hold(record)
 if not hold or hold.token == '0' or hold.token ~= ${arg('token')} then
   if freed then hand_over(nil) end
   if swept then save() end
-  return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
+  return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
 end
 -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
 keep_for(0)

@@ -47,7 +47,7 @@ export const DOWNGRADE: readonly PortCase[] = [
       const hold = await b.eventuallyGranted('the second');
       for (const wrong of [gone, { ...hold, fencingToken: hold.fencingToken + 1 }]) {
         const reply = await a.downgrade(wrong);
-        promised(reply.outcome === 'lost' && !reply.forced, 'it to be lost', reply);
+        promised(reply.outcome === 'lost' && !reply.revoked, 'it to be lost', reply);
         scene.lastToken(reply.lastToken, hold.fencingToken);
       }
       await a.busy('a reader', { mode: 'read' });

@@ -105,7 +105,7 @@ export class MemoryLocks {
       const parked = { ...hold, deadline, lease: deadline - lock.now, token: 0, holder: '' };
       if (deadline > lock.now) lock.holds.set(attempt, parked);
     } else if (place !== undefined) outcome = 'cancelled';
-    else if (lock.wasForced(attempt)) outcome = 'forced';
+    else if (lock.wasRevoked(attempt)) outcome = 'revoked';
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
     if (runOutcome && (outcome === 'released' || runOutcome === 'void')) {
       endRun(lock, { job, attempt, outcome: runOutcome, keepMs: this.keepMs });
@@ -147,22 +147,22 @@ export class MemoryLocks {
     key: string,
     command: string,
     seenToken = Infinity,
-  ): { readonly outcome: 'forced' | 'again'; readonly holds: number } {
+  ): { readonly outcome: 'revoked' | 'again'; readonly holds: number } {
     this.#readClock();
     const lock = this.#swept(key);
-    const isAgain = lock.wasForced(command);
+    const isAgain = lock.wasRevoked(command);
     const seen = [...lock.holds].filter(([, { token, since }]) => (token || since * 1_000) <= seenToken);
     const ended = isAgain ? [] : seen.map(([attempt]) => attempt).toSorted();
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
       remember(lock.released, attempt);
-      remember(lock.forced, attempt);
+      remember(lock.revoked, attempt);
       lock.rememberLate(attempt);
       this.tell(attempt, { kind: 'revoked' });
     }
     for (const attempt of ended) lock.end(attempt);
-    if (ended.length > 0) remember(lock.forced, command);
+    if (ended.length > 0) remember(lock.revoked, command);
     if (lock.freed) this.#handOver.serve(lock);
-    return { outcome: isAgain ? 'again' : 'forced', holds: ended.length };
+    return { outcome: isAgain ? 'again' : 'revoked', holds: ended.length };
   }
 
   /** The lock at this time: what is over has ended. */
@@ -223,5 +223,5 @@ export interface LateReply {
 const lost = (lock: MemoryLock, attempt: string): LostReply => ({
   outcome: 'lost',
   lastToken: lock.token,
-  forced: lock.wasForced(attempt),
+  revoked: lock.wasRevoked(attempt),
 });

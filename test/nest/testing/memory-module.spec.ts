@@ -139,7 +139,7 @@ describe('RedisLockTestingModule', () => {
     expect([listed, (await locks.inspect('a')).mode]).toEqual([['a'], 'write']);
     expect(await locks.forceRelease('a')).toBe(true);
     await eventually(() => lock.signal.aborted);
-    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
   });
 
   it('emits the same events', async () => {

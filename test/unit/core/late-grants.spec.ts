@@ -156,7 +156,7 @@ describe('a grant that an operator takes back', () => {
     const { attempt } = store.acquires[0]!.request;
     store.listener!.onWakeUp(attempt, { kind: 'granted', fencingToken: 7, remainingMs: 3_000, serverTimeMs: 0 });
     store.listener!.onWakeUp(attempt, { kind: 'revoked' });
-    expect((await entering).signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect((await entering).signal.reason).toMatchObject({ reason: 'revoked' });
   });
 });
 
