@@ -60,12 +60,10 @@ describe('behind sentinels', () => {
         const promoted = openAdmin(`redis://127.0.0.1:${await topology.masterPort()}`);
         await eventually(async () => (await promoted.info('replication')).includes('role:master'));
         // Renewed there: what the old master still does for those who have not moved yet is forgotten, a release, too.
-        const holdOf = (hash: Record<string, string>) =>
-          Object.entries(hash).find(([name]) => name.startsWith('hold:'));
-        const before = holdOf(await promoted.hgetall(`lock:${key}`));
-        await eventually(async () => `${holdOf(await promoted.hgetall(`lock:${key}`))}` !== `${before}`, {
-          timeoutMs: LEASE_MS,
-        });
+        const held = async () =>
+          Object.entries(await promoted.hgetall(`lock:${key}`)).find(([name]) => name.startsWith('hold:'))?.[1];
+        const before = await held();
+        await eventually(async () => (await held()) !== before, { timeoutMs: LEASE_MS });
         expect(lock.held).toBe(true);
         const from = performance.now();
         await lock.release();
