@@ -55,6 +55,8 @@ export abstract class HeldHandle implements Lock {
   abstract downgrade(): Promise<void>;
   /** Whether the hold of `key` is one permit of a semaphore, which one call at a time may use. */
   abstract isPermit(key: string): boolean;
+  /** How many calls, of any instance, may be inside with such a hold of `key`; `Infinity`: all who read. */
+  abstract limitOf(key: string): number;
   /** Whether this is a nested lock that keeps `hold` from ending. */
   abstract keeps(hold: HeldHandle): boolean;
   /** Calls back once when the lock is lost; gives a function that stops listening. */

@@ -139,6 +139,12 @@ export class HeldLock extends HeldHandle {
     return this.grant.permits > 0;
   }
 
+  limitOf(): number {
+    // Also after a downgrade: whoever came in since counts this hold.
+    if (this.grant.mode === 'write') return 1;
+    return this.isPermit() ? this.grant.permits : Infinity;
+  }
+
   keeps(): boolean {
     return false;
   }

@@ -77,6 +77,10 @@ export class JoinedLock extends HeldHandle {
     return this.#partOf(key).isPermit(key);
   }
 
+  limitOf(key: string): number {
+    return this.#partOf(key).limitOf(key);
+  }
+
   keeps(hold: HeldHandle): boolean {
     return this.parts.some((part) => part.keeps(hold));
   }

@@ -131,7 +131,10 @@ export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof L
 /** A key is empty, too long or ill-formed, or its template cannot be filled from the arguments. */
 export class LockKeyError extends LockError {}
 
-/** The caller would wait for itself: a nested lock on a key that it holds, or an upgrade from read to write. */
+/**
+ * The caller would wait for itself (a nested lock on a key that it holds, or an upgrade from read to write), or would be inside
+ * uncounted: a permit under a hold that only reads.
+ */
 export class LockReentryError extends LockError {}
 
 /** A lock is needed here and none is held. */

@@ -25,7 +25,8 @@ interface Nested {
 
 /**
  * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
- * @throws LockReentryError at once for what would wait for itself: an upgrade, or `reentrant: false`
+ * @throws LockReentryError at once for what would wait for itself (an upgrade), for a permit that would not be counted, and for
+ *   `reentrant: false`
  */
 export async function enterLock(
   locker: Locker,
@@ -66,6 +67,7 @@ function heldOuter(locker: Locker, keys: readonly string[], options: EnterOption
     }
     if (outer.lost) throw outer.lost;
     refuseUpgrade(key, outer.mode, options.mode);
+    refuseUncounted(key, outer, options);
     if (!options.reentrant) {
       const advice = 'and `reentrant: false` forbids that. Call the inner work without a lock of its own';
       throw reentryError(key, outer.mode, options.mode, advice);
@@ -177,6 +179,15 @@ function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
   const advice =
     'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
   throw reentryError(key, held, mode, advice);
+}
+
+/** One permit under a hold that more calls share than there are permits would be one more: the store has not counted it. */
+function refuseUncounted(key: string, outer: HeldHandle, { mode, permits }: ResolvedLockOptions): void {
+  const limit = outer.limitOf(key);
+  if (permits === 0 || limit <= permits) return;
+  const shared = limit === Infinity ? 'any number of readers' : `up to ${limit}`;
+  const advice = `at most ${permits} are to be inside, and ${shared} may be there with such a hold. Take the permit from the start`;
+  throw reentryError(key, outer.mode, mode, advice);
 }
 
 /** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */

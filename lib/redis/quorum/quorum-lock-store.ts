@@ -170,7 +170,7 @@ export class QuorumLockStore implements LockStore {
   }
 
   async lastRun(key: string, job?: string): Promise<LastRun | null> {
-    return mergeRuns(await this.#answers(key, (store) => store.runs(key)), job);
+    return mergeRuns(this.#nodes, await this.#answers(key, (store) => store.runs(key)), job);
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
