@@ -59,12 +59,12 @@ export class LockHandle implements Lock {
     return this.#lock.downgrade();
   }
 
-  release(): Promise<void> {
+  release(): Promise<boolean> {
     return this.#lock.release();
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#lock.release();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#lock.release();
   }
 }
 

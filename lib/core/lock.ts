@@ -37,6 +37,9 @@ export interface Lock extends AsyncDisposable {
    *   taken as a read lock, and is downgraded with the next renewal, or by another call), LockReentryError inside a nested call, or beside one that writes
    */
   downgrade(): Promise<void>;
-  /** Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported. */
-  release(): Promise<void>;
+  /**
+   * Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported.
+   * @returns whether it was still held: false the second time, and when it was lost, as far as this process or the store can tell
+   */
+  release(): Promise<boolean>;
 }

@@ -176,13 +176,14 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#onRelease?.();
   }
 
-  async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
+  async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<boolean> {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
     const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    if (!lock.lost) await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released));
+    const isConfirmed = !lock.lost && (await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released)));
     this.#onRelease?.();
+    return isConfirmed === true;
   }
 
   /**

@@ -91,9 +91,10 @@ export class NestedLock extends HeldHandle {
     return this.outer.extendBy(leaseMs);
   }
 
-  protected async end(): Promise<void> {
+  protected async end(): Promise<boolean> {
     for (const key of this.keys) this.leave(key);
     this.outer.letGo();
+    return false;
   }
 
   #useOf(key: string): SlotUse {

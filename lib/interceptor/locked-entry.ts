@@ -49,7 +49,7 @@ export async function enterCall(
   if (claim) await spread(call, host.clock);
   const options = optionsOf(host, call, claim);
   const { where, template } = call;
-  const entry = { label: { where, template }, reentrant: !claim && (call.options.reentrant ?? true), claim };
+  const entry = { label: { where, template }, claim };
   try {
     const enter = (either?: AbortSignal) => host.locks.enter(key, { ...options, signal: either }, entry);
     return { kind: 'locked', lock: await withEither(options.signal, signal, enter) };
@@ -93,7 +93,6 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
     oncePer: _oncePer,
     spreadMs: _spreadMs,
     rerunOnLoss,
-    reentrant: _reentrant,
     connection: _connection,
     onUnavailable: _onUnavailable,
     ...options

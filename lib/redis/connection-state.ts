@@ -61,7 +61,7 @@ export class ConnectionState {
     const before = this.lastError && readableText(this.lastError);
     this.lastError = connectionErrorOf(error);
     // Where no sentinel knows a master, no connection begins that could end.
-    if (/^All sentinels are unreachable/.test(error.message)) this.#countLoss();
+    if (error.message.startsWith('All sentinels are unreachable')) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;
   }

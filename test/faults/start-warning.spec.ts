@@ -125,9 +125,9 @@ describe('a Redis that is not there when the app starts', () => {
     [
       'speaks TLS, and is not asked to',
       async () => {
-        const { connection, stop } = await startSecured();
-        closeLater({ close: stop });
-        return `redis://127.0.0.1:${connection.port}`;
+        const secured = await startSecured();
+        closeLater({ close: () => secured.stop() });
+        return `redis://127.0.0.1:${secured.connection.port}`;
       },
     ],
   ])(
@@ -184,8 +184,8 @@ describe('a Redis that is there when the app starts', () => {
     const client = givenClient(proxy.url, {});
     await eventually(() => client.status === 'connect');
     const names = client.eventNames();
-    const { close } = await startApp({ connection: client });
-    await close();
+    const app = await startApp({ connection: client });
+    await app.close();
     expect(client.eventNames()).toEqual(names);
   });
 });

@@ -76,7 +76,7 @@ describe('work under a lock', () => {
     const lock = heldLock(keeper);
     keeper.release = () => {
       lock.loseAtRelease('taken');
-      return Promise.resolve();
+      return Promise.resolve(false);
     };
     expect(await rejectionOf(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
   });
