@@ -3,7 +3,6 @@ import {
   type BeforeApplicationShutdown,
   type DynamicModule,
   Inject,
-  Logger,
   Module,
   type OnApplicationShutdown,
   type OnModuleDestroy,
@@ -16,6 +15,7 @@ import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
 import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
+import { logger } from './interceptor/lock-logger.js';
 import { addModule, removeModule } from './interceptor/living-modules.js';
 import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
@@ -45,8 +45,6 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
-
-const logger = new Logger('RedisLock');
 
 /** The default module's service and interceptor, which everybody may ask for by class. */
 const BY_CLASS: Provider[] = [

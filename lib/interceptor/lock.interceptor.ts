@@ -1,4 +1,4 @@
-import { Inject, Injectable, Logger, type NestInterceptor, type Type } from '@nestjs/common';
+import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
@@ -12,6 +12,7 @@ import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-of-call.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
+import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
 import { type EntryHost, enterCall } from './locked-entry.js';
 import { type RequestLockOptions, requestLock } from './request-lock.js';
@@ -20,8 +21,6 @@ import { type StreamLock, finishStream, lockedAsyncIterable, lockedObservable, r
 
 /** Asked first, because a stream needs more of its lock than most calls ever do. */
 const goesOn = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
-
-const logger = new Logger('RedisLock');
 
 /** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
 @Injectable()
