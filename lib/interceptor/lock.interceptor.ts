@@ -2,9 +2,10 @@ import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/com
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
-import { runHolding } from '../core/lock-context.js';
+import { runHolding, runUnlocked } from '../core/lock-context.js';
 import { LockConfigurationError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/locker.js';
+import { type UnlockedHandle } from '../core/unlocked-run.js';
 import { runWithLock } from '../core/with-lock.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
@@ -97,7 +98,7 @@ export class LockInterceptor implements NestInterceptor {
     if (entered.kind === 'skipped') return entered.answer;
     if (entered.kind === 'unlocked') {
       warnUnlocked(call, entered.cause);
-      return proceed();
+      return runWithout(entered.run, proceed);
     }
     const { lock } = entered;
     const work = async (): Promise<unknown> => {
@@ -122,7 +123,7 @@ export class LockInterceptor implements NestInterceptor {
     }
     if (entered.kind === 'locked') return this.#streamLock(entered.lock);
     warnUnlocked(call, entered.cause);
-    return UNLOCKED;
+    return unlockedStream(entered.run);
   }
 
   /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
@@ -153,11 +154,26 @@ async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
 }
 
 /** For `run-unlocked`: there is nothing to lose and nothing to give back. */
-const UNLOCKED: StreamLock = {
-  signal: new AbortController().signal,
-  run: (work) => work(),
-  end: () => Promise.resolve(),
-};
+const unlockedStream = (run: UnlockedHandle): StreamLock => ({
+  get signal() {
+    return run.signal;
+  },
+  run: (work) => runUnlocked(run, work),
+  end: async () => void (run.isEnded = true),
+});
+
+/** A result that goes on after the method has returned is part of the run. */
+async function runWithout(run: UnlockedHandle, proceed: () => unknown): Promise<unknown> {
+  const stream = unlockedStream(run);
+  let goesOnAs: unknown = null;
+  try {
+    const result = await stream.run(proceed);
+    goesOnAs = finishStream(stream, result);
+    return goesOnAs ?? result;
+  } finally {
+    if (goesOnAs === null) await stream.end('done');
+  }
+}
 
 function warnUnlocked(call: LockedCall, cause: LockStoreError): void {
   logger.warn(`${call.where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);
