@@ -4,6 +4,7 @@ import {
   type DynamicModule,
   Inject,
   Module,
+  type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleDestroy,
   type OnModuleInit,
@@ -16,7 +17,7 @@ import { Locker } from './core/locker.js';
 import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { logger } from './interceptor/lock-logger.js';
-import { addModule, removeModule } from './interceptor/living-modules.js';
+import { addModule, addStartingModule, type LockModule, removeModule } from './interceptor/living-modules.js';
 import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
@@ -77,20 +78,23 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 })
 export class RedisLockModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
+  readonly #module: LockModule;
   #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
 
   /** Internal: Nest calls it. */
   constructor(
-    @Inject(OWN_INTERCEPTOR) private readonly interceptor: LockInterceptor,
+    @Inject(OWN_INTERCEPTOR) interceptor: LockInterceptor,
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,
     @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     super();
+    this.#module = { interceptor, modules };
+    addStartingModule(this.#module);
   }
 
   /** Sets up the module with options that are known now. */
@@ -105,12 +109,18 @@ export class RedisLockModule
     return withTokens(super.forRootAsync(options), options.name);
   }
 
-  /** Connects now and not when it is built, so that an app which does not start leaves no connection behind. */
   onModuleInit(): void {
+    warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
+  }
+
+  /**
+   * Connects now, unless a lock has been used before. Nest calls nothing when the `onModuleInit` of another module throws, so that
+   * whatever is opened before would stay.
+   */
+  onApplicationBootstrap(): void {
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
-    warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
-    addModule(this.interceptor);
+    addModule(this.#module);
     this.store.open();
   }
 
@@ -138,7 +148,7 @@ export class RedisLockModule
 
   async #close(): Promise<void> {
     await this.#drain();
-    removeModule(this.interceptor);
+    removeModule(this.#module);
     await this.store.close();
   }
 
