@@ -33,7 +33,7 @@ import {
   checkExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
-import { checkIsStatic, checkNoExtras, checkRegisteredOnce } from './redis-lock.registration.js';
+import { checkIsStatic, checkNoExtras, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -70,6 +70,8 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 /** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
   providers: [
+    // In its place forRoot() and forRootAsync() put their own. It injects nothing, so that it fails before whoever needs a lock does.
+    { provide: RESOLVED_OPTIONS, useFactory: refuseBareImport },
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
     { provide: LOCK_CLOCK, useValue: systemClock },
     { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS, LOCK_CLOCK] },
