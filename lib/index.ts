@@ -24,6 +24,7 @@ export type {
 export type { LockOptions, OnUnavailable } from './core/lock-options.js';
 export type { LastRun, LockHolder, LockState } from './core/lock-store.js';
 export type { Lock } from './core/lock.js';
+export type { UnlockedRun } from './core/unlocked-run.js';
 export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';

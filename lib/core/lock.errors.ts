@@ -60,9 +60,14 @@ export class LockError extends Error {
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    if (!Object.hasOwn(this, MARKER)) return Function.prototype[Symbol.hasInstance].call(this, value);
-    const names = (value as Marked | null | undefined)?.[MARKER];
-    return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
+    try {
+      if (!Object.hasOwn(this, MARKER)) return Function.prototype[Symbol.hasInstance].call(this, value);
+      const names = (value as Marked | null | undefined)?.[MARKER];
+      return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
+    } catch {
+      // A proxy that refuses to answer is no error of ours; it may be what the caller aborts with.
+      return false;
+    }
   }
 }
 

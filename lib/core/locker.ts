@@ -42,6 +42,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
   readonly #losses: LogLimit;
+  readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #isClosing = false;
@@ -53,8 +54,9 @@ export class Locker implements LockKeeper, WakeUpListener {
     private readonly reporter: Reporter,
     holder: string,
   ) {
-    this.events = new LockEvents(reporter);
     this.timers = new TimerQueue(clock);
+    this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
+    this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
     this.handles = new HandleRegistry(reporter);
     this.awaited = new AwaitedCalls(clock);
     this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
@@ -168,10 +170,9 @@ export class Locker implements LockKeeper, WakeUpListener {
   onLost(lock: HeldLock, error: LockLostError): void {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    const { reason } = error;
     this.#inOwnContext(() => {
       this.#losses.add(error.message);
-      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
+      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason: error.reason, error }));
     });
     this.#onRelease?.();
   }
@@ -211,7 +212,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();
     this.#watchdog.stop();
-    this.#losses.flush();
+    for (const log of [this.#losses, this.#thrown]) log.flush();
   }
 
   async #acquireGroup(

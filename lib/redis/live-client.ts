@@ -39,7 +39,7 @@ export class LiveClient {
   #client: RedisClient;
   /** The application's, after it was left. */
   #left: Redis | null = null;
-  #stopWatching: () => void;
+  #stopWatching: (() => void) | null = null;
   /** Connections that end because of us. */
   readonly #ending = new WeakSet<RedisClient>();
   readonly #nodes: ClusterNodes;
@@ -62,11 +62,11 @@ export class LiveClient {
       onReady: (node) => this.#health.onReady(node),
       onLoss: () => this.#newEpoch(),
     });
-    this.#stopWatching = this.#watch(client);
   }
 
-  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. */
+  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. Untouched before. */
   get current(): RedisClient {
+    this.#stopWatching ??= this.#watch(this.#client);
     if (!this.owned && this.#client.status === 'end') this.#leaveGiven('was closed');
     if (!this.owned && this.state.isAwayFor(PATIENCE_MS)) this.#leaveGiven();
     return this.#client;
@@ -74,7 +74,7 @@ export class LiveClient {
 
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
   connect(): void {
-    const client = this.#client;
+    const client = this.current;
     if (client.status === 'ready') this.#identify();
     if (client.status !== 'wait') return;
     this.state.onConnecting();
@@ -149,7 +149,7 @@ export class LiveClient {
 
   async close(): Promise<void> {
     this.isClosed = true;
-    this.#stopWatching();
+    (this.#stopWatching ??= ignore)();
     this.#left?.off('select', this.#followDatabase);
     if (this.owned) await closeClient(this.#client);
   }
@@ -185,7 +185,7 @@ export class LiveClient {
   };
 
   #adopt(original: RedisClient): void {
-    this.#stopWatching();
+    this.#stopWatching?.();
     this.#client = this.inOurContext(() => duplicateClient(original));
     this.serverId.forget();
     this.#stopWatching = this.#watch(this.#client);

@@ -3,13 +3,14 @@ import {
   type DynamicModule,
   Inject,
   Module,
+  type OnApplicationBootstrap,
   type OnApplicationShutdown,
-  type OnModuleInit,
   type Type,
 } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { systemClock } from '../core/clock.js';
-import { addModule, removeModule } from '../interceptor/living-modules.js';
+import { addModule, addStartingModule, type LockModule, removeModule } from '../interceptor/living-modules.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import {
@@ -62,16 +63,21 @@ const FAKE_LOCKS = Symbol('fake locks');
 
 /** A module in place of `RedisLockModule`, whose service and decorators are those of a `FakeLockService`. */
 @Module({})
-export class FakeLockModule implements OnModuleInit, OnApplicationShutdown {
-  constructor(@Inject(FAKE_LOCKS) private readonly locks: FakeLockService) {}
+export class FakeLockModule implements OnApplicationBootstrap, OnApplicationShutdown {
+  readonly #module: LockModule;
+
+  constructor(@Inject(FAKE_LOCKS) locks: FakeLockService, @Inject(ModulesContainer) modules: ModulesContainer) {
+    this.#module = { interceptor: locks.interceptor, modules };
+    addStartingModule(this.#module);
+  }
 
   /** Locks objects that Nest did not build, as `RedisLockModule` does. */
-  onModuleInit(): void {
-    addModule(this.locks.interceptor);
+  onApplicationBootstrap(): void {
+    addModule(this.#module);
   }
 
   onApplicationShutdown(): void {
-    removeModule(this.locks.interceptor);
+    removeModule(this.#module);
   }
 
   static forRoot(locks: FakeLockService = new FakeLockService()): DynamicModule {

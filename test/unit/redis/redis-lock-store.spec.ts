@@ -264,6 +264,7 @@ describe('the store on Redis', () => {
     const count = () => redis.eventNames().reduce((sum, name) => sum + redis.listenerCount(name), 0);
     const before = count();
     const other = open();
+    await other.inspect('k');
     expect(count()).toBeGreaterThan(before);
     await other.close();
     expect(count()).toBe(before);
