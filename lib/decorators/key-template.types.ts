@@ -1,4 +1,5 @@
 import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
+import type { SkipError, SkippedCall } from './skipped-call.types.js';
 
 /** What may stand in a key: something with one stable string form. */
 export type KeyPart = string | number | bigint | boolean;
@@ -38,52 +39,65 @@ interface WebStream {
   getReader(...args: any[]): unknown;
 }
 
-/** The decorator that `@Locked(key)` gives; it does not compile on a method whose arguments cannot fill the key. */
-export type LockedMethodDecorator<K extends KeySpec> = [K] extends [KeyFunction]
-  ? LockedByFunction<K>
-  : LockedByTemplate<K>;
-
-/** A sentence for every placeholder that cannot be filled from the arguments `A`; `never` when all can. */
-export type KeyTemplateError<T extends string, A extends readonly unknown[]> = PlaceholderError<Placeholders<T>, A>;
-
-/** The decorator of a key template, or of several. Named, so that declarations of a user's own decorators can say it. */
-export interface LockedByTemplate<K> {
-  <M extends LockableMethod>(
-    target: object,
-    name: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> &
-      Checked<KeyTemplateError<TemplateOf<K>, ParametersOf<M>>> &
-      CheckedResult<StreamError<ReturnType<M>>>,
-  ): void;
-}
-
-type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[number] : never;
-
 /**
- * `A` becomes the arguments of the method where the key function accepts them, and else what it accepts. This way, and
+ * The decorator that `@Locked(key)` gives; it does not compile on a method whose arguments cannot fill the key, nor where a
+ * call that is skipped resolves to what the method does not promise (`S`). Named, so that declarations of a user's own
+ * decorators can say it.
+ *
+ * `A` becomes the arguments of the method where a key function accepts them, and else what it accepts. This way, and
  * not by asking whether `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a `T` in its
  * arguments: a conditional type does not look at the constraint of a class's type parameter, a type argument does.
  */
-export interface LockedByFunction<K extends KeyFunction> {
-  <M extends LockableMethod, A extends Readonly<Accepted<ParametersOf<K>>>>(
-    target: This<K>,
+export interface LockedMethodDecorator<K extends KeySpec, S extends SkippedCall = never> {
+  <M extends LockableMethod, A extends AcceptedBy<K>>(
+    target: TargetOf<K, CannotCheck>,
     name: string | symbol,
     descriptor: TypedPropertyDescriptor<M> &
-      InferredFrom<A> &
-      Checked<ParametersOf<M> extends A ? never : KeyFunctionError> &
-      CheckedResult<StreamError<ReturnType<M>>>,
+      InferredFrom<K, A> &
+      Checked<KeyError<K, A, ParametersOf<M>>, CannotCheck> &
+      CheckedResult<StreamError<ReturnType<M>>, never> &
+      CheckedResult<SkipError<S, M>, CannotCheckResult>,
   ): void;
 }
+
+/** A sentence for a key that the arguments `P` cannot fill; `A`: as far as a key function accepts them. */
+type KeyError<K, A extends readonly unknown[], P extends readonly unknown[]> = [K] extends [KeyFunction]
+  ? KeyFunctionError<K, A, P>
+  : KeyTemplateError<TemplateOf<K>, P>;
+
+/** A sentence for a brace, or for every placeholder that cannot be filled from the arguments `A`; `never` when all can. */
+export type KeyTemplateError<T extends string, A extends readonly unknown[]> = [WithBrace<T>] extends [never]
+  ? PlaceholderError<Placeholders<T>, A>
+  : "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
+
+type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[number] : never;
+
+/** Braces are how others write a placeholder: `${id}` without backticks, `{0}`, `#{id}`. */
+type WithBrace<T extends string> = T extends `${string}{${string}` | `${string}}${string}` ? T : never;
+
+/** Where an argument is `any`, a key function may have what TypeScript lets it have. */
+type KeyFunctionError<K, A extends readonly unknown[], P extends readonly unknown[]> = P extends A
+  ? never
+  : IsAny<P[number]> extends true
+    ? K extends (...args: P) => unknown
+      ? never
+      : NotAccepted
+    : NotAccepted;
+
+type NotAccepted =
+  'the key function does not accept the arguments of this method: one that is optional, or of a rest parameter, may be undefined';
 
 /** Unlike `Parameters`, also of a function whose rest parameter is a readonly array. */
 type ParametersOf<F> = F extends (...args: infer P extends readonly any[]) => unknown ? P : never;
 
-type KeyFunctionError = 'the key function does not accept the arguments of this method';
-
 /** Takes any descriptor, and has the compiler infer `A` from its method. */
-interface InferredFrom<A extends readonly unknown[]> {
+type InferredFrom<K, A extends readonly unknown[]> = [K] extends [KeyFunction] ? AnyDescriptor<A> : unknown;
+
+interface AnyDescriptor<A extends readonly unknown[]> {
   readonly value?: ((...args: A) => unknown) | {};
 }
+
+type AcceptedBy<K> = K extends KeyFunction ? Readonly<Accepted<ParametersOf<K>>> : readonly any[];
 
 /** What a function with the parameters `P` accepts: what may be undefined may be absent, and more may follow. */
 type Accepted<P extends readonly unknown[]> = P extends readonly [infer Head, ...infer Tail]
@@ -93,11 +107,24 @@ type Accepted<P extends readonly unknown[]> = P extends readonly [infer Head, ..
     : [...P, ...any[]];
 
 /** The class of the method: any, or the one that a key function declares as its `this`. */
-type This<K> = K extends (this: infer T, ...args: any[]) => unknown ? (unknown extends T ? object : T) : object;
+type TargetOf<K, _Unknown> = K extends (this: infer T, ...args: any[]) => unknown
+  ? unknown extends T
+    ? object
+    : T
+  : object;
 
-type Checked<E> = [E] extends [never] ? unknown : { readonly lockKeyError: E };
+/**
+ * What the compiler shows where it cannot decide, because a key or an argument has a type parameter of the class or of the
+ * function around it: it then names the type and what it was given.
+ */
+type CannotCheck =
+  'the compiler cannot look into a type parameter, in the key or in an argument: write the key `as string` (it is checked at run time then), or use a key function';
 
-type CheckedResult<E> = [E] extends [never] ? unknown : { readonly lockedResultError: E };
+type CannotCheckResult = 'a skipped call may resolve undefined: type the result Promise<... | undefined>';
+
+type Checked<E, _Unknown> = [E] extends [never] ? unknown : { readonly lockKeyError: E };
+
+type CheckedResult<E, _Unknown> = [E] extends [never] ? unknown : { readonly lockedResultError: E };
 
 /** The placeholders of a template: `'a:<0>:<1.id>'` gives `'0' | '1.id'`; `<<` is a literal `<`. */
 type Placeholders<T extends string> = T extends `${string}<${infer Rest}`
@@ -127,26 +154,37 @@ type ValueError<P extends string, V> =
   IsAny<V> extends true
     ? never
     : [V] extends [never]
-      ? `<${P}> is not an argument of this method`
+      ? NotAnArgument<P>
       : [V] extends [KeyPart]
         ? never
-        : `<${P}> may be something else than a string, number, bigint or boolean`;
+        : [V] extends [KeyPart | null]
+          ? `<${P}> may be null: leave null out of its type, or use a key function`
+          : [V] extends [KeyPart | null | undefined]
+            ? `<${P}> may be undefined: make it required, as in [string, ...string[]] or { id: string }, or use a key function`
+            : `<${P}> may be something else than a string, number, bigint or boolean`;
 
-/** The type at a dotted path; an optional step on the way leaves its `undefined` in the result. */
+type NotAnArgument<P extends string> = P extends `${number}` | `${number}.${string}`
+  ? `<${P}> is not an argument of this method`
+  : `<${P}> is not an argument of this method: arguments are numbered, '<0>' is the first, '<0.id>' a property of it`;
+
+/** The type at a dotted path; what may be missing on the way leaves its `undefined` in the result. */
 type At<V, Path extends string> = Path extends `${infer Head}.${infer Tail}`
   ? At<Property<V, Head>, Tail>
   : Property<V, Path>;
 
 type Property<V, K extends string> =
-  (K extends keyof NonNullable<V> ? NonNullable<V>[K] : Item<NonNullable<V>, K>) | Extract<V, null | undefined>;
+  (K extends keyof NonNullable<V> ? Known<NonNullable<V>, K> : Item<NonNullable<V>, K>) | Extract<V, null | undefined>;
 
-/** The item of an open-ended array, such as a rest parameter. */
+/** What an index signature has for a name may be missing, whatever the compiler makes of it elsewhere. */
+type Known<V, K extends keyof V> = V extends { [P in K]: unknown } ? V[K] : V[K] | undefined;
+
+/** The item of an open-ended array, such as a rest parameter, which may be shorter. */
 type Item<V, K extends string> = V extends readonly (infer I)[]
   ? number extends V['length']
     ? K extends `-${string}`
       ? never
       : K extends `${number}`
-        ? I
+        ? I | undefined
         : never
     : never
   : never;
