@@ -1,8 +1,6 @@
+import type { KeyPart } from '../keys/key-part.js';
 import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
 import type { SkipError, SkippedCall } from './skipped-call.types.js';
-
-/** What may stand in a key: something with one stable string form. */
-export type KeyPart = string | number | bigint | boolean;
 
 /**
  * A method that can be locked: its result comes later, since a lock has to be waited for. The lock is held until the

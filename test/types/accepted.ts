@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Observable } from 'rxjs';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
+import { lockKey } from '../../lib/keys/lock-key-tag.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
 import { Locked, type Order, type OrderId, type Region } from './support.js';
 
@@ -255,6 +256,9 @@ export class Accepted {
 
   @Locked(`order:<${field}>:<0.${field}>:<0.id>:<${field}`)
   async dynamicPlaceholder(_order: Order): Promise<void> {}
+
+  @Locked((order: Order) => lockKey`order:${order.id}:${order.version}:${order.cents}:${order.paid}:${order.region}`)
+  async tagInAKeyFunction(_order: Order): Promise<void> {}
 
   @Locked((id: string) => `{${id}}`)
   async bracesOfAKeyFunction(_id: string): Promise<void> {}

@@ -2,6 +2,7 @@ import type { Duplex, Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { StreamableFile } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { lockKey } from '../../lib/keys/lock-key-tag.js';
 import { Locked, type Order } from './support.js';
 
 declare const dynamic: string;
@@ -407,3 +408,11 @@ export class Vault {
     return this.code;
   }
 }
+
+declare const optional: string | undefined;
+// @ts-expect-error may be undefined
+export const ofUndefined = lockKey`sku:${optional}`;
+// @ts-expect-error may be null
+export const ofNull = lockKey`sku:${null as string | null}`;
+// @ts-expect-error an object
+export const ofObject = lockKey`sku:${new Date()}`;
