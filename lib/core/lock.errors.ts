@@ -1,3 +1,5 @@
+import { printable } from './printable.js';
+
 /** The mode of a lock: `write` is exclusive, `read` is shared with other readers. */
 export type LockMode = 'write' | 'read';
 
@@ -49,7 +51,7 @@ export class LockError extends Error {
   readonly nodes: readonly NodeAnswer[] | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    super(printable(message), 'cause' in details ? { cause: details.cause } : undefined);
     this.key = details.key;
     this.mode = details.mode;
     this.nodes = details.nodes;
