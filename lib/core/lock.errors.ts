@@ -51,7 +51,7 @@ export class LockError extends Error {
   readonly nodes: readonly NodeAnswer[] | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
-    super(printable(message), 'cause' in details ? { cause: details.cause } : undefined);
+    super(withPrintableKey(message, details.key), 'cause' in details ? { cause: details.cause } : undefined);
     this.key = details.key;
     this.mode = details.mode;
     this.nodes = details.nodes;
@@ -62,6 +62,12 @@ export class LockError extends Error {
     const names = (value as Marked | null | undefined)?.[MARKER];
     return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
   }
+}
+
+/** A key may come from a request, and an error text ends in logs. What else a text has was written by developers. */
+function withPrintableKey(message: string, key: string | undefined): string {
+  const shown = printable(key ?? '');
+  return key === undefined || shown === key ? message : message.replaceAll(key, () => shown);
 }
 
 interface Marked {

@@ -21,6 +21,7 @@ const NOT_EXPORTED: Readonly<Record<string, readonly string[]>> = {
     'IfUnavailable',
     'InferredFrom',
     'KeyError',
+    'KeyOfAny',
     'LockableMethod',
     'OncePer',
     'ParametersOf',

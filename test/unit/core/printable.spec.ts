@@ -36,6 +36,12 @@ describe('the text of an error', () => {
     expect(error.key).toBe(KEY);
   });
 
+  it('shows what else it has as it is: that was written by developers', () => {
+    expect(new errors.LockKeyError("'<0\n>' is no placeholder", { key: 'order' }).message).toBe(
+      "'<0\n>' is no placeholder",
+    );
+  });
+
   it('of an ill-formed key is bounded, however long that is', () => {
     const key = `\uD800${'a'.repeat(10_000)}`;
     expect(() => storedKey(key)).toThrow(errors.LockKeyError);

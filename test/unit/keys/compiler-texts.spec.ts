@@ -19,6 +19,10 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
     code: "@Locked('order:<id>') async run(id: string): Promise<void> {}",
     shown: "<id> is not an argument of this method: arguments are numbered, '<0>' is the first",
   },
+  'braces in a key of the request': {
+    code: "readonly lock = LockInterceptor.for('user:{id}');",
+    shown: "{ and } fill nothing: write '<0>' for the first argument",
+  },
   'a rest parameter': {
     code: "@Locked('order:<0>:<1>') async run(...ids: string[]): Promise<void> {}",
     shown:
@@ -67,12 +71,16 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
 };
 const TITLES = Object.keys(MISTAKES);
 
-const DECORATORS = { Locked: 'locked', ReadLocked: 'read-locked', WriteLocked: 'write-locked', Limited: 'limited' };
+const IMPORTED = {
+  Locked: 'decorators/locked.decorator',
+  ReadLocked: 'decorators/read-locked.decorator',
+  WriteLocked: 'decorators/write-locked.decorator',
+  Limited: 'decorators/limited.decorator',
+  LockInterceptor: 'interceptor/lock.interceptor',
+};
 
 const SOURCE = [
-  ...Object.entries(DECORATORS).map(
-    ([name, file]) => `import { ${name} } from '${root}/lib/decorators/${file}.decorator.js';`,
-  ),
+  ...Object.entries(IMPORTED).map(([name, file]) => `import { ${name} } from '${root}/lib/${file}.js';`),
   'export function mixin<N extends string, T extends { id: string }>(name: N) {',
   ...TITLES.map((title, index) => `class Mistake${index} { ${MISTAKES[title]!.code} }`),
   `return [${TITLES.map((_title, index) => `Mistake${index}`).join(', ')}]; }`,
