@@ -29,13 +29,11 @@ export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';
 export { WriteLocked } from './decorators/write-locked.decorator.js';
+export type { KeyPart } from './keys/key-part.js';
 export type { KeyFunction, KeySpec } from './keys/key-spec.js';
-export type {
-  KeyPart,
-  LockedByFunction,
-  LockedByTemplate,
-  LockedMethodDecorator,
-} from './decorators/key-template.types.js';
+export { lockKey } from './keys/lock-key-tag.js';
+export type { LockedMethodDecorator } from './decorators/key-template.types.js';
+export type { SkippedCall } from './decorators/skipped-call.types.js';
 export { LockExceptionFilter } from './interceptor/lock-exception.filter.js';
 export type { LockErrorBody, LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';

@@ -103,7 +103,7 @@ export class RedisLockService {
     const keys = keysOf(key);
     if (typeof work !== 'function') {
       const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
-      throw new LockConfigurationError(text);
+      throw new LockConfigurationError(text, { key: keys.join(', ') });
     }
     return runWithLock(await this.enter(keys, typeof optionsOrWork === 'function' ? {} : optionsOrWork), work);
   }
@@ -197,5 +197,6 @@ function checkJob(key: string, job: unknown): string {
   const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
   throw new LockConfigurationError(
     `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
+    { key },
   );
 }

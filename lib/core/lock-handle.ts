@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type HandleTracker, type HeldHandle } from './held-handle.js';
 import { type LockMode, LockNotHeldError } from './lock.errors.js';
 import { type Lock } from './lock.js';
+import { printable } from './printable.js';
 import { type Reporter } from './reporter.js';
 
 /**
@@ -78,7 +79,7 @@ export class HandleRegistry implements HandleTracker {
       const text =
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
-      reporter.error(text);
+      reporter.error(printable(text));
       // Whoever kept no more than the signal is to be told before another can hold the lock.
       if (lock.isWatched) lock.lose('dropped', new LockNotHeldError(text, lock));
       void lock.release();

@@ -1,3 +1,5 @@
+import { printable } from './printable.js';
+
 /** The mode of a lock: `write` is exclusive, `read` is shared with other readers. */
 export type LockMode = 'write' | 'read';
 
@@ -53,7 +55,7 @@ export class LockError extends Error {
   readonly nodes: readonly NodeAnswer[] | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    super(withPrintableKey(message, details.key), 'cause' in details ? { cause: details.cause } : undefined);
     this.key = details.key;
     this.mode = details.mode;
     this.nodes = details.nodes;
@@ -69,6 +71,12 @@ export class LockError extends Error {
       return false;
     }
   }
+}
+
+/** A key may come from a request, and an error text ends in logs. What else a text has was written by developers. */
+function withPrintableKey(message: string, key: string | undefined): string {
+  const shown = printable(key ?? '');
+  return key === undefined || shown === key ? message : message.replaceAll(key, () => shown);
 }
 
 interface Marked {

@@ -8,6 +8,7 @@ import { type Locker } from '../core/locker.js';
 import { type UnlockedHandle } from '../core/unlocked-run.js';
 import { runWithLock } from '../core/with-lock.js';
 import { type KeySpec } from '../keys/key-spec.js';
+import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
@@ -35,7 +36,7 @@ export class LockInterceptor implements NestInterceptor {
    * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
-  static for(key: KeySpec, options: RequestLockOptions = {}): Type<NestInterceptor> {
+  static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
     return requestLock(key, options);
   }
 

@@ -63,7 +63,7 @@ class Work {
   }
 
   @Locked('work:<0>', { waitMs: 0, onUnavailable: 'skip' })
-  async skip(id: string): Promise<string> {
+  async skip(id: string): Promise<string | undefined> {
     return this.#run(id);
   }
 

@@ -39,17 +39,17 @@ class Orders {
   }
 
   @WriteLocked('order:<0>', { ifBusy: 'skip' })
-  async write(id: string): Promise<string> {
+  async write(id: string): Promise<string | undefined> {
     return id;
   }
 
   @ReadLocked('order:<0>')
-  async upgrade(id: string): Promise<string> {
+  async upgrade(id: string): Promise<string | undefined> {
     return this.write(id);
   }
 
   @Limited('slots', 2, { ifBusy: 'skip' })
-  async limited(): Promise<string> {
+  async limited(): Promise<string | undefined> {
     await this.until;
     return 'ran';
   }
