@@ -17,6 +17,8 @@ import { admits, busyReply, claimedBy, endRun, entryToken, knows, refusal, share
  * within a turn. That the replies are the same is tested by random games (test/scripts/model.spec.ts).
  */
 export class MemoryLocks {
+  /** Whether the holds of others are in the way; false for a fake, which grants whatever is asked. */
+  excludes = true;
   readonly #locks = new Map<string, MemoryLock>();
   readonly #handOver: HandOver;
   /** The time of the command, which is read once: all that it does happens at that moment. */
@@ -187,6 +189,7 @@ export class MemoryLocks {
   }
 
   #hasTurn(lock: MemoryLock, ask: Ask): boolean {
+    if (!this.excludes) return true;
     if (!ask.fair) return admits(lock, ask);
     return this.#handOver.serve(lock, ask.attempt) || (lock.queue.isServed && admits(lock, ask));
   }
