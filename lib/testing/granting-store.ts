@@ -3,7 +3,7 @@ import { type AcquireReply, type AcquireRequest, type ReleaseReply, type Release
 import { LockStoreError } from '../core/lock.errors.js';
 import { FakeRules } from './fake-rules.js';
 import { MemoryLockServer } from './memory/memory-lock-server.js';
-import { MemoryLockStore } from './memory/memory-lock-store.js';
+import { closedError, MemoryLockStore } from './memory/memory-lock-store.js';
 import { type MemoryLocks } from './memory/memory-locks.js';
 
 /** Who holds what a test has refused, for people. */
@@ -11,6 +11,8 @@ export const THE_TEST = 'the test';
 
 /** Answers at once, in the turn of who asks, unless the test has it fail. */
 class GrantingServer extends MemoryLockServer {
+  isClosed = false;
+
   constructor(
     clock: Clock,
     private readonly rules: FakeRules,
@@ -20,6 +22,7 @@ class GrantingServer extends MemoryLockServer {
   }
 
   override async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.isClosed) throw closedError(key);
     if (this.rules.outcomeOf([key]) === 'fail') throw awayError(key);
     return command(this.locks);
   }
@@ -30,6 +33,8 @@ class GrantingServer extends MemoryLockServer {
  * (owners, tokens, leases, what is told of a lock) is as with locks in memory.
  */
 export class GrantingStore extends MemoryLockStore {
+  declare readonly server: GrantingServer;
+
   constructor(
     clock: Clock,
     private readonly rules = new FakeRules(),
@@ -52,9 +57,13 @@ export class GrantingStore extends MemoryLockStore {
     return this.server.locks.release(request);
   }
 
-  /** For an app that starts: a fake may have been closed with the app of an earlier test. */
-  override reopen(): void {
-    super.reopen();
+  /** It goes on to listen: a fake may outlive its app. */
+  override async close(): Promise<void> {
+    this.server.isClosed = true;
+  }
+
+  reopen(): void {
+    this.server.isClosed = false;
   }
 
   #busy(): AcquireReply {

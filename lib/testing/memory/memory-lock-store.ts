@@ -113,18 +113,16 @@ export class MemoryLockStore implements LockStore {
     this.#isClosed = true;
   }
 
-  /** For a fake, which outlives its apps. */
-  protected reopen(): void {
-    this.#isClosed = false;
-  }
-
-  /** A store that was closed has no connection any more. */
   async #run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
-    if (!this.#isClosed) return this.server.run(key, command);
-    throw new LockStoreError(`The lock "${key}" could not be asked for: the connection was closed.`, { key });
+    if (this.#isClosed) throw closedError(key);
+    return this.server.run(key, command);
   }
 
   #stored<T extends { readonly key: string }>(request: T): T {
     return { ...request, key: this.#prefix + request.key };
   }
 }
+
+/** A store that was closed has no connection any more, as one of Redis. */
+export const closedError = (key: string): LockStoreError =>
+  new LockStoreError(`The lock "${key}" could not be asked for: the connection was closed.`, { key });

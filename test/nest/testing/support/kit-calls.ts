@@ -54,12 +54,13 @@ const BAD_OPTIONS: [string, unknown][] = Object.entries({
   'signal': {}, 'lease': 5,
 }); // prettier-ignore
 
-const text = (value: unknown): string => (typeof value === 'object' ? JSON.stringify(value) : String(value));
-
 /** What the service is asked for when the lock is free. */
 export const FREE: readonly KitCase[] = [
   ...KEYS.map(([name, key]): KitCase => [`acquire(${name})`, acquiring(key)]),
-  ...OPTIONS.map((options): KitCase => [`acquire with ${text(Object.entries(options)[0])}`, acquiring('a', options)]),
+  ...OPTIONS.map((options): KitCase => [
+    `acquire with ${Object.keys(options).join(' and ')} (${Object.values(options).join()})`,
+    acquiring('a', options),
+  ]),
   ...BAD_OPTIONS.map(([name, value]): KitCase => [`acquire with a wrong ${name}`, acquiring('a', { [name]: value })]),
   ['acquire with options that are null', acquiring('a', null)],
   ['withLock of seventeen keys', ({ locks }) => locks.withLock(seventeen, () => 'ran')],

@@ -121,10 +121,10 @@ export const STATES: readonly KitCase[] = [
   }],
   ['list with a limit', async ({ locks }) => {
     const held = await locks.acquire(['a:1', 'a:2']);
-    let count = 0;
-    for await (const _state of locks.list({ limit: 1 })) count += 1;
+    const listed: LockState[] = [];
+    for await (const state of locks.list({ limit: 1 })) listed.push(state);
     await held.release();
-    return count;
+    return listed.length;
   }],
   ...[{ limit: 0 }, { prefix: 7 }, { prefix: 'a\uD800' }, { other: 1 }].map((options): KitCase => [
     `list with a wrong ${JSON.stringify(options)}`,

@@ -49,7 +49,7 @@ function toldError(error: Error): unknown {
   const { name, message } = error;
   if (!(error instanceof LockError)) return { name, message };
   // An error of a lost or missing store is put into words by whoever was asked; its kind and its properties are not.
-  const { stack: _stack, ...properties } = { ...error } as Record<string, unknown>;
+  const properties = Object.fromEntries(Object.entries(error));
   const isOfStore = error.code === 'LOCK_STORE' && !/was not acquired|It is held/.test(message);
   return { name, code: error.code, message: isOfStore ? 'why' : shapeOf(message), ...(told(properties) as object) };
 }

@@ -23,11 +23,11 @@ export interface World {
   readonly locks: RedisLockService;
   readonly work: Work;
   /** From now on it is held by somebody else. */
-  occupy(key: string): Promise<void>;
+  readonly occupy: (key: string) => Promise<void>;
   /** What was occupied is free again. */
-  vacate(): Promise<void>;
+  readonly vacate: () => Promise<void>;
   /** From now on Redis is away. */
-  cutOff(): Promise<void>;
+  readonly cutOff: () => Promise<void>;
 }
 
 /** How an app gets its locks. */
