@@ -64,9 +64,9 @@ export const HOLDS: readonly KitCase[] = [
       return 'ran';
     })],
   ['its lease ends, and is not renewed', ({ locks }) =>
-    locks.withLock('a', { leaseMs: 60, renew: false }, async (lock) => {
+    locks.withLock('a', { leaseMs: 300, renew: false }, async (lock) => {
       await eventually(() => lock.signal.aborted);
-      return ended(lock.extend(60));
+      return ended(lock.extend(1_000));
     })],
 ]; // prettier-ignore
 
@@ -101,7 +101,7 @@ export const STATES: readonly KitCase[] = [
     return [stateTold(await locks.inspect('a')), await locks.isLocked('a')];
   }],
   ['inspect what ended with its lease', async ({ locks }) => {
-    const lock = await locks.acquire('a', { leaseMs: 60, renew: false });
+    const lock = await locks.acquire('a', { leaseMs: 300, renew: false });
     await eventually(() => !lock.held);
     await eventually(async () => !(await locks.isLocked('a')));
     return stateTold(await locks.inspect('a'));
@@ -166,7 +166,7 @@ export const AWAY: readonly KitCase[] = [
     return [await ended(lock.extend(2_000)), await ended(lock.downgrade()), lock.held];
   }],
   ['what is held when the lease ends', async ({ locks, cutOff }) => {
-    const lock = await locks.acquire('a', { leaseMs: 300 });
+    const lock = await locks.acquire('a', { leaseMs: 2_000 });
     let failures = 0;
     locks.events.on('renewFailed', () => (failures += 1));
     await cutOff();
