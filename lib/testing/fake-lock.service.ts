@@ -14,6 +14,8 @@ export interface FakeLockOptions extends Pick<
   RedisLockModuleOptions,
   'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'onUnavailable'
 > {
+  /** A list of masters has the options be checked as for a quorum; nothing connects. */
+  readonly connection?: RedisLockModuleOptions['connection'];
   /**
    * How long a shutdown waits for holders.
    * @default 0 with `FakeLockModule`, so that what a test leaves held does not keep its app open; that of the app with

@@ -24,6 +24,7 @@ class GrantingServer extends MemoryLockServer {
   override async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
     if (this.isClosed) throw closedError(key);
     if (this.rules.outcomeOf([key]) === 'fail') throw awayError(key);
+    this.locks.forgetUnused();
     return command(this.locks);
   }
 }

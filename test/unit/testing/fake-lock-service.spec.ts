@@ -34,6 +34,24 @@ describe('a fake that was told nothing', () => {
     expect([first.held, await locks.isLocked('a'), locks.activity]).toEqual([false, false, { held: 0, waiting: 0 }]);
   });
 
+  it('gives tokens that fit no INT, and forgets what nobody uses', async () => {
+    const clock = new ManualClock(0);
+    const fake = new FakeLockService({ clock });
+    const tokenOf = (key: string) => fake.withLock(key, ({ fencingToken }) => fencingToken);
+    expect(await tokenOf('a')).toBeGreaterThan(2 ** 32);
+    expect((await fake.inspect('a')).fencingToken).toBeGreaterThan(2 ** 32);
+    await clock.advance(660_000);
+    await tokenOf('b');
+    expect((await fake.inspect('a')).fencingToken).toBe(0);
+  });
+
+  it('of a quorum checks its options as that does', async () => {
+    const quorum = new FakeLockService({ connection: ['redis://a', 'redis://b', 'redis://c'] });
+    await expect(quorum.acquire('a', { mode: 'read', permits: 2 })).rejects.toBeInstanceOf(LockConfigurationError);
+    await expect(quorum.acquire('a', { fair: true })).rejects.toBeInstanceOf(LockConfigurationError);
+    expect(await quorum.withLock('a', () => 'ran')).toBe('ran');
+  });
+
   it('knows what is held: inspect() and list() tell it', async () => {
     const held = await locks.acquire(['a:1', 'b'], { mode: 'read' });
     expect(await locks.inspect('a:1')).toMatchObject({ mode: 'read', waiters: 0, holders: [{ mode: 'read' }] });
