@@ -1,6 +1,6 @@
 import { closeAll } from '../../support/lock-app.js';
 import { BUSY, FREE, HANDLES, type KitCase } from './support/kit-calls.js';
-import { DECORATED, JOBS } from './support/kit-methods.js';
+import { DECORATED, JOBS, STREAMS } from './support/kit-methods.js';
 import { AWAY, CLOSED, HOLDS, STATES } from './support/kit-states.js';
 import { ended, record } from './support/kit-told.js';
 import { type KitName, KITS } from './support/kits.js';
@@ -20,6 +20,7 @@ const TABLE: Readonly<Record<string, readonly KitCase[]>> = {
   'a lock that is held': HOLDS,
   'a look at locks': STATES,
   'a decorated method': DECORATED,
+  'a stream': STREAMS,
   'a job': JOBS,
   'a call while Redis is away': AWAY,
   'a call at the end of the app': CLOSED,

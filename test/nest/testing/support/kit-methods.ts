@@ -1,8 +1,10 @@
+import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { type KitCase } from './kit-calls.js';
 import { ended } from './kit-told.js';
 import { type Work } from './kit-work.js';
+import { type World } from './kits.js';
 
-type Method = Exclude<keyof Work, 'inside' | 'isClosing' | 'beforeApplicationShutdown'>;
+type Method = Exclude<keyof Work, 'inside' | 'isClosing' | 'beforeApplicationShutdown' | 'values' | 'items'>;
 
 const METHODS: readonly Method[] = [
   'waits', 'skips', 'throws', 'answers', 'reads', 'limited', 'strict', 'skipsAway', 'unlocked', 'fails',
@@ -70,6 +72,43 @@ export const DECORATED: readonly KitCase[] = [
     return work.waits('1');
   }],
 ]; // prettier-ignore
+
+const USES: Record<string, (world: World) => Promise<unknown>> = {
+  values: ({ work }) => lastValueFrom(work.values('1').pipe(toArray())),
+  async 'the first of the values'({ work, locks }) {
+    // Who unsubscribes does not wait for the release.
+    const released = new Promise<unknown>((resolve) => void locks.events.on('released', resolve));
+    const first = await firstValueFrom(work.values('1'));
+    await released;
+    return first;
+  },
+  async items({ work }) {
+    const items: string[] = [];
+    for await (const item of work.items('1')) items.push(item);
+    return items;
+  },
+  async 'the first of the items'({ work }) {
+    for await (const item of work.items('1')) return item;
+    return 'none';
+  },
+};
+
+/** What becomes of streams. */
+export const STREAMS: readonly KitCase[] = Object.entries(USES).flatMap(([name, use]): KitCase[] => [
+  [`${name}, free`, use],
+  [`${name}, busy`, async (world) => {
+    await world.occupy('order:1');
+    return use(world);
+  }],
+  [`${name}, while Redis is away`, async (world) => {
+    await world.cutOff();
+    return use(world);
+  }],
+  [`${name}, after the end of the app`, async (world) => {
+    await world.app.close();
+    return use(world);
+  }],
+]); // prettier-ignore
 
 /** What becomes of jobs, once each: on a fake they run at every call. */
 export const JOBS: readonly KitCase[] = [

@@ -1,4 +1,5 @@
 import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
+import { Observable, of } from 'rxjs';
 import { currentLock, Limited, Locked, ReadLocked, WriteLocked } from '../../../../lib/index.js';
 
 /** Decorated methods with each option. */
@@ -91,6 +92,17 @@ export class Work implements BeforeApplicationShutdown {
   @Locked((keys: readonly string[]) => keys, { oncePer: 3_600_000, spreadMs: 0 })
   async slotChosen(_keys: readonly string[]): Promise<unknown> {
     return this.#run('slot');
+  }
+
+  @Locked('order:<0>', { waitMs: 30 })
+  values(id: string): Observable<string> {
+    return of(id, currentLock().key);
+  }
+
+  @Locked('order:<0>', { ifBusy: 'skip' })
+  async *items(id: string): AsyncGenerator<string> {
+    yield id;
+    yield currentLock().key;
   }
 
   async #run(id: string): Promise<unknown> {
