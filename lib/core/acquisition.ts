@@ -20,7 +20,7 @@ import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCar
 import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
-const FIRST_ANSWER_MS = 1_000;
+export const FIRST_ANSWER_MS = 1_000;
 
 /**
  * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first

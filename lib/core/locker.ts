@@ -45,7 +45,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
-  #isClosing = false;
+  protected isClosing = false;
   #onRelease: (() => void) | null = null;
 
   constructor(
@@ -192,7 +192,7 @@ export class Locker implements LockKeeper, WakeUpListener {
    * signals fire, and what is left is released.
    */
   async close(drainMs: number): Promise<void> {
-    this.#isClosing = true;
+    this.isClosing = true;
     const until = this.clock.now() + drainMs;
     for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(shutdownError());
     const drained = new Promise<void>((resolve) => {
@@ -223,7 +223,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const wanted = { ...call, keys: group, name: named.join(', ') };
     let acquisition: Acquisition | undefined;
     try {
-      if (this.#isClosing) throw shutdownError();
+      if (this.isClosing) throw shutdownError();
       call.options.signal?.throwIfAborted();
       acquisition = new Acquisition(this.#host, wanted);
       return this.#hold(wanted, named, await acquisition.granted, acquisition.hasWaited);
@@ -235,7 +235,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   #hold(wanted: Wanted, named: readonly string[], grant: Grant, waited: boolean): HeldLock {
-    if (this.#isClosing) {
+    if (this.isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
       this.#host.abandon(wanted, grant.attempt, { wasGranted: false, unanswered: grant.unanswered() });
       throw shutdownError();

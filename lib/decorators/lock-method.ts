@@ -7,7 +7,7 @@ import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/loc
 import { onlyLivingModule } from '../interceptor/living-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { type AnyMethod, decoratedMethod } from './decorated-method.js';
-import { checkLockedOptions } from '../interceptor/check-locked-options.js';
+import { checkJobKey, checkLockedOptions } from '../interceptor/check-locked-options.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 
 /**
@@ -21,6 +21,7 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
     const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
     const kind = resultKindOf(method, returnType);
     checkLockedOptions(options, { mode, kind, where });
+    if (options.oncePer !== undefined) checkJobKey(key, where);
     const property = injectInterceptor(target, options.connection);
     const call: LockedCall = {
       where,

@@ -66,6 +66,15 @@ function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: Lo
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
 }
 
+/**
+ * Checks the key of a job, when the class is defined and, for a key function, at each call: a fire is claimed at one key.
+ * @throws LockConfigurationError that begins with the class and the method
+ */
+export function checkJobKey(key: unknown, where: string): void {
+  if (!Array.isArray(key) || key.length < 2) return;
+  throw new LockConfigurationError(`${where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`);
+}
+
 function checkBoolean(name: string, value: unknown): void {
   if (value !== undefined && typeof value !== 'boolean')
     fail(`Expected \`${name}\` to be true or false, got ${typeof value}.`);

@@ -8,7 +8,6 @@ import { type FireClaim } from '../core/lock-store.js';
 import {
   LockBusyError,
   LockClaimedError,
-  LockConfigurationError,
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
@@ -16,6 +15,7 @@ import {
 import { UnlockedHandle } from '../core/unlocked-run.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder } from '../schedule/fire-of-call.js';
+import { checkJobKey } from './check-locked-options.js';
 import { type LockedCall } from './locked-call.js';
 
 /** How a decorated call may go on: under its lock, without one (when its options say so), or not at all. */
@@ -121,11 +121,7 @@ function claimOf(
   const { oncePer, rerunOnLoss = false } = call.options;
   if (oncePer === undefined) return undefined;
   const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
-  if (typeof key !== 'string' && key.length > 1) {
-    throw new LockConfigurationError(
-      `${call.where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`,
-    );
-  }
+  checkJobKey(key, call.where);
   if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
   return { ...common, kind: 'slot', ms: oncePer, rememberMs };

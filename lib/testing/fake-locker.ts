@@ -1,19 +1,16 @@
 import { failedEvent } from '../core/acquire-failed.js';
-import { busyError, waitTimeoutError } from '../core/acquisition-errors.js';
+import { busyError, unansweredError, waitTimeoutError } from '../core/acquisition-errors.js';
+import { FIRST_ANSWER_MS } from '../core/acquisition.js';
 import { type Clock } from '../core/clock.js';
+import { type WorkOutcome } from '../core/held-handle.js';
 import { HeldLock } from '../core/held-lock.js';
 import { type JoinedLock } from '../core/joined-lock.js';
 import { type LockLabel, NO_LABEL } from '../core/lock-label.js';
 import { type ResolvedLockOptions } from '../core/lock-options.js';
-import {
-  type LockError,
-  type LockLostReason,
-  type LockMode,
-  LockStoreError,
-  LockWaitTimeoutError,
-} from '../core/lock.errors.js';
+import { type LockError, type LockLostError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { Locker } from '../core/locker.js';
-import { type GrantingStore } from './granting-store.js';
+import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
+import { awayError, type GrantingStore, THE_TEST } from './granting-store.js';
 
 /** One acquisition that was asked for. */
 export interface FakeLockCall {
@@ -25,42 +22,59 @@ export interface FakeLockCall {
   readonly options: ResolvedLockOptions;
 }
 
-/** How an acquisition is to end. */
-export type FakeOutcome = 'grant' | 'refuse' | 'time-out' | 'fail';
-
-/** Which locks: one by its key, some by a pattern, or (left out) all. */
-export type FakeKey = string | RegExp | undefined;
-
-const matches = (which: FakeKey, key: string): boolean =>
-  which === undefined || (typeof which === 'string' ? which === key : key.search(which) >= 0);
+/** What a fake is made of. */
+export interface FakeLockerParts {
+  readonly clock: Clock;
+  readonly store: GrantingStore;
+  readonly rules: FakeRules;
+  /** How long a shutdown waits for holders; undefined: as long as the module says. */
+  readonly drainMs: number | undefined;
+}
 
 const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void => {} };
 
 /** Grants at once, unless it was told otherwise; what a grant gives is a real lock of the core. */
 export class FakeLocker extends Locker {
   readonly calls: FakeLockCall[] = [];
-  /** The latest that fits counts. */
-  readonly #rules: { readonly which: FakeKey; readonly outcome: FakeOutcome }[] = [];
+  readonly #fake: FakeLockerParts;
   readonly #granted = new Set<HeldLock>();
+  #closed: Promise<void> | null = null;
 
-  constructor(clock: Clock, store: GrantingStore) {
-    super(clock, store, silent, 'test:0');
+  constructor(parts: FakeLockerParts) {
+    super(parts.clock, parts.store, silent, 'test:0');
+    this.#fake = parts;
   }
 
   rule(which: FakeKey, outcome: FakeOutcome): void {
-    this.#rules.unshift({ which, outcome });
+    this.#fake.rules.add(which, outcome);
+    this.onListening();
   }
 
-  /** Forgets the calls and the rules; what is held stays held. */
+  /** Forgets the calls and the rules, and opens again; what is held stays held. */
   forget(): void {
     this.calls.length = 0;
-    this.#rules.length = 0;
+    this.#fake.rules.clear();
+    this.open();
+    this.onListening();
+  }
+
+  /** For an app that starts: a fake may have been closed with the app of an earlier test. */
+  open(): this {
+    this.isClosing = false;
+    this.#closed = null;
+    this.#fake.store.reopen();
+    return this;
+  }
+
+  /** Once for all modules of an app that share it. */
+  override close(drainMs: number): Promise<void> {
+    this.#closed ??= super.close(this.#fake.drainMs ?? drainMs);
+    return this.#closed;
   }
 
   /** Gives how many locks were lost. */
   lose(which: FakeKey, reason: LockLostReason): number {
-    this.#granted.forEach((lock) => lock.isOver && this.#granted.delete(lock));
-    const losing = [...this.#granted].filter((lock) => lock.keys.some((key) => matches(which, key)));
+    const losing = [...this.#granted].filter((lock) => !lock.isOver && lock.keys.some((key) => matches(which, key)));
     for (const lock of losing) lock.lose(reason);
     return losing.length;
   }
@@ -69,40 +83,57 @@ export class FakeLocker extends Locker {
     ...[keys, options, label = NO_LABEL, ...rest]: Parameters<Locker['acquire']>
   ): Promise<HeldLock | JoinedLock> {
     const named = this.checkKeys(keys);
+    this.#fake.store.groups(named);
     this.calls.push({ keys: named, mode: options.mode, where: label.where, options });
-    // Whoever gave up before asks for nothing, whatever the rules say.
-    const error = options.signal?.aborted ? undefined : this.#errorFor(named, options);
-    if (error) {
-      this.#tell(error, named, options, label);
-      throw error;
-    }
+    // Whoever comes after the end, or gave up before, asks for nothing, whatever the rules say.
+    const isAsked = !this.isClosing && !options.signal?.aborted;
+    const failure = isAsked ? this.#failureOf(named, options, label) : undefined;
+    if (failure) throw failure;
     const lock = await super.acquire(named, options, label, ...rest);
-    if (lock instanceof HeldLock) this.#granted.add(lock);
+    if (lock instanceof HeldLock && !lock.isOver) this.#granted.add(lock);
     return lock;
   }
 
-  #errorFor(keys: readonly string[], { mode, waitMs }: ResolvedLockOptions): LockError | undefined {
-    const name = { key: keys.join(', '), mode };
-    const holder = 'the test';
-    switch (this.#rules.find(({ which }) => keys.some((key) => matches(which, key)))?.outcome) {
-      case 'refuse':
-        return busyError(name, { holder });
-      case 'time-out':
-        return waitMs === 0 ? busyError(name, { holder }) : waitTimeoutError(name, waitMs, { holder, ahead: 0 });
-      case 'fail':
-        return new LockStoreError(`The test has the lock "${name.key}" fail as if Redis were away.`, name);
-      default:
-        return undefined;
-    }
+  override onLost(lock: HeldLock, error: LockLostError): void {
+    this.#granted.delete(lock);
+    super.onLost(lock, error);
   }
 
-  /** The events of an acquisition that failed, for code that listens to them. */
-  #tell(error: LockError, keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): void {
-    const wanted = { keys, name: keys.join(', '), options, label, startedAt: this.clock.now() };
-    if (error instanceof LockWaitTimeoutError) {
-      const { waitedMs, holder } = error;
-      this.events.emit('timedOut', () => ({ ...label, key: wanted.name, mode: options.mode, waitedMs, holder }));
-    }
-    this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, false));
+  override release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<boolean> {
+    this.#granted.delete(lock);
+    return super.release(lock, outcome);
   }
+
+  /** What the call rejects with, without the time that it takes elsewhere; a wait that has no end goes on. */
+  #failureOf(keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): LockError | undefined {
+    const { mode, waitMs } = options;
+    const outcome = this.#fake.rules.outcomeOf(keys);
+    if (outcome === 'grant' || waitMs === Infinity) return undefined;
+    const name = { key: keys.join(', '), mode };
+    if (outcome === 'fail') {
+      const waitedMs = Math.max(waitMs, FIRST_ANSWER_MS);
+      return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), { keys, options, label, waitedMs });
+    }
+    if (waitMs === 0) return this.#failed(busyError(name, { holder: THE_TEST }), { keys, options, label, waitedMs: 0 });
+    this.events.emit('waiting', () => ({ ...label, ...name, ahead: 0, holder: THE_TEST }));
+    this.events.emit('timedOut', () => ({ ...label, ...name, waitedMs: waitMs, holder: THE_TEST }));
+    const error = waitTimeoutError(name, waitMs, { holder: THE_TEST, ahead: 0 });
+    return this.#failed(error, { keys, options, label, waitedMs: waitMs });
+  }
+
+  /** Tells those who listen. */
+  #failed(error: LockError, { waitedMs, ...call }: FailedCall): LockError {
+    const wanted = { ...call, name: call.keys.join(', '), startedAt: this.clock.now() - waitedMs };
+    const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';
+    this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, hasWaited));
+    return error;
+  }
+}
+
+/** An acquisition that is told to fail. */
+interface FailedCall {
+  readonly keys: readonly string[];
+  readonly options: ResolvedLockOptions;
+  readonly label: LockLabel;
+  readonly waitedMs: number;
 }

@@ -1,27 +1,18 @@
 import 'reflect-metadata';
-import {
-  type DynamicModule,
-  Inject,
-  Module,
-  type OnApplicationBootstrap,
-  type OnApplicationShutdown,
-  type Type,
-} from '@nestjs/common';
-import { ModulesContainer } from '@nestjs/core';
+import { type DynamicModule } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { systemClock } from '../core/clock.js';
-import { addModule, addStartingModule, type LockModule, removeModule } from '../interceptor/living-modules.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
+import { RedisLockModule } from '../redis-lock.module.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import {
   getLockInterceptorToken,
   getLockServiceToken,
+  LOCKER,
   LOCK_STORE,
   OWN_INTERCEPTOR,
   OWN_SERVICE,
 } from '../redis-lock.tokens.js';
 import { FakeLockService } from './fake-lock.service.js';
-import { GrantingStore } from './granting-store.js';
 import { type Overriding } from './overriding.js';
 
 /** Where Nest keeps which properties of a class it is to set. */
@@ -58,52 +49,32 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
   return instance;
 }
 
-/** Provider token: the fake of a `FakeLockModule`, whatever its name. */
-const FAKE_LOCKS = Symbol('fake locks');
-
-/** A module in place of `RedisLockModule`, whose service and decorators are those of a `FakeLockService`. */
-@Module({})
-export class FakeLockModule implements OnApplicationBootstrap, OnApplicationShutdown {
-  readonly #module: LockModule;
-
-  constructor(@Inject(FAKE_LOCKS) locks: FakeLockService, @Inject(ModulesContainer) modules: ModulesContainer) {
-    this.#module = { interceptor: locks.interceptor, modules };
-    addStartingModule(this.#module);
-  }
-
-  /** Locks objects that Nest did not build, as `RedisLockModule` does. */
-  onApplicationBootstrap(): void {
-    addModule(this.#module);
-  }
-
-  onApplicationShutdown(): void {
-    removeModule(this.#module);
-  }
-
+/** `RedisLockModule` with a fake in it: its service and decorators are those of a `FakeLockService`, and nothing connects. */
+export class FakeLockModule {
   static forRoot(locks: FakeLockService = new FakeLockService()): DynamicModule {
     const name = locks.connection;
-    const byClass =
-      name === undefined
-        ? [
-            provided(RedisLockService, locks),
-            provided(FakeLockService, locks),
-            provided(LockInterceptor, locks.interceptor),
-          ]
-        : [];
-    const byName = [
-      provided(getLockServiceToken(name), locks),
-      provided(getLockInterceptorToken(name), locks.interceptor),
-    ];
-    const exported = [...byClass, ...byName];
-    const providers = [provided(FAKE_LOCKS, locks), ...exported];
-    return { module: FakeLockModule, global: true, providers, exports: exported.map(({ provide }) => provide) };
+    const definition = RedisLockModule.forRoot({ ...(name === undefined ? {} : { name }), drainMs: 0 });
+    const { providers = [], exports = [] } = definition;
+    const ours = fakesOf(locks).filter(({ provide }) => name === undefined || typeof provide === 'symbol');
+    const byClass = name === undefined ? [{ provide: FakeLockService, useValue: locks }] : [];
+    return {
+      ...definition,
+      providers: [...providers, ...ours, ...byClass],
+      exports: [...exports, ...byClass.map(({ provide }) => provide)],
+    };
   }
 }
 
-const provided = (provide: symbol | Type, useValue: object) => ({
-  provide,
-  useValue,
-});
+/** What the parts of a lock module are with a fake. */
+const fakesOf = (locks: FakeLockService) => [
+  { provide: LOCK_STORE, useFactory: () => locks.parts.store },
+  // Made for each app: the fake may have been closed with an earlier one.
+  { provide: LOCKER, useFactory: () => locks.parts.locker.open() },
+  { provide: RedisLockService, useFactory: () => locks },
+  { provide: OWN_SERVICE, useFactory: () => locks },
+  { provide: LockInterceptor, useFactory: () => locks.interceptor },
+  { provide: OWN_INTERCEPTOR, useFactory: () => locks.interceptor },
+];
 
 /**
  * Has all lock modules of an app that is under test use a fake: nothing connects to Redis.
@@ -111,8 +82,8 @@ const provided = (provide: symbol | Type, useValue: object) => ({
  * `await useFakeLocks(Test.createTestingModule({ imports: [AppModule] }), locks).compile()`
  */
 export function useFakeLocks<B extends Overriding>(builder: B, locks: FakeLockService = new FakeLockService()): B {
-  builder.overrideProvider(LOCK_STORE).useValue(new GrantingStore(systemClock));
-  for (const service of [RedisLockService, OWN_SERVICE]) builder.overrideProvider(service).useValue(locks);
-  for (const one of [LockInterceptor, OWN_INTERCEPTOR]) builder.overrideProvider(one).useValue(locks.interceptor);
+  for (const { provide, useFactory } of fakesOf(locks)) {
+    builder.overrideProvider(provide).useFactory({ factory: useFactory, inject: [] });
+  }
   return builder;
 }

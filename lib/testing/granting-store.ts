@@ -1,102 +1,78 @@
-import { newClientId } from '../core/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
-import { storedKey } from '../core/lock-key.js';
-import { checkListOptions, listLocks, modeOf } from '../core/lock-listing.js';
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type LastRun,
-  type LockHolder,
-  type LockState,
-  type HoldRef,
-  type LockStore,
-  type ReleaseReply,
-  type ReleaseRequest,
-  type RenewReply,
-  type RenewRequest,
-  type WakeUpListener,
-} from '../core/lock-store.js';
-import { readHolderText } from '../core/holder-text.js';
+import { type AcquireReply, type AcquireRequest, type ReleaseReply, type ReleaseRequest } from '../core/lock-store.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import { FakeRules } from './fake-rules.js';
+import { MemoryLockServer } from './memory/memory-lock-server.js';
+import { closedError, MemoryLockStore } from './memory/memory-lock-store.js';
+import { type MemoryLocks } from './memory/memory-locks.js';
 
-/** Grants whatever is asked, at once and to everybody: nothing excludes anything. */
-export class GrantingStore implements LockStore {
-  readonly clientId = newClientId();
-  readonly #holders = new Map<string, LockHolder[]>();
-  #listener: WakeUpListener | null = null;
-  #token = 0;
+/** Who holds what a test has refused, for people. */
+export const THE_TEST = 'the test';
 
-  constructor(private readonly clock: Clock) {}
+/** Answers at once, in the turn of who asks, unless the test has it fail. */
+class GrantingServer extends MemoryLockServer {
+  isClosed = false;
 
-  checkKey(key: string): void {
-    storedKey(key);
+  constructor(
+    clock: Clock,
+    private readonly rules: FakeRules,
+  ) {
+    super({ clock });
+    this.locks.excludes = false;
   }
 
-  listen(listener: WakeUpListener): void {
-    this.#listener = listener;
-  }
-
-  open(): void {}
-
-  groups(keys: readonly string[]): readonly (readonly string[])[] {
-    return [keys];
-  }
-
-  async acquire({ keys, attempt, owner = attempt, mode, leaseMs, holder }: AcquireRequest): Promise<AcquireReply> {
-    const now = this.clock.wallNow();
-    const since = new Date(now);
-    const told = { owner, attempt, mode, ...readHolderText(holder), since, remainingMs: leaseMs };
-    const fencingTokens = keys.map((key) => {
-      const fencingToken = (this.#token += 1);
-      this.#holders.set(key, [...this.#holdersOf(key), { ...told, fencingToken }]);
-      return fencingToken;
-    });
-    return { outcome: 'granted', fencingTokens, remainingMs: leaseMs, serverTimeMs: now };
-  }
-
-  async renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
-  }
-
-  async release({ key, attempt }: ReleaseRequest): Promise<ReleaseReply> {
-    const holders = this.#holdersOf(key).filter((holder) => holder.attempt !== attempt);
-    if (holders.length > 0) this.#holders.set(key, holders);
-    else this.#holders.delete(key);
-    return { outcome: 'released', holds: holders.length, lastToken: this.#token };
-  }
-
-  async downgrade({ key, attempt }: HoldRef): Promise<{ readonly outcome: 'downgraded' }> {
-    const downgraded = this.#holdersOf(key).map((one) =>
-      one.attempt === attempt ? { ...one, mode: 'read' as const } : one,
-    );
-    if (downgraded.length > 0) this.#holders.set(key, downgraded);
-    return { outcome: 'downgraded' };
-  }
-
-  async forceRelease(key: string): Promise<boolean> {
-    const holders = this.#holdersOf(key);
-    for (const { attempt } of holders) this.#listener?.onWakeUp(attempt, { kind: 'revoked' });
-    this.#holders.delete(key);
-    return holders.length > 0;
-  }
-
-  async inspect(key: string): Promise<LockState> {
-    const holders = this.#holdersOf(key);
-    return { key, mode: modeOf(holders), holders, waiters: 0, fencingToken: holders.at(-1)?.fencingToken ?? 0 };
-  }
-
-  async lastRun(): Promise<LastRun | null> {
-    return null;
-  }
-
-  list(options: { readonly prefix: string; readonly limit: number }): AsyncIterable<LockState> {
-    checkListOptions(options);
-    const keys = [...this.#holders.keys()].filter((key) => key.startsWith(options.prefix));
-    return listLocks(keys, options.limit, (key) => this.inspect(key));
-  }
-
-  async close(): Promise<void> {}
-
-  #holdersOf(key: string): LockHolder[] {
-    return this.#holders.get(key) ?? [];
+  override async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.isClosed) throw closedError(key);
+    if (this.rules.outcomeOf([key]) === 'fail') throw awayError(key);
+    this.locks.forgetUnused();
+    return command(this.locks);
   }
 }
+
+/**
+ * Grants whatever is asked, at once and to everybody, unless the test has told otherwise: nothing excludes anything. All else
+ * (owners, tokens, leases, what is told of a lock) is as with locks in memory.
+ */
+export class GrantingStore extends MemoryLockStore {
+  declare readonly server: GrantingServer;
+
+  constructor(
+    clock: Clock,
+    private readonly rules = new FakeRules(),
+  ) {
+    super(new GrantingServer(clock, rules), { keyPrefix: '' });
+  }
+
+  override async acquire(request: AcquireRequest): Promise<AcquireReply> {
+    const { keys, claim } = request;
+    const outcome = this.rules.outcomeOf(keys);
+    if (outcome === 'fail') throw awayError(keys.join(', '));
+    if (outcome === 'refuse') return this.#busy();
+    // Every call of a job is a fire of its own.
+    if (claim) this.server.locks.lock(keys[0]!).jobs.delete(claim.job);
+    return super.acquire(request);
+  }
+
+  /** Also while the test has Redis be away: a real one is asked again, for a second of the test's time. */
+  override async release(request: ReleaseRequest): Promise<ReleaseReply> {
+    return this.server.locks.release(request);
+  }
+
+  /** It goes on to listen: a fake may outlive its app. */
+  override async close(): Promise<void> {
+    this.server.isClosed = true;
+  }
+
+  reopen(): void {
+    this.server.isClosed = false;
+  }
+
+  #busy(): AcquireReply {
+    const serverTimeMs = Math.floor(this.server.clock.wallNow());
+    return { outcome: 'busy', retryMs: 0, ahead: 0, holder: THE_TEST, owner: undefined, serverTimeMs };
+  }
+}
+
+/** What a call finds that cannot ask. */
+export const awayError = (key: string): LockStoreError =>
+  new LockStoreError(`The test has the lock "${key}" fail as if Redis were away.`, { key });

@@ -34,7 +34,7 @@ async function startReplication(started, host) {
   const args = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0', '--replica-announce-ip', host];
   const master = await startRedisServer({ args });
   started.push(master);
-  const follow = ['--replicaof', `${host} ${master.port}`];
+  const follow = ['--replicaof', host, String(master.port)];
   const start = () => startRedisServer({ args: [...args, ...follow] });
   const replicas = await startTogether([start, start]);
   started.push(...replicas);

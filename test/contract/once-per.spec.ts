@@ -247,6 +247,18 @@ describe('oncePer', () => {
     expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
   });
 
+  it.each(['fire', 60_000] as const)('of %s with two keys is refused when the class is defined', (oncePer) => {
+    const define = () => {
+      class Orders {
+        @Locked(['job', 'other'], { oncePer })
+        async run(): Promise<void> {}
+      }
+      return Orders;
+    };
+    expect(define).toThrow(LockConfigurationError);
+    expect(define).toThrow(/^Orders\.run: `oncePer` needs one key, got 2; give the job one name\.$/);
+  });
+
   itWithOneClock('claims the slot in which the call was made, on the clock of the server', async () => {
     const [{ jobs, lastRun }, store, id] = [await start(), openStore(), freshKey()];
     const before = await store.now();

@@ -58,7 +58,7 @@ describe('a given client that selected a database', () => {
 
   it('has its grants confirmed there, wherever it goes', async () => {
     const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
-    await ownRedis(['--replicaof', `127.0.0.1 ${master.port}`]);
+    await ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
     await eventually(async () => (await master.admin.info('replication')).includes('state=online'), {
       timeoutMs: 20_000,
     });

@@ -2,7 +2,7 @@ import { type RedisConnection, type LockStoreError } from '../../lib/index.js';
 import { givenClient } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';
 import { ownRedis, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { closeAll, freshKey, startApp } from '../support/lock-app.js';
 
 const PATIENT = { waitMs: 20_000 };
 
@@ -29,25 +29,23 @@ describe.each(CONNECTIONS)('a server in a state that passes, by %s', (_client, o
   });
 
   it('is asked again while it loads its data (LOADING)', async () => {
-    const slowly = ['--enable-debug-command', 'local', '--key-load-delay', '1000'];
-    const server = await ownRedis([...slowly, '--loading-process-events-interval-bytes', '1024']);
+    // Between two keys it answers only after so many bytes; and it loads what it gets from a master.
+    const full = await ownRedis(['--rdbcompression', 'no', '--repl-diskless-sync-delay', '0']);
+    for (let i = 0; i < 60; i += 1) await full.admin.setrange(`filler:${i}`, 2 ** 20 - 1, 'x');
+    const server = await ownRedis(['--key-load-delay', '80000']);
     const { locks } = await startApp({ connection: open(server.url) });
     await locks.withLock(freshKey(), () => undefined);
-    const filling = server.admin.pipeline();
-    for (let i = 0; i < 3_000; i += 1) filling.set(`filler:${i}`, 'x'.repeat(100));
-    await filling.exec();
-    const watcher = openAdmin(server.url);
-    await watcher.ping();
-    const reloaded = server.admin.call('DEBUG', 'RELOAD');
+    await server.admin.call('REPLICAOF', '127.0.0.1', full.port);
     const isLoading = () =>
-      watcher.get('filler:1').then(
+      server.admin.get('filler:1').then(
         () => false,
         (error: Error) => error.message.includes('LOADING'),
       );
     await eventually(isLoading);
     const error = await rejection<LockStoreError>(locks.acquire(freshKey(), { waitMs: 0 }));
     expect(error.message).toContain('LOADING');
-    await (await locks.acquire(freshKey(), PATIENT)).release();
-    expect(await reloaded).toBe('OK');
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await eventually(async () => (await server.admin.call('REPLICAOF', 'NO', 'ONE')) === 'OK');
+    await (await waiting).release();
   });
 });

@@ -142,7 +142,7 @@ describe('a quorum that is set up wrongly', () => {
 
   it('with a replica of another node: is told at the start, and refused', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
-    const replica = await ownRedis(['--replicaof', `127.0.0.1 ${one.port}`]);
+    const replica = await ownRedis(['--replicaof', '127.0.0.1', String(one.port)]);
     const why = new RegExp(`independent masters.*127.0.0.1:${replica.port} is a replica of 127.0.0.1:${one.port}`);
     await expectRefused([one.url, replica.url, other.url], why);
   });
@@ -159,7 +159,7 @@ describe('a quorum that is set up wrongly', () => {
 
   it('is used as soon as it is set up rightly', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
-    const replica = await ownRedis(['--replicaof', `127.0.0.1 ${one.port}`]);
+    const replica = await ownRedis(['--replicaof', '127.0.0.1', String(one.port)]);
     const { locks } = await startApp({ connection: [one.url, replica.url, other.url] });
     expect(await rejection(locks.acquire(freshKey()))).toBeInstanceOf(LockConfigurationError);
     await replica.admin.call('REPLICAOF', 'NO', 'ONE');

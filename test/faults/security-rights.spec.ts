@@ -30,6 +30,16 @@ async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings:
   return isHeld;
 }
 
+/**
+ * What the server refused, by the lines of its log. Not that ioredis tells its name and version, which no right is given for:
+ * servers from 7.2 on log that as `client|setinfo`, and Redis 6.2, which knows no such command, as `client`.
+ */
+async function refusedBy(admin: Redis): Promise<unknown[]> {
+  const lines = (await admin.call('ACL', 'LOG')) as unknown[][];
+  const refused = lines.map((line) => line[line.indexOf('object') + 1]);
+  return refused.filter((name) => name !== 'client|setinfo' && name !== 'client');
+}
+
 async function ownSecured(): Promise<StartedSecured> {
   const secured = await startSecured();
   closeLater({ close: () => secured.stop() });
@@ -49,9 +59,7 @@ describe('over TLS, with a client certificate and a user for locks only', () => 
     expect(await keysOf(b)).toEqual(['order:1']);
     expect(await b.locks.forceRelease('order:1')).toBe(true);
     await eventually(() => held.signal.aborted);
-    const refused = inspect(await admin.call('ACL', 'LOG'), { depth: Infinity });
-    // Redis 7.2 and later know that command of ioredis.
-    expect(refused.replaceAll('client|setinfo', '')).not.toMatch(/'object'|object:/);
+    expect(await refusedBy(admin)).toEqual([]);
   });
 
   it('is closed to others', async () => {

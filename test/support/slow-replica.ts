@@ -16,7 +16,7 @@ export interface FarReplicated {
 export async function startFarReplicated(): Promise<FarReplicated> {
   const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
   const line = await startLine(master.port);
-  await ownRedis(['--replicaof', `127.0.0.1 ${line.port}`]);
+  await ownRedis(['--replicaof', '127.0.0.1', String(line.port)]);
   const isOnline = async () => (await master.admin.info('replication')).includes('state=online');
   await eventually(isOnline, { timeoutMs: 20_000 });
   return Object.assign(line, { url: master.url, admin: master.admin });

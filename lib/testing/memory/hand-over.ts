@@ -16,8 +16,8 @@ export const clientOf = (attempt: string): string => attempt.split('.')[0]!;
 export class HandOver {
   constructor(
     private readonly tell: Tell,
-    /** Microseconds since the epoch, of which fencing tokens are made. */
-    private readonly micros: () => number,
+    /** What a fencing token is at least: the microseconds since the epoch. */
+    private readonly leastToken: () => number,
   ) {}
 
   /** With a token that it has already, or with a new one. */
@@ -60,7 +60,7 @@ export class HandOver {
 
   /** Rises for ever: by one within a microsecond. */
   #nextToken(lock: MemoryLock): number {
-    return Math.max(lock.token + 1, this.micros());
+    return Math.max(lock.token + 1, this.leastToken());
   }
 
   /** Grants to a waiter, and has its wake-up carry the grant; false when nobody listens for it. */

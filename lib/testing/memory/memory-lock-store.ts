@@ -14,9 +14,11 @@ import {
   type WakeUpListener,
 } from '../../core/lock-store.js';
 import { lastRunOf } from '../../core/last-run.js';
+import { LockStoreError } from '../../core/lock.errors.js';
 import { encodeKey, inOrder, storedKey } from '../../core/lock-key.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
+import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';
 
 /** The options of `MemoryLockStore`. */
@@ -31,6 +33,7 @@ export class MemoryLockStore implements LockStore {
   readonly #prefix: string;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
+  #isClosed = false;
 
   constructor(
     readonly server: MemoryLockServer,
@@ -48,7 +51,7 @@ export class MemoryLockStore implements LockStore {
   }
 
   open(): void {
-    if (this.#listener) this.#disconnect ??= this.server.connect(this.clientId, this.#listener);
+    if (this.#listener && !this.#isClosed) this.#disconnect ??= this.server.connect(this.clientId, this.#listener);
   }
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
@@ -60,37 +63,38 @@ export class MemoryLockStore implements LockStore {
     const ageMs = claim ? Math.round(this.server.clock.now() - claim.calledAt) : 0;
     const keys = request.keys.map((key) => this.#prefix + key);
     const ask = { ...request, keys, claim: claim && { ...claim, ageMs } };
-    return this.server.run(request.keys.join(', '), (locks) => locks.acquire(ask));
+    return this.#run(request.keys.join(', '), (locks) => locks.acquire(ask));
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     const renewOne = (request: RenewRequest): Promise<RenewReply> =>
-      this.server
-        .run(request.key, (locks) => locks.renew(this.#stored(request)))
-        .catch((cause: unknown) => ({ outcome: 'unknown', cause }));
+      this.#run(request.key, (locks) => locks.renew(this.#stored(request))).catch((cause: unknown) => ({
+        outcome: 'unknown',
+        cause,
+      }));
     return Promise.all(requests.map(renewOne));
   }
 
   release(request: ReleaseRequest): Promise<ReleaseReply> {
-    return this.server.run(request.key, (locks) => locks.release(this.#stored(request)));
+    return this.#run(request.key, (locks) => locks.release(this.#stored(request)));
   }
 
   downgrade(hold: HoldRef): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return this.server.run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
+    return this.#run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
   }
 
   async forceRelease(key: string): Promise<boolean> {
     const command = randomAttempt(this.clientId);
-    const { holds } = await this.server.run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
+    const { holds } = await this.#run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
     return holds > 0;
   }
 
   inspect(key: string): Promise<LockState> {
-    return this.server.run(key, (locks) => stateOf(key, locks.look(this.#prefix + key)));
+    return this.#run(key, (locks) => stateOf(key, locks.look(this.#prefix + key)));
   }
 
   lastRun(key: string, job?: string): Promise<LastRun | null> {
-    return this.server.run(key, (locks) => lastRunOf(runsOf(locks.look(this.#prefix + key)), job));
+    return this.#run(key, (locks) => lastRunOf(runsOf(locks.look(this.#prefix + key)), job));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -100,17 +104,26 @@ export class MemoryLockStore implements LockStore {
 
   async *#keys(prefix: string): AsyncGenerator<string> {
     const begin = this.#prefix + prefix;
-    const stored = await this.server.run(`${prefix}*`, ({ keys }) => keys.filter((key) => key.startsWith(begin)));
+    const stored = await this.#run(`${prefix}*`, ({ keys }) => keys.filter((key) => key.startsWith(begin)));
     for (const key of stored) yield key.slice(this.#prefix.length);
   }
 
   async close(): Promise<void> {
     this.#disconnect?.();
     this.#disconnect = null;
-    this.#listener = null;
+    this.#isClosed = true;
+  }
+
+  async #run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
+    if (this.#isClosed) throw closedError(key);
+    return this.server.run(key, command);
   }
 
   #stored<T extends { readonly key: string }>(request: T): T {
     return { ...request, key: this.#prefix + request.key };
   }
 }
+
+/** A store that was closed has no connection any more, as one of Redis. */
+export const closedError = (key: string): LockStoreError =>
+  new LockStoreError(`The lock "${key}" could not be asked for: the connection was closed.`, { key });

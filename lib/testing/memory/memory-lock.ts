@@ -75,6 +75,13 @@ export class MemoryLock {
     return Math.floor(this.micros / 1_000);
   }
 
+  /** Until when it is remembered, by who holds it or waits, its jobs, and when it was used last. */
+  keptUntil(keepMs: number): number {
+    const holds = [...this.holds.values(), ...this.queue.waiters].map(({ deadline }) => deadline);
+    const jobs = [...this.jobs.values()].map(({ until }) => until);
+    return Math.max(this.now + keepMs, ...holds, ...jobs);
+  }
+
   /** Ends what is over at this time; a clock that stepped back makes no lease longer. */
   sweep(micros: number): void {
     this.micros = micros;

@@ -13,15 +13,21 @@ import { type Ask } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import { admits, busyReply, claimedBy, endRun, entryToken, knows, makeRead, refusal, startRun } from './rules.js';
 
+/** How often what is not used any more is looked for. */
+const FORGET_EVERY_MS = 60_000;
+
 /**
  * The locks of one server, with the semantics of the scripts in Redis: operations are atomic, as every one runs to its end
  * within a turn. That the replies are the same is tested by random games (test/scripts/model.spec.ts).
  */
 export class MemoryLocks {
+  /** Whether the holds of others are in the way; false for a fake, which grants whatever is asked. */
+  excludes = true;
   readonly #locks = new Map<string, MemoryLock>();
   readonly #handOver: HandOver;
   /** The time of the command, which is read once: all that it does happens at that moment. */
   #micros = 0;
+  #forgotAt = 0;
 
   /** `clock`: the server's clock, in microseconds since the epoch. */
   constructor(
@@ -29,8 +35,10 @@ export class MemoryLocks {
     private readonly clock: () => number,
     /** For how long what is not used any more is remembered, in milliseconds. */
     private readonly keepMs = 600_000,
+    /** Tokens are at least as great, whatever the clock says. */
+    leastToken = 0,
   ) {
-    this.#handOver = new HandOver(tell, () => this.#micros);
+    this.#handOver = new HandOver(tell, () => Math.max(this.#micros, leastToken));
   }
 
   get keys(): readonly string[] {
@@ -47,6 +55,14 @@ export class MemoryLocks {
   look(key: string): Look {
     this.#readClock();
     return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
+  }
+
+  /** Forgets what is remembered no longer, as keys of Redis end with their time to live; now and then. */
+  forgetUnused(): void {
+    this.#readClock();
+    if (Math.abs(this.#now - this.#forgotAt) < FORGET_EVERY_MS) return;
+    this.#forgotAt = this.#now;
+    for (const [key, lock] of this.#locks) if (lock.keptUntil(this.keepMs) <= this.#now) this.#locks.delete(key);
   }
 
   /** Grants all keys, or none; then the attempt waits at each up to the first that is busy. */
@@ -193,6 +209,7 @@ export class MemoryLocks {
   }
 
   #hasTurn(lock: MemoryLock, ask: Ask): boolean {
+    if (!this.excludes) return true;
     if (!ask.fair) return admits(lock, ask);
     return this.#handOver.serve(lock, ask.attempt) || (lock.queue.isServed && admits(lock, ask));
   }

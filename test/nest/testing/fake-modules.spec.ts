@@ -4,14 +4,17 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import {
   InjectLockService,
   Locked,
-  LockBusyError,
   LockConfigurationError,
   LockInterceptor,
+  LockShutdownError,
   LockStoreError,
+  LockWaitTimeoutError,
   RedisLockModule,
   RedisLockService,
 } from '../../../lib/index.js';
 import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
+import { eventually } from '../../support/eventually.js';
+import { rejection } from '../../support/faults.js';
 import { closeAll, closeLater, startModule } from '../../support/lock-app.js';
 import { startTrap, type Trap } from './support/memory-apps.js';
 
@@ -64,7 +67,7 @@ describe('FakeLockModule', () => {
   it('makes a fake of its own when none is given', async () => {
     const app = await startModule({ imports: [FakeLockModule.forRoot()], providers: [Orders] });
     app.get(FakeLockService).refuse();
-    await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
+    await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
   });
 
   it('stands for a named connection beside the default one', async () => {
@@ -89,6 +92,29 @@ describe('FakeLockModule', () => {
     const app = await startModule({ imports: [OrdersModule, FakeLockModule.forRoot(locks)] });
     await app.get(Orders).charge('1');
     expect(locks.keys).toEqual(['order:1']);
+  });
+
+  it('is refused when it is there twice, as RedisLockModule is', async () => {
+    const imports = [FakeLockModule.forRoot(), FakeLockModule.forRoot(locks)];
+    await expect(startModule({ imports })).rejects.toThrow(/registered 2 times/);
+  });
+
+  it('closes its fake, which the next app, or `reset()`, opens again', async () => {
+    const imports = [FakeLockModule.forRoot(locks)];
+    const start = () => startModule({ imports, providers: [Orders] });
+    const first = await start();
+    const left = await locks.acquire('left');
+    await first.close();
+    expect(left.held).toBe(false);
+    await expect(first.get(Orders).charge('1')).rejects.toBeInstanceOf(LockShutdownError);
+    await expect(locks.inspect('a')).rejects.toBeInstanceOf(LockStoreError);
+    const second = await start();
+    expect(await second.get(Orders).charge('1')).toBe('charged 1');
+    const revoked = await locks.acquire('a');
+    expect(await locks.forceRelease('a')).toBe(true);
+    await eventually(() => revoked.signal.aborted);
+    await second.close();
+    expect(await locks.reset().withLock('a', () => 'ran')).toBe('ran');
   });
 
   it('locks requests with LockInterceptor.for()', async () => {
@@ -122,7 +148,7 @@ describe('a FakeLockService in the place of RedisLockService', () => {
     const app = await startModule({ providers });
     expect(await app.get(Stock).move('1')).toBe('moved 1');
     locks.refuse('sku:1');
-    await expect(app.get(Stock).move('1')).rejects.toBeInstanceOf(LockBusyError);
+    await expect(app.get(Stock).move('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
   });
 
   it('is not enough for decorators, and Nest says what is missing', async () => {
@@ -155,7 +181,7 @@ describe('useFakeLocks', () => {
     await app.get(ByHand).charge('4');
     expect(locks.keys).toEqual(['order:1', 'audit:2', '3', 'order:4']);
     locks.refuse(/^audit:/);
-    await expect(app.get(Audits).write('2')).rejects.toBeInstanceOf(LockBusyError);
+    await expect(app.get(Audits).write('2')).rejects.toBeInstanceOf(LockWaitTimeoutError);
   });
 
   it('makes a fake of its own when none is given, which the app gives out', async () => {
@@ -174,11 +200,23 @@ describe('useFakeLocks', () => {
     expect(await likeThem.get(Orders).charge('1')).toBeUndefined();
   });
 
-  it('closes the app at once, whatever the test left held', async () => {
+  it('shuts down as the app does, whose `drainMs` it has', async () => {
     const app = await start(locks);
     const lock = await locks.acquire('left');
+    let isClosed = false;
+    const closing = app.close().then(() => (isClosed = true));
+    await eventually(async () => (await rejection(locks.acquire('a'))) instanceof LockShutdownError);
+    expect([isClosed, lock.held]).toEqual([false, true]);
+    await lock.release();
+    await closing;
+  });
+
+  it('closes the app at once, whatever the test left held, with a `drainMs` of 0', async () => {
+    const fake = new FakeLockService({ drainMs: 0 });
+    const app = await start(fake);
+    const lock = await fake.acquire('left');
     await app.close();
-    expect(lock.held).toBe(true);
+    expect([lock.held, fake.activity]).toEqual([false, { held: 0, waiting: 0 }]);
   });
 
   it('has a job run at every call, with its scheduler too', async () => {

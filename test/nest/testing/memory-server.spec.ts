@@ -52,6 +52,35 @@ afterEach(async () => {
   await closing;
 });
 
+describe('a server', () => {
+  const remembered = () => server.locks.keys.map((key) => key.split(':').at(-1));
+
+  it('forgets the locks that nobody has used for ten minutes, and no others', async () => {
+    for (const key of ['a', 'b', 'c']) await orders.locks.withLock(key, () => undefined);
+    const held = await orders.locks.acquire('held');
+    await clock.advance(599_000);
+    await orders.locks.withLock('c', () => undefined);
+    expect(remembered()).toEqual(['a', 'b', 'c', 'held']);
+    await clock.advance(61_000);
+    await orders.locks.inspect('a');
+    expect(remembered()).toEqual(['c', 'held']);
+    expect((await orders.locks.inspect('a')).fencingToken).toBe(0);
+    await held.release();
+  });
+
+  it('gives tokens as great as those of production, by any clock', async () => {
+    const began = new MemoryLockServer({ clock: new ManualClock(0) });
+    const { locks } = (
+      await startModule({ imports: [RedisLockTestingModule.forRoot({ server: began })], providers: [Orders] })
+    ).get(Orders);
+    const tokenOf = (key: string) => locks.withLock(key, ({ fencingToken }) => fencingToken);
+    const [first, second] = [await tokenOf('a'), await tokenOf('a')];
+    expect(first).toBeGreaterThan(2 ** 32);
+    expect(second).toBeGreaterThan(first);
+    expect(Number.isSafeInteger(second)).toBe(true);
+  });
+});
+
 describe('a server that is stopped', () => {
   it('has calls fail with a LockStoreError after their waitMs', async () => {
     server.stop();

@@ -107,7 +107,7 @@ describe('what the decorators make of a fake that', () => {
   it('refuses is what their `ifBusy` says', async () => {
     const skipped: unknown[] = [];
     locks.refuse().events.on('skipped', ({ where, reason }) => skipped.push([where, reason]));
-    await expect(orders.charge('1')).rejects.toBeInstanceOf(LockBusyError);
+    await expect(orders.charge('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
     await expect(orders.write('1')).rejects.toBeInstanceOf(LockBusyError);
     expect([await orders.limited(), await orders.answered('1')]).toEqual([undefined, 'order:1 of 1 is busy']);
     expect(skipped).toEqual([

@@ -34,6 +34,24 @@ describe('a fake that was told nothing', () => {
     expect([first.held, await locks.isLocked('a'), locks.activity]).toEqual([false, false, { held: 0, waiting: 0 }]);
   });
 
+  it('gives tokens that fit no INT, and forgets what nobody uses', async () => {
+    const clock = new ManualClock(0);
+    const fake = new FakeLockService({ clock });
+    const tokenOf = (key: string) => fake.withLock(key, ({ fencingToken }) => fencingToken);
+    expect(await tokenOf('a')).toBeGreaterThan(2 ** 32);
+    expect((await fake.inspect('a')).fencingToken).toBeGreaterThan(2 ** 32);
+    await clock.advance(660_000);
+    await tokenOf('b');
+    expect((await fake.inspect('a')).fencingToken).toBe(0);
+  });
+
+  it('of a quorum checks its options as that does', async () => {
+    const quorum = new FakeLockService({ connection: ['redis://a', 'redis://b', 'redis://c'] });
+    await expect(quorum.acquire('a', { mode: 'read', permits: 2 })).rejects.toBeInstanceOf(LockConfigurationError);
+    await expect(quorum.acquire('a', { fair: true })).rejects.toBeInstanceOf(LockConfigurationError);
+    expect(await quorum.withLock('a', () => 'ran')).toBe('ran');
+  });
+
   it('knows what is held: inspect() and list() tell it', async () => {
     const held = await locks.acquire(['a:1', 'b'], { mode: 'read' });
     expect(await locks.inspect('a:1')).toMatchObject({ mode: 'read', waiters: 0, holders: [{ mode: 'read' }] });
@@ -50,6 +68,7 @@ describe('a fake that was told nothing', () => {
   it('refuses wrong keys and options, as a real one does, and does not count them', async () => {
     await expect(locks.acquire('')).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire('x'.repeat(513))).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire(Array.from({ length: 17 }, (_, i) => `k${i}`))).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire('a', { waitMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
     expect(locks.calls).toEqual([]);
   });
@@ -117,11 +136,12 @@ describe('the calls of a fake', () => {
 });
 
 describe('a fake that was told to', () => {
-  it('refuse has the lock be busy for everybody, whatever their waitMs', async () => {
+  it('refuse has the lock be busy for everybody, and a wait end at once', async () => {
     locks.refuse('a');
-    const error = await rejection(locks.acquire('a', { waitMs: 60_000, mode: 'read' }));
+    const error = await rejection(locks.acquire('a', { waitMs: 0, mode: 'read' }));
     expect(error).toBeInstanceOf(LockBusyError);
     expect(error).toMatchObject({ key: 'a', mode: 'read', code: 'LOCK_BUSY' });
+    expect(await rejection(locks.acquire('a', { waitMs: 60_000 }))).toBeInstanceOf(LockWaitTimeoutError);
     expect(await locks.tryAcquire('a')).toBeNull();
     expect((await locks.acquire('b')).held).toBe(true);
   });
@@ -154,11 +174,13 @@ describe('a fake that was told to', () => {
     const timedOut: LockEventMap['timedOut'][] = [];
     locks.events.on('acquireFailed', (event) => failed.push(event)).on('timedOut', (event) => timedOut.push(event));
     locks.refuse('a').timeOut('b').fail('c');
-    const errors = await Promise.all(['a', 'b', 'c'].map((key) => rejection(locks.acquire(key, { waitMs: 5 }))));
-    expect(failed.map(({ key, reason }) => [key, reason])).toEqual([
-      ['a', 'busy'],
-      ['b', 'timeout'],
-      ['c', 'error'],
+    const waits = { a: 0, b: 5, c: 5 };
+    const calls = Object.entries(waits).map(([key, waitMs]) => rejection(locks.acquire(key, { waitMs })));
+    const errors = await Promise.all(calls);
+    expect(failed.map(({ key, reason, waited, waitedMs }) => [key, reason, waited, waitedMs])).toEqual([
+      ['a', 'busy', false, 0],
+      ['b', 'timeout', true, 5],
+      ['c', 'error', false, 1_000],
     ]);
     expect(failed.map(({ error }) => error)).toEqual(errors);
     expect(timedOut).toMatchObject([{ key: 'b', waitedMs: 5, mode: 'write' }]);
@@ -185,7 +207,7 @@ describe('which locks are meant', () => {
 
   it('is all when nothing is said, and every acquisition of several keys of which one fits', async () => {
     locks.refuse('b');
-    await expect(locks.acquire(['a', 'b'])).rejects.toBeInstanceOf(LockBusyError);
+    await expect(locks.acquire(['a', 'b'])).rejects.toBeInstanceOf(LockWaitTimeoutError);
     expect(await busy('a')).toEqual(['']);
     locks.refuse();
     expect(await busy('a', 'c')).toEqual(['a', 'c']);

@@ -1,5 +1,5 @@
 import { firstValueFrom, Observable, of, Subject } from 'rxjs';
-import { currentLock, LockBusyError, Locked, LockLostError, LockStoreError } from '../../../lib/index.js';
+import { currentLock, Locked, LockLostError, LockStoreError, LockWaitTimeoutError } from '../../../lib/index.js';
 import { FakeLockService, withFakeLocks } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/eventually.js';
 
@@ -37,7 +37,7 @@ describe('streams under fake locks', () => {
 
   it('fail as the acquisition does', async () => {
     locks.refuse('values').fail('items');
-    await expect(firstValueFrom(streams.values())).rejects.toBeInstanceOf(LockBusyError);
+    await expect(firstValueFrom(streams.values())).rejects.toBeInstanceOf(LockWaitTimeoutError);
     await expect(streams.items().next()).rejects.toBeInstanceOf(LockStoreError);
   });
 
