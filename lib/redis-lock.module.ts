@@ -20,6 +20,7 @@ import { addModule, removeModule } from './interceptor/living-modules.js';
 import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
+import { followJobs } from './schedule/job-ticks.js';
 import { stopJobs } from './schedule/stop-jobs.js';
 import {
   ConfigurableModuleClass,
@@ -112,6 +113,7 @@ export class RedisLockModule
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
     warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
+    followJobs(this.modules);
     addModule(this.interceptor);
     this.store.open();
   }

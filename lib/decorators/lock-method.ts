@@ -28,7 +28,7 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
       keyOf: compileKeySpec(key, where),
       template: describeKeySpec(key),
       // A decorator above may have put its own function there, with the metadata that came after us.
-      method: (self) => (self as Record<string | symbol, Function> | undefined)?.[name] ?? locked,
+      methods: (self) => [...inPlaceOf(self, name), locked],
       options: { ...options, mode },
     };
     const iterates = mayBeIterable(method, returnType);
@@ -49,6 +49,14 @@ function runLocked(call: LockedCall, property: symbol, self: unknown, args: unkn
   };
   // A method that gives a promise never throws in its caller's turn.
   return call.kind === 'promise' ? new Promise((resolve) => resolve(run())) : run();
+}
+
+/** The functions under a name, from the instance down its prototypes: one (a spy, instrumentation) may hide another. */
+function* inPlaceOf(self: unknown, name: string | symbol): Generator<Function> {
+  for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {
+    const value: unknown = Object.getOwnPropertyDescriptor(holder, name)?.value;
+    if (typeof value === 'function') yield value;
+  }
 }
 
 /** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */

@@ -51,7 +51,7 @@ export interface LockedCall {
   readonly keyOf: (self: unknown, args: readonly unknown[]) => string | readonly string[];
   /** What a call returns in its own turn. */
   readonly kind: 'promise' | 'observable' | 'async-iterable';
-  /** The decorated method, which carries the metadata of a schedule. */
-  readonly method: (self: unknown) => Function;
+  /** What stands in the place of the decorated method, outermost first, and that one: one may carry a schedule. */
+  readonly methods: (self: unknown) => Iterable<Function>;
   readonly options: LockedOptions & LockOptions;
 }

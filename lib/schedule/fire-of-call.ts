@@ -3,7 +3,8 @@ import { type FireClaim } from '../core/lock-store.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { CronJobs } from './cron-jobs.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
-import { type CronOptions, scheduleOf } from './schedule-metadata.js';
+import { tickingJob } from './job-ticks.js';
+import { type CronOptions, scheduledOf } from './schedule-metadata.js';
 
 /** A timer may fire a hair early by the wall clock. */
 const EARLY_MS = 50;
@@ -30,14 +31,15 @@ export class FireFinder {
   /**
    * The fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before it,
    * whether or not the job is `disabled`: that may differ from instance to instance, and a job may be started later.
+   * @param methods what stands in the place of the method, outermost first: the first with a schedule counts, and without
+   *   any the cron job in whose tick the call is made
    * @param where the method, for messages: `Class.method`
-   * @throws LockConfigurationError if the method has no schedule, or the application has no such job
+   * @throws LockConfigurationError if there is no schedule, or the application has no such job
    */
-  claimOf(method: Function, where: string): Fire {
-    const schedule = scheduleOf(method);
-    if (!schedule) {
-      throw refusal(where, 'the method has no @Cron, @Interval or @Timeout of @nestjs/schedule. Put one on it');
-    }
+  claimOf(methods: Iterable<Function>, where: string): Fire {
+    const found = scheduledOf(methods);
+    if (!found) return this.#claimOfTick(where);
+    const { method, schedule } = found;
     if (schedule.kind === 'cron') return this.#claimOfCron(method, schedule.options, where);
     if (schedule.kind === 'interval') {
       return { kind: 'slot', ms: schedule.delayMs, rememberMs: rememberMs(schedule.delayMs) };
@@ -48,11 +50,23 @@ export class FireFinder {
 
   #claimOfCron(method: Function, options: CronOptions, where: string): Fire {
     const cronTime = this.#jobs.cronTimeOf(method, options);
-    if (cronTime?.realDate) return this.#claimOfDate(cronTime.source);
-    if (!cronTime) {
-      if (typeof options.cronTime !== 'string') return this.#claimOfDate(options.cronTime);
-      throw this.#noJob(options, where);
-    }
+    if (cronTime) return this.#claimOfTime(cronTime, where);
+    if (typeof options.cronTime !== 'string') return this.#claimOfDate(options.cronTime);
+    throw this.#noJob(options, where);
+  }
+
+  /** Of a method that is not decorated, but called by a job of the SchedulerRegistry. */
+  #claimOfTick(where: string): Fire {
+    const job = tickingJob();
+    if (job) return this.#claimOfTime(job.cronTime, where);
+    const problem =
+      'the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no cron job of the SchedulerRegistry has ' +
+      'called it. Put one on it, or name the fire by a function (`oncePer: () => date`)';
+    throw refusal(where, problem);
+  }
+
+  #claimOfTime(cronTime: CronTime, where: string): Fire {
+    if (cronTime.realDate) return this.#claimOfDate(cronTime.source);
     let fire;
     try {
       fire = this.#timelineOf(cronTime).lastFire(this.#now() + EARLY_MS);

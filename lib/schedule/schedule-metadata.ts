@@ -28,8 +28,19 @@ export type Schedule =
 
 const reflector = new Reflector();
 
+/** The first of the methods that has a schedule, and what it is; undefined if none has. */
+export function scheduledOf(
+  methods: Iterable<Function>,
+): { readonly method: Function; readonly schedule: Schedule } | undefined {
+  for (const method of methods) {
+    const schedule = scheduleOf(method);
+    if (schedule) return { method, schedule };
+  }
+  return undefined;
+}
+
 /** The schedule of a method. Of several decorators the outermost counts, as it does for the scheduler. */
-export function scheduleOf(method: Function): Schedule | undefined {
+function scheduleOf(method: Function): Schedule | undefined {
   const type: unknown = reflector.get(TYPE, method);
   if (type === CRON) return { kind: 'cron', options: reflector.get<CronOptions>(OPTIONS.cron, method) };
   if (type === INTERVAL) return { kind: 'interval', delayMs: delayOf(OPTIONS.interval, method) };

@@ -118,6 +118,20 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
     100_000,
   );
 
+  // As Debian's cron and some images set it: a file, of which Node knows no name.
+  it.each([':/etc/localtime', 'Nowhere/Atall'])(
+    'runs an unnamed @Cron where Node knows no time zone: TZ=%s',
+    async (localZone) => {
+      const schedule = { kind: 'cron', cron: '* * * * * *' } as const;
+      const jobs = await startAll([0, 0], { key: freshKey('job'), schedule, localZone });
+      await eventually(() => runsOf(jobs).length >= 3 && skipsOf(jobs).length >= 3, { timeoutMs: 20_000 });
+      await stopAll(jobs);
+      expectOncePerFire(jobs);
+      expect(runsOf(jobs).filter(({ fire }) => fire % 1_000 !== 0)).toEqual([]);
+    },
+    60_000,
+  );
+
   it('runs once per slot of the server, whatever the clocks of the callers', async () => {
     const key = freshKey('job');
     const schedule = { kind: 'interval', intervalMs: 90 } as const;

@@ -6,6 +6,6 @@ export const jobCall = (options: LockedOptions): LockedCall => ({
   template: 'job',
   kind: 'promise',
   keyOf: () => 'job',
-  method: () => jobCall,
+  methods: () => [jobCall],
   options: { ...options, mode: 'write' },
 });

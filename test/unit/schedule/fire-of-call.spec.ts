@@ -117,7 +117,7 @@ describe('the fire of a call of a @Cron method', () => {
     const finder = app.newFinder(() => now);
     const fires = times.map((time) => {
       now = new Date(`2026-03-04T${time}.000Z`).getTime();
-      return new Date(finder.claimOf(app.methodOf('fiveFields'), 'here').ms).toISOString().slice(11, 16);
+      return new Date(finder.claimOf(app.methodsOf('fiveFields'), 'here').ms).toISOString().slice(11, 16);
     });
     expect(fires).toEqual(['05:05', '05:10', '05:10', '05:15', '05:20', '09:20', '05:10']);
   });
@@ -126,7 +126,7 @@ describe('the fire of a call of a @Cron method', () => {
     const app = await start();
     let now = new Date('2026-03-04T05:10:00.000Z').getTime();
     const finder = app.newFinder(() => now);
-    const ask = () => finder.claimOf(app.methodOf('fiveFields'), 'here');
+    const ask = () => finder.claimOf(app.methodsOf('fiveFields'), 'here');
     ask();
     const [cronTime] = [...app.registry().getCronJobs().values()]
       .map((job) => job.cronTime)
@@ -154,7 +154,7 @@ describe('a job that the timer of the scheduler calls', () => {
     }
     const app = await startApp(Ticking);
     const finder = app.newFinder(Date.now);
-    calls.push(() => finder.claimOf(app.methodOf('tick'), 'Ticking.tick').ms);
+    calls.push(() => finder.claimOf(app.methodsOf('tick'), 'Ticking.tick').ms);
     await app.app.init();
     await eventually(() => fires.length >= 3);
     expect(fires.map((fire) => fire - fires[0]!).slice(0, 3)).toEqual([0, 1_000, 2_000]);
@@ -187,8 +187,9 @@ describe('no fire can be told', () => {
   it('without a schedule', async () => {
     const app = await start();
     expect(refusalOf(() => app.claimAt('bare', 0)).message).toBe(
-      "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule. " +
-        'Put one on it, or claim slots of time with `oncePer: <milliseconds>`.',
+      "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no cron " +
+        'job of the SchedulerRegistry has called it. Put one on it, or name the fire by a function ' +
+        '(`oncePer: () => date`), or claim slots of time with `oncePer: <milliseconds>`.',
     );
   });
 

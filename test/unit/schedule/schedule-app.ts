@@ -3,6 +3,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { FireFinder } from '../../../lib/schedule/fire-of-call.js';
+import { followJobs } from '../../../lib/schedule/job-ticks.js';
 
 const open = new Set<INestApplicationContext>();
 
@@ -17,16 +18,17 @@ export type App = Awaited<ReturnType<typeof startApp>>;
 export async function startApp(jobs: Type, imports = [ScheduleModule.forRoot()]) {
   const app = await Test.createTestingModule({ imports, providers: [jobs] }).compile();
   open.add(app);
-  const methodOf = (name: string) => (jobs.prototype as Record<string, Function>)[name]!;
+  followJobs(app.get(ModulesContainer));
+  const methodsOf = (name: string) => [(jobs.prototype as Record<string, Function>)[name]!];
   const newFinder = (now: () => number) => new FireFinder(app.get(ModulesContainer), now);
   return {
     app,
     newFinder,
-    methodOf,
+    methodsOf,
     registry: () => app.get(SchedulerRegistry),
     /** What a call at this time claims, asked by an instance that was just started. */
     claimAt: (name: string, time: string | number) =>
-      newFinder(() => new Date(time).getTime()).claimOf(methodOf(name), `${jobs.name}.${name}`),
+      newFinder(() => new Date(time).getTime()).claimOf(methodsOf(name), `${jobs.name}.${name}`),
   };
 }
 
