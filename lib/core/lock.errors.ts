@@ -32,6 +32,8 @@ export interface LockErrorDetails {
   readonly mode?: LockMode;
   readonly cause?: unknown;
   readonly nodes?: readonly NodeAnswer[] | undefined;
+  /** How many permits there are, where all of them are taken. */
+  readonly permits?: number | undefined;
 }
 
 /**
@@ -75,7 +77,15 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
 }
 
 /** The lock is held by somebody else and the call was not to wait (`waitMs: 0`, `ifBusy: 'throw'`). */
-export class LockBusyError extends LockError {}
+export class LockBusyError extends LockError {
+  /** How many permits there are, where all of them are taken; undefined: it is no semaphore, or is held for writing. */
+  readonly permits: number | undefined;
+
+  constructor(message: string, details: LockErrorDetails = {}) {
+    super(message, details);
+    this.permits = details.permits;
+  }
+}
 
 /** Another instance runs, or ran, this fire of a scheduled job; internal, since such a call is skipped. */
 export class LockClaimedError extends LockBusyError {}
@@ -86,9 +96,12 @@ export class LockWaitTimeoutError extends LockError {
   readonly waitedMs: number;
   /** Who held the lock when the wait ended (`host:pid context`), where the store could tell. */
   readonly holder: string | undefined;
+  /** As of `LockBusyError`. */
+  readonly permits: number | undefined;
 
   constructor(message: string, details: LockErrorDetails & { waitedMs: number; holder?: string | undefined }) {
     super(message, details);
+    this.permits = details.permits;
     this.waitedMs = details.waitedMs;
     this.holder = details.holder;
   }

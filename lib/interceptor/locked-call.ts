@@ -1,7 +1,13 @@
 import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
 
 /** The options of the decorators. */
-export interface LockedOptions extends Omit<LockOptions, 'mode'> {
+export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
+  /**
+   * For reading: at most this many holders at once (a counting semaphore), or a function of the arguments that gives it,
+   * called with `this` = the instance. Each call counts all readers of the key.
+   * @default no limit
+   */
+  permits?: number | ((...args: any[]) => number);
   /**
    * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve `undefined` without running), `throw` a
    * `LockBusyError` at once, or answer by a function of the key and the arguments. All but `wait` try once.
@@ -10,10 +16,11 @@ export interface LockedOptions extends Omit<LockOptions, 'mode'> {
   ifBusy?: 'wait' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);
   /**
    * For scheduled jobs that fire on every instance: the method runs on exactly one of them, the others resolve
-   * `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`; a number: once per slot of that
-   * many milliseconds, on the clock of Redis.
+   * `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`, or of the cron job of the
+   * SchedulerRegistry that calls it; a number: once per slot of that many milliseconds, on the clock of Redis; a function
+   * of the arguments, called with `this` = the instance: once for each Date that it gives.
    */
-  oncePer?: 'fire' | number;
+  oncePer?: 'fire' | number | ((...args: any[]) => Date);
   /**
    * With `oncePer`: each instance waits for a random time up to this many milliseconds before it claims the fire, so
    * that the winner changes from fire to fire; 0 is off.
@@ -53,5 +60,5 @@ export interface LockedCall {
   readonly kind: 'promise' | 'observable' | 'async-iterable';
   /** What stands in the place of the decorated method, outermost first, and that one: one may carry a schedule. */
   readonly methods: (self: unknown) => Iterable<Function>;
-  readonly options: LockedOptions & LockOptions;
+  readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
 }

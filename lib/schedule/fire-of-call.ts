@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { type ModulesContainer } from '@nestjs/core';
 import { type FireClaim } from '../core/lock-store.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
@@ -98,6 +99,25 @@ export class FireFinder {
     const advice = 'Call the method after the start of the application, and give a job that is changed a `name`';
     return refusal(where, `the scheduler does not have ${job} (yet, or any more). ${advice}`);
   }
+}
+
+/**
+ * The fire that a function named. Its period is unknown, so it is remembered as one of a date is.
+ * @throws LockConfigurationError for what is no Date from 1970 on
+ */
+export function fireOfDate(date: unknown, where: string): Fire {
+  const ms = types.isDate(date) ? date.getTime() : NaN;
+  if (ms >= 0) return { kind: 'at', ms, rememberMs: DAY };
+  throw new LockConfigurationError(
+    `${where}: the function \`oncePer\` gave ${describe(date)}, expected a Date from 1970 on; return the time at which the ` +
+      'job was due (it cannot be async).',
+  );
+}
+
+function describe(value: unknown): string {
+  if (types.isDate(value)) return Number.isNaN(value.getTime()) ? 'an invalid Date' : 'a Date before 1970';
+  if (value === null || value === undefined) return String(value);
+  return types.isPromise(value) ? 'a promise' : `a value of type ${typeof value}`;
 }
 
 const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: LEAST_REMEMBER_MS };
