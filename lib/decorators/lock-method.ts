@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
-import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
+import { type LockedCall, type LockedOptions, scheduledMethod } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
@@ -27,8 +27,7 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
       kind,
       keyOf: compileKeySpec(key, where),
       template: describeKeySpec(key),
-      // A decorator above may have put its own function there, with the metadata that came after us.
-      methods: (self) => [...inPlaceOf(self, name), locked],
+      method: (self) => scheduledMethod(self, name) ?? locked,
       options: { ...options, mode },
     };
     const iterates = mayBeIterable(method, returnType);
@@ -49,14 +48,6 @@ function runLocked(call: LockedCall, property: symbol, self: unknown, args: unkn
   };
   // A method that gives a promise never throws in its caller's turn.
   return call.kind === 'promise' ? new Promise((resolve) => resolve(run())) : run();
-}
-
-/** The functions under a name, from the instance down its prototypes: one (a spy, instrumentation) may hide another. */
-function* inPlaceOf(self: unknown, name: string | symbol): Generator<Function> {
-  for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {
-    const value: unknown = Object.getOwnPropertyDescriptor(holder, name)?.value;
-    if (typeof value === 'function') yield value;
-  }
 }
 
 /** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */

@@ -1,5 +1,7 @@
 import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
 
+export { scheduledMethod } from '../schedule/schedule-metadata.js';
+
 /** The options of the decorators. */
 export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
   /**
@@ -58,7 +60,7 @@ export interface LockedCall {
   readonly keyOf: (self: unknown, args: readonly unknown[]) => string | readonly string[];
   /** What a call returns in its own turn. */
   readonly kind: 'promise' | 'observable' | 'async-iterable';
-  /** What stands in the place of the decorated method, outermost first, and that one: one may carry a schedule. */
-  readonly methods: (self: unknown) => Iterable<Function>;
+  /** The decorated method, or what stands in its place and carries the metadata of a schedule. */
+  readonly method: (self: unknown) => Function;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
 }

@@ -143,7 +143,7 @@ function claimOf(
       `${call.where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`,
     );
   }
-  if (oncePer === 'fire') return { ...fires.claimOf(call.methods(self), call.where), ...common };
+  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
   if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
   return { ...common, kind: 'slot', ms: oncePer, rememberMs };

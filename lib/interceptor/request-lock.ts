@@ -71,7 +71,7 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
           concatMap(settled),
           tap((value) => refuseOpenBody(value, name)),
         );
-      return this.locks.around({ ...call, kind, where: name, methods: () => [handler] }, context.getArgs(), proceed);
+      return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), proceed);
     }
   }
   markRequestLock(RequestLockInterceptor, token);

@@ -5,7 +5,7 @@ import { LockConfigurationError } from '../core/lock.errors.js';
 import { CronJobs } from './cron-jobs.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
 import { tickingJob } from './job-ticks.js';
-import { type CronOptions, scheduledOf } from './schedule-metadata.js';
+import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 
 /** A timer may fire a hair early by the wall clock. */
 const EARLY_MS = 50;
@@ -32,15 +32,12 @@ export class FireFinder {
   /**
    * The fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before it,
    * whether or not the job is `disabled`: that may differ from instance to instance, and a job may be started later.
-   * @param methods what stands in the place of the method, outermost first: the first with a schedule counts, and without
-   *   any the cron job in whose tick the call is made
    * @param where the method, for messages: `Class.method`
    * @throws LockConfigurationError if there is no schedule, or the application has no such job
    */
-  claimOf(methods: Iterable<Function>, where: string): Fire {
-    const found = scheduledOf(methods);
-    if (!found) return this.#claimOfTick(where);
-    const { method, schedule } = found;
+  claimOf(method: Function, where: string): Fire {
+    const schedule = scheduleOf(method);
+    if (!schedule) return this.#claimOfTick(where);
     if (schedule.kind === 'cron') return this.#claimOfCron(method, schedule.options, where);
     if (schedule.kind === 'interval') {
       return { kind: 'slot', ms: schedule.delayMs, rememberMs: rememberMs(schedule.delayMs) };

@@ -6,6 +6,6 @@ export const jobCall = (options: LockedOptions): LockedCall => ({
   template: 'job',
   kind: 'promise',
   keyOf: () => 'job',
-  methods: () => [jobCall],
+  method: () => jobCall,
   options: { ...options, mode: 'write' },
 });

@@ -19,7 +19,7 @@ function start() {
   const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
   const options = { mode: 'write', signal: ofOptions.signal } as const;
   const call = { where: 'Feed.read', template: 'feed', kind: 'observable', keyOf: () => 'feed', options } as const;
-  const enter = () => enterCall(host, { ...call, methods: () => [start] }, undefined, [], ofCall.signal);
+  const enter = () => enterCall(host, { ...call, method: () => start }, undefined, [], ofCall.signal);
   return { store, locker, enter, ofOptions, ofCall };
 }
 

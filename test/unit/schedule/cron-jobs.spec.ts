@@ -51,7 +51,7 @@ describe('the cron job of a method', () => {
   it('is noticed by an instance that knew the former time', async () => {
     const app = await start();
     const finder = app.newFinder(() => new Date(NOW).getTime());
-    const minutes = () => new Date(finder.claimOf(app.methodsOf('named'), 'here').ms).getUTCMinutes();
+    const minutes = () => new Date(finder.claimOf(app.methodOf('named'), 'here').ms).getUTCMinutes();
     expect(minutes()).toBe(0);
     setTime(app, 'hourly', '*/10 * * * *');
     expect(minutes()).toBe(20);
@@ -60,7 +60,7 @@ describe('the cron job of a method', () => {
   it('is remembered when shutdown has taken it away', async () => {
     const app = await start();
     const finder = app.newFinder(() => new Date(NOW).getTime());
-    const fires = () => ['named', 'unnamed'].map((name) => finder.claimOf(app.methodsOf(name), 'here').ms);
+    const fires = () => ['named', 'unnamed'].map((name) => finder.claimOf(app.methodOf(name), 'here').ms);
     const before = fires();
     await app.app.close();
     expect(app.registry().getCronJobs().size).toBe(0);
@@ -77,7 +77,7 @@ describe('the cron job of a method', () => {
   it('without a name is noticed, too, by whoever knew the former time and by whoever did not', async () => {
     const app = await start();
     const finder = app.newFinder(() => new Date(NOW).getTime());
-    const minutes = () => new Date(finder.claimOf(app.methodsOf('unnamed'), 'here').ms).getUTCMinutes();
+    const minutes = () => new Date(finder.claimOf(app.methodOf('unnamed'), 'here').ms).getUTCMinutes();
     expect(minutes()).toBe(0);
     const [name] = [...app.registry().getCronJobs()].find(([, { name }]) => name === undefined)!;
     setTime(app, name, '*/10 * * * *');
@@ -108,7 +108,7 @@ describe('the cron job of a method', () => {
     const app = await startApp(Alike);
     await app.app.init();
     const finder = app.newFinder(() => new Date(NOW).getTime());
-    const ask = () => new Date(finder.claimOf(app.methodsOf('second'), 'here').ms).getUTCMinutes();
+    const ask = () => new Date(finder.claimOf(app.methodOf('second'), 'here').ms).getUTCMinutes();
     asking.push(() => minutes.push(ask()));
     const [first, second] = [...app.registry().getCronJobs()];
     setTime(app, first![0], '*/10 * * * *');

@@ -117,7 +117,7 @@ describe('the fire of a call of a @Cron method', () => {
     const finder = app.newFinder(() => now);
     const fires = times.map((time) => {
       now = new Date(`2026-03-04T${time}.000Z`).getTime();
-      return new Date(finder.claimOf(app.methodsOf('fiveFields'), 'here').ms).toISOString().slice(11, 16);
+      return new Date(finder.claimOf(app.methodOf('fiveFields'), 'here').ms).toISOString().slice(11, 16);
     });
     expect(fires).toEqual(['05:05', '05:10', '05:10', '05:15', '05:20', '09:20', '05:10']);
   });
@@ -126,7 +126,7 @@ describe('the fire of a call of a @Cron method', () => {
     const app = await start();
     let now = new Date('2026-03-04T05:10:00.000Z').getTime();
     const finder = app.newFinder(() => now);
-    const ask = () => finder.claimOf(app.methodsOf('fiveFields'), 'here');
+    const ask = () => finder.claimOf(app.methodOf('fiveFields'), 'here');
     ask();
     const [cronTime] = [...app.registry().getCronJobs().values()]
       .map((job) => job.cronTime)
@@ -154,7 +154,7 @@ describe('a job that the timer of the scheduler calls', () => {
     }
     const app = await startApp(Ticking);
     const finder = app.newFinder(Date.now);
-    calls.push(() => finder.claimOf(app.methodsOf('tick'), 'Ticking.tick').ms);
+    calls.push(() => finder.claimOf(app.methodOf('tick'), 'Ticking.tick').ms);
     await app.app.init();
     await eventually(() => fires.length >= 3);
     expect(fires.map((fire) => fire - fires[0]!).slice(0, 3)).toEqual([0, 1_000, 2_000]);

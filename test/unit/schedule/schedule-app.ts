@@ -19,16 +19,16 @@ export async function startApp(jobs: Type, imports = [ScheduleModule.forRoot()])
   const app = await Test.createTestingModule({ imports, providers: [jobs] }).compile();
   open.add(app);
   followJobs(app.get(ModulesContainer));
-  const methodsOf = (name: string) => [(jobs.prototype as Record<string, Function>)[name]!];
+  const methodOf = (name: string) => (jobs.prototype as Record<string, Function>)[name]!;
   const newFinder = (now: () => number) => new FireFinder(app.get(ModulesContainer), now);
   return {
     app,
     newFinder,
-    methodsOf,
+    methodOf,
     registry: () => app.get(SchedulerRegistry),
     /** What a call at this time claims, asked by an instance that was just started. */
     claimAt: (name: string, time: string | number) =>
-      newFinder(() => new Date(time).getTime()).claimOf(methodsOf(name), `${jobs.name}.${name}`),
+      newFinder(() => new Date(time).getTime()).claimOf(methodOf(name), `${jobs.name}.${name}`),
   };
 }
 
