@@ -36,7 +36,8 @@ export type {
   LockedMethodDecorator,
 } from './decorators/key-template.types.js';
 export { LockExceptionFilter } from './interceptor/lock-exception.filter.js';
-export type { LockErrorBody, LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
+export type { LockErrorBody } from './interceptor/lock-answer.js';
+export type { LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { RequestLockOptions } from './interceptor/request-lock.js';
 export type { LockedOptions } from './interceptor/locked-call.js';

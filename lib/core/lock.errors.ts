@@ -64,14 +64,23 @@ export class LockError extends Error {
   }
 }
 
+const fixed = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
+
 interface Marked {
   readonly [MARKER]?: unknown;
+}
+
+/** Has an error of another library pass for a lock error as well: `instanceof`, name, code and details, but not its text. */
+export function passFor<T extends Error>(other: T, error: LockError): T {
+  const { message: _message, stack: _stack, cause: _cause, ...details } = Object.getOwnPropertyDescriptors(error);
+  const { name, code } = error;
+  const marker = fixed((error as Marked)[MARKER]);
+  return Object.defineProperties(other, { ...details, name: fixed(name), code: fixed(code), [MARKER]: marker });
 }
 
 /** Stamps a class with its name (which a minifier may have changed), its code, and the names `instanceof` knows it by. */
 function define(type: { readonly prototype: LockError }, name: string, code?: LockErrorCode): void {
   const names = [...new Set(['LockError', name])];
-  const fixed = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
   Object.defineProperties(type.prototype, { name: fixed(name), [MARKER]: fixed(names), code: fixed(code) });
   Object.defineProperty(type, MARKER, fixed(name));
 }
