@@ -14,7 +14,7 @@ import {
   type RequestLockOptions,
 } from '../../lib/index.js';
 import { closeAll, freshKey } from '../support/lock-app.js';
-import { type Answer, type Platform, PLATFORMS, startRequests } from './support/requests.js';
+import { type Answer, type Platform, PLATFORMS, type Request, startRequests } from './support/requests.js';
 
 const KEY = 'order:<0.params.id>';
 const LIMIT = { mode: 'read', permits: 2, ifBusy: 'throw' } as const;
@@ -70,6 +70,12 @@ class OrdersController {
     return 'ran';
   }
 
+  @Get('limited-by-request/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ...LIMIT, permits: ({ query }: Request) => Number(query['seats']) }))
+  limitedByRequest(): string {
+    return 'ran';
+  }
+
   @Get('limited-method/:id')
   limitedMethod(@Param('id') id: string): Promise<string> {
     return this.orders.limited(id);
@@ -87,7 +93,7 @@ class OrdersController {
   }
 
   @Get('function')
-  @UseInterceptors(LockInterceptor.for(({ query }: { query: { q?: string } }) => query.q ?? ''))
+  @UseInterceptors(LockInterceptor.for(({ query }: Request) => query['q'] ?? ''))
   byFunction(): string {
     return 'ran';
   }
@@ -151,6 +157,13 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
   it.each(['limited', 'limited-method'])('answers 429 when all permits are taken (%s)', async (path) => {
     const { app, id } = await startHeld(platform, 'read');
     expectTold(await app.get(`${path}/${id}`), TOO_MANY, id);
+  });
+
+  it('answers 429 when as many permits are taken as a function of the request says', async () => {
+    const { app, id } = await startHeld(platform, 'read');
+    expectTold(await app.get(`limited-by-request/${id}?seats=2`), TOO_MANY, id);
+    expect((await app.get(`limited-by-request/${id}?seats=3`)).text).toBe('ran');
+    expect((await app.get(`limited-by-request/${id}`)).status).toBe(500);
   });
 
   it('answers 429 when permits stay taken for as long as a call waits', async () => {

@@ -100,6 +100,16 @@ describe('a registry that is followed', () => {
     ['nothing', {}],
     ['jobs that are none', { addCronJob: jest.fn(), getCronJobs: jest.fn() }],
     ['no jobs to ask for', { addCronJob: jest.fn() }],
+    ['nowhere to add one', { getCronJobs: () => new Map() }],
+    ['more than it should do', { addCronJob: jest.fn(), getCronJobs: () => new Map([['one', {}]]) }],
+    [
+      'no patience',
+      {
+        getCronJobs: jest.fn(() => {
+          throw new Error('not expected');
+        }),
+      },
+    ],
   ])('may be a stand-in with %s', (_what, registry) => {
     expect(() => follow(registry)).not.toThrow();
     const { addCronJob } = registry as Partial<SchedulerRegistry>;
