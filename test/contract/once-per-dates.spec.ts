@@ -14,7 +14,7 @@ class Reports {
   readonly dueAt = NOON;
 
   @Locked('report:<0>', { oncePer: (_id: string, fire: Date) => fire, spreadMs: 0 })
-  async of(_id: string, fire: Date): Promise<string> {
+  async of(_id: string, fire: Date): Promise<string | undefined> {
     return fire.toISOString();
   }
 
@@ -23,12 +23,12 @@ class Reports {
       return this.dueAt;
     },
   })
-  async own(_id: string): Promise<string> {
+  async own(_id: string): Promise<string | undefined> {
     return 'ran';
   }
 
   @Locked('given:<0>', { oncePer: given, spreadMs: 0 })
-  async given(_id: string, _fire: unknown): Promise<string> {
+  async given(_id: string, _fire: unknown): Promise<string | undefined> {
     return 'ran';
   }
 
@@ -37,7 +37,7 @@ class Reports {
       throw new RangeError('of the function');
     },
   })
-  async failing(_id: string): Promise<string> {
+  async failing(_id: string): Promise<string | undefined> {
     return 'ran';
   }
 }
