@@ -11,6 +11,7 @@ import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-of-call.js';
+import { HandlerCalls } from './handler-calls.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
 import { type LockedCall } from './locked-call.js';
 import { type EntryHost, enterCall } from './locked-entry.js';
@@ -71,13 +72,14 @@ export class LockInterceptor implements NestInterceptor {
   /** Runs a handler of Nest under a lock, from the subscription on; internal: what `LockInterceptor.for` calls. */
   around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown> {
     return defer(() => {
+      const calls = new HandlerCalls(call.method(undefined), call.where);
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
         answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);
       };
       const open = (signal: AbortSignal) => this.#open(call, undefined, args, signal, onSkip);
       return concat(
-        lockedObservable(open, proceed, call.kind === 'promise'),
+        lockedObservable(open, proceed, calls),
         defer(() => answers),
       );
     });

@@ -1,4 +1,3 @@
-import 'reflect-metadata';
 import {
   type CallHandler,
   type ExecutionContext,
@@ -16,7 +15,7 @@ import { checkLockedOptions } from './check-locked-options.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
 import { markRequestLock } from './unreached-locks.js';
-import { givesPromise, refuseOpenBody } from './stream-kind.js';
+import { refuseOpenBody } from './stream-kind.js';
 
 /** The options of `LockInterceptor.for`. */
 export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
@@ -64,14 +63,16 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
       const [handler, type] = [context.getHandler(), context.getClass<object>()];
       const name = `${type.name}.${handler.name}`;
       checkBuiltByNest(this.locks, where);
-      const returnType: unknown = Reflect.getMetadata('design:returntype', type.prototype as object, handler.name);
-      const kind = givesPromise(handler, returnType) ? 'promise' : 'observable';
       const proceed = () =>
         next.handle().pipe(
           concatMap(settled),
           tap((value) => refuseOpenBody(value, name)),
         );
-      return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), proceed);
+      return this.locks.around(
+        { ...call, kind: 'observable', where: name, method: () => handler },
+        context.getArgs(),
+        proceed,
+      );
     }
   }
   markRequestLock(RequestLockInterceptor, token);

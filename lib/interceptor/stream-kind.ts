@@ -21,12 +21,12 @@ export function resultKindOf(method: Function, returnType: unknown): ResultKind 
 
 /** Whether a call that gives a promise may be meant to be iterated: neither the function nor its type tells. */
 export function mayBeIterable(method: Function, returnType: unknown): boolean {
-  return resultKindOf(method, returnType) === 'promise' && !givesPromise(method, returnType);
+  return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
 }
 
-/** Whether the method certainly gives a promise: its work goes on to its end, whoever waits for it. */
-export function givesPromise(method: Function, returnType: unknown): boolean {
-  return isAsyncFunction(method) || returnType === Promise;
+/** A promise, or what stands for one: it may be lazy, and begin its work when it is asked. */
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return has(value, 'then');
 }
 
 /** An Observable of any copy of rxjs. */
