@@ -3,8 +3,9 @@ import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
 import { runHolding } from '../core/lock-context.js';
-import { LockConfigurationError, type LockStoreError } from '../core/lock.errors.js';
+import { LockConfigurationError, LockNotHeldError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/locker.js';
+import { type ScheduledCall } from '../core/timer-queue.js';
 import { runWithLock } from '../core/with-lock.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
@@ -108,7 +109,9 @@ export class LockInterceptor implements NestInterceptor {
       refuseStream(result, call.where);
       return result;
     };
-    return runWithLock(lock, work, (result) => (goesOn(result) ? finishStream(this.#streamLock(lock), result) : null));
+    return runWithLock(lock, work, (result) =>
+      goesOn(result) ? finishStream(this.#streamLock(lock, call), result) : null,
+    );
   }
 
   async #open(
@@ -123,21 +126,29 @@ export class LockInterceptor implements NestInterceptor {
       onSkip?.(entered.answer);
       return null;
     }
-    if (entered.kind === 'locked') return this.#streamLock(entered.lock);
+    if (entered.kind === 'locked') return this.#streamLock(entered.lock, call);
     warnUnlocked(call, entered.cause);
     return UNLOCKED;
   }
 
   /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
-  #streamLock(lock: HeldHandle): StreamLock {
+  #streamLock(lock: HeldHandle, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
+    const { timers, clock, handles } = this.locker;
+    let limit: ScheduledCall | undefined;
     const streamLock: StreamLock = {
       get signal() {
         return lock.signal;
       },
       run: (work) => runHolding(lock, work),
-      end: (outcome) => endOf(lock, outcome),
+      limit: () => {
+        limit ??= timers.schedule(clock.now() + leaseMs, () => lock.lose('max-hold', new LockNotHeldError(LEFT, lock)));
+      },
+      end: (outcome) => {
+        limit?.cancel();
+        return endOf(lock, outcome);
+      },
     };
-    return this.locker.handles.track(streamLock, lock);
+    return handles.track(streamLock, lock);
   }
 }
 
@@ -147,6 +158,8 @@ function answered(answer: unknown): Observable<unknown> {
   settled.catch(() => undefined);
   return from(settled);
 }
+
+const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
 
 async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
   const lostBefore = lock.lost;
@@ -159,6 +172,7 @@ async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
 const UNLOCKED: StreamLock = {
   signal: new AbortController().signal,
   run: (work) => work(),
+  limit: () => undefined,
   end: () => Promise.resolve(),
 };
 

@@ -6,6 +6,8 @@ export interface StreamLock {
   readonly signal: AbortSignal;
   /** Runs `work` as the holder, so that `currentLock()` works in it. */
   run<T>(work: () => T): T;
+  /** Nobody wants the work any more: has the lock be lost after one more lease, if it is not given back by then. */
+  limit(): void;
   /** Gives the lock back; rejects with a `LockLostError` when it was lost. */
   end(outcome: WorkOutcome): Promise<void>;
 }
