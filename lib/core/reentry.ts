@@ -2,6 +2,7 @@ import { onAbort } from './abort-listener.js';
 import { busyError, waitTimeoutError } from './acquisition-errors.js';
 import { waitedMsOf } from './acquisition-host.js';
 import { type HeldHandle } from './held-handle.js';
+import { enterBeside } from './iteration.js';
 import { JoinedLock } from './joined-lock.js';
 import { type SlotOutcome } from './local-slot.js';
 import { heldInContext, keptByChain } from './lock-context.js';
@@ -25,7 +26,8 @@ interface Nested {
 
 /**
  * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
- * @throws LockReentryError at once for what would wait for itself: an upgrade, or `reentrant: false`
+ * @throws LockReentryError at once for what would wait for itself: an upgrade, `reentrant: false`, or the body of a loop over
+ *   an iteration that holds the lock
  */
 export async function enterLock(
   locker: Locker,
@@ -35,6 +37,16 @@ export async function enterLock(
   claim?: FireClaim,
 ): Promise<HeldHandle> {
   const wanted = locker.checkKeys(keys);
+  return enterBeside(locker, wanted, options, (signal) => enter(locker, wanted, { ...options, signal }, label, claim));
+}
+
+async function enter(
+  locker: Locker,
+  wanted: readonly string[],
+  options: EnterOptions,
+  label: LockLabel,
+  claim: FireClaim | undefined,
+): Promise<HeldHandle> {
   const startedAt = locker.clock.now();
   for (;;) {
     const nested = heldOuter(locker, wanted, options);

@@ -2,6 +2,7 @@ import { Inject, Injectable, Logger, type NestInterceptor, type Type } from '@ne
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
+import { Iteration } from '../core/iteration.js';
 import { runHolding } from '../core/lock-context.js';
 import { LockConfigurationError, LockNotHeldError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/locker.js';
@@ -139,6 +140,7 @@ export class LockInterceptor implements NestInterceptor {
       get signal() {
         return lock.signal;
       },
+      iteration: new Iteration(lock),
       run: (work) => runHolding(lock, work),
       limit: () => {
         limit ??= timers.schedule(clock.now() + leaseMs, () => lock.lose('max-hold', new LockNotHeldError(LEFT, lock)));
@@ -172,7 +174,6 @@ async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
 const UNLOCKED: StreamLock = {
   signal: new AbortController().signal,
   run: (work) => work(),
-  limit: () => undefined,
   end: () => Promise.resolve(),
 };
 

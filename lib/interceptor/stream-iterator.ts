@@ -127,18 +127,23 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     const held = await this.#held;
     if (!held || this.#isOver) return otherwise();
     // A generator is ended after the value that is under way: one that never comes must not keep the lock for ever.
-    if (isEnd && this.#underWay.size > 0) held.lock.limit();
+    if (isEnd && this.#underWay.size > 0) held.lock.limit?.();
     return this.#ask(held, ask);
   }
 
   async #ask(held: HeldIterator, ask: Ask): Promise<Result> {
     const { lock, inner } = held;
+    lock.iteration?.ask();
     const answer = untilLost(lock.signal, () => lock.run(() => ask(inner)));
     this.#underWay.add(answer);
     let result: Result;
     try {
-      result = await answer.finally(() => this.#underWay.delete(answer));
-      if (!result.done || this.#isOver) return result;
+      result = await answer.finally(() => {
+        this.#underWay.delete(answer);
+        lock.iteration?.answered();
+      });
+      if (!result.done) return lock.iteration?.give(result.value) ?? result;
+      if (this.#isOver) return result;
     } catch (error) {
       if (this.#isOver) throw error;
       this.#isOver = true;
