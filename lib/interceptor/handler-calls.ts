@@ -15,16 +15,22 @@ const WATCHES = Symbol('watches');
  * Observable that has no value yet. So the calls of the handler itself are watched.
  */
 export class HandlerCalls {
+  /** Those of another lock of the request, around this one. */
+  readonly #outer: HandlerCalls | undefined;
   readonly #pending = new Set<Promise<unknown>>();
   #isCalled = false;
   #isClosed = false;
   #isStream = false;
   #onStream = (): void => {};
 
+  /** `request` is what one call of the handler is known by, whichever of its interceptors asks. */
   constructor(
     private readonly handler: Function,
+    private readonly request: object,
     private readonly where: string,
   ) {
+    const around = requests.getStore();
+    this.#outer = around?.request === request ? around : undefined;
     watch(handler);
   }
 
@@ -58,9 +64,10 @@ export class HandlerCalls {
     while (this.isWorking) await Promise.allSettled(this.#pending);
   }
 
-  /** Calls the handler, if it is the one of this request. */
-  call(handler: Function, call: () => unknown): unknown {
-    if (handler !== this.handler) return call();
+  /** Calls a function; watches it when it is the handler of this request. */
+  call(called: Function, run: () => unknown): unknown {
+    const call = (): unknown => (this.#outer ? this.#outer.call(called, run) : run());
+    if (called !== this.handler) return call();
     // One that was called before is called in the context of this request by somebody else, who may have a lock of his own.
     if (this.#isClosed && !this.#isCalled) {
       throw new LockNotHeldError(`${this.where} is not run any more: its request was given up, and its lock with it.`);

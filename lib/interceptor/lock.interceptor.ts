@@ -74,7 +74,7 @@ export class LockInterceptor implements NestInterceptor {
   /** Runs a handler of Nest under a lock, from the subscription on; internal: what `LockInterceptor.for` calls. */
   around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown> {
     return defer(() => {
-      const calls = new HandlerCalls(call.method(undefined), call.where);
+      const calls = new HandlerCalls(call.method(undefined), args, call.where);
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
         answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);

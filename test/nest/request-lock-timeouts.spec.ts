@@ -110,6 +110,18 @@ class Orders {
   }
 }
 
+@Controller('twice')
+@UseInterceptors(ById)
+class Twice {
+  constructor(private readonly work: Work) {}
+
+  @Get(':id')
+  @UseInterceptors(LockInterceptor.for('inner:<0.params.id>'), Impatient)
+  run(@Param('id') id: string) {
+    return this.work.run(id);
+  }
+}
+
 @Controller()
 class Plain {
   constructor(private readonly work: Work) {}
@@ -177,13 +189,14 @@ afterEach(closeAll);
 
 describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up, on %s', (platform) => {
   const global = [{ provide: APP_INTERCEPTOR, useClass: ById }];
-  const apps = { controllers: [Orders, Plain], providers: [] };
+  const apps = { controllers: [Orders, Plain, Twice], providers: [] };
 
   it.each([
     ['async', 500, []],
     ['untyped', 500, []],
     ['stale', 200, []],
     ['global', 500, global],
+    ['twice', 500, []],
   ])('(%s) has its lock until it has settled, while the client is answered', async (path, status, providers) => {
     const [[a, b], id] = [await startTwoRequests(platform, { ...apps, providers: [...providers] }), freshKey()];
     expect((await a.get(`${path}/${id}`)).status).toBe(status);

@@ -8,7 +8,7 @@ type Handler = (...args: unknown[]) => unknown;
 
 /** Calls a handler as Nest does, within one request of it. */
 function request(handler: Handler) {
-  const calls = new HandlerCalls(handler, 'Orders.run');
+  const calls = new HandlerCalls(handler, [], 'Orders.run');
   const call = (...args: unknown[]): unknown => calls.run(() => handler.apply(undefined, args));
   return { calls, call };
 }
@@ -19,7 +19,7 @@ describe('the calls of a handler', () => {
     const handler = function (this: unknown, ...args: unknown[]): unknown {
       return [this, args];
     };
-    const calls = new HandlerCalls(handler, 'Orders.run');
+    const calls = new HandlerCalls(handler, [], 'Orders.run');
     expect(calls.run(() => handler.apply(instance, [1, 2]))).toEqual([instance, [1, 2]]);
     const error = new Error('business');
     const failing = request(() => {
@@ -80,11 +80,23 @@ describe('the calls of a handler', () => {
     expect([first.calls.isWorking, second.calls.isWorking]).toEqual([true, false]);
   });
 
+  it('are seen by all locks of a request, and by none of the request in whose context it came', async () => {
+    const handler = () => new Promise(() => {});
+    const [first, second] = [[1], [2]];
+    const calls: HandlerCalls[] = [];
+    const within = (request: object): HandlerCalls => {
+      calls.push(new HandlerCalls(handler, request, 'Orders.run'));
+      return calls.at(-1)!;
+    };
+    within(first).run(() => within(second).run(() => within(second).run(() => void handler.apply(undefined, []))));
+    expect(calls.map(({ isWorking }) => isWorking)).toEqual([false, true, true]);
+  });
+
   it('of a proxy are counted once, also when what it stands for is watched by itself', async () => {
     const method = async (): Promise<unknown> => 1;
     const proxy = new Proxy(method, { apply: (target, self, args) => target.apply(self, args as []) });
-    const calls = new HandlerCalls(proxy, 'Orders.run');
-    void new HandlerCalls(method, 'Orders.run');
+    const calls = new HandlerCalls(proxy, [], 'Orders.run');
+    void new HandlerCalls(method, [], 'Orders.run');
     const result = calls.run(() => proxy.apply(undefined, []));
     expect(calls.isWorking).toBe(true);
     expect([await result, calls.isWorking]).toEqual([1, false]);
@@ -115,7 +127,7 @@ describe('the calls of a handler', () => {
   it('leave the handler as it is for those who look at it', () => {
     const handler = async (): Promise<void> => {};
     const before = Reflect.ownKeys(handler).length;
-    for (let n = 0; n < 3; n += 1) void new HandlerCalls(handler, 'Orders.run');
+    for (let n = 0; n < 3; n += 1) void new HandlerCalls(handler, [], 'Orders.run');
     expect([Object.keys(handler), Reflect.ownKeys(handler).length]).toEqual([[], before + 1]);
   });
 });
