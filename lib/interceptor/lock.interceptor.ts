@@ -136,6 +136,11 @@ export class LockInterceptor implements NestInterceptor {
   #streamLock(lock: HeldHandle, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
     const { timers, clock, handles } = this.locker;
     let limit: ScheduledCall | undefined;
+    const lose = (): void => {
+      lock.lose('max-hold', new LockNotHeldError(LEFT, lock));
+      // Inside another hold it may have nothing to lose yet.
+      if (!lock.lost && !lock.isEnded) limit = timers.schedule(clock.now() + leaseMs, lose);
+    };
     const streamLock: StreamLock = {
       get signal() {
         return lock.signal;
@@ -143,7 +148,7 @@ export class LockInterceptor implements NestInterceptor {
       iteration: new Iteration(lock),
       run: (work) => runHolding(lock, work),
       limit: () => {
-        limit ??= timers.schedule(clock.now() + leaseMs, () => lock.lose('max-hold', new LockNotHeldError(LEFT, lock)));
+        limit ??= timers.schedule(clock.now() + leaseMs, lose);
       },
       end: (outcome) => {
         limit?.cancel();

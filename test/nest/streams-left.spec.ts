@@ -65,6 +65,19 @@ describe('an iteration that its consumer ends while a value is under way', () =>
     await eventually(async () => !(await isLocked()));
   });
 
+  it('inside another hold leaves that alone, and ends with one more lease when only it keeps the hold', async () => {
+    const { steps, locks, id, isLocked } = await start();
+    const outer = await locks.withLock(`steps:${id}`, { leaseMs: LEASE_MS }, async () => {
+      const iterator = steps.never(id);
+      await iterator.next();
+      return [rejection(iterator.next()), rejection(iterator.return(undefined))];
+    });
+    expect(await isLocked()).toBe(true);
+    const [lost, told] = await Promise.all(outer);
+    expect([lost, told]).toEqual([expect.any(LockLostError), lost]);
+    await eventually(async () => !(await isLocked()));
+  });
+
   it('waits for a value that comes within that time, under the lock', async () => {
     const { steps, id, isLocked } = await start();
     const iterator = steps.slow(id);
