@@ -35,7 +35,8 @@ export class LockInterceptor implements NestInterceptor {
    * An interceptor for `@UseInterceptors`, which locks by a key of the request: `LockInterceptor.for('user:<0.params.id>')`.
    * `<0>`, `<1>`, … are what Nest gives its handlers: of HTTP the request and the response, of a message its data and
    * context, of a WebSocket the client and the data, of GraphQL the parent, the arguments, the context and the info.
-   * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done.
+   * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done, and
+   * the handler has settled, also when nobody waits for it any more.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
   static for(key: KeySpec, options: RequestLockOptions = {}): Type<NestInterceptor> {
