@@ -79,11 +79,9 @@ function heldOuter(locker: Locker, keys: readonly string[], options: ResolvedLoc
   const nested: Nested[] = [];
   for (const key of keys) {
     const outer = heldInContext(key, locker);
-    if (!outer) {
-      refuseLeftover(key, locker, options.mode);
-      continue;
-    }
-    if (outer.lost) throw outer.lost;
+    if (outer?.lost) throw outer.lost;
+    refuseLeftover(key, locker, options.mode, outer);
+    if (!outer) continue;
     refuseUpgrade(key, outer.mode, options.mode);
     refuseUncounted(key, outer, options);
     if (!options.reentrant) throw notReentrantError(key, outer.mode, options.mode);
@@ -206,8 +204,8 @@ function refuseUncounted(key: string, outer: HeldHandle, { mode, permits }: Reso
 }
 
 /** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */
-function refuseLeftover(key: string, locker: Locker, mode: LockMode): void {
-  const kept = keptByChain(key, locker);
+function refuseLeftover(key: string, locker: Locker, mode: LockMode, outer: HeldHandle | undefined): void {
+  const kept = keptByChain(key, locker, outer);
   if (!kept || (kept.mode === 'read' && mode === 'read')) return;
   const text = `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it`;
   throw new LockReentryError(`${text} from ending. Await nested calls before the outer one returns.`, { key, mode });
