@@ -24,17 +24,16 @@ export type {
 export type { LockOptions, OnUnavailable } from './core/lock-options.js';
 export type { LastRun, LockHolder, LockState } from './core/lock-store.js';
 export type { Lock } from './core/lock.js';
+export type { UnlockedRun } from './core/unlocked-run.js';
 export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';
 export { WriteLocked } from './decorators/write-locked.decorator.js';
+export type { KeyPart } from './keys/key-part.js';
 export type { KeyFunction, KeySpec } from './keys/key-spec.js';
-export type {
-  KeyPart,
-  LockedByFunction,
-  LockedByTemplate,
-  LockedMethodDecorator,
-} from './decorators/key-template.types.js';
+export { lockKey } from './keys/lock-key-tag.js';
+export type { LockedMethodDecorator } from './decorators/key-template.types.js';
+export type { SkippedCall } from './decorators/skipped-call.types.js';
 export { LockExceptionFilter } from './interceptor/lock-exception.filter.js';
 export type { LockErrorBody, LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
@@ -49,5 +48,3 @@ export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lo
 export type { RedisClusterOptions, RedisConnection } from './redis/redis-client.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';
-export { arg, key, lua } from './redis/scripts/lua.js';
-export type { Hole, LuaScript } from './redis/scripts/lua.js';

@@ -3,8 +3,8 @@ import {
   type BeforeApplicationShutdown,
   type DynamicModule,
   Inject,
-  Logger,
   Module,
+  type OnApplicationBootstrap,
   type OnApplicationShutdown,
   type OnModuleDestroy,
   type OnModuleInit,
@@ -16,7 +16,8 @@ import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
 import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
-import { addModule, removeModule } from './interceptor/living-modules.js';
+import { logger } from './interceptor/lock-logger.js';
+import { addModule, addStartingModule, type LockModule, removeModule } from './interceptor/living-modules.js';
 import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
@@ -32,7 +33,7 @@ import {
   checkExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
-import { checkIsStatic, checkNoExtras, checkRegisteredOnce } from './redis-lock.registration.js';
+import { checkIsStatic, checkNoExtras, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -45,8 +46,6 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
-
-const logger = new Logger('RedisLock');
 
 /** The default module's service and interceptor, which everybody may ask for by class. */
 const BY_CLASS: Provider[] = [
@@ -71,6 +70,8 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 /** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
   providers: [
+    // In its place forRoot() and forRootAsync() put their own. It injects nothing, so that it fails before whoever needs a lock does.
+    { provide: RESOLVED_OPTIONS, useFactory: refuseBareImport },
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
     { provide: LOCK_CLOCK, useValue: systemClock },
     { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS, LOCK_SCRIPTS, LOCK_CLOCK] },
@@ -79,20 +80,23 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 })
 export class RedisLockModule
   extends ConfigurableModuleClass
-  implements OnModuleInit, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
+  implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
+  readonly #module: LockModule;
   #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
 
   /** Internal: Nest calls it. */
   constructor(
-    @Inject(OWN_INTERCEPTOR) private readonly interceptor: LockInterceptor,
+    @Inject(OWN_INTERCEPTOR) interceptor: LockInterceptor,
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,
     @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {
     super();
+    this.#module = { interceptor, modules };
+    addStartingModule(this.#module);
   }
 
   /** Sets up the module with options that are known now. */
@@ -107,12 +111,18 @@ export class RedisLockModule
     return withTokens(super.forRootAsync(options), options.name);
   }
 
-  /** Connects now and not when it is built, so that an app which does not start leaves no connection behind. */
   onModuleInit(): void {
+    warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
+  }
+
+  /**
+   * Connects now, unless a lock has been used before. Nest calls nothing when the `onModuleInit` of another module throws, so that
+   * whatever is opened before would stay.
+   */
+  onApplicationBootstrap(): void {
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
-    warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
-    addModule(this.interceptor);
+    addModule(this.#module);
     this.store.open();
   }
 
@@ -140,7 +150,7 @@ export class RedisLockModule
 
   async #close(): Promise<void> {
     await this.#drain();
-    removeModule(this.interceptor);
+    removeModule(this.#module);
     await this.store.close();
   }
 

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { type DynamicModule, type Provider } from '@nestjs/common';
 import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from './core/lock.errors.js';
-import { getLockInterceptorToken } from './redis-lock.tokens.js';
+import { getLockInterceptorToken, IN_A_TEST } from './redis-lock.tokens.js';
 
 /**
  * Refuses a second module of one name in an app: each would have a watchdog and connections of its own, and which of them a
@@ -20,6 +20,18 @@ export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, n
     `RedisLockModule is registered ${count} times ${name === undefined ? 'without a name' : `as "${name}"`}${where}. Call ` +
       'forRoot() once, in the root module, since it is global; or share what it returned; or give each its own `name`, ' +
       "and tell the decorators: `connection: '<name>'`.",
+  );
+}
+
+/**
+ * Refuses the module as it is, without forRoot() or forRootAsync().
+ * @throws LockConfigurationError
+ */
+export function refuseBareImport(): never {
+  throw new LockConfigurationError(
+    'A module imports RedisLockModule by itself, which does not know where the locks are. Call forRoot() once, in the root ' +
+      'module: `imports: [RedisLockModule.forRoot({ connection })]`. It is global, so that no other module has to import it; ' +
+      `${IN_A_TEST}.`,
   );
 }
 

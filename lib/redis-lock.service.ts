@@ -10,7 +10,7 @@ import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock
 import { type Lock } from './core/lock.js';
 import { type Locker } from './core/locker.js';
 import { checkOptionNames } from './core/option-names.js';
-import { enterLock } from './core/reentry.js';
+import { enterLock, refuseNested } from './core/reentry.js';
 import { runWithLock } from './core/with-lock.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
@@ -27,11 +27,10 @@ export interface LockActivity {
 /** Who enters a lock, and how; internal. */
 export interface Entry {
   readonly label: LockLabel;
-  readonly reentrant: boolean;
   readonly claim: FireClaim | undefined;
 }
 
-const BY_HAND: Entry = { label: NO_LABEL, reentrant: true, claim: undefined };
+const BY_HAND: Entry = { label: NO_LABEL, claim: undefined };
 
 /** Acquires, releases and inspects locks; what the decorators do, for code of your own. */
 @Injectable()
@@ -63,12 +62,14 @@ export class RedisLockService {
    * Acquires a lock, waiting for it up to `waitMs`. Release it in a `finally`, or with `await using`. It is not ambient:
    * a nested call does not re-enter it, unless both name the same `owner`.
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
-   *   LockConfigurationError, or `signal.reason`
+   *   LockConfigurationError, LockReentryError (`reentrant: false`), or `signal.reason`
    */
   async acquire(key: Key, options: LockOptions = {}): Promise<Lock> {
     const keys = keysOf(key);
     checkLockOptions(options);
-    const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolveLockOptions(options, this.defaults)));
+    const resolved = resolveLockOptions(options, this.defaults);
+    refuseNested(this.locker, this.locker.checkKeys(keys), resolved);
+    const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolved));
     return this.locker.handles.handOut(lock);
   }
 
@@ -89,7 +90,7 @@ export class RedisLockService {
    * Runs `work` under a lock and releases it. An error of the work passes untouched. A nested call for a key that this
    * chain of calls holds enters at once, without a command; calls that run in parallel under one hold enter in turn.
    * @throws what `acquire` throws; LockLostError when the lock was lost, even if the work returned (`error.result`);
-   *   LockReentryError when a nested call wants to write what the chain of calls reads
+   *   LockReentryError when a nested call wants to write what the chain of calls reads, or says `reentrant: false`
    */
   withLock<T>(key: Key, work: (lock: Lock) => Promise<T> | T): Promise<T>;
   withLock<T>(key: Key, options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>;
@@ -102,34 +103,38 @@ export class RedisLockService {
     const keys = keysOf(key);
     if (typeof work !== 'function') {
       const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
-      throw new LockConfigurationError(text);
+      throw new LockConfigurationError(text, { key: keys.join(', ') });
     }
     return runWithLock(await this.enter(keys, typeof optionsOrWork === 'function' ? {} : optionsOrWork), work);
   }
 
   /** Enters a lock for a method or for `withLock`: the chain of calls may hold it already; internal. */
-  async enter(key: Key, options: LockOptions, { label, reentrant, claim }: Entry = BY_HAND): Promise<HeldHandle> {
+  async enter(key: Key, options: LockOptions, { label, claim }: Entry = BY_HAND): Promise<HeldHandle> {
     const keys = keysOf(key);
     checkLockOptions(options);
-    const resolved = { ...resolveLockOptions(options, this.defaults), reentrant };
+    const resolved = resolveLockOptions(options, this.defaults);
     return this.#awaited.keepAlive(enterLock(this.locker, keys, resolved, label, claim));
   }
 
   /**
-   * Tells who holds a lock and how many wait; changes nothing.
+   * Tells who holds a lock and how many wait, of several keys in an array in their order; changes nothing.
    * @throws LockStoreError, LockKeyError
    */
-  async inspect(key: string): Promise<LockState> {
-    this.store.checkKey(key);
-    return this.#awaited.keepAlive(this.store.inspect(key));
+  inspect(key: string): Promise<LockState>;
+  inspect(keys: readonly string[]): Promise<LockState[]>;
+  inspect(key: Key): Promise<LockState | LockState[]>;
+  async inspect(key: Key): Promise<LockState | LockState[]> {
+    const states = await this.#askEach(key, (one) => this.store.inspect(one));
+    return typeof key === 'string' ? states[0]! : states;
   }
 
   /**
-   * Whether somebody holds the lock at this moment; it may be over when you read it.
+   * Whether somebody holds the lock at this moment, or any of several; it may be over when you read it.
    * @throws LockStoreError, LockKeyError
    */
-  async isLocked(key: string): Promise<boolean> {
-    return (await this.inspect(key)).mode !== 'free';
+  async isLocked(key: Key): Promise<boolean> {
+    const states = await this.#askEach(key, (one) => this.store.inspect(one));
+    return states.some(({ mode }) => mode !== 'free');
   }
 
   /**
@@ -143,14 +148,13 @@ export class RedisLockService {
   }
 
   /**
-   * Takes a lock from all its holders, who learn it as a loss (`released-by-operator`); those who wait get it next. For
+   * Takes a lock from all its holders, who learn it as a loss (`revoked`); those who wait get it next. For
    * operators: the work of the holders may still be running.
-   * @returns whether anybody held it
+   * @returns whether anybody held it, or any of several keys
    * @throws LockStoreError, LockKeyError
    */
-  async forceRelease(key: string): Promise<boolean> {
-    this.store.checkKey(key);
-    return this.#awaited.keepAlive(this.store.forceRelease(key));
+  async forceRelease(key: Key): Promise<boolean> {
+    return (await this.#askEach(key, (one) => this.store.forceRelease(one))).some(Boolean);
   }
 
   /**
@@ -163,6 +167,17 @@ export class RedisLockService {
     return this.#awaited.keepAlive(
       this.store.lastRun(key, job === undefined ? undefined : jobName(checkJob(key, job))),
     );
+  }
+
+  /** Asks for each key once all of them were checked; rejects when all have been answered. */
+  async #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
+    const keys = keysOf(key);
+    for (const one of keys) this.store.checkKey(one);
+    const asked = await this.#awaited.keepAlive(Promise.allSettled(keys.map(ask)));
+    return asked.map((answer) => {
+      if (answer.status === 'rejected') throw answer.reason;
+      return answer.value;
+    });
   }
 
   get #awaited(): AwaitedCalls {
@@ -182,5 +197,6 @@ function checkJob(key: string, job: unknown): string {
   const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
   throw new LockConfigurationError(
     `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
+    { key },
   );
 }

@@ -19,18 +19,22 @@ export const OWN_INTERCEPTOR = Symbol.for('nestjs-redis-lock:own-interceptor');
 /** Provider token: the checked options of the module; internal. */
 export const RESOLVED_OPTIONS = Symbol.for('nestjs-redis-lock:resolved-options');
 
+/** What to import in a test, for whoever is told that something is missing. */
+export const IN_A_TEST = 'in a test RedisLockTestingModule.forRoot() of nestjs-redis-lock/testing';
+
 /**
  * Provider token of the lock service of a named connection; without a name, of the default one. The text is what Nest
  * prints when the module is missing.
  */
 export const getLockServiceToken = (name?: string): symbol =>
-  Symbol.for(`RedisLockService${name === undefined ? '' : ` "${name}"`} (import RedisLockModule.forRoot() to use it)`);
+  tokenOf('RedisLockService', name, 'import RedisLockModule.forRoot() to use it');
 
 /** Provider token of the interceptor that the decorators of a connection call. */
 export const getLockInterceptorToken = (name?: string): symbol =>
-  Symbol.for(
-    `LockInterceptor${name === undefined ? '' : ` "${name}"`} (import RedisLockModule.forRoot() to use @Locked)`,
-  );
+  tokenOf('LockInterceptor', name, 'import RedisLockModule.forRoot() to use @Locked');
+
+const tokenOf = (type: string, name: string | undefined, advice: string): symbol =>
+  Symbol.for(`${type}${name === undefined ? '' : ` "${name}"`} (${advice}), ${IN_A_TEST}`);
 
 /** Injects the lock service of a named connection; without a name, of the default one. */
 export const InjectLockService = (name?: string): ParameterDecorator & PropertyDecorator =>

@@ -16,6 +16,14 @@ const CHECK_NAMES = `
 const missing = ${JSON.stringify(NAMES)}.filter((name) => typeof lib[name] !== 'function');
 if (missing.length > 0) throw new Error('not exported: ' + missing.join(', '));
 `;
+/** With `lua` and `key` of the entry of the scripts, and `lib`, the main entry. */
+const CHECK_SCRIPTS = `
+const { text } = lua\`return \${key('lock')}\`;
+if (text !== 'return KEYS[1]') throw new Error('lua gave ' + text);
+const { renew } = lib.createLockScripts();
+if (lua\`\${renew}\`.sha1 !== renew.sha1) throw new Error('lua does not know a script of the main entry');
+if ('lua' in lib) throw new Error('the main entry exports lua');
+`;
 const IMPORT = `import * as lib from '${manifest.name}';\n`;
 const CREATE_REQUIRE = `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n`;
 
@@ -30,12 +38,16 @@ const required = require('${manifest.name}');
 const copies = ${JSON.stringify(NAMES)}.filter((name) => lib[name] !== required[name]);
 if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
 `,
+      'an ES module writes a script': `${IMPORT}import { key, lua } from '${manifest.name}/scripts';\n${CHECK_SCRIPTS}`,
     },
   },
   cjs: {
     type: 'commonjs',
     scripts: {
       'a CommonJS module requires it': `const lib = require('${manifest.name}');\n${CHECK_NAMES}`,
+      'a CommonJS module writes a script': `const lib = require('${manifest.name}');
+const { key, lua } = require('${manifest.name}/scripts');
+${CHECK_SCRIPTS}`,
       // Where Node can require an ES module it takes that one; test runners and older versions take this one.
       'its CommonJS files load': `const lib = require('./node_modules/${manifest.name}/${manifest.main}');\n${CHECK_NAMES}`,
     },

@@ -1,4 +1,4 @@
-import { type Clock } from './clock.js';
+import { type Clock, graceMs } from './clock.js';
 import { waiterLeaseMs } from './command-times.js';
 import type { Grant } from './held-lock.js';
 import { type LockEvents } from './lock-events.js';
@@ -14,7 +14,7 @@ import {
   type ReleaseRequest,
   type WakeUp,
 } from './lock-store.js';
-import { type TimerQueue } from './timer-queue.js';
+import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
 
 /** An acquisition that is not over yet. */
 export interface Waiting {
@@ -43,6 +43,21 @@ export interface AttemptState {
   readonly wasGranted: boolean;
   /** A command of it had no answer, and may still arrive. */
   readonly unanswered: boolean;
+}
+
+/** Calls back at `at`; a little later while an answer is awaited that may have come when the event loop stood still. */
+export function setLimit(
+  { clock, timers }: AcquisitionHost,
+  at: number,
+  isAwaited: () => boolean,
+  callback: () => void,
+): ScheduledCall {
+  let call = timers.schedule(at, () => {
+    const restMs = isAwaited() ? graceMs(clock, at) : 0;
+    if (restMs === 0) callback();
+    else call = timers.schedule(clock.now() + restMs, callback);
+  });
+  return { at, cancel: () => call.cancel() };
 }
 
 /** What is acquired, and for whom. */
@@ -109,18 +124,16 @@ export type Busy = AcquireReply & { readonly outcome: 'busy' };
 /**
  * The lease that a pushed grant proves; null: the attempt has to ask. A pushed grant is short: where no renewal makes it
  * full soon, or a crash must not shorten it, it is of no use. It is of one key, and of the server that put the attempt into
- * its queue: another one may have been replaced by that.
+ * its queue: another one may have been replaced by that. (Of a cluster no node is told; a grant of any stands.)
  */
 export function leaseOfPushed(
   { keys, options }: Wanted,
   { sent, reply }: { readonly sent: Moment; readonly reply: Busy },
-  { serverTimeMs, remainingMs, server }: WakeUp & { readonly kind: 'granted' },
+  { remainingMs, server }: WakeUp & { readonly kind: 'granted' },
   receivedAt: Moment,
 ): Lease | null {
   const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
-  if (!suffices || server !== reply.server) return null;
-  const before = { sent, repliedMs: reply.serverTimeMs };
-  return leaseOfPush({ grantedMs: serverTimeMs, remainingMs, receivedAt }, before);
+  return suffices && server === reply.server ? leaseOfPush(remainingMs, sent, receivedAt) : null;
 }
 
 /** What was granted, and what was asked for. */

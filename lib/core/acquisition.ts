@@ -9,13 +9,14 @@ import {
   leaseOfPushed,
   pauseMs,
   requestOf,
+  setLimit,
   waitedMsOf,
 } from './acquisition-host.js';
 import { commandTimeoutMs } from './command-times.js';
 import { type Grant } from './held-lock.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from './lease.js';
 import { type AcquireReply, type WakeUp } from './lock-store.js';
-import { type LockBusyError, LockStoreError, type LockWaitTimeoutError } from './lock.errors.js';
+import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCarriedOut } from './lock.errors.js';
 import { type ScheduledCall } from './timer-queue.js';
 
 /** How long the first answer may take even if `waitMs` is shorter. */
@@ -46,7 +47,7 @@ export class Acquisition {
   /** A command of this acquisition had no answer: it may still be carried out, however late. */
   #unanswered = false;
   #lastError: unknown;
-  /** The last `busy` and when its command was sent: what relates the server's clock to ours. */
+  /** The last `busy` and when its command was sent: what is granted by a push is granted after that. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
   #limit: ScheduledCall | null = null;
@@ -126,8 +127,7 @@ export class Acquisition {
     if (reply.outcome === 'granted') {
       if (this.#isRevoked) return this.#askAnew(attempt);
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
-      const lease = leaseFrom(sent, reply.remainingMs);
-      if (!this.#win(reply.fencingTokens, lease, sent, reply.serverTimeMs)) this.#ask();
+      if (!this.#win(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
@@ -140,7 +140,7 @@ export class Acquisition {
 
   /** The attempt was released, by us or by an operator. */
   #askAnew(attempt: string): void {
-    // An operator may have forced one of several keys, or nodes: what the attempt has of the others would be in our way.
+    // An operator may have revoked one of several keys, or nodes: what the attempt has of the others would be in our way.
     if (this.wanted.keys.length > 1 || this.#isRevoked) this.#abandon(attempt);
     this.#takeNewAttempt();
     this.#ask();
@@ -182,7 +182,7 @@ export class Acquisition {
 
   #onFailure(error: unknown): void {
     this.#inFlightSince = null;
-    if (!(error instanceof LockStoreError) || error.wasSent) this.#unanswered = true;
+    if (mayBeCarriedOut(error)) this.#unanswered = true;
     if (this.#settled) return;
     this.#lastError = error;
     this.#failures += 1;
@@ -208,7 +208,8 @@ export class Acquisition {
 
   #armLimit(at: number): void {
     this.#limit?.cancel();
-    this.#limit = this.host.timers.schedule(at, () => this.giveUp(this.#limitError()));
+    const isAwaited = (): boolean => this.#inFlightSince !== null;
+    this.#limit = setLimit(this.host, at, isAwaited, () => this.giveUp(this.#limitError()));
   }
 
   #settle(): void {
@@ -224,7 +225,6 @@ export class Acquisition {
     this.host.abandon(this.wanted, attempt, state);
   }
 
-  /** Whether a command may reach the store later. */
   get #mayArrive(): boolean {
     return this.#unanswered || this.#inFlightSince !== null;
   }

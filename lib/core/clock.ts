@@ -12,6 +12,29 @@ export interface Clock {
   keepAlive?(): () => void;
 }
 
+/** A timer that is later than this was held up: the event loop stood still. */
+const LATE_MS = 5;
+
+/** What came while the event loop stood still has been read this long after it goes on. */
+const READ_MS = 50;
+
+/**
+ * How long to wait still before a limit that was set for `at` counts as passed without an answer. After a standstill of the event
+ * loop its timers run before the answers are read that came meanwhile.
+ */
+export const graceMs = (clock: Clock, at: number): number => (clock.now() - at > LATE_MS ? READ_MS : 0);
+
+/** Calls back when nothing has come in `ms` milliseconds; gives a function that cancels. */
+export function setDeadline(clock: Clock, callback: () => void, ms: number): () => void {
+  const at = clock.now() + ms;
+  let cancel = clock.setTimer(() => {
+    const restMs = graceMs(clock, at);
+    if (restMs === 0) callback();
+    else cancel = clock.setTimer(callback, restMs);
+  }, ms);
+  return () => cancel();
+}
+
 /** One handle for all who keep the process alive. It is no timer: one of years would be in the way of fake timers. */
 class Pulse {
   #channel: MessageChannel | null = null;

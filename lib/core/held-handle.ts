@@ -28,7 +28,8 @@ export abstract class HeldHandle implements Lock {
   tracker: HandleTracker | null = null;
   #inside = 0;
   #slots: Map<string, LocalSlot> | null = null;
-  #released: Promise<void> | null = null;
+  /** Whether it was held until then. */
+  #released: Promise<boolean> | null = null;
   #ended = false;
   #outcome: WorkOutcome | undefined;
 
@@ -55,14 +56,16 @@ export abstract class HeldHandle implements Lock {
   abstract downgrade(): Promise<void>;
   /** Whether the hold of `key` is one permit of a semaphore, which one call at a time may use. */
   abstract isPermit(key: string): boolean;
+  /** How many calls, of any instance, may be inside with such a hold of `key`; `Infinity`: all who read. */
+  abstract limitOf(key: string): number;
   /** Whether this is a nested lock that keeps `hold` from ending. */
   abstract keeps(hold: HeldHandle): boolean;
   /** Calls back once when the lock is lost; gives a function that stops listening. */
   abstract onLost(callback: (error: LockLostError) => void): () => void;
   /** Extends the hold, also when only nested calls keep it. */
   abstract extendBy(leaseMs: number): Promise<void>;
-  /** Ends the hold; called once, when nobody is inside any more. */
-  protected abstract end(outcome: WorkOutcome | undefined): Promise<void>;
+  /** Ends the hold, and tells whether that proves that it was held; called once, when nobody is inside any more. */
+  protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
 
   get fencingToken(): number {
     return this.fencingTokens[0]!;
@@ -92,18 +95,21 @@ export abstract class HeldHandle implements Lock {
     await this.extendBy(leaseMs);
   }
 
-  release(): Promise<void> {
-    return this.finish(undefined);
+  async release(): Promise<boolean> {
+    const isFirst = !this.isReleased;
+    return (await this.finish(undefined)) && isFirst;
   }
 
-  /** Gives the lock back, saying how its work ended. Never rejects; the second time does nothing. */
-  finish(outcome: WorkOutcome | undefined): Promise<void> {
+  /** Gives the lock back, saying how its work ended; tells whether it was held. Never rejects; the second time does nothing. */
+  finish(outcome: WorkOutcome | undefined): Promise<boolean> {
     if (this.#released) return this.#released;
     this.#outcome = outcome;
-    this.#released = Promise.resolve();
+    const wasHeld = this.held;
+    this.#released = Promise.resolve(wasHeld);
     this.tracker?.forget(this);
     for (const slot of this.#slots?.values() ?? []) slot.close();
-    if (this.#inside === 0) this.#released = this.#end();
+    // The store may know better than a lease that was proven a while ago.
+    if (this.#inside === 0) this.#released = this.#end().then((isProven) => (isProven || wasHeld) && !this.lost);
     return this.#released;
   }
 
@@ -131,8 +137,8 @@ export abstract class HeldHandle implements Lock {
     if (this.#inside === 0 && this.#released && !this.#ended) void this.#end();
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
   }
 
   /** Nobody may write under a lock that becomes a read lock. */
@@ -149,8 +155,8 @@ export abstract class HeldHandle implements Lock {
   }
 
   /** Marked ended before anything is sent, so that a renewal in flight finds it so. */
-  #end(): Promise<void> {
+  #end(): Promise<boolean> {
     this.#ended = true;
-    return this.end(this.#outcome).catch(() => undefined);
+    return this.end(this.#outcome).catch(() => false);
   }
 }

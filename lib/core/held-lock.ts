@@ -16,8 +16,8 @@ export interface LockKeeper {
   downgrade(lock: HeldLock): Promise<void>;
   /** The lock was lost, and its holder was told. */
   onLost(lock: HeldLock, error: LockLostError): void;
-  /** Gives the holds back; never rejects. */
-  release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void>;
+  /** Gives the holds back, and tells whether the store confirmed that they were held; never rejects. */
+  release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<boolean>;
 }
 
 /** What the store granted, and what the caller had asked for. */
@@ -139,6 +139,12 @@ export class HeldLock extends HeldHandle {
     return this.grant.permits > 0;
   }
 
+  limitOf(): number {
+    // Also after a downgrade: whoever came in since counts this hold.
+    if (this.grant.mode === 'write') return 1;
+    return this.isPermit() ? this.grant.permits : Infinity;
+  }
+
   keeps(): boolean {
     return false;
   }
@@ -166,7 +172,7 @@ export class HeldLock extends HeldHandle {
     await this.keeper.extend(this, leaseMs);
   }
 
-  protected end(outcome: WorkOutcome | undefined): Promise<void> {
+  protected end(outcome: WorkOutcome | undefined): Promise<boolean> {
     return this.keeper.release(this, outcome);
   }
 }

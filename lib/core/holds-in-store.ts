@@ -8,29 +8,33 @@ import { unconfirmedError } from './locker-errors.js';
 import { type Releaser } from './releaser.js';
 import { lossReason } from './watchdog.js';
 
-/** Gives back all holds of a lock, and tells of it; of a hold that was gone before, it tells the loss. Never rejects. */
+/**
+ * Gives back all holds of a lock, and tells of it; of a hold that was gone before, it tells the loss. Gives whether the store
+ * confirmed that all were held. Never rejects.
+ */
 export async function releaseHolds(
   lock: HeldLock,
   outcome: WorkOutcome | undefined,
   { releaser, events }: { readonly releaser: Releaser; readonly events: LockEvents },
-): Promise<void> {
+): Promise<boolean> {
   const heldMs = heldMsOf(lock);
   const { holds, attempt, holdAtLeastMs, leaseMs, job, unanswered } = lock.grant;
   const runOutcome = job === undefined ? undefined : outcome;
-  const counts = await Promise.all(
+  const answers = await Promise.all(
     holds.map(async (hold) => {
       const told = { minHoldMs: holdAtLeastMs, leaseMs, job, runOutcome, unanswered: unanswered() };
       const request = { key: hold.key, attempt, ...told };
       const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
       // When an earlier command went unanswered it may have been the one that released.
-      if (asked > 1 || reply?.outcome === 'released' || reply?.outcome === 'again') return reply?.holds;
-      if (!reply) return undefined;
+      const isReleased = reply?.outcome === 'released' || reply?.outcome === 'again';
+      if (!reply || asked > 1 || isReleased) return { isReleased, count: reply?.holds };
       const { lastToken } = reply;
-      lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, forced: reply.outcome === 'forced' }));
-      return reply.holds;
+      lock.loseAtRelease(lossReason(hold.fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
+      return { isReleased, count: reply.holds };
     }),
   );
-  if (!lock.lost) events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: counts[0] }));
+  if (!lock.lost) events.emit('released', () => ({ ...heldEvent(lock), heldMs, holds: answers[0]!.count }));
+  return answers.every(({ isReleased }) => isReleased);
 }
 
 /**

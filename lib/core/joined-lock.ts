@@ -77,6 +77,10 @@ export class JoinedLock extends HeldHandle {
     return this.#partOf(key).isPermit(key);
   }
 
+  limitOf(key: string): number {
+    return this.#partOf(key).limitOf(key);
+  }
+
   keeps(hold: HeldHandle): boolean {
     return this.parts.some((part) => part.keeps(hold));
   }
@@ -90,9 +94,10 @@ export class JoinedLock extends HeldHandle {
     await Promise.all(this.parts.map((part) => part.extendBy(leaseMs)));
   }
 
-  protected async end(outcome: WorkOutcome | undefined): Promise<void> {
-    await Promise.all(this.parts.map((part) => part.finish(outcome)));
+  protected async end(outcome: WorkOutcome | undefined): Promise<boolean> {
+    const werePartsHeld = await Promise.all(this.parts.map((part) => part.finish(outcome)));
     for (const stop of this.#stops) stop();
+    return werePartsHeld.every(Boolean);
   }
 
   #partOf(key: string): HeldHandle {

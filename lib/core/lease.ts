@@ -31,17 +31,13 @@ export function leaseFrom(sent: Moment, remainingMs: number): Lease {
 }
 
 /**
- * The lease of a grant that the store told by itself. Its time on the store's clock is related to ours by an earlier reply,
- * whose command was sent at `sent`: no later than `repliedMs` there. Never longer than counted from its arrival. Each
- * clock is judged by itself: after a sleep of the machine the one that stood still says nothing about the other.
+ * The lease of a grant that the store told by itself. It was made after the last command that was answered with busy, which
+ * was sent at `sent`; what a server's clock says of it proves nothing, since it may be set, or be that of another server.
+ * Never longer than counted from its arrival. Each clock is judged by itself: after a sleep of the machine the one that stood
+ * still says nothing about the other.
  */
-export function leaseOfPush(
-  { grantedMs, remainingMs, receivedAt }: { grantedMs: number; remainingMs: number; receivedAt: Moment },
-  { sent, repliedMs }: { sent: Moment; repliedMs: number },
-): Lease {
-  const proven = leaseFrom(sent, grantedMs + remainingMs - repliedMs);
-  return ofEachClock(Math.min, proven, leaseFrom(receivedAt, remainingMs));
-}
+export const leaseOfPush = (remainingMs: number, sent: Moment, receivedAt: Moment): Lease =>
+  ofEachClock(Math.min, leaseFrom(sent, remainingMs), leaseFrom(receivedAt, remainingMs));
 
 /**
  * What two proofs of the same hold prove together: the later deadline of each clock. Each proof is right by a clock that

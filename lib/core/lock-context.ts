@@ -2,10 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockNotHeldError } from './lock.errors.js';
 import { type HeldHandle } from './held-handle.js';
 import { type Lock } from './lock.js';
+import { notHeld, type UnlockedHandle, type UnlockedRun } from './unlocked-run.js';
 
 interface Scope {
-  /** Null when it has ended, and the next one was taken inside. */
+  /** Null when it has ended, and the next one was taken inside; and where a method runs without its lock. */
   lock: HeldHandle | null;
+  /** The run of a method without its lock. */
+  readonly unlocked?: UnlockedHandle;
   outer: Scope | undefined;
 }
 
@@ -22,6 +25,10 @@ const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 export const runHolding = <T>(lock: HeldHandle, work: () => T): T =>
   storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);
 
+/** Runs `work` without the lock that its options name, for `currentLock()` to say so. */
+export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>
+  storage.run({ lock: null, unlocked, outer: withoutEnded(storage.getStore()) }, work);
+
 /** Runs `work` as the holder of nothing, for what is called within a chain of calls and is no part of it. */
 export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
 
@@ -37,7 +44,7 @@ function withoutEnded(innermost: Scope | undefined): Scope | undefined {
 
 function notEnded(scope: Scope | undefined): Scope | undefined {
   let found = scope;
-  for (; found && (!found.lock || found.lock.isEnded); found = found.outer) found.lock = null;
+  for (; found && (found.lock ?? found.unlocked)?.isEnded !== false; found = found.outer) found.lock = null;
   return found;
 }
 
@@ -68,26 +75,36 @@ export function keptByChain(key: string, keeper: object): HeldHandle | undefined
 /**
  * The lock under which this code runs: inside a method with `@Locked`, or inside `withLock`; with a key, the one of that
  * key. A lock that was lost meanwhile is given too, so that it can be asked.
+ *
+ * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null. A method
+ * with that option says so, and has it in the type: `currentLock<'run-unlocked'>()`.
  * @throws LockNotHeldError outside
  */
-export function currentLock(key?: string): Lock {
+export function currentLock(key?: string): Lock;
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says which of its options it means
+export function currentLock<_Option extends 'run-unlocked'>(key?: string): Lock | UnlockedRun;
+export function currentLock(key?: string): Lock | UnlockedRun {
   return lockInContext(key);
 }
 
 /**
  * Throws unless this code runs under a lock (of that key) that is proven at this moment.
- * @throws LockNotHeldError, LockLostError
+ * @throws LockNotHeldError, also in a method that runs without its lock; LockLostError
  */
 export function assertLocked(key?: string): void {
   const lock = lockInContext(key);
+  if (lock.fencingToken === null) throw notHeld(lock);
   if (lock.lost) throw lock.lost;
   if (lock.held) return;
   throw new LockNotHeldError(`The lease of the lock "${lock.key}" cannot be proven at the moment.`, lock);
 }
 
-function lockInContext(key: string | undefined): HeldHandle {
-  const lock = heldInContext(key);
-  if (lock) return lock;
+function lockInContext(key: string | undefined): HeldHandle | UnlockedHandle {
+  for (let scope = storage.getStore(); scope; scope = scope.outer) {
+    const lock = scope.lock ?? scope.unlocked;
+    const isOver = scope.lock?.isReleased ?? scope.unlocked?.isEnded ?? true;
+    if (lock && !isOver && (key === undefined || lock.keys.includes(key))) return lock;
+  }
   const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
   throw new LockNotHeldError(
     `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +

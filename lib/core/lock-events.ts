@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
 import type { AcquireFailure } from './acquire-failed.js';
-import { runOutside } from './lock-context.js';
+import { callForeign } from './foreign-code.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /** What every event says of its lock. Durations are milliseconds. */
@@ -69,14 +69,15 @@ const CHANNELS = new Map(NAMES.map((name) => [name, channel(`nestjs-redis-lock:$
 /**
  * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. A listener is
  * called in the turn of the event: in the async context of the caller whose own call it tells of, and never under a lock of that
- * caller; of what time or Redis bring about, in the context in which the module was made. One that throws is logged and never felt.
+ * caller; of what time or Redis bring about, in the context in which the module was made. One that throws is logged and never felt (a
+ * subscriber of a channel that throws is an uncaught exception, as Node has it).
  * Without listeners no event object is made.
  */
 export class LockEvents {
   readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
 
   /** Internal: the module makes it. */
-  constructor(private readonly reporter: Reporter) {}
+  constructor(private readonly reporter: Pick<Reporter, 'error'>) {}
 
   on<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>): this {
     const listeners = this.#listeners.get(name) ?? new Set();
@@ -96,23 +97,11 @@ export class LockEvents {
     const published = CHANNELS.get(name)!;
     if (!listeners && !published.hasSubscribers) return;
     const event = make();
-    runOutside(() => {
-      for (const listener of listeners ?? []) this.#call(name, listener, event);
-      if (published.hasSubscribers) published.publish(event);
-    });
-  }
-
-  #call<Name extends LockEventName>(name: Name, listener: LockEventListener<Name>, event: LockEventMap[Name]): void {
-    try {
-      const returned: unknown = listener(event);
-      // An async listener that rejects would end the process as an unhandled rejection.
-      if (returned instanceof Promise) returned.catch((error: unknown) => this.#report(name, error));
-    } catch (error) {
-      this.#report(name, error);
-    }
-  }
-
-  #report(name: LockEventName, error: unknown): void {
-    this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
+    const report = (error: unknown): void =>
+      this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
+    // Those that listen now: one that leaves and comes back meanwhile would be told without end.
+    for (const listener of Array.from(listeners ?? [])) callForeign(() => listener(event), report);
+    // Node tells what a subscriber throws as an uncaught exception, in a turn of its own.
+    if (published.hasSubscribers) callForeign(() => published.publish(event), report);
   }
 }

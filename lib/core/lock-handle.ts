@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type HandleTracker, type HeldHandle } from './held-handle.js';
 import { type LockMode, LockNotHeldError } from './lock.errors.js';
 import { type Lock } from './lock.js';
+import { printable } from './printable.js';
 import { type Reporter } from './reporter.js';
 
 /**
@@ -59,12 +60,12 @@ export class LockHandle implements Lock {
     return this.#lock.downgrade();
   }
 
-  release(): Promise<void> {
+  release(): Promise<boolean> {
     return this.#lock.release();
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#lock.release();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#lock.release();
   }
 }
 
@@ -78,9 +79,9 @@ export class HandleRegistry implements HandleTracker {
       const text =
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
-      reporter.error(text);
+      reporter.error(printable(text));
       // Whoever kept no more than the signal is to be told before another can hold the lock.
-      if (lock.isWatched) lock.lose('released-by-operator', new LockNotHeldError(text, lock));
+      if (lock.isWatched) lock.lose('dropped', new LockNotHeldError(text, lock));
       void lock.release();
     };
     // A collection may happen in anybody's context.

@@ -21,9 +21,12 @@ export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG):
   const stored = tagOf(key) + encodeKey(key);
   const bytes = Buffer.byteLength(stored);
   if (bytes <= MAX_KEY_BYTES) return stored;
-  const text = `Expected a lock key of at most ${MAX_KEY_BYTES} bytes, got ${bytes}: "${key.slice(0, 40)}…".`;
+  const text = `Expected a lock key of at most ${MAX_KEY_BYTES} bytes, got ${bytes}: ${quoted(key)}.`;
   throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
 }
+
+/** A key of any length and kind, for people. */
+const quoted = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key);
 
 function checkKeyText(key: string): void {
   if (typeof key !== 'string' || key === '') {
@@ -32,7 +35,7 @@ function checkKeyText(key: string): void {
     );
   }
   if (isWellFormed(key)) return;
-  const text = `The lock key ${JSON.stringify(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
+  const text = `The lock key ${quoted(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
   throw new LockKeyError(`${text} Cut strings between characters.`, { key });
 }
 

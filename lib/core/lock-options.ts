@@ -52,6 +52,12 @@ export interface LockOptions {
   owner?: string;
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
   signal?: AbortSignal;
+  /**
+   * Whether a nested call on a key that the same chain of calls holds runs under that hold, where it may (`withLock` and the
+   * decorators); else it rejects with a `LockReentryError` at once, also one of `acquire`, which would wait for its own chain.
+   * @default true
+   */
+  reentrant?: boolean;
 }
 
 /** The options of an acquisition with nothing left open. */
@@ -67,6 +73,7 @@ export interface ResolvedLockOptions {
   readonly fair: boolean;
   readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
+  readonly reentrant: boolean;
 }
 
 /** What the module decides for calls that do not. */
@@ -104,6 +111,9 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   },
   signal: (value, where) => {
     if (typeof value?.addEventListener !== 'function') fail(where, value, 'an AbortSignal');
+  },
+  reentrant: (value, where) => {
+    if (typeof value !== 'boolean') fail(where, value, 'true or false');
   },
 };
 
@@ -151,6 +161,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
     fair: options.fair ?? !defaults.isQuorum,
     owner: options.owner,
     signal: options.signal,
+    reentrant: options.reentrant ?? true,
   };
 }
 

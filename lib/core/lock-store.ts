@@ -61,11 +61,11 @@ export type AcquireReply =
       readonly retryMs: number;
       readonly ahead: number;
       readonly holder: string | undefined;
-      /** The server's time in milliseconds, to judge a later pushed grant. */
+      /** The server's time, in milliseconds. */
       readonly serverTimeMs: number;
       /** Who holds it for writing: the name of an owner, or an attempt. */
       readonly owner?: string | undefined;
-      /** Which server says so: only its own pushed grants count. Undefined where there is only one to ask. */
+      /** Which server says so: only its own pushed grants count. Undefined where there is only one to ask, and of a cluster. */
       readonly server?: string | undefined;
       /** As of a grant. */
       readonly unanswered?: boolean;
@@ -101,18 +101,19 @@ export interface HoldRef {
 
 export interface RenewRequest extends HoldRef {
   readonly leaseMs: number;
-  /** What it was acquired with, for a node of a quorum that has forgotten it. */
+  /** How it is held by now: `read` makes a write hold a read hold, should a server not know of its downgrade. */
   readonly mode: LockMode;
+  /** What it was acquired with, for a node of a quorum that has forgotten it. */
   readonly owner: string | undefined;
   readonly holder: string;
   readonly timeoutMs: number;
 }
 
-/** The hold is gone; `forced`: an operator released it. */
+/** The hold is gone; `revoked`: an operator ended it. */
 export interface LostReply {
   readonly outcome: 'lost';
   readonly lastToken: number;
-  readonly forced: boolean;
+  readonly revoked: boolean;
 }
 
 export type RenewReply =
@@ -138,10 +139,10 @@ export interface ReleaseRequest {
 
 export interface ReleaseReply {
   /**
-   * `again`: it was released before; `cancelled`: it was only waiting; `forced`: an operator released it; `unknown`: no
+   * `again`: it was released before; `cancelled`: it was only waiting; `revoked`: an operator ended it; `unknown`: no
    * trace of the attempt.
    */
-  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'forced' | 'unknown';
+  readonly outcome: 'released' | 'again' | 'cancelled' | 'expired' | 'revoked' | 'unknown';
   /** How many holds of the lock remain, of any owner; of several servers, as far as those that answered can tell. */
   readonly holds: number;
   readonly lastToken: number;
@@ -199,7 +200,7 @@ export type WakeUp =
       readonly fencingToken: number;
       readonly remainingMs: number;
       readonly serverTimeMs: number;
-      /** Which server says so; undefined where there is only one to ask. */
+      /** Which server says so; undefined where there is only one to ask, and of a cluster. */
       readonly server?: string | undefined;
     }
   | { readonly kind: 'wake' }

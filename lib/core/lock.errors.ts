@@ -1,3 +1,5 @@
+import { printable } from './printable.js';
+
 /** The mode of a lock: `write` is exclusive, `read` is shared with other readers. */
 export type LockMode = 'write' | 'read';
 
@@ -13,8 +15,12 @@ export type LockErrorCode =
   | 'LOCK_SHUTDOWN'
   | 'LOCK_CONFIGURATION';
 
-/** Why a held lock was lost. */
-export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'released-by-operator';
+/**
+ * Why a held lock was lost. The lease ended (`expired`), or somebody else was granted the lock since (`taken`); Redis could not be asked
+ * until the lease was over (`unreachable`); it was held for `maxHoldMs` (`max-hold`); an operator took it (`revoked`); the app shut
+ * down, and `drainMs` was over (`shutdown`); its handle was garbage-collected (`dropped`).
+ */
+export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'revoked' | 'shutdown' | 'dropped';
 
 /** What one master of a quorum answered when a lock was asked for. */
 export interface NodeAnswer {
@@ -49,17 +55,28 @@ export class LockError extends Error {
   readonly nodes: readonly NodeAnswer[] | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
-    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    super(withPrintableKey(message, details.key), 'cause' in details ? { cause: details.cause } : undefined);
     this.key = details.key;
     this.mode = details.mode;
     this.nodes = details.nodes;
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    if (!Object.hasOwn(this, MARKER)) return Function.prototype[Symbol.hasInstance].call(this, value);
-    const names = (value as Marked | null | undefined)?.[MARKER];
-    return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
+    try {
+      if (!Object.hasOwn(this, MARKER)) return Function.prototype[Symbol.hasInstance].call(this, value);
+      const names = (value as Marked | null | undefined)?.[MARKER];
+      return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
+    } catch {
+      // A proxy that refuses to answer is no error of ours; it may be what the caller aborts with.
+      return false;
+    }
   }
+}
+
+/** A key may come from a request, and an error text ends in logs. What else a text has was written by developers. */
+function withPrintableKey(message: string, key: string | undefined): string {
+  const shown = printable(key ?? '');
+  return key === undefined || shown === key ? message : message.replaceAll(key, () => shown);
 }
 
 interface Marked {
@@ -109,7 +126,7 @@ export class LockLostError extends LockError {
 
 /** Redis could not be asked, or refused the command; `cause` is what the client said. */
 export class LockStoreError extends LockError {
-  /** Whether asking again may help: not for wrong credentials or a key of another type. */
+  /** Whether asking again may help: not for wrong credentials, a key of another type, or one node in place of a cluster. */
   readonly retryable: boolean;
   /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
   readonly wasSent: boolean;
@@ -121,10 +138,16 @@ export class LockStoreError extends LockError {
   }
 }
 
+/** Whether a command that failed with this may have reached the store, and may still be carried out there. */
+export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof LockStoreError) || error.wasSent;
+
 /** A key is empty, too long or ill-formed, or its template cannot be filled from the arguments. */
 export class LockKeyError extends LockError {}
 
-/** The caller would wait for itself: a nested lock on a key that it holds, or an upgrade from read to write. */
+/**
+ * The caller would wait for itself (a nested lock on a key that it holds, or an upgrade from read to write), or would be inside
+ * uncounted: a permit under a hold that only reads.
+ */
 export class LockReentryError extends LockError {}
 
 /** A lock is needed here and none is held. */

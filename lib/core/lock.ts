@@ -34,9 +34,12 @@ export interface Lock extends AsyncDisposable {
    * Turns a write lock into a read lock without a gap: waiting readers get in, a waiting writer does not. The fencing
    * token stays; a read lock stays as it is.
    * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked (then it is to be
-   *   taken as a read lock, and may be downgraded again), LockReentryError inside a nested call, or beside one that writes
+   *   taken as a read lock, and is downgraded with the next renewal, or by another call), LockReentryError inside a nested call, or beside one that writes
    */
   downgrade(): Promise<void>;
-  /** Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported. */
-  release(): Promise<void>;
+  /**
+   * Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported.
+   * @returns whether it was still held: false the second time, and when it was lost, as far as this process or the store can tell
+   */
+  release(): Promise<boolean>;
 }

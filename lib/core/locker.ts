@@ -42,6 +42,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
   readonly #losses: LogLimit;
+  readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
@@ -53,8 +54,9 @@ export class Locker implements LockKeeper, WakeUpListener {
     private readonly reporter: Reporter,
     holder: string,
   ) {
-    this.events = new LockEvents(reporter);
     this.timers = new TimerQueue(clock);
+    this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
+    this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
     this.handles = new HandleRegistry(reporter);
     this.awaited = new AwaitedCalls(clock);
     this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
@@ -137,7 +139,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const acquisition = this.#acquisitions.get(attempt);
     if (acquisition) return acquisition.onWakeUp(wakeUp);
     if (wakeUp.kind !== 'revoked') return;
-    const revoke = () => this.#held.get(attempt)?.lose('released-by-operator');
+    const revoke = () => this.#held.get(attempt)?.lose('revoked');
     revoke();
     // It may be told in one piece with the grant, whose lock is there a microtask later.
     void Promise.resolve().then(revoke);
@@ -168,21 +170,21 @@ export class Locker implements LockKeeper, WakeUpListener {
   onLost(lock: HeldLock, error: LockLostError): void {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
-    const { reason } = error;
     this.#inOwnContext(() => {
       this.#losses.add(error.message);
-      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason, error }));
+      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason: error.reason, error }));
     });
     this.#onRelease?.();
   }
 
-  async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
+  async release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<boolean> {
     this.#watchdog.unwatch(lock);
     this.#held.delete(lock.grant.attempt);
     const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    if (!lock.lost) await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released));
+    const isConfirmed = !lock.lost && (await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released)));
     this.#onRelease?.();
+    return isConfirmed === true;
   }
 
   /**
@@ -201,7 +203,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
     for (const lock of this.#watchdog.locks) {
       log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
-      lock.lose('released-by-operator', shutdownError());
+      lock.lose('shutdown', shutdownError());
       lock.endNow();
     }
     log.flush();
@@ -210,7 +212,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();
     this.#watchdog.stop();
-    this.#losses.flush();
+    for (const log of [this.#losses, this.#thrown]) log.flush();
   }
 
   async #acquireGroup(

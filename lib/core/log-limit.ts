@@ -1,4 +1,5 @@
 import { type Clock } from './clock.js';
+import { printable } from './printable.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
 
 /** How many lines of a kind are said as they are, within how long; the others are counted. */
@@ -27,7 +28,7 @@ export class LogLimit {
       this.#until = now + WITHIN_MS;
     }
     this.#said += 1;
-    if (this.#said <= IN_FULL) return this.say(line);
+    if (this.#said <= IN_FULL) return this.say(printable(line));
     this.#untold += 1;
     this.#summary ??= this.timers.schedule(this.#until, () => this.flush());
   }

@@ -6,7 +6,9 @@ const WHY: Record<LockLostReason, string> = {
   taken: 'somebody else was granted it since',
   unreachable: 'Redis could not be asked until the lease was over',
   'max-hold': 'it was held for longer than maxHoldMs',
-  'released-by-operator': 'it was released by force',
+  revoked: 'an operator revoked it (`forceRelease`)',
+  shutdown: 'the app shuts down, and `drainMs` was over',
+  dropped: 'its handle was garbage-collected without a release',
 };
 
 /** The error that tells a holder of its loss. */

@@ -74,6 +74,11 @@ export class NestedLock extends HeldHandle {
     return this.mode === 'read' && (this.#permits > 0 || this.outer.isPermit(key));
   }
 
+  limitOf(key: string): number {
+    if (this.mode === 'write') return 1;
+    return this.isPermit(key) ? this.outer.limitOf(key) : Infinity;
+  }
+
   keeps(hold: HeldHandle): boolean {
     return this.outer === hold || this.outer.keeps(hold);
   }
@@ -86,9 +91,10 @@ export class NestedLock extends HeldHandle {
     return this.outer.extendBy(leaseMs);
   }
 
-  protected async end(): Promise<void> {
+  protected async end(): Promise<boolean> {
     for (const key of this.keys) this.leave(key);
     this.outer.letGo();
+    return false;
   }
 
   #useOf(key: string): SlotUse {

@@ -13,11 +13,6 @@ import { type Locker } from './locker.js';
 import { throwIfLost } from './locker-errors.js';
 import { NestedLock } from './nested-lock.js';
 
-/** How a call enters a lock that its chain of calls may hold already. */
-export interface EnterOptions extends ResolvedLockOptions {
-  readonly reentrant: boolean;
-}
-
 interface Nested {
   readonly outer: HeldHandle;
   readonly keys: string[];
@@ -25,19 +20,20 @@ interface Nested {
 
 /**
  * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
- * @throws LockReentryError at once for what would wait for itself: an upgrade, or `reentrant: false`
+ * @throws LockReentryError at once for what would wait for itself (an upgrade, or a job inside itself), for a permit that would
+ *   not be counted, and for `reentrant: false`
  */
 export async function enterLock(
   locker: Locker,
   keys: readonly string[],
-  options: EnterOptions,
+  options: ResolvedLockOptions,
   label: LockLabel,
   claim?: FireClaim,
 ): Promise<HeldHandle> {
   const wanted = locker.checkKeys(keys);
   const startedAt = locker.clock.now();
   for (;;) {
-    const nested = heldOuter(locker, wanted, options);
+    const nested = heldOuter(locker, wanted, { ...options, reentrant: options.reentrant && !claim });
     if (nested.length === 0) return locker.acquire(wanted, options, label, claim, startedAt);
     const missing = wanted.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
     const parts = await enterAll(locker, nested, options, { label, startedAt });
@@ -55,8 +51,20 @@ export async function enterLock(
   }
 }
 
+/**
+ * Refuses to acquire, with `reentrant: false`, what this chain of calls holds.
+ * @throws LockReentryError
+ */
+export function refuseNested(locker: Locker, keys: readonly string[], { mode, reentrant }: ResolvedLockOptions): void {
+  if (reentrant) return;
+  for (const key of keys) {
+    const outer = heldInContext(key, locker);
+    if (outer) throw notReentrantError(key, outer.mode, mode);
+  }
+}
+
 /** The outer holds of these keys; refuses what could only wait for itself. */
-function heldOuter(locker: Locker, keys: readonly string[], options: EnterOptions): Nested[] {
+function heldOuter(locker: Locker, keys: readonly string[], options: ResolvedLockOptions): Nested[] {
   const nested: Nested[] = [];
   for (const key of keys) {
     const outer = heldInContext(key, locker);
@@ -66,10 +74,8 @@ function heldOuter(locker: Locker, keys: readonly string[], options: EnterOption
     }
     if (outer.lost) throw outer.lost;
     refuseUpgrade(key, outer.mode, options.mode);
-    if (!options.reentrant) {
-      const advice = 'and `reentrant: false` forbids that. Call the inner work without a lock of its own';
-      throw reentryError(key, outer.mode, options.mode, advice);
-    }
+    refuseUncounted(key, outer, options);
+    if (!options.reentrant) throw notReentrantError(key, outer.mode, options.mode);
     const known = nested.find((entry) => entry.outer === outer);
     if (known) known.keys.push(key);
     else nested.push({ outer, keys: [key] });
@@ -81,7 +87,7 @@ function heldOuter(locker: Locker, keys: readonly string[], options: EnterOption
 async function enterAll(
   locker: Locker,
   nested: readonly Nested[],
-  options: EnterOptions,
+  options: ResolvedLockOptions,
   call: { readonly label: LockLabel; readonly startedAt: number },
 ): Promise<HeldHandle[] | null> {
   const { mode } = options;
@@ -125,7 +131,7 @@ interface Step {
 function enterSlot(
   locker: Locker,
   { outer, key, lock }: Step,
-  { mode, waitMs, signal }: EnterOptions,
+  { mode, waitMs, signal }: ResolvedLockOptions,
   startedAt: number,
   label: LockLabel,
 ): Promise<SlotOutcome> {
@@ -179,6 +185,15 @@ function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
   throw reentryError(key, held, mode, advice);
 }
 
+/** One permit under a hold that more calls share than there are permits would be one more: the store has not counted it. */
+function refuseUncounted(key: string, outer: HeldHandle, { mode, permits }: ResolvedLockOptions): void {
+  const limit = outer.limitOf(key);
+  if (permits === 0 || limit <= permits) return;
+  const shared = limit === Infinity ? 'any number of readers' : `up to ${limit}`;
+  const advice = `at most ${permits} are to be inside, and ${shared} may be there with such a hold. Take the permit from the start`;
+  throw reentryError(key, outer.mode, mode, advice);
+}
+
 /** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */
 function refuseLeftover(key: string, locker: Locker, mode: LockMode): void {
   const kept = keptByChain(key, locker);
@@ -186,6 +201,9 @@ function refuseLeftover(key: string, locker: Locker, mode: LockMode): void {
   const text = `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it`;
   throw new LockReentryError(`${text} from ending. Await nested calls before the outer one returns.`, { key, mode });
 }
+
+const notReentrantError = (key: string, held: LockMode, mode: LockMode): LockReentryError =>
+  reentryError(key, held, mode, 'and `reentrant: false` forbids that. Call the inner work without a lock of its own');
 
 function reentryError(key: string, held: LockMode, mode: LockMode, advice: string): LockReentryError {
   const text = `The lock "${key}" is acquired for ${mode} inside a call that holds it for ${held}: ${advice}, or release`;

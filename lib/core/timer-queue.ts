@@ -47,13 +47,13 @@ export class TimerQueue {
   }
 
   /** Waits for `done`, but no longer than `ms`; for 0, not at all. */
-  within(ms: number, done: Promise<unknown>): Promise<void> {
-    if (ms <= 0) return Promise.resolve();
+  within<T>(ms: number, done: Promise<T>): Promise<T | undefined> {
+    if (ms <= 0) return Promise.resolve(undefined);
     return new Promise((resolve) => {
-      const limit = this.schedule(this.#clock.now() + ms, resolve);
-      void done.then(() => {
+      const limit = this.schedule(this.#clock.now() + ms, () => resolve(undefined));
+      void done.then((value) => {
         limit.cancel();
-        resolve();
+        resolve(value);
       });
     });
   }

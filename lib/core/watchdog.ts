@@ -80,7 +80,7 @@ export class Watchdog {
   /** Renews now, for a caller who asked for more; the same four outcomes. */
   async extend(lock: HeldLock, leaseMs: number): Promise<Renewal> {
     const sent = moment(this.clock);
-    const renewal = renewalOf(lock, await this.#ask(requestsOf(lock, leaseMs)));
+    const renewal = renewalOf(lock, await this.#ask(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
     const watch = this.#watched.get(lock);
     if (watch) this.#take(watch, sent, renewal);
     return renewal;
@@ -128,18 +128,25 @@ export class Watchdog {
     const batches = new Map<number, Watch[]>();
     for (const watch of this.#due.splice(0)) {
       if (watch.lock.isOver) continue;
-      const timeoutMs = commandTimeoutMs(watch.lock.grant.leaseMs);
+      const timeoutMs = this.#timeoutOf(watch.lock);
       const batch = batches.get(timeoutMs);
       if (batch) batch.push(watch);
       else batches.set(timeoutMs, [watch]);
     }
     // By time-out: a short lease does not wait for the answers to the long ones.
-    await Promise.all([...batches.values()].map((batch) => this.#renew(batch)));
+    await Promise.all([...batches].map(([timeoutMs, batch]) => this.#renew(batch, timeoutMs)));
   }
 
-  async #renew(batch: readonly Watch[]): Promise<void> {
+  /** Of a lock of which little is proven: half of that, in whole steps, so that there is time for another try. */
+  #timeoutOf({ grant, deadline }: HeldLock): number {
+    const usualMs = commandTimeoutMs(grant.leaseMs);
+    const halfMs = (deadline - this.clock.now()) / 2;
+    return halfMs >= usualMs ? usualMs : Math.max(Math.floor(halfMs / 100) * 100, 100);
+  }
+
+  async #renew(batch: readonly Watch[], timeoutMs: number): Promise<void> {
     const sent = moment(this.clock);
-    const requests = batch.map(({ lock }) => requestsOf(lock, lock.grant.leaseMs));
+    const requests = batch.map(({ lock }) => requestsOf(lock, lock.grant.leaseMs, timeoutMs));
     const replies = await this.#ask(requests.flat());
     let at = 0;
     for (const [i, watch] of batch.entries()) {
@@ -186,14 +193,13 @@ export class Watchdog {
 }
 
 /** Why a hold with this token is gone, by what the store says. */
-export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'forced'>): LockLostReason => {
-  if (reply.forced) return 'released-by-operator';
+export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
+  if (reply.revoked) return 'revoked';
   return reply.lastToken > fencingToken ? 'taken' : 'expired';
 };
 
-const requestsOf = (lock: HeldLock, leaseMs: number): RenewRequest[] => {
+const requestsOf = (lock: HeldLock, leaseMs: number, timeoutMs: number): RenewRequest[] => {
   const { mode, grant } = lock;
-  const timeoutMs = commandTimeoutMs(grant.leaseMs);
   const owner = grant.owner === grant.attempt ? undefined : grant.owner;
   return grant.holds.map((hold) => ({ ...hold, leaseMs, timeoutMs, mode, owner, holder: grant.holder }));
 };

@@ -3,6 +3,13 @@ import { type KeySpec } from '../keys/key-spec.js';
 import { refuseBareDecorator } from './bare-decorator.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
+import {
+  type IfBusy,
+  type IfUnavailable,
+  type OncePer,
+  type SkipOptions,
+  type SkippedBy,
+} from './skipped-call.types.js';
 
 /**
  * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore, each of
@@ -10,11 +17,11 @@ import { lockMethod } from './lock-method.js';
  *
  * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant.
  */
-export function Limited<const K extends KeySpec>(
+export function Limited<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
   permits: number,
-  options: Omit<LockedOptions, 'permits'> = {},
-): LockedMethodDecorator<K> {
+  options: Omit<LockedOptions, 'permits'> & SkipOptions<B, P, U> = {},
+): LockedMethodDecorator<K, SkippedBy<B, P, U>> {
   refuseBareDecorator("@Limited('tenant:<0>', 5)", key, permits);
   // Where the types were not heeded, `undefined` would read as no limit at all.
   return lockMethod('read', key, { ...options, permits: permits ?? NaN });

@@ -45,7 +45,7 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
 function runLocked(call: LockedCall, property: symbol, self: unknown, args: unknown[], method: AnyMethod): unknown {
   const injected = (self as { [property]?: LockInterceptor } | null | undefined)?.[property];
   const run = (): unknown => {
-    const interceptor = injected ?? onlyLivingModule(call.where, call.options.connection);
+    const interceptor = injected ?? onlyLivingModule(self, call.where, call.options.connection);
     return interceptor.run(call, self, args, () => method.apply(self, args));
   };
   // A method that gives a promise never throws in its caller's turn.

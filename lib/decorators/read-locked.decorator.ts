@@ -3,9 +3,19 @@ import { type KeySpec } from '../keys/key-spec.js';
 import { refuseBareDecorator } from './bare-decorator.js';
 import { type LockedMethodDecorator } from './key-template.types.js';
 import { lockMethod } from './lock-method.js';
+import {
+  type IfBusy,
+  type IfUnavailable,
+  type OncePer,
+  type SkipOptions,
+  type SkippedBy,
+} from './skipped-call.types.js';
 
 /** Runs the method under the lock for reading: beside other readers of the key, never beside a writer. */
-export function ReadLocked<const K extends KeySpec>(key: K, options?: LockedOptions): LockedMethodDecorator<K> {
+export function ReadLocked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
+  key: K,
+  options?: LockedOptions & SkipOptions<B, P, U>,
+): LockedMethodDecorator<K, SkippedBy<B, P, U>> {
   refuseBareDecorator("@ReadLocked('order:<0.id>')", key, options);
   return lockMethod('read', key, options);
 }

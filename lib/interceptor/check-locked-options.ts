@@ -8,7 +8,7 @@ import {
 } from '../core/lock-options.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
 
-const OWN = ['ifBusy', 'oncePer', 'spreadMs', 'rerunOnLoss', 'reentrant', 'connection', 'onUnavailable'];
+const OWN = ['ifBusy', 'oncePer', 'spreadMs', 'rerunOnLoss', 'connection', 'onUnavailable'];
 const MAX_SPREAD_MS = 3_600_000;
 
 /**
@@ -26,7 +26,6 @@ export function checkLockedOptions(
     checkLockOptions(typeof options === 'object' && options !== null ? { ...options, mode } : options, OWN);
     checkConnectionName(options.connection, 'connection');
     if (options.onUnavailable !== undefined) checkOnUnavailable(options.onUnavailable);
-    checkBoolean('reentrant', options.reentrant);
     checkIfBusy(options, kind);
     checkOncePer(options, mode);
   } catch (error) {

@@ -1,4 +1,4 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpStatus, Inject, Logger, Optional } from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, HttpStatus, Inject, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
 import {
   LockBusyError,
@@ -9,6 +9,7 @@ import {
 } from '../core/lock.errors.js';
 import { checkDuration } from '../core/lock-options.js';
 import { checkOptionNames } from '../core/option-names.js';
+import { logger } from './lock-logger.js';
 
 /** The options of `LockExceptionFilter`. */
 export interface LockExceptionFilterOptions {
@@ -51,8 +52,6 @@ const LOCKED = 423;
 
 /** Nobody provides it: where Nest builds the filter, it has the options that it has by default. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
-
-const logger = new Logger('RedisLock');
 
 /**
  * Tells clients what is worth another try: a busy lock is 423 Locked, a missing Redis or an app that shuts down is 503, with

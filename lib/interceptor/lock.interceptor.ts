@@ -1,17 +1,20 @@
-import { Inject, Injectable, Logger, type NestInterceptor, type Type } from '@nestjs/common';
+import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
-import { runHolding } from '../core/lock-context.js';
+import { runHolding, runUnlocked } from '../core/lock-context.js';
 import { LockConfigurationError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/locker.js';
+import { type UnlockedHandle } from '../core/unlocked-run.js';
 import { runWithLock } from '../core/with-lock.js';
 import { type KeySpec } from '../keys/key-spec.js';
+import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-of-call.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
+import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
 import { type EntryHost, enterCall } from './locked-entry.js';
 import { type RequestLockOptions, requestLock } from './request-lock.js';
@@ -20,8 +23,6 @@ import { type StreamLock, finishStream, lockedAsyncIterable, lockedObservable, r
 
 /** Asked first, because a stream needs more of its lock than most calls ever do. */
 const goesOn = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
-
-const logger = new Logger('RedisLock');
 
 /** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
 @Injectable()
@@ -35,7 +36,7 @@ export class LockInterceptor implements NestInterceptor {
    * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
-  static for(key: KeySpec, options: RequestLockOptions = {}): Type<NestInterceptor> {
+  static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
     return requestLock(key, options);
   }
 
@@ -98,7 +99,7 @@ export class LockInterceptor implements NestInterceptor {
     if (entered.kind === 'skipped') return entered.answer;
     if (entered.kind === 'unlocked') {
       warnUnlocked(call, entered.cause);
-      return proceed();
+      return runWithout(entered.run, proceed);
     }
     const { lock } = entered;
     const work = async (): Promise<unknown> => {
@@ -123,7 +124,7 @@ export class LockInterceptor implements NestInterceptor {
     }
     if (entered.kind === 'locked') return this.#streamLock(entered.lock);
     warnUnlocked(call, entered.cause);
-    return UNLOCKED;
+    return unlockedStream(entered.run);
   }
 
   /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
@@ -154,11 +155,26 @@ async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
 }
 
 /** For `run-unlocked`: there is nothing to lose and nothing to give back. */
-const UNLOCKED: StreamLock = {
-  signal: new AbortController().signal,
-  run: (work) => work(),
-  end: () => Promise.resolve(),
-};
+const unlockedStream = (run: UnlockedHandle): StreamLock => ({
+  get signal() {
+    return run.signal;
+  },
+  run: (work) => runUnlocked(run, work),
+  end: async () => void (run.isEnded = true),
+});
+
+/** A result that goes on after the method has returned is part of the run. */
+async function runWithout(run: UnlockedHandle, proceed: () => unknown): Promise<unknown> {
+  const stream = unlockedStream(run);
+  let goesOnAs: unknown = null;
+  try {
+    const result = await stream.run(proceed);
+    goesOnAs = finishStream(stream, result);
+    return goesOnAs ?? result;
+  } finally {
+    if (goesOnAs === null) await stream.end('done');
+  }
+}
 
 function warnUnlocked(call: LockedCall, cause: LockStoreError): void {
   logger.warn(`${call.where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);

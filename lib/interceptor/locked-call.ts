@@ -26,12 +26,6 @@ export interface LockedOptions extends Omit<LockOptions, 'mode'> {
    * @default false
    */
   rerunOnLoss?: boolean;
-  /**
-   * Whether a nested call on a key that the same chain of calls holds runs under that hold; else it rejects with a
-   * `LockReentryError`.
-   * @default true
-   */
-  reentrant?: boolean;
   /** The named connection to lock on; the default one when left out. */
   connection?: string;
   /**

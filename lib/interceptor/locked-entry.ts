@@ -12,6 +12,7 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
+import { UnlockedHandle } from '../core/unlocked-run.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder } from '../schedule/fire-of-call.js';
 import { checkJobKey } from './check-locked-options.js';
@@ -20,7 +21,7 @@ import { type LockedCall } from './locked-call.js';
 /** How a decorated call may go on: under its lock, without one (when its options say so), or not at all. */
 export type Entered =
   | { readonly kind: 'locked'; readonly lock: HeldHandle }
-  | { readonly kind: 'unlocked'; readonly cause: LockStoreError }
+  | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
 /** What an entry needs from the module. */
@@ -49,7 +50,7 @@ export async function enterCall(
   if (claim) await spread(call, host.clock);
   const options = optionsOf(host, call, claim);
   const { where, template } = call;
-  const entry = { label: { where, template }, reentrant: !claim && (call.options.reentrant ?? true), claim };
+  const entry = { label: { where, template }, claim };
   try {
     const enter = (either?: AbortSignal) => host.locks.enter(key, { ...options, signal: either }, entry);
     return { kind: 'locked', lock: await withEither(options.signal, signal, enter) };
@@ -81,7 +82,10 @@ function notEntered(
   // Credentials that are refused are no outage: such a call fails whatever the options say.
   if (error instanceof LockStoreError && error.retryable) {
     if (onUnavailable === 'skip') return skip('unavailable');
-    if (onUnavailable === 'run-unlocked') return { kind: 'unlocked', cause: error };
+    if (onUnavailable === 'run-unlocked') {
+      const run = new UnlockedHandle(typeof key === 'string' ? [key] : key, call.options.mode ?? 'write');
+      return { kind: 'unlocked', run, cause: error };
+    }
   }
   throw error;
 }
@@ -93,7 +97,6 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
     oncePer: _oncePer,
     spreadMs: _spreadMs,
     rerunOnLoss,
-    reentrant: _reentrant,
     connection: _connection,
     onUnavailable: _onUnavailable,
     ...options

@@ -1,5 +1,7 @@
 import { isWellFormed } from '../core/lock-key.js';
 import { LockKeyError } from '../core/lock.errors.js';
+import { valueEncoder } from './key-encoding.js';
+import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart } from './key-part.js';
 
 /** A key template that was parsed once: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
 export interface KeyTemplate {
@@ -25,8 +27,8 @@ const NO_PLACEHOLDER =
   "is no placeholder; expected the index of an argument, then properties after dots, as in '<0>' or '<0.id>' " +
   "('<<' stands for a literal '<')";
 
-/** Which character ends a value, the most welcome first; never one of which percent codes are made (`%`, 0-9, A-F). */
-const DELIMITERS = [/:/u, /[^\p{L}\p{N}%]/u, /[^0-9A-F%]/u];
+/** How others write a placeholder, and what stands in the key as it is: `${id}`, `{0}`, `#{id}`. */
+const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
 
 /**
  * Parses a key template; a bad one throws `LockKeyError`, with `where` (such as `OrdersService.charge`) in front.
@@ -34,24 +36,23 @@ const DELIMITERS = [/:/u, /[^\p{L}\p{N}%]/u, /[^0-9A-F%]/u];
  * - `<0>` is the first argument, `<1.address.city>` a property of the second, `<<` a literal `<`.
  * - A value is a non-empty string, a finite number, a bigint or a boolean. The number 1 and the string '1' give one key,
  *   and so do `true` and 'true'; otherwise two different lists of values never give the same key of a template.
- * - For that, `%` and `:` inside a value become `%25` and `%3A`. Where the text between two placeholders has no `:`, its
- *   first character that is no letter or digit is encoded too: `a-<0>-<1>` writes a `-` inside a value as `%2D`.
- *   Where it has only letters and digits, the first one that is not 0-9 or A-F is: the `x` of `<0>x<1>`.
- * - Placeholders with nothing between them, or nothing but `%`, 0-9 and A-F, are refused, since no encoding separates them.
+ * - For that, values are encoded (`valueEncoder`). Placeholders that nothing separates are refused.
+ * - Braces are refused: what looks like a placeholder and fills nothing would be one key for all calls.
  */
 export function parseKeyTemplate(template: string, where?: string): KeyTemplate {
   const prefix = where === undefined ? '' : `${where}: `;
   if (typeof template !== 'string' || template === '') {
     const expected = "expected a text that names what is protected; write one, such as 'order:<0.id>'";
-    throw new LockKeyError(`${prefix}the key template is ${describe(template)}, ${expected}.`);
+    throw new LockKeyError(`${prefix}the key template is ${describeValue(template)}, ${expected}.`);
   }
   const fault: Fault = (problem) =>
     new LockKeyError(`${prefix}key template '${template}': ${problem}.`, { key: template });
   if (!isWellFormed(template)) throw fault('it has a lone surrogate; expected well-formed text, so remove it');
+  refuseBraces(template, fault);
   const { textBefore, placeholders } = split(template, fault);
-  const encode = encoder(delimitersBetween(placeholders, fault));
+  const encode = encoderOf(placeholders, fault);
   const fill = (args: readonly unknown[]): string =>
-    placeholders.reduce((key, hole) => key + encode(textOf(hole, args, fault)) + hole.textAfter, textBefore);
+    placeholders.reduce((key, hole) => key + encode(valueOf(hole, args, fault)) + hole.textAfter, textBefore);
   return { text: template, fill };
 }
 
@@ -75,28 +76,24 @@ function split(template: string, fault: Fault): { textBefore: string; placeholde
   return { textBefore, placeholders };
 }
 
-/** The characters by which the end of every value but the last is found, and which values must therefore not contain. */
-function delimitersBetween(placeholders: readonly Placeholder[], fault: Fault): string[] {
-  return placeholders.slice(0, -1).map(({ name, textAfter }, index) => {
-    const found = DELIMITERS.map((kind) => kind.exec(textAfter)?.[0]).find((char) => char !== undefined);
-    if (found !== undefined) return found;
-    const pair = `<${name}> and <${placeholders[index + 1]?.name}>`;
-    const between = textAfter === '' ? `nothing separates ${pair}` : `'${textAfter}' does not separate ${pair}`;
-    throw fault(`${between}, so different arguments could give one key; write ':' between them`);
-  });
+function refuseBraces(template: string, fault: Fault): void {
+  const braces = BRACES.exec(template)?.[0];
+  if (braces === undefined) return;
+  throw fault(
+    `'${braces}' fills nothing; write '<0>' for the first argument, '<0.id>' for a property of it, or use a key function ` +
+      'for a key with braces',
+  );
 }
 
-function encoder(delimiters: readonly string[]): (value: string) => string {
-  const codes = new Set(['%', ':', ...delimiters].map((char) => `\\u{${char.codePointAt(0)?.toString(16)}}`));
-  const encoded = new RegExp(`[${[...codes].join('')}]`, 'gu');
-  return (value) => value.replace(encoded, percentCode);
+function encoderOf(placeholders: readonly Placeholder[], fault: Fault): (value: KeyPart) => string {
+  const names = placeholders.map(({ name }) => `<${name}>`);
+  const between = placeholders.slice(0, -1).map(({ textAfter }) => textAfter);
+  return valueEncoder(names, between, (problem) =>
+    fault(`${problem}, so different arguments could give one key; write ':' between them`),
+  );
 }
 
-function percentCode(char: string): string {
-  return Buffer.from(char).toString('hex').toUpperCase().replace(/../gu, '%$&');
-}
-
-function textOf({ name, path }: Placeholder, args: readonly unknown[], fault: Fault): string {
+function valueOf({ name, path }: Placeholder, args: readonly unknown[], fault: Fault): KeyPart {
   let value: any = args;
   for (const [depth, step] of path.entries()) {
     if (value === undefined || value === null) {
@@ -104,24 +101,8 @@ function textOf({ name, path }: Placeholder, args: readonly unknown[], fault: Fa
     }
     value = value[step];
   }
-  if (isKeyPart(value)) return String(value);
-  const expected = 'expected a non-empty string, a finite number, a bigint or a boolean';
-  throw fault(`<${name}> is ${describe(value)}, ${expected}; ${fixFor(value)}`);
-}
-
-function isKeyPart(value: unknown): value is string | number | bigint | boolean {
-  if (typeof value === 'string') return value !== '' && isWellFormed(value);
-  return Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean';
-}
-
-/** What was found, by its kind only: values may be private, and an error text ends in logs. */
-function describe(value: unknown): string {
-  if (typeof value === 'string') return value === '' ? 'an empty string' : 'a string with a lone surrogate';
-  if (typeof value === 'symbol' || typeof value === 'function') return `a ${typeof value}`;
-  if (typeof value !== 'object' || value === null) return String(value);
-  // From the prototype, because an own `constructor` may come from a request body.
-  const type: unknown = Object.getPrototypeOf(value)?.constructor?.name;
-  return typeof type === 'string' && type !== '' ? `an object (${type})` : 'an object';
+  if (isKeyPart(value)) return value;
+  throw fault(`<${name}> is ${describeValue(value)}, ${EXPECTED_PART}; ${fixFor(value)}`);
 }
 
 function fixFor(value: unknown): string {

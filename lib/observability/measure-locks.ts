@@ -31,11 +31,22 @@ export const outcomeOf = ({ reason }: { readonly reason: AcquireFailure }): Acqu
 export function errorTypeOf(error: unknown): string {
   if (error instanceof LockError) return error.code;
   // As the conventions of OpenTelemetry have it where nothing better is known.
-  return isError(error) ? error.name : '_OTHER';
+  return partsOf(error)?.name ?? '_OTHER';
+}
+
+/** What an error says; null for what is none, or cannot be asked. Callers abort with what they like. */
+export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack'> | null {
+  try {
+    if (!isError(value)) return null;
+    const { name, message, stack } = value;
+    return { name, message, stack };
+  } catch {
+    return null;
+  }
 }
 
 /** Also an error of another realm, and what `AbortSignal` gives as its reason. */
-export const isError = (value: unknown): value is Error =>
+const isError = (value: unknown): value is Error =>
   value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
 
 /** The key template, never the key: a series for each order would be without bound. */

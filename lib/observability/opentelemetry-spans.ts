@@ -8,8 +8,9 @@ import {
   type TracerProvider,
 } from '@opentelemetry/api';
 import { type HeldLockEvent, type LockEvent, type LockEventMap } from '../core/lock-events.js';
+import { messageOf } from '../core/reporter.js';
 import { EventListeners } from './event-listeners.js';
-import { connectionOf, errorTypeOf, isError, type LockSource, outcomeOf, templateOf } from './measure-locks.js';
+import { connectionOf, errorTypeOf, type LockSource, outcomeOf, partsOf, templateOf } from './measure-locks.js';
 
 /** What the spans tell. */
 export interface SpanOptions {
@@ -97,7 +98,7 @@ function recordError(
   error: unknown,
   { errorType, recordKeys, now }: { readonly errorType: string; readonly recordKeys: boolean; readonly now: number },
 ): void {
-  const { name, message, stack } = isError(error) ? error : new Error(String(error));
+  const { name, message, stack } = partsOf(error) ?? new Error(messageOf(error));
   span.recordException(recordKeys ? { code: errorType, name, message, stack } : { code: errorType, name }, now);
   span.setStatus({ code: SpanStatusCode.ERROR, message: recordKeys ? message : errorType });
 }

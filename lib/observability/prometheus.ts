@@ -1,22 +1,11 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
-import {
-  Counter,
-  Gauge,
-  Histogram,
-  type Metric,
-  type OpenMetricsContentType,
-  register,
-  type Registry,
-} from 'prom-client';
+import { register } from 'prom-client';
 import { findLockService } from './find-lock-service.js';
-import { ACQUIRE_BUCKETS, HOLD_BUCKETS, LOCK_METRICS, type MetricDefinition } from './lock-metrics.js';
-import { type LockSource, measureLocks, type RecordMetric } from './measure-locks.js';
+import { type LockSource, measureLocks } from './measure-locks.js';
 import { type BucketOptions, checkExporterOptions, type ConnectionsOption } from './observability-options.js';
+import { type AnyRegistry, recorderOf } from './prometheus-metrics.js';
 import { sharedRuns } from './shared-runs.js';
-
-/** Of either text format; internal. */
-type AnyRegistry = Registry | Registry<OpenMetricsContentType>;
 
 export type { LockSource } from './measure-locks.js';
 export type { BucketOptions, ConnectionsOption } from './observability-options.js';
@@ -47,36 +36,6 @@ export function collectLockMetrics(locks: LockSource, options: CollectLockMetric
   const { registry = register } = options;
   return shareRun(locks.events, registry, () => measureLocks(locks, recorderOf(registry, options)));
 }
-
-/** The metrics of a registry: those that are there are used, so that several services share them. */
-function recorderOf(registry: AnyRegistry, { acquireBuckets, holdBuckets }: BucketOptions): RecordMetric {
-  const use = <T extends Metric>({ prometheusName }: MetricDefinition, create: () => T): T =>
-    (registry.getSingleMetric(prometheusName) as T | undefined) ?? create();
-  const histogram = (definition: MetricDefinition, buckets: readonly number[]): Histogram =>
-    use(definition, () => new Histogram({ ...configurationOf(definition, registry), buckets: [...buckets] }));
-  const gauge = (definition: MetricDefinition): Gauge =>
-    use(definition, () => new Gauge(configurationOf(definition, registry)));
-  const { acquireDuration, holdDuration, held, waiting, renewals } = LOCK_METRICS;
-  const metrics = {
-    acquireDuration: histogram(acquireDuration, acquireBuckets ?? ACQUIRE_BUCKETS),
-    holdDuration: histogram(holdDuration, holdBuckets ?? HOLD_BUCKETS),
-    held: gauge(held),
-    waiting: gauge(waiting),
-    renewals: use(renewals, () => new Counter(configurationOf(renewals, registry))),
-  };
-  return (name, value, labels) => {
-    const metric = metrics[name];
-    if ('observe' in metric) metric.observe(labels, value);
-    else metric.inc(labels, value);
-  };
-}
-
-const configurationOf = ({ prometheusName, description, labels }: MetricDefinition, registry: AnyRegistry) => ({
-  name: prometheusName,
-  help: description,
-  labelNames: [...labels],
-  registers: [registry],
-});
 
 /** Provider token of the options; internal. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:prometheus-options');

@@ -37,7 +37,7 @@ const PROBE_KEY = 'nestjs-redis-lock:health';
 
 /** What an error text may say of a cause without telling who is where. */
 const CAUSES =
-  /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|CLUSTERDOWN|MASTERDOWN|MISCONF)\b/;
+  /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|CLUSTERDOWN|MASTERDOWN|MISCONF|MOVED)\b/;
 
 /** A Terminus indicator: whether Redis runs the scripts of the locks within a time limit. */
 @Injectable()

@@ -25,6 +25,8 @@ interface Host {
   readonly inOurContext: <R>(work: () => R) => R;
   /** Hears that commands to some node may be sent now, or not any more. */
   onChange(): void;
+  /** Hears that there is a new connection to a node. */
+  onReady(node: Redis): void;
   /** Hears that a connection to a node was lost. */
   onLoss(): void;
 }
@@ -77,6 +79,7 @@ export class ClusterNodes {
     return attachToNodes(cluster, (node) => {
       const onReady = (): void => {
         this.#unreadySince.delete(node);
+        this.host.onReady(node);
         this.host.onChange();
       };
       const onClose = (): void => {

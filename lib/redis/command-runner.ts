@@ -1,13 +1,15 @@
 import { type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
+import { type Clock, setDeadline } from '../core/clock.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type Reporter } from '../core/reporter.js';
+import { type Destination } from './cluster-nodes.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
-import { type RedisClient, addressOf, duplicateClient } from './redis-client.js';
-import { isNoScript, isReadOnly, storeError } from './redis-errors.js';
+import { type RedisClient, addressOf, duplicateClient, endsForGood, isCluster } from './redis-client.js';
+import { isNoScript, isReadOnly, isSubscriber, storeError } from './redis-errors.js';
 import { type LuaScript } from './scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
+import { warnOfFailedStart } from './start-warning.js';
 
 type AnyScript = LuaScript<any, any, any>;
 
@@ -54,6 +56,7 @@ export class CommandRunner {
   #spare: CommandRunner | null = null;
   /** Rejects each command that has no answer yet. */
   readonly #underWay = new Set<(error: Error) => void>();
+  #stopWarning = (): void => undefined;
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
@@ -68,7 +71,15 @@ export class CommandRunner {
   /** The client to send by, for a storage key if it is about one. */
   liveClient(storageKey?: string): RedisClient {
     const client = this.#live.current;
-    return (storageKey !== undefined && this.#spareFor(storageKey)?.liveClient()) || client;
+    return (storageKey !== undefined && this.#spareFor({ storageKey })?.liveClient()) || client;
+  }
+
+  /** Who is to be asked for what is on all nodes: for a given cluster with one that does not answer, who serves in its place. */
+  get forAllNodes(): CommandRunner {
+    const client = this.liveClient();
+    const nodes = isCluster(client) ? client.nodes('master') : [];
+    const silent = nodes.find((node) => this.#live.isSilent({ node }));
+    return (silent && this.#spareFor({ node: silent })) ?? this;
   }
 
   /** Why no command can be sent now: the connection was lost, and is not back; null when there is one, or not yet. */
@@ -105,7 +116,7 @@ export class CommandRunner {
   async run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate, onUnderWay } = call;
     const storageKey = String(operands[1]);
-    const spare = this.#spareFor(storageKey);
+    const spare = this.#spareFor({ storageKey });
     if (spare) return spare.run(call);
     const isOurs = (reply: unknown): reply is unknown[] =>
       Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
@@ -141,17 +152,19 @@ export class CommandRunner {
 
   /** Connects a client of ours; what fails is tried again, and told by the commands. */
   connect(): void {
+    this.#stopWarning = warnOfFailedStart(this.#live.current, this.reporter);
     this.#live.connect();
   }
 
   async close(): Promise<void> {
+    this.#stopWarning();
     await Promise.all([this.#live.close(), this.#spare?.close()]);
     // ioredis never settles a command that it meant to send again.
     for (const fail of this.#underWay) fail(new Error('the connection was closed'));
   }
 
-  #spareFor(storageKey: string): CommandRunner | null {
-    if (this.#live.isClosed || !this.#live.isSilent(storageKey)) return null;
+  #spareFor(to: Destination): CommandRunner | null {
+    if (this.#live.isClosed || !this.#live.isSilent(to)) return null;
     const { current, inOurContext } = this.#live;
     return (this.#spare ??= inOurContext(() => {
       return new CommandRunner(duplicateClient(current), true, this.clock, this.reporter);
@@ -159,13 +172,17 @@ export class CommandRunner {
   }
 
   async #ask<T>(asked: Asked<T>, answerTo: (command: UnderWay) => Promise<T>): Promise<T> {
-    const command: UnderWay = { isOver: false, wasSent: false, sentBy: null, sentTo: {}, wake: () => undefined };
+    const sending = { wasSent: false, sentBy: null, sentTo: {}, sentAt: 0 };
+    const command: UnderWay = { isOver: false, ...sending, wake: () => undefined };
     try {
       return await this.#within(asked, command, answerTo(command));
     } catch (error) {
       const { wasSent, sentBy, sentTo } = command;
+      if (sentBy && isSubscriber(error as Error)) this.#live.leaveSubscriber(sentBy);
       if (sentBy && isReadOnly(error)) this.#live.leaveReplica(sentBy, sentTo);
-      throw storeError(asked.key, error, this.#live.state.lastError, wasSent);
+      const { current, state } = this.#live;
+      const isSingle = !isCluster(current) && !endsForGood(current);
+      throw storeError(asked.key, error, { connectionError: state.lastError, wasSent, isSingle });
     }
   }
 
@@ -197,11 +214,11 @@ export class CommandRunner {
       let givenUp = false;
       const onTimeout = (): void => {
         givenUp = true;
-        const { sentBy, sentTo } = command;
-        if (sentBy) this.#live.replace(sentBy, sentTo);
+        const { sentBy } = command;
+        if (sentBy) this.#live.onTimeout(sentBy, command, timeoutMs);
         fail(new Error(`no ${sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
       };
-      const cancel = this.#live.inOurContext(() => this.clock.setTimer(onTimeout, timeoutMs));
+      const cancel = this.#live.inOurContext(() => setDeadline(this.clock, onTimeout, timeoutMs));
       const end = (): void => {
         cancel();
         command.isOver = true;

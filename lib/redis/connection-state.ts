@@ -1,5 +1,6 @@
 import { type Clock } from '../core/clock.js';
 import { connectionErrorOf } from './redis-errors.js';
+import { NEVER_READY, readableText } from './refusals.js';
 
 /** What the events of a client tell of its connection. */
 export class ConnectionState {
@@ -14,7 +15,22 @@ export class ConnectionState {
   /** Since when it leads to a replica, which writes nothing. */
   #readOnlySince: number | null = null;
 
+  readonly #waiting = new Set<() => void>();
+
   constructor(private readonly clock: Clock) {}
+
+  /** Calls back at the next change of what is ready; gives what takes that back. */
+  onceChanged(callback: () => void): () => void {
+    this.#waiting.add(callback);
+    return () => this.#waiting.delete(callback);
+  }
+
+  /** Something else is ready now, or not any more. */
+  changed(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of waiting) callback();
+  }
 
   /** Whether it has been of no use for longer than that. */
   isAwayFor(ms: number): boolean {
@@ -34,13 +50,20 @@ export class ConnectionState {
   }
 
   onClose(): void {
-    this.losses += 1;
-    this.isDown = true;
+    this.#countLoss();
+    // A server that takes connections and says nothing causes no error.
+    if (this.#unreadySince !== null) this.lastError ??= new Error(NEVER_READY);
     this.#unreadySince ??= this.clock.now();
   }
 
-  onError(error: Error): void {
+  /** Gives its text, unless it is that of the error before: an outage says the same at each try. */
+  onError(error: Error): string | null {
+    const before = this.lastError && readableText(this.lastError);
     this.lastError = connectionErrorOf(error);
+    // Where no sentinel knows a master, no connection begins that could end.
+    if (error.message.startsWith('All sentinels are unreachable')) this.#countLoss();
+    const text = readableText(this.lastError);
+    return text === before ? null : text;
   }
 
   onReadOnly(): void {
@@ -49,5 +72,10 @@ export class ConnectionState {
 
   onAnswer(): void {
     this.#readOnlySince = null;
+  }
+
+  #countLoss(): void {
+    this.losses += 1;
+    this.isDown = true;
   }
 }

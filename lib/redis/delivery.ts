@@ -10,6 +10,8 @@ export interface UnderWay {
   /** From whom the answer is awaited, or came; and from which node of a cluster. */
   sentBy: RedisClient | null;
   sentTo: Destination;
+  /** When it was sent last, on the monotonic clock. */
+  sentAt: number;
   /** Ends its wait for a connection. */
   wake: () => void;
 }
@@ -31,10 +33,11 @@ export async function deliver<T>(
     ({ losses } = live.state);
     const [{ epoch }, sentBefore] = [live, command.wasSent];
     const node = nodeOf(client, to);
-    Object.assign(command, { wasSent: true, sentBy: client, sentTo: { node } });
+    Object.assign(command, { wasSent: true, sentBy: client, sentTo: { node }, sentAt: live.clock.now() });
+    const { sentAt } = command;
     try {
       const answer = await send(client);
-      live.onAnswer(client, { node });
+      live.onAnswer(client, { node }, sentAt);
       return answer;
     } catch (error) {
       if (isUnsent(error as Error)) command.wasSent = sentBefore;
@@ -66,7 +69,7 @@ async function untilReady(
 
 const change = (live: LiveClient, command: UnderWay): Promise<void> =>
   new Promise((resolve) => {
-    const stop = live.onceChanged(resolve);
+    const stop = live.state.onceChanged(resolve);
     command.wake = () => {
       stop();
       resolve();

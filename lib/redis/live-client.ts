@@ -4,18 +4,17 @@ import { type Redis } from 'ioredis';
 import { type Clock } from '../core/clock.js';
 import { type Reporter } from '../core/reporter.js';
 import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
+import { ConnectionHealth } from './connection-health.js';
 import { ConnectionState } from './connection-state.js';
-import {
-  type RedisClient,
-  closeClient,
-  duplicateClient,
-  endsForGood,
-  isCluster,
-  isWritable,
-  reconnectDelayMs,
-} from './redis-client.js';
+import { type RedisClient, closeClient, duplicateClient, endsForGood, isCluster, isWritable } from './redis-client.js';
 import { ServerId } from './server-id.js';
 import { supervise } from './supervise.js';
+
+/** When a command was sent, and to which node of a cluster. */
+interface Sent {
+  readonly sentTo: Destination;
+  readonly sentAt: number;
+}
 
 /** How long a given client may be away before locks go on without it. */
 const PATIENCE_MS = 3_000;
@@ -40,39 +39,42 @@ export class LiveClient {
   #client: RedisClient;
   /** The application's, after it was left. */
   #left: Redis | null = null;
-  #stopWatching: () => void;
+  #stopWatching: (() => void) | null = null;
   /** Connections that end because of us. */
   readonly #ending = new WeakSet<RedisClient>();
-  readonly #waiting = new Set<() => void>();
   readonly #nodes: ClusterNodes;
+  readonly #health: ConnectionHealth;
 
   /** `owned`: the client is ours to cut and to close. */
   constructor(
     client: RedisClient,
     private owned: boolean,
-    private readonly clock: Clock,
+    readonly clock: Clock,
     private readonly reporter: Reporter,
   ) {
     this.#client = client;
     this.state = new ConnectionState(clock);
     this.serverId = new ServerId(reporter);
+    this.#health = new ConnectionHealth(clock);
     this.#nodes = new ClusterNodes(clock, {
       inOurContext: this.inOurContext,
-      onChange: () => this.#changed(),
+      onChange: () => this.state.changed(),
+      onReady: (node) => this.#health.onReady(node),
       onLoss: () => this.#newEpoch(),
     });
-    this.#stopWatching = this.#watch(client);
   }
 
-  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. */
+  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. Untouched before. */
   get current(): RedisClient {
-    if (!this.owned && (this.state.isAwayFor(PATIENCE_MS) || this.#client.status === 'end')) this.#leaveGiven();
+    this.#stopWatching ??= this.#watch(this.#client);
+    if (!this.owned && this.#client.status === 'end') this.#leaveGiven('was closed');
+    if (!this.owned && this.state.isAwayFor(PATIENCE_MS)) this.#leaveGiven();
     return this.#client;
   }
 
   /** Connects one that waits for its first command to do so; what fails is tried again, and told by the commands. */
   connect(): void {
-    const client = this.#client;
+    const client = this.current;
     if (client.status === 'ready') this.#identify();
     if (client.status !== 'wait') return;
     this.state.onConnecting();
@@ -91,28 +93,28 @@ export class LiveClient {
     return this.#client.status === 'end' && endsForGood(this.#client);
   }
 
-  /** Calls back at the next change of what is ready; gives what takes that back. */
-  onceChanged(callback: () => void): () => void {
-    this.#waiting.add(callback);
-    return () => this.#waiting.delete(callback);
-  }
-
-  /** Whether the node of a given cluster that serves the key does not answer, so that others have to be asked for it. */
-  isSilent(storageKey: string): boolean {
-    const node = this.owned ? undefined : nodeOf(this.#client, { storageKey });
+  /** Whether that node of a given cluster does not answer, so that others have to be asked in its place. */
+  isSilent(to: Destination): boolean {
+    const node = this.owned ? undefined : nodeOf(this.#client, to);
     if (!node || !this.#nodes.isSilent(node)) return false;
     this.#silence(node);
     return true;
   }
 
-  /** An answer came, however late. */
-  onAnswer(client: RedisClient, to: Destination): void {
+  /** An answer came to what was sent at `sentAt`, however late. */
+  onAnswer(client: RedisClient, to: Destination, sentAt: number): void {
+    const node = nodeOf(client, to);
+    this.#health.onAnswer(node ?? client, sentAt);
     if (client === this.#client) {
       this.state.onAnswer();
       this.#identify();
     }
-    const node = nodeOf(client, to);
     if (node) this.#nodes.onAnswer(node);
+  }
+
+  /** The application subscribes by it, so that it takes no commands any more. */
+  leaveSubscriber(client: RedisClient): void {
+    if (!this.isClosed && !this.owned && client === this.#client) this.#leaveGiven('subscribes to channels');
   }
 
   /** The master was made a replica, and its connection stayed: connecting again finds the new one. */
@@ -128,7 +130,13 @@ export class LiveClient {
     else this.#leaveGiven('is connected to a server that is no master any more');
   }
 
-  /** Replaces the connection that did not answer. */
+  /** What was sent to it has no answer in time: replaces the connection if it is dead. */
+  onTimeout(client: RedisClient, { sentTo, sentAt }: Sent, timeoutMs: number): void {
+    const replace = (): void => this.replace(client, sentTo);
+    this.inOurContext(() => this.#health.onTimeout(nodeOf(client, sentTo) ?? client, sentAt, timeoutMs, replace));
+  }
+
+  /** Replaces a connection. */
   replace(client: RedisClient, to: Destination): void {
     // After the close nobody would ever close a new connection.
     if (this.isClosed || client !== this.#client) return;
@@ -141,7 +149,7 @@ export class LiveClient {
 
   async close(): Promise<void> {
     this.isClosed = true;
-    this.#stopWatching();
+    (this.#stopWatching ??= ignore)();
     this.#left?.off('select', this.#followDatabase);
     if (this.owned) await closeClient(this.#client);
   }
@@ -177,7 +185,7 @@ export class LiveClient {
   };
 
   #adopt(original: RedisClient): void {
-    this.#stopWatching();
+    this.#stopWatching?.();
     this.#client = this.inOurContext(() => duplicateClient(original));
     this.serverId.forget();
     this.#stopWatching = this.#watch(this.#client);
@@ -186,21 +194,15 @@ export class LiveClient {
 
   #newEpoch(): void {
     this.epoch += 1;
-    this.#changed();
-  }
-
-  #changed(): void {
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const callback of waiting) callback();
+    this.state.changed();
   }
 
   #watch(client: RedisClient): () => void {
     if (client.status !== 'ready' && client.status !== 'wait') this.state.onConnecting();
     const listeners = new Map<string | symbol, (error: Error) => void>([
       ['close', () => this.#onClose()],
-      ['ready', () => this.#onReady()],
-      ['end', () => this.#onEnd(client)],
+      ['ready', () => this.#onReady(client)],
+      ['end', () => this.state.changed()],
       [errorMonitor, (error) => this.#onError(error)],
     ]);
     for (const [event, listener] of listeners) client.on(event as 'error', listener);
@@ -221,30 +223,27 @@ export class LiveClient {
     this.#newEpoch();
   }
 
-  #onReady(): void {
+  #onReady(client: RedisClient): void {
+    this.#health.onReady(client);
     this.state.onReady();
     this.#identify();
-    this.#changed();
-  }
-
-  /** ioredis ends one of ours when it is told to leave a master while it looks for one. */
-  #onEnd(client: RedisClient): void {
-    this.#changed();
-    if (!this.owned || endsForGood(client)) return;
-    const again = (): void => {
-      if (!this.isClosed && client === this.#client && client.status === 'end') client.connect().catch(ignore);
-    };
-    this.inOurContext(() => this.clock.setTimer(again, reconnectDelayMs(this.state.losses)));
+    this.state.changed();
   }
 
   #onError(error: Error): void {
-    this.state.onError(error);
-    this.reporter.debug(`Redis connection: ${error.message}`);
-    this.#changed();
+    const news = this.state.onError(error);
+    if (news !== null) this.reporter.debug(`Redis connection: ${news}`);
+    this.state.changed();
   }
 
   /** Before any command of ours is sent on a new connection: so it is answered before them. */
   #identify(): void {
-    if (!isCluster(this.#client)) this.serverId.ask(this.#client, () => this.onServerId());
+    const client = this.#client;
+    if (isCluster(client)) return;
+    const askedAt = this.clock.now();
+    this.serverId.ask(client, () => {
+      this.#health.onAnswer(client, askedAt);
+      this.onServerId();
+    });
   }
 }

@@ -1,25 +1,48 @@
+import { type Redis } from 'ioredis';
 import { type CommandRunner } from './command-runner.js';
 import { isCluster } from './redis-client.js';
 import { type RedisKeys } from './redis-keys.js';
 
+/** Which keys are looked for, and for how long an answer is waited. */
+interface Wanted {
+  readonly keys: RedisKeys;
+  readonly prefix: string;
+  readonly timeoutMs: number;
+}
+
 /** The keys under a prefix, of all nodes of a cluster; each once, though SCAN may tell it again. */
-export async function* scanKeys(
+export async function* scanKeys(commands: CommandRunner, wanted: Wanted): AsyncGenerator<string> {
+  const seen = new Set<string>();
+  const asked = commands.forAllNodes;
+  try {
+    yield* scanAll(asked, wanted, seen);
+  } catch (error) {
+    // A node may have been found silent by this.
+    const other = commands.forAllNodes;
+    if (other === asked) throw error;
+    yield* scanAll(other, wanted, seen);
+  }
+}
+
+async function* scanAll(
   commands: CommandRunner,
-  keys: RedisKeys,
-  prefix: string,
-  timeoutMs: number,
+  { keys, prefix, timeoutMs }: Wanted,
+  seen: Set<string>,
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
-  const seen = new Set<string>();
   // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives; a cluster's nodes lack it.
   const before = client.options.keyPrefix ?? '';
   const pattern = keys.pattern(prefix, before);
-  for (const node of isCluster(client) ? client.nodes('master') : [client]) {
-    const asked = { key: `${prefix}*`, timeoutMs, node: node === client ? undefined : node };
+  const asked = { key: `${prefix}*`, timeoutMs };
+  // It knows all of them when it is ready.
+  const nodes: readonly Redis[] = isCluster(client)
+    ? await commands.ask(client, async () => client.nodes('master'), asked)
+    : [client];
+  for (const node of nodes) {
     let cursor = '0';
     do {
       const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
-      const [next, found] = await commands.ask(client, scan, asked);
+      const [next, found] = await commands.ask(client, scan, { ...asked, node: isCluster(client) ? node : undefined });
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
       for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);

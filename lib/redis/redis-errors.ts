@@ -1,27 +1,22 @@
 import { LockStoreError } from '../core/lock.errors.js';
+import { adviceOn, isPassing, needsCluster, readableText } from './refusals.js';
 import { type ServerAddress, readAddress } from './server-address.js';
 
-/**
- * States of a server that pass: asking again within the deadline may help. Looked for anywhere in the text, because a
- * script's error begins with `ERR Error running script` before Redis 7.
- */
-const PASSING =
-  /\b(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|OOM|NOREPLICAS|MISCONF|NOSCRIPT|UNBLOCKED|MOVED|ASK)\b|max number of clients/;
+/** Whether asking again may help: any failure of the connection, and a state of the server that passes; no other refusal. */
+export const isRetryable = (error: unknown): boolean =>
+  (error as Error).name !== 'ReplyError' || isPassing((error as Error).message);
 
-/** Whether asking again may help: any failure of the connection, and the passing states above; no other refusal. */
-export function isRetryable(error: unknown): boolean {
-  const { name, message } = error as Error;
-  if (PASSING.test(message)) return true;
-  return name !== 'ReplyError';
-}
+/** The client subscribes, and so sends nothing else. */
+export const isSubscriber = ({ message }: Error): boolean => message.startsWith('Connection in subscriber mode');
 
 /** ioredis had no connection to send a command by, and did not keep it. */
-export const isUnsent = ({ message }: Error): boolean => /Stream isn't writeable|Cluster isn't ready/.test(message);
+export const isUnsent = (error: Error): boolean =>
+  isSubscriber(error) || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
 
 /** The connection was lost before the answer came, or was not there: the command may be sent again. */
 export const isLost = (error: Error): boolean =>
   error.name === 'MaxRetriesPerRequestError' ||
-  isUnsent(error) ||
+  (isUnsent(error) && !isSubscriber(error)) ||
   /Connection is closed|connection close/.test(error.message);
 
 /** A server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */
@@ -36,33 +31,34 @@ export function readRedirect(error: unknown): { readonly address: ServerAddress;
   return to === undefined ? null : { address: readAddress(to), isAsk: kind === 'ASK' };
 }
 
-/**
- * Wraps what ioredis threw. What it says of a command that could not be sent tells little: `connectionError` is why the
- * last connection failed.
- */
-export function storeError(key: string, error: unknown, connectionError?: Error, wasSent = true): LockStoreError {
+/** What is known of a command that failed, beside its error. */
+export interface Failed {
+  /** Why the last connection failed: what ioredis says of a command that could not be sent tells little. */
+  readonly connectionError?: Error | undefined;
+  readonly wasSent?: boolean;
+  /** The client knows one server, and of no cluster. */
+  readonly isSingle?: boolean;
+}
+
+/** Wraps what ioredis threw. */
+export function storeError(key: string, error: unknown, failed: Failed = {}): LockStoreError {
   if (error instanceof LockStoreError) return error;
-  const failed = { key, wasSent };
-  if (!connectionError || (error as Error).name === 'ReplyError') return wrap(failed, error as Error);
+  const [cause, ...more] = reasonsOf(error as Error, failed.connectionError);
+  const { wasSent = true, isSingle = false } = failed;
+  const reason = [...new Set([cause, ...more].map(readableText))].join(': ');
+  const text = `Redis could not serve the lock "${key}": ${reason}. ${adviceOn(more[0] ?? cause, isSingle)}`;
+  const retryable = isRetryable(cause) && !(isSingle && needsCluster(cause));
+  return new LockStoreError(text, { key, cause: withoutSecrets(cause), retryable, wasSent });
+}
+
+/** The error that counts, and what else there is to say. */
+function reasonsOf(error: Error, connectionError: Error | undefined): [cause: Error, ...more: Error[]] {
+  if (error.name === 'ReplyError') return [error];
   // A log-in that is refused will be refused again.
-  if (!isRetryable(connectionError)) return wrap(failed, connectionError);
-  return wrap(failed, error as Error, connectionError.message);
-}
-
-/** A command that failed. */
-interface Failed {
-  readonly key: string;
-  readonly wasSent: boolean;
-}
-
-function wrap({ key, wasSent }: Failed, error: Error, detail = error.message): LockStoreError {
-  const retryable = isRetryable(error);
-  const advice = retryable
-    ? 'Is Redis reachable?'
-    : 'Check the credentials, the rights of the user, and the key prefix.';
-  const reason = [...new Set([error.message, detail])].map((text) => text.replace(/\.$/, '')).join(': ');
-  const text = `Redis could not serve the lock "${key}": ${reason}. ${advice}`;
-  return new LockStoreError(text, { key, cause: withoutSecrets(error), retryable, wasSent });
+  if (connectionError && !isRetryable(connectionError)) return [connectionError];
+  // Of a command without a connection ioredis only says which of its options to change.
+  if (isLost(error)) return [connectionError ?? new Error('the connection was lost')];
+  return connectionError ? [error, connectionError] : [error];
 }
 
 /** What ioredis throws: with the command, and, of a cluster, with what its last node said. */
@@ -79,4 +75,8 @@ function withoutSecrets(error: ClientError): Error {
 }
 
 /** Why a connection failed, from the event of a client; a cluster's own text says only that all nodes did. */
-export const connectionErrorOf = (error: ClientError): Error => withoutSecrets(error.lastNodeError ?? error);
+export function connectionErrorOf(error: ClientError): Error {
+  const { lastNodeError } = error;
+  if (lastNodeError && isLost(lastNodeError)) return new Error('no node of the cluster could be reached');
+  return withoutSecrets(lastNodeError ?? error);
+}

@@ -56,6 +56,8 @@ export interface RedisLockStoreOptions {
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
+/** How often a forced release looks at the lock: between its look and its command the lock may pass to the next holder. */
+const MAX_LOOKS = 3;
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
@@ -138,10 +140,10 @@ export class RedisLockStore implements LockStore {
     return Promise.all(requests.map((request) => this.#renewOne(request)));
   }
 
-  async #renewOne({ key, attempt, fencingToken, leaseMs, timeoutMs }: RenewRequest): Promise<RenewReply> {
+  async #renewOne({ key, attempt, fencingToken, leaseMs, mode, timeoutMs }: RenewRequest): Promise<RenewReply> {
     const { renew } = this.options.scripts;
     try {
-      const operands = renew.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken), leaseMs });
+      const operands = renew.operands({ ...this.#sharedOf(key), attempt, token: String(fencingToken), leaseMs, mode });
       const reply = await this.commands.run({ script: renew, operands, key, timeoutMs, echo: attempt });
       if (reply[0] === 'renewed') return { outcome: 'renewed', remainingMs: Number(reply[3]) };
       return readLostReply(reply);
@@ -152,9 +154,8 @@ export class RedisLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { key, attempt, minHoldMs, runOutcome = '-' } = request;
-    const job = encodeJob(request.job);
     const { release } = this.options.scripts;
-    const told = { minHoldMs, job, runOutcome, unanswered: request.unanswered ? 1 : 0 };
+    const told = { minHoldMs, job: encodeJob(request.job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
     const operands = release.operands({ ...this.#sharedOf(key), attempt, ...told });
     const { epoch } = this.commands;
     const call = { script: release, operands, key, timeoutMs, echo: attempt };
@@ -176,11 +177,15 @@ export class RedisLockStore implements LockStore {
 
   async forceRelease(key: string): Promise<boolean> {
     const { forceRelease } = this.options.scripts;
-    const attempt = randomAttempt(this.clientId);
-    const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt });
-    const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
-    const [outcome, , , holds] = await this.commands.run(call);
-    return outcome === 'again' || Number(holds) > 0;
+    for (let looks = 1; ; looks += 1) {
+      const { holders, fencingToken } = await this.inspect(key);
+      const attempt = randomAttempt(this.clientId);
+      const operands = forceRelease.operands({ ...this.#sharedOf(key), attempt, seenToken: String(fencingToken) });
+      const call = { script: forceRelease, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS, echo: attempt };
+      const [outcome, , , holds] = await this.commands.run(call);
+      const hasEnded = outcome === 'again' || Number(holds) > 0;
+      if (hasEnded || holders.length === 0 || looks === MAX_LOOKS) return hasEnded;
+    }
   }
 
   async inspect(key: string): Promise<LockState> {
@@ -203,7 +208,7 @@ export class RedisLockStore implements LockStore {
 
   /** The keys of locks, held or not, that begin with `prefix`. */
   scan(prefix: string): AsyncIterable<string> {
-    return scanKeys(this.commands, this.#keys, prefix, OPERATOR_TIMEOUT_MS);
+    return scanKeys(this.commands, { keys: this.#keys, prefix, timeoutMs: OPERATOR_TIMEOUT_MS });
   }
 
   /** For a node of a quorum: gives a hold the token that the nodes' grants add up to; false when it is lost. */

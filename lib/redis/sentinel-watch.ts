@@ -1,8 +1,9 @@
 import { isIP } from 'node:net';
 import { type Redis, type RedisOptions } from 'ioredis';
 import { type Clock } from '../core/clock.js';
-import { type Reporter } from '../core/reporter.js';
+import { type Reporter, withoutRepeats } from '../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSentinel, reconnectDelayMs } from './redis-client.js';
+import { readableText } from './refusals.js';
 import { type ServerAddress, addressText, reachedBy } from './server-address.js';
 
 /** How often a sentinel is asked whether it is there: a connection that carries nothing may be dead without a word. */
@@ -44,7 +45,8 @@ export class SentinelWatch {
     const name = addressText(sentinel);
     if (this.#isClosed || this.#links.has(name) || this.#links.size >= MOST_SENTINELS) return;
     const client = openSentinel(sentinel, { ...this.options, retryStrategy });
-    client.on('error', (error: Error) => this.reporter.debug(`Redis sentinel: ${error.message}`));
+    const debug = withoutRepeats((line) => this.reporter.debug(line));
+    client.on('error', (error: Error) => debug(`Redis sentinel: ${readableText(error)}`));
     client.once('end', () => this.#links.delete(name));
     const heard: Heard = {
       onMaster: (master, isFirst) => this.#onMaster(reachedBy(master, this.options.natMap), isFirst),

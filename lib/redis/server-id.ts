@@ -2,10 +2,11 @@ import { type Redis } from 'ioredis';
 import { type Reporter } from '../core/reporter.js';
 import { isRetryable } from './redis-errors.js';
 
+/** The run id in what `INFO server` tells: another one each time a server starts; null where it is not told. */
+export const runIdIn = (info: string): string | null => /^run_id:(\w+)/m.exec(info)?.[1] ?? null;
+
 /** The run id of the server that a connection leads to; null where the server does not tell it. Rejects as INFO does. */
-export async function readServerId(client: Redis): Promise<string | null> {
-  return /^run_id:(\w+)/m.exec(await client.info('server'))?.[1] ?? null;
-}
+export const readServerId = async (client: Redis): Promise<string | null> => runIdIn(await client.info('server'));
 
 /** Which server one connection leads to, as long as it does. */
 export class ServerId {

@@ -20,11 +20,11 @@ export function readAcquireReply(key: string, several: boolean, reply: readonly 
   return fourth ? { outcome: 'granted', ...granted, fireMs: Number(fourth) } : { outcome: 'granted', ...granted };
 }
 
-/** Reads the reply `lost attempt now token forced`. */
-export const readLostReply = ([, , , lastToken, forced]: readonly string[]): LostReply => ({
+/** Reads the reply `lost attempt now token revoked`. */
+export const readLostReply = ([, , , lastToken, revoked]: readonly string[]): LostReply => ({
   outcome: 'lost',
   lastToken: Number(lastToken),
-  forced: forced === '1',
+  revoked: revoked === '1',
 });
 
 function safeToken(key: string, text: string): number {

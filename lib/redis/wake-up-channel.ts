@@ -1,19 +1,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
+import { type Clock, setDeadline } from '../core/clock.js';
 import { type WakeUpListener } from '../core/lock-store.js';
-import { type Reporter } from '../core/reporter.js';
+import { type Reporter, withoutRepeats } from '../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
 import { isRetryable } from './redis-errors.js';
+import { readableText } from './refusals.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 import { readServerId } from './server-id.js';
 import { supervise } from './supervise.js';
 
 /** How long the server may take to answer the subscriber, before another connection is made. */
 const ANSWER_MS = 2_000;
-
-/** An answer that is there already is read in this time, also after the event loop stood still. */
-const READ_MS = 100;
 
 /** How often the server is asked whether it still hears the subscriber, while messages are expected. */
 const BEAT_MS = 1_000;
@@ -56,6 +54,7 @@ export class WakeUpChannel {
   #isBeating = false;
   #cancelBeat: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
+  readonly #debug = withoutRepeats((line) => this.reporter.debug(line));
 
   constructor(
     private readonly commands: Commands,
@@ -118,7 +117,7 @@ export class WakeUpChannel {
       this.#subscriber = subscriber;
       if (!subscriber) return this.#connectLater();
       this.#stopSupervision = supervise(subscriber, this.clock);
-      subscriber.on('error', (error: Error) => this.reporter.debug(`Redis subscriber: ${error.message}`));
+      subscriber.on('error', (error: Error) => this.#debug(`Redis subscriber: ${readableText(error)}`));
       const on = (event: string, react: (...args: any[]) => void): void =>
         void subscriber.on(event as 'end', (...args) => subscriber === this.#subscriber && react(...args));
       on('message', (_channel: string, message: string) => this.#onMessage(message));
@@ -208,8 +207,7 @@ export class WakeUpChannel {
       this.reporter.debug('Redis subscriber: no answer');
       this.#connectLater();
     };
-    const late = (): void => void (this.#cancelDeadline = this.clock.setTimer(leave, READ_MS));
-    this.#inOurContext(() => (this.#cancelDeadline = this.clock.setTimer(late, ANSWER_MS)));
+    this.#inOurContext(() => (this.#cancelDeadline = setDeadline(this.clock, leave, ANSWER_MS)));
     return () => this.#cancelDeadline?.();
   }
 

@@ -99,7 +99,7 @@ export class FakeLocker extends Locker {
     super.onLost(lock, error);
   }
 
-  override release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<void> {
+  override release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<boolean> {
     this.#granted.delete(lock);
     return super.release(lock, outcome);
   }

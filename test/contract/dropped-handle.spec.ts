@@ -60,7 +60,7 @@ describe('a handle that is dropped without a release', () => {
       expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
     });
     expect(await Promise.all(toldThen)).toEqual([true, true]);
-    expect(signals[0]!.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator', key });
+    expect(signals[0]!.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'dropped', key });
     expect((signals[0]!.reason as Error).cause).toMatchObject({ message: expect.stringContaining('was dropped') });
   });
 

@@ -8,7 +8,7 @@ import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
 import { enqueue } from '../support/waiting.js';
 
 const PATIENT = { waitMs: 25_000 };
-const OPERATOR = { code: 'LOCK_LOST', reason: 'released-by-operator' };
+const OPERATOR = { code: 'LOCK_LOST', reason: 'revoked' };
 
 /** An app that hears messages. */
 async function startListening(options: RedisLockModuleOptions = {}): Promise<LockApp> {
@@ -61,7 +61,7 @@ describe('forceRelease', () => {
     const error = await rejection(work);
     expect(error).toBeInstanceOf(LockLostError);
     expect(error).toMatchObject({ ...OPERATOR, key, result: 'value' });
-    expect(lost).toEqual(['released-by-operator']);
+    expect(lost).toEqual(['revoked']);
   });
 
   it('tells every reader, and each owner that re-entered', async () => {

@@ -38,8 +38,10 @@ interface Scene {
   readonly cut: () => void;
 }
 
+type TakenAway = Exclude<LockLostReason, 'shutdown' | 'dropped'>;
+
 /** What takes the lock away, by the reason that it is told for. */
-const CAUSES: Record<LockLostReason, readonly [keyof Work, (scene: Scene) => unknown]> = {
+const CAUSES: Record<TakenAway, readonly [keyof Work, (scene: Scene) => unknown]> = {
   expired: ['unrenewed', () => undefined],
   taken: [
     'renewed',
@@ -50,10 +52,10 @@ const CAUSES: Record<LockLostReason, readonly [keyof Work, (scene: Scene) => unk
   ],
   unreachable: ['renewed', ({ cut }) => cut()],
   'max-hold': ['brief', () => undefined],
-  'released-by-operator': ['renewed', ({ key, other }) => other.locks.forceRelease(key)],
+  revoked: ['renewed', ({ key, other }) => other.locks.forceRelease(key)],
 };
 
-const REASONS = Object.keys(CAUSES) as LockLostReason[];
+const REASONS = Object.keys(CAUSES) as TakenAway[];
 
 /** A way to the locks that can be cut, where that is one connection. */
 async function startCuttable(): Promise<{ readonly app: LockApp; readonly cut: () => void }> {
@@ -89,6 +91,23 @@ describe('a decorated method that loses its lock', () => {
       expect(told).toEqual([reason]);
     },
   );
+
+  it('rejects with LockLostError and its value when the app shuts down, and it takes longer than drainMs', async () => {
+    const { app, locks } = await startApp({ drainMs: 50 }, { providers: [Work] });
+    const told: LockLostReason[] = [];
+    locks.events.on('lost', ({ reason }) => told.push(reason));
+    let closed: Promise<void> | undefined;
+    const call = app.get(Work).renewed(freshKey(), async ({ signal }) => {
+      closed = app.close();
+      await eventually(() => signal.aborted, { message: 'The signal did not fire' });
+      return 'the value';
+    });
+    const error = await rejection<LockLostError>(call);
+    expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown', result: 'the value' });
+    expect(error.message).toContain('the app shuts down');
+    expect(told).toEqual(['shutdown']);
+    await closed;
+  });
 
   it('rejects also when its caller awaits it late, and gives an error of its own as it is', async () => {
     const { app } = await startApp({}, { providers: [Work] });
@@ -148,7 +167,7 @@ describe('forceRelease', () => {
     await untilWaiting(a, key);
     expect(await c.locks.forceRelease(key)).toBe(true);
     await eventually(() => held.every(({ signal }) => signal.aborted));
-    for (const { signal } of held) expect(signal.reason).toMatchObject({ reason: 'released-by-operator', key });
+    for (const { signal } of held) expect(signal.reason).toMatchObject({ reason: 'revoked', key });
     const { fencingToken } = await next;
     for (const lock of held) expect(fencingToken).toBeGreaterThan(lock.fencingToken);
     await Promise.all(held.map((lock) => lock.release()));
@@ -168,7 +187,7 @@ describe('forceRelease', () => {
       await lock.extend(20_000).catch(() => undefined);
       return lock.signal.aborted && (lock.signal.reason as LockLostError);
     });
-    expect(told).toMatchObject({ reason: 'released-by-operator' });
+    expect(told).toMatchObject({ reason: 'revoked' });
   });
 
   it('of a lock that nobody holds gives false', async () => {

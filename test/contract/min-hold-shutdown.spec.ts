@@ -57,7 +57,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     const key = freshKey();
     const lock = await a.locks.acquire(key, { holdAtLeastMs: MIN_MS });
     await a.close();
-    expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
+    expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
     await expectDeadline(store, key, grantedAt(lock) + MIN_MS);
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });

@@ -12,18 +12,18 @@ class Jobs {
 
   /** Once per fire without `oncePer`: instances whose clocks differ by less than half a minute find the key taken. */
   @Locked('job:<0>', { ifBusy: 'skip', holdAtLeastMs: 30_000 })
-  async run(_id: string): Promise<string> {
+  async run(_id: string): Promise<string | undefined> {
     this.runs += 1;
     return 'ran';
   }
 
   @Locked('job:<0>', { ifBusy: 'skip', holdAtLeastMs: 1_000 })
-  async brief(_id: string): Promise<string> {
+  async brief(_id: string): Promise<string | undefined> {
     return 'ran';
   }
 
   @Locked('job:<0>', { ifBusy: 'skip' })
-  async shortly(_id: string): Promise<string> {
+  async shortly(_id: string): Promise<string | undefined> {
     return 'ran';
   }
 }

@@ -27,7 +27,7 @@ class Reports {
 /** Each subclass is a job. */
 abstract class BaseReports {
   @Locked('report:<0>', { oncePer: SLOT_MS })
-  async inherited(_id: string): Promise<string> {
+  async inherited(_id: string): Promise<string | undefined> {
     return this.constructor.name;
   }
 }

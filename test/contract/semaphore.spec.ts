@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { type Lock, Limited, LockConfigurationError, Locked, currentLock } from '../../lib/index.js';
+import { type Lock, Limited, LockConfigurationError, LockReentryError, Locked, currentLock } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS, rejection } from '../support/faults.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
@@ -220,6 +220,33 @@ describe('nested calls of a semaphore', () => {
       });
     },
   );
+
+  itWithPermits.each([
+    ['reads', { mode: 'read', ...PATIENT }],
+    ['has one of more permits', permit(3)],
+  ] as const)('are refused under a hold that %s: Redis would not count them', async (_what, outer) => {
+    const [a, b] = [await startApp({}, { providers: [Imports] }), await startApp()];
+    const tenant = freshKey();
+    const key = `tenant:${tenant}`;
+    const others = [await b.locks.acquire(key, permit(2)), await b.locks.acquire(key, permit(2))];
+    const error = await a.locks.withLock(key, outer, () => rejection(a.app.get(Imports).run(tenant)));
+    expect(error).toBeInstanceOf(LockReentryError);
+    expect(error.message).toContain('at most 2');
+    await Promise.all(others.map((other) => other.release()));
+  });
+
+  itWithPermits('are refused under a nested call that reads beside its siblings', async () => {
+    const { locks } = await startApp();
+    const [key, reading] = [freshKey(), { mode: 'read', ...PATIENT } as const];
+    await locks.withLock(key, async () => {
+      const read = () => locks.withLock(key, reading, () => rejection(locks.withLock(key, permit(1), () => 'ran')));
+      for (const error of await Promise.all([read(), read()])) expect(error).toBeInstanceOf(LockReentryError);
+      await locks.withLock(key, async () => {
+        expect(await together(5, (work) => locks.withLock(key, permit(1), work))).toBe(1);
+      });
+    });
+    expect(await locks.isLocked(key)).toBe(false);
+  });
 
   itWithPermits('are refused at once with `waitMs: 0` while a sibling is inside', async () => {
     const { locks } = await startApp();

@@ -24,7 +24,7 @@ class Accounts {
   }
 
   @Locked(['acct:<0>', 'acct:<1>'], { ifBusy: 'skip' })
-  async offer(_from: string, _to: string): Promise<string> {
+  async offer(_from: string, _to: string): Promise<string | undefined> {
     return 'done';
   }
 }

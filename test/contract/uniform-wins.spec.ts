@@ -13,12 +13,12 @@ class Job {
   wins = 0;
 
   @Locked('uniform:<0>', { oncePer: SLOT_MS })
-  async spread(_fire: string): Promise<string> {
+  async spread(_fire: string): Promise<string | undefined> {
     return this.#win();
   }
 
   @Locked('uniform:<0>', { oncePer: SLOT_MS, spreadMs: 0 })
-  async atOnce(_fire: string): Promise<string> {
+  async atOnce(_fire: string): Promise<string | undefined> {
     return this.#win();
   }
 

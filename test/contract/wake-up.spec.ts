@@ -115,7 +115,7 @@ describe('promise 6: no lost wake-up', () => {
     const [a, b, c] = [await startApp(), await startApp(), await startApp()];
     const [store, key, order] = [openStore(), freshKey(), [] as number[]];
     const held = await a.locks.acquire(key);
-    const all: Promise<void>[] = [];
+    const all: Promise<unknown>[] = [];
     for (let i = 0; i < 9; i++) {
       const { lock } = await enqueue([a, b, c][i % 3]!, store, key);
       all.push(

@@ -1,22 +1,14 @@
 import { Cluster } from 'ioredis';
-import { slotOf } from '../../lib/redis/key-groups.js';
 import { type RedisLockStore } from '../../lib/redis/redis-lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../scripts/redis.mjs';
 import { startCluster } from '../../scripts/topologies.mjs';
+import { keyOn } from '../support/cluster-slots.js';
 import { eventually } from '../support/eventually.js';
 import { FREEZE_MS } from '../support/faults.js';
-import { SOON_CLOSED, type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { SOON_CLOSED, type LockApp, closeAll, closeLater, openAdmin, startApp } from '../support/lock-app.js';
 
 const LEASE_MS = 8_000;
-
-/** A key whose lock lies on the n-th master at the beginning. */
-function keyOn(n: number): string {
-  for (;;) {
-    const key = freshKey();
-    if (Math.floor(slotOf(`lock:${key}`) / (16_384 / 3)) === n) return key;
-  }
-}
 
 async function start(options: Parameters<typeof startCluster>[0]) {
   const cluster = await startCluster(options);

@@ -11,10 +11,10 @@ const USES = 9;
 const holds = async (admin: ReturnType<typeof openAdmin>, key: string): Promise<number> =>
   Object.keys(await hashOf(admin, key)).filter((field) => field.startsWith('hold:')).length;
 
-/** Keeps the next acquire on its way, and nothing comes after it. */
-const keepLast = (proxy: TcpProxy): KeptCommand =>
+/** Keeps the next such command on its way, and nothing comes after it. */
+const keepLast = (proxy: TcpProxy, name: 'acquire' | 'forceRelease' = 'acquire'): KeptCommand =>
   proxy.keepNext((text) => {
-    if (!isCommand('acquire')(text)) return false;
+    if (!isCommand(name)(text)) return false;
     proxy.refuse(true);
     return true;
   });
@@ -124,5 +124,45 @@ describe('an acquire that arrives when its attempt is over', () => {
     await late.deliver();
     await held.release();
     expect((await waiting).held).toBe(true);
+  });
+});
+
+describe('a forced release that arrives late', () => {
+  afterEach(closeAll);
+
+  it.each([
+    ['a lock', {}],
+    ['a lock for reading', { mode: 'read' as const }],
+  ])('ends only what the operator saw: %s', async (_name, options) => {
+    const { proxy, a, b } = await start();
+    const key = freshKey();
+    const seen = await b.locks.acquire(key, options);
+    const late = keepLast(proxy, 'forceRelease');
+    const forcing = a.locks.forceRelease(key);
+    forcing.catch(() => undefined);
+    await eventually(() => late.isKept);
+    await seen.release();
+    const next = await b.locks.acquire(key, options);
+    await late.deliver();
+    expect((await b.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
+    await expect(forcing).rejects.toMatchObject({ code: 'LOCK_STORE' });
+    expect(next.held).toBe(true);
+    await next.release();
+  });
+
+  it('takes what is handed over while the operator looks', async () => {
+    const { proxy, a, b } = await start();
+    const key = freshKey();
+    const seen = await b.locks.acquire(key);
+    const waiting = b.locks.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => (await b.locks.inspect(key)).waiters === 1);
+    const kept = keepLast(proxy, 'forceRelease');
+    const forcing = a.locks.forceRelease(key);
+    await eventually(() => kept.isKept);
+    await seen.release();
+    const next = await waiting;
+    proxy.refuse(false);
+    expect(await forcing).toBe(true);
+    await eventually(() => !next.held);
   });
 });

@@ -1,44 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Clock, systemClock } from '../../lib/core/clock.js';
 import { type Locker } from '../../lib/core/locker.js';
 import { RedisLockModule, RedisLockService } from '../../lib/index.js';
 import { LOCK_CLOCK, LOCKER } from '../../lib/redis-lock.tokens.js';
 import { eventually } from '../support/eventually.js';
 import { hashOf, ownRedis, proxyTo } from '../support/faults.js';
 import { closeAll, freshKey, startApp, startModule } from '../support/lock-app.js';
+import { SleepyClock } from '../support/stopped-clock.js';
 import { enqueue, untilWaiting } from '../support/waiting.js';
-
-/** The clock of a machine that can be suspended: then its monotonic clock stands still, and no timer fires. */
-class SleepyClock implements Clock {
-  readonly #due: (() => void)[] = [];
-  #asleepSince: number | null = null;
-  #sleptMs = 0;
-
-  now = (): number => (this.#asleepSince ?? systemClock.now()) - this.#sleptMs;
-
-  wallNow = (): number => systemClock.wallNow();
-
-  setTimer(callback: () => void, delayMs: number): () => void {
-    const fire = (): void => (this.#asleepSince === null ? callback() : void this.#due.push(fire));
-    const stop = systemClock.setTimer(fire, delayMs);
-    return () => {
-      stop();
-      const at = this.#due.indexOf(fire);
-      if (at >= 0) this.#due.splice(at, 1);
-    };
-  }
-
-  sleep(): void {
-    this.#asleepSince = systemClock.now();
-  }
-
-  wake(): void {
-    if (this.#asleepSince === null) return;
-    this.#sleptMs += systemClock.now() - this.#asleepSince;
-    this.#asleepSince = null;
-    for (const fire of this.#due.splice(0)) fire();
-  }
-}
 
 afterEach(closeAll);
 
@@ -57,12 +25,12 @@ describe('a machine that sleeps while it waits', () => {
     const waiting = new Promise((resolve) => locks.events.on('waiting', resolve));
     const asleep = locks.acquire(key, { leaseMs: 6_000, waitMs: 50_000 });
     await waiting;
-    clock.sleep();
+    clock.stop();
     const locker = sleeper.get<Locker>(LOCKER);
     const hear = locker.onWakeUp.bind(locker);
     const woken = new Promise<void>((resolve) => {
       locker.onWakeUp = (...message) => {
-        clock.wake();
+        clock.goOn();
         hear(...message);
         resolve();
       };

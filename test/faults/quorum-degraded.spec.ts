@@ -61,7 +61,7 @@ describe('jobs on a quorum with one node down and one slow', () => {
 });
 
 describe('messages on a quorum with one node down and one slow', () => {
-  it('tell a holder of a forced release, whichever node it hears', async () => {
+  it('tell a holder of a revocation, whichever node it hears', async () => {
     const holder = await startSubscribed(net);
     for (const node of [0, 1, 2, SLOW_NODE]) {
       await holder.hears(node);
@@ -71,7 +71,7 @@ describe('messages on a quorum with one node down and one slow', () => {
       await untilHeld(net, key);
       expect(await apps[0].locks.forceRelease(key)).toBe(true);
       await eventually(() => signal.aborted, { timeoutMs: SOON_MS, message: `Not heard of node ${node}` });
-      expect(signal.reason).toMatchObject({ reason: 'released-by-operator' });
+      expect(signal.reason).toMatchObject({ reason: 'revoked' });
       expect(events).toEqual({ acquired: 1, lost: 1 });
     }
   });
@@ -85,7 +85,7 @@ describe('messages on a quorum with one node down and one slow', () => {
     await untilHeld(net, key);
     expect(await apps[0].locks.forceRelease(key)).toBe(true);
     await eventually(() => signal.aborted, { timeoutMs: 3_000 / 3 + 500 });
-    expect(signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(signal.reason).toMatchObject({ reason: 'revoked' });
     expect(events).toEqual({ acquired: 1, lost: 1 });
   });
 

@@ -100,12 +100,12 @@ const USES: Record<string, (world: World) => Promise<boolean>> = {
   'several keys': (world) => comesAndGoes(world, ['several:1', 'several:2']),
   'wake-up': ({ a, b, admin, warnings }) => isWoken(a, b, admin, warnings),
   list: async ({ a }) => (await keysOf(a)).includes('held'),
-  'forced release': ({ a }) => a.locks.forceRelease('held'),
+  revocation: ({ a }) => a.locks.forceRelease('held'),
   'no warning': async ({ warnings }) => !warnings().some((line) => /Wake-ups are off|INFO command fails/.test(line)),
 };
 
 const LOCKING = ['one key', 'several keys', 'wake-up'];
-const ALL = [...LOCKING, 'list', 'forced release'];
+const ALL = [...LOCKING, 'list', 'revocation'];
 /** What stops working without a right. */
 const NEEDED: Record<string, readonly string[]> = {
   '~lock:*': ALL,
@@ -114,12 +114,12 @@ const NEEDED: Record<string, readonly string[]> = {
   '+eval': ALL,
   '+time': ALL,
   '+hget': LOCKING,
-  '+hmget': [...LOCKING, 'forced release'],
-  '+hgetall': ['list', 'forced release'],
+  '+hmget': [...LOCKING, 'revocation'],
+  '+hgetall': ['list', 'revocation'],
   '+hlen': ['several keys'],
-  '+hset': [...LOCKING, 'forced release'],
-  '+hdel': ['one key', 'several keys', 'wake-up, and polling', 'forced release'],
-  '+pexpire': [...LOCKING, 'forced release'],
+  '+hset': [...LOCKING, 'revocation'],
+  '+hdel': ['one key', 'several keys', 'wake-up, and polling', 'revocation'],
+  '+pexpire': [...LOCKING, 'revocation'],
   '+publish': ['wake-up'],
   '+pubsub|numsub': ['wake-up'],
   '+subscribe': ['wake-up', 'no warning'],

@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { Inject } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { createLockScripts, LOCK_SCRIPTS, lua, RedisLockModule, RedisLockService } from '../../lib/index.js';
+import { createLockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } from '../../lib/index.js';
+import { lua } from '../../lib/redis/scripts/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey, openAdmin, redisUrl, startApp } from '../support/lock-app.js';
 

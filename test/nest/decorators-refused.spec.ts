@@ -1,5 +1,13 @@
 import 'reflect-metadata';
-import { Limited, LockConfigurationError, Locked, LockKeyError, ReadLocked, WriteLocked } from '../../lib/index.js';
+import {
+  Limited,
+  LockConfigurationError,
+  LockInterceptor,
+  Locked,
+  LockKeyError,
+  ReadLocked,
+  WriteLocked,
+} from '../../lib/index.js';
 import { charge, FACTORIES, refusalOf, STANDARD, standardCall, type Unchecked } from './support/refused-decorators.js';
 
 const decorators = {
@@ -137,6 +145,30 @@ describe('a decorator without a key', () => {
       expect(error.message).toMatch(/^Orders\.charge: the key template is .*; write one/);
     }
   });
+});
+
+describe('a key that looks filled and is not', () => {
+  it.each(['order:${id}', 'order:{0}', 'order:{id}', 'order:#{id}'])(
+    '%s is refused when the class is defined, with what to write',
+    (key) => {
+      for (const name of names) {
+        const decorator = FACTORIES[name] as unknown as (...args: unknown[]) => MethodDecorator;
+        const define = () => {
+          class Orders {
+            @(name === 'Limited' ? decorator(key, 5) : decorator(key))
+            async charge(_id: string): Promise<void> {}
+          }
+          return Orders;
+        };
+        const error = refusalOf(define);
+        expect(error).toBeInstanceOf(LockKeyError);
+        expect(error.message).toMatch(
+          /^Orders\.charge: key template '.*' fills nothing; write '<0>' for the first argument/,
+        );
+      }
+      expect(() => LockInterceptor.for(key)).toThrow(/fills nothing; write '<0>'/);
+    },
+  );
 });
 
 describe('a decorator that is called as the standard ones are, with a value and a context,', () => {

@@ -33,7 +33,7 @@ class Work {
   }
 
   @Locked('work:<0>', { ifBusy: 'skip' })
-  skip(key: string): Promise<string> {
+  skip(key: string): Promise<string | undefined> {
     return this.#work(key);
   }
 
@@ -60,7 +60,7 @@ class Work {
   }
 
   @Locked('outer:<0>', { ifBusy: 'skip' })
-  async outer(key: string): Promise<string> {
+  async outer(key: string): Promise<string | undefined> {
     return this.orThrow(key);
   }
 

@@ -49,7 +49,7 @@ class Guard implements CanActivate {
   constructor(readonly journal: Journal) {}
 
   @Locked((context: ExecutionContext) => `guard:${idOf(context)}`, { ifBusy: 'skip' })
-  async canActivate(_context: ExecutionContext): Promise<boolean> {
+  async canActivate(_context: ExecutionContext): Promise<any> {
     this.journal.note('guard');
     await this.journal.until;
     return true;

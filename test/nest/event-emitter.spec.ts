@@ -69,7 +69,7 @@ class Orders {
 
   @OnEvent('skipping', { suppressErrors: false })
   @Locked('order:<0.id>', { ifBusy: 'skip' })
-  async skipping(order: Order): Promise<string> {
+  async skipping(order: Order): Promise<string | undefined> {
     return underLock(order.id);
   }
 

@@ -207,7 +207,7 @@ describe('a loss', () => {
       'redis_lock.key_template': 'order:<0>',
       'redis_lock.mode': 'write',
       'redis_lock.outcome': 'lost',
-      'redis_lock.lost.reason': 'released-by-operator',
+      'redis_lock.lost.reason': 'revoked',
       'redis_lock.fencing_token': tokens[0],
     });
     expect(locksOf()).toHaveLength(1);

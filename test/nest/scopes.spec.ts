@@ -93,7 +93,7 @@ describe('instances of one class in one app', () => {
   @Injectable({ scope: Scope.TRANSIENT })
   class Slow {
     @Locked('slow:<0>', { ifBusy: 'skip' })
-    async run(_id: string, work: () => Promise<string>): Promise<string> {
+    async run(_id: string, work: () => Promise<string>): Promise<string | undefined> {
       return work();
     }
   }

@@ -51,7 +51,7 @@ describe('SIGTERM in the midst of locked work', () => {
     const at = Date.now();
     child.kill('SIGTERM');
     expect(await gone).toEqual([null, 'SIGTERM']);
-    expect(find('aborted')).toMatchObject({ reason: 'released-by-operator', cause: 'LOCK_SHUTDOWN' });
+    expect(find('aborted')).toMatchObject({ reason: 'shutdown', cause: 'LOCK_SHUTDOWN' });
     expect(find('aborted')!.at - at).toBeGreaterThanOrEqual(690);
     expect(told.map(({ what }) => what).slice(0, 3)).toEqual(['began', 'aborted', 'failed']);
     expect(await holdsOf(key)).toEqual([]);

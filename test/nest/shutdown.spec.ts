@@ -84,7 +84,7 @@ describe('closing the app', () => {
     const lock = await locks.acquire(key);
     const { signal } = lock;
     await app.close();
-    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
     expect((signal.reason as Error).cause).toBeInstanceOf(LockShutdownError);
     expect(await other.locks.isLocked(key)).toBe(false);
   });

@@ -212,7 +212,7 @@ describe('a method that is an async generator', () => {
         (error: unknown) => error,
       ),
     );
-    expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'released-by-operator' });
+    expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
   });
 
   it('has nothing to give when it is busy with `skip`, and rejects with `throw`', async () => {

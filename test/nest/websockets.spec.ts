@@ -49,7 +49,7 @@ class Orders {
 
   @SubscribeMessage('skip')
   @Locked('order:<0.id>', { ifBusy: 'skip' })
-  async skip(@MessageBody() _order: Order): Promise<Answer> {
+  async skip(@MessageBody() _order: Order): Promise<Answer | undefined> {
     return { event: 'done', data: currentLock().key };
   }
 }

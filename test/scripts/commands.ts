@@ -33,6 +33,7 @@ export interface Renew extends ToOne {
   readonly name: 'renew';
   readonly token: string;
   readonly leaseMs: number;
+  readonly mode: string;
 }
 
 export interface Downgrade extends ToOne {
@@ -42,6 +43,7 @@ export interface Downgrade extends ToOne {
 
 export interface ForceRelease extends ToOne {
   readonly name: 'forceRelease';
+  readonly seenToken: string;
 }
 
 export interface Acquire {

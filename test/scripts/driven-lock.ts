@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
 import { inconsistencies } from './hash-checks.js';
-import { type AnyScripts, NO_CLAIM, type Operands, runScript } from './run-script.js';
+import { type AnyScripts, EVERY_TOKEN, NO_CLAIM, type Operands, runScript } from './run-script.js';
 
 export const KEY = 'lock:order%3A42';
 export const LEASE_MS = 30_000;
@@ -75,7 +75,7 @@ export class DrivenLock {
   }
 
   renew(who: string, token: string): Promise<string[]> {
-    return this.run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+    return this.run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
   }
 
   downgrade(who: string, token: string): Promise<string[]> {
@@ -88,7 +88,7 @@ export class DrivenLock {
   }
 
   forceRelease(): Promise<string[]> {
-    return this.run('forceRelease', { attempt: 'operator.00000100' });
+    return this.run('forceRelease', { attempt: 'operator.00000100', seenToken: EVERY_TOKEN });
   }
 
   hash(): Promise<Record<string, string>> {

@@ -91,8 +91,9 @@ export class ExactModel {
     return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken, ''];
   }
 
-  #renew({ key, attempt, token, leaseMs }: Renew): Reply {
-    const reply = this.#locks.renew({ key, attempt, fencingToken: Number(token) }, leaseMs);
+  #renew({ token, ...command }: Renew): Reply {
+    const { key, attempt } = command;
+    const reply = this.#locks.renew({ ...command, mode: command.mode as LockMode, fencingToken: Number(token) });
     if (reply.outcome === 'renewed') return ['renewed', attempt, this.lock(key).now, reply.remainingMs];
     if (reply.outcome === 'unknown') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
     return this.#lost(key, attempt, reply);
@@ -104,13 +105,13 @@ export class ExactModel {
     return this.#lost(key, attempt, reply);
   }
 
-  #forceRelease({ key, attempt }: ForceRelease): Reply {
-    const { outcome, holds } = this.#locks.forceRelease(key, attempt);
+  #forceRelease({ key, attempt, seenToken }: ForceRelease): Reply {
+    const { outcome, holds } = this.#locks.forceRelease(key, attempt, Number(seenToken));
     return [outcome, attempt, this.lock(key).now, holds];
   }
 
-  #lost(key: string, attempt: string, { lastToken, forced }: LostReply): Reply {
-    return ['lost', attempt, this.lock(key).now, lastToken, forced ? 1 : 0];
+  #lost(key: string, attempt: string, { lastToken, revoked }: LostReply): Reply {
+    return ['lost', attempt, this.lock(key).now, lastToken, revoked ? 1 : 0];
   }
 }
 

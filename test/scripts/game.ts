@@ -4,7 +4,7 @@ import { differences, inconsistencies } from './hash-checks.js';
 import { ExactModel } from './exact-model.js';
 import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game, JOBS, NO_FIRE, type Profile } from './random-steps.js';
 import { Referee } from './referee.js';
-import { type AnyScripts, type Operands, runScript } from './run-script.js';
+import { type AnyScripts, EVERY_TOKEN, type Operands, runScript } from './run-script.js';
 
 /** A server connection, another that listens to the channels of the live clients, and the scripts to test. */
 export interface Arena {
@@ -116,13 +116,22 @@ export class LockGame {
         const job = this.#jobOf(attempt, action.pick);
         return { name: 'release', key, attempt, minHoldMs, job, runOutcome, unanswered };
       }
-      case 'renew':
-        return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs };
+      case 'renew': {
+        // At times of one whose downgrade did not arrive.
+        const mode = action.pick % 4 === 3 ? 'read' : 'write';
+        return { name: 'renew', key, attempt: holder, token, leaseMs: action.leaseMs, mode };
+      }
       case 'downgrade':
         return { name: 'downgrade', key, attempt: holder, token };
       default:
         this.#operatorCommands += 1;
-        return { name: 'forceRelease', key, attempt: `op.force${String(this.#operatorCommands).padStart(3, '0')}` };
+        return {
+          name: 'forceRelease',
+          key,
+          attempt: `op.force${String(this.#operatorCommands).padStart(3, '0')}`,
+          // At times the operator looked long ago.
+          seenToken: action.pick % 4 === 0 ? `${known}` : EVERY_TOKEN,
+        };
     }
   }
 

@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(token|released|forced|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
+  /^(token|released|revoked|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -136,7 +136,7 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
     ['jobs', jobsOf(hash), jobsOfModel(model)],
     ['floor', hash['floor'] ?? '0', `${model.floor}`],
     ['late', hash['late'] ?? ';', ring(model.late.map(({ attempt, micros }) => `${attempt} ${micros}`))],
-    ['forced', hash['forced'] ?? ';', ring(model.forced)],
+    ['revoked', hash['revoked'] ?? ';', ring(model.revoked)],
   ];
   return compared
     .filter(([, is, should]) => is !== should)

@@ -79,9 +79,9 @@ describe('every lock script', () => {
       acquire: [...many.split(' '), 'job', 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun'].sort(),
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
-      forceRelease: 'attempt channelPrefix countReceivers keepMs'.split(' '),
+      forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),
       release: 'attempt channelPrefix countReceivers job keepMs minHoldMs runOutcome unanswered'.split(' '),
-      renew: 'attempt channelPrefix countReceivers keepMs leaseMs token'.split(' '),
+      renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode token'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],
     });

@@ -48,8 +48,8 @@ const BREAK_A_PROMISE = new Set([
   'a downgraded hold stays counted as a writer',
   'a downgraded hold does not count as a reader',
   'a downgrade that is sent again counts twice',
-  'a forced release counts nothing',
-  'a forced release hands nothing over',
+  'a revocation counts nothing',
+  'a revocation hands nothing over',
 ]);
 
 describe('the model test notices broken scripts', () => {

@@ -122,8 +122,8 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     replace: '  hold.token = new_token',
   },
   {
-    name: 'it does not tell that it was forced',
-    find: "{ 'written', <attempt>, int(now) } end\nreturn { 'lost', <attempt>, int(now), int(token), is_in(forced, <attempt>)",
+    name: 'it does not tell that it was revoked',
+    find: "{ 'written', <attempt>, int(now) } end\nreturn { 'lost', <attempt>, int(now), int(token), is_in(revoked, <attempt>)",
     replace: "{ 'written', <attempt>, int(now) } end\nreturn { 'lost', <attempt>, int(now), int(token), false",
   },
 ];
@@ -209,9 +209,9 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
     replace: "if outcome == 'released' or outcome == 'expired' and <runOutcome> == 'void' then",
   },
   {
-    name: 'nothing is voided that was forced',
+    name: 'nothing is voided that was revoked',
     find: END_RUN,
-    replace: "if outcome == 'released' or outcome ~= 'forced' and <runOutcome> == 'void' then",
+    replace: "if outcome == 'released' or outcome ~= 'revoked' and <runOutcome> == 'void' then",
   },
   {
     name: 'nothing is voided that was released',

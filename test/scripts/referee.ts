@@ -65,11 +65,12 @@ export class Referee {
   #judgeOne(command: Exclude<Command, { name: 'acquire' }>, reply: readonly string[], now: number): void {
     const [outcome, attempt = '', , fourth] = reply;
     const model = this.#of(command.key);
-    if (outcome === 'forced' && command.name === 'forceRelease') model.forced();
+    if (outcome === 'revoked' && command.name === 'forceRelease') model.revoked(Number(command.seenToken));
     if (command.name === 'release') this.#endRun(command, outcome!);
     if (command.name === 'release') model.released(attempt, outcome!, now, command.minHoldMs);
+    const reads = outcome === 'downgraded' || (command.name === 'renew' && command.mode === 'read');
     if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
-    if (outcome === 'downgraded') model.downgraded(attempt, now);
+    if (outcome !== 'lost' && reads) model.downgraded(attempt, now);
     if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);
   }
 

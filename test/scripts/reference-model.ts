@@ -119,11 +119,13 @@ export class ReferenceModel {
     Object.assign(belief, { parked: true, until, atMost: until });
   }
 
-  /** An operator ended all holds. */
-  forced(): void {
+  /** An operator ended all holds that were granted by `seenToken`. */
+  revoked(seenToken: number): void {
     this.#releasedLast = undefined;
     const over = { parked: true, until: -Infinity, atMost: -Infinity };
-    for (const belief of this.#beliefs.values()) Object.assign(belief, over);
+    for (const belief of this.#beliefs.values()) {
+      if ((belief.parked ? belief.since * 1_000 : belief.token) <= seenToken) Object.assign(belief, over);
+    }
   }
 
   /** A hold ended in this command: when the lock is free now, somebody of those who wait was told. */

@@ -6,6 +6,9 @@ export type Operands = Readonly<Record<string, string | number | readonly string
 export type AnyScript = LuaScript<any, any, any>;
 export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 
+/** That of a forced release by somebody who has just looked. */
+export const EVERY_TOKEN = `${Number.MAX_SAFE_INTEGER}`;
+
 /** The operands of an acquire that is for no fire of a job. */
 export const NO_CLAIM = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
-import { NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
+import { EVERY_TOKEN, NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
 
 const KEY = 'lock:order%3A42';
 const OTHER_KEY = 'lock:order%3A43';
@@ -47,14 +47,15 @@ describe('the scripts on a server', () => {
   const release = (who: string, client = redis): Promise<string[]> =>
     run('release', { attempt: who, minHoldMs: 0, job: '-', runOutcome: '-' }, client);
   const renew = (who: string, token: string): Promise<string[]> =>
-    run('renew', { attempt: who, token, leaseMs: LEASE_MS });
+    run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
 
   const acquireBoth = (who: string, wishes: Operands = {}): Promise<string[]> => {
     const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0 };
     return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes, lock: BOTH });
   };
   const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });
-  const forceRelease = (who = 'operator.00000001'): Promise<string[]> => run('forceRelease', { attempt: who });
+  const forceRelease = (who = 'operator.00000001'): Promise<string[]> =>
+    run('forceRelease', { attempt: who, seenToken: EVERY_TOKEN });
 
   const connect = (options: RedisOptions = {}): Redis => {
     const client = new Redis(server.url, options);
@@ -96,11 +97,11 @@ describe('the scripts on a server', () => {
       await waitFor(B);
       await fill();
       expect(await downgrade(A, token)).toEqual(['downgraded', A, `${now}`]);
-      expect(await forceRelease()).toEqual(['forced', 'operator.00000001', `${now}`, '1']);
+      expect(await forceRelease()).toEqual(['revoked', 'operator.00000001', `${now}`, '1']);
       expect(await forceRelease()).toEqual(['again', 'operator.00000001', `${now}`, '0']);
       expect((await renew(A, token))[4]).toBe('1');
       expect((await acquire(B))[0]).toBe('granted');
-      expect((await release(A))[0]).toBe('forced');
+      expect((await release(A))[0]).toBe('revoked');
       expect(messages).toEqual([`revoked ${A}`, expect.stringMatching(`^granted ${B} `)]);
     });
 

@@ -216,7 +216,7 @@ const OF_LATE_ONES: Checks = {
   'that an operator has ended gives the fire back': async (lock) => {
     await claim(lock, A, at(1_000));
     await lock.forceRelease();
-    expect(await lock.release(A, VOID)).toBe('forced');
+    expect(await lock.release(A, VOID)).toBe('revoked');
     lock.now += 1;
     expect(await claim(lock, B, at(1_000))).toBe(1_000);
   },

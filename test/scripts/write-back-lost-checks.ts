@@ -5,9 +5,9 @@ const AHEAD = 1_000_000_000;
 const plus = (token: string, by: number): string => String(Number(token) + by);
 
 /** That the write-back is lost, with the last token that the lock has had. */
-async function expectLost(lock: DrivenLock, who: string, token: string, last: string, forced = '0'): Promise<void> {
+async function expectLost(lock: DrivenLock, who: string, token: string, last: string, revoked = '0'): Promise<void> {
   const reply = await lock.writeBack(who, token, plus(last, AHEAD));
-  expect(reply).toEqual(['lost', who, `${lock.now}`, last, forced]);
+  expect(reply).toEqual(['lost', who, `${lock.now}`, last, revoked]);
 }
 
 /** Write-backs that come too late, or to the wrong place: they write nothing, and bring nothing back. */

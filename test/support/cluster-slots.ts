@@ -2,8 +2,8 @@ import { slotOf } from '../../lib/redis/key-groups.js';
 import { type StartedCluster } from '../../scripts/topologies.mjs';
 import { freshKey, openAdmin } from './lock-app.js';
 
-/** The master on which a storage key lies at the beginning. */
-export const masterOf = (storageKey: string): number => Math.floor(slotOf(storageKey) / (16_384 / 3));
+/** The master on which a storage key lies at the beginning: one begins with the slot at which its third does, rounded down. */
+export const masterOf = (storageKey: string): number => Math.floor(((slotOf(storageKey) + 1) * 3 - 1) / 16_384);
 
 /** A key whose lock lies on the n-th master. */
 export function keyOn(n: number): string {

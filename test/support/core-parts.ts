@@ -5,7 +5,7 @@ import { NO_LABEL } from '../../lib/core/lock-label.js';
 import { type ResolvedLockOptions } from '../../lib/core/lock-options.js';
 import { type LockLostError } from '../../lib/core/lock.errors.js';
 import { Locker } from '../../lib/core/locker.js';
-import { type EnterOptions, enterLock } from '../../lib/core/reentry.js';
+import { enterLock } from '../../lib/core/reentry.js';
 import { runWithLock } from '../../lib/core/with-lock.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore, granted, released } from './fake-store.js';
@@ -22,6 +22,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   fair: true,
   owner: undefined,
   signal: undefined,
+  reentrant: true,
   ...options,
 });
 
@@ -46,9 +47,9 @@ export class FakeKeeper implements LockKeeper {
 
   onLost = (_lock: HeldLock, error: LockLostError): void => void this.losses.push(error);
 
-  release = (): Promise<void> => {
+  release = (): Promise<boolean> => {
     this.releases += 1;
-    return Promise.resolve();
+    return Promise.resolve(true);
   };
 }
 
@@ -81,15 +82,15 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
   const [store, reporter] = [new FakeStore(clientId), new FakeReporter()];
   grantAll(store);
   const locker = new Locker(clock, store, reporter, 'host:1');
-  const enter = (keys: string | readonly string[], options: Partial<EnterOptions> = {}): Promise<HeldHandle> => {
+  const enter = (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<HeldHandle> => {
     const all = typeof keys === 'string' ? [keys] : keys;
-    return enterLock(locker, all, { ...lockOptions(options), reentrant: true, ...options }, NO_LABEL);
+    return enterLock(locker, all, lockOptions(options), NO_LABEL);
   };
   /** Runs `work` under the lock, as `withLock` and the decorators do. */
   const under = async <T>(
     keys: string | readonly string[],
     work: (lock: HeldHandle) => T | Promise<T>,
-    options: Partial<EnterOptions> = {},
+    options: Partial<ResolvedLockOptions> = {},
   ): Promise<T> => runWithLock(await enter(keys, options), work);
   return { clock, store, reporter, locker, enter, under };
 }

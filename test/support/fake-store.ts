@@ -139,7 +139,7 @@ export const busy = (reply: Partial<AcquireReply & { outcome: 'busy' }> = {}): A
 export const released = (lastToken = 1): ReleaseReply => ({ outcome: 'released', holds: 0, lastToken });
 
 /** What a renewal or a downgrade finds when the hold is gone. */
-export const gone = (lastToken: number, forced = false): LostReply => ({ outcome: 'lost', lastToken, forced });
+export const gone = (lastToken: number, revoked = false): LostReply => ({ outcome: 'lost', lastToken, revoked });
 
 /** Notes what was reported. */
 export class FakeReporter implements Reporter {

@@ -14,7 +14,11 @@ export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string):
 }
 
 /** Waits for a key as the last of those who do. */
-export async function enqueue(app: LockApp, key: string, options: LockOptions = {}): Promise<{ lock: Promise<Lock> }> {
+export async function enqueue(
+  app: Pick<LockApp, 'locks'>,
+  key: string,
+  options: LockOptions = {},
+): Promise<{ lock: Promise<Lock> }> {
   const { waiters } = await app.locks.inspect(key);
   const lock = app.locks.acquire(key, { waitMs: 25_000, ...options });
   await untilWaiting(app, key, waiters + 1);

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Observable } from 'rxjs';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
+import { lockKey } from '../../lib/keys/lock-key-tag.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
 import { Locked, type Order, type OrderId, type Region } from './support.js';
 
@@ -9,6 +10,10 @@ declare const dynamicList: readonly string[];
 declare const field: string;
 declare const anySpec: any;
 declare const spec: KeySpec;
+
+interface Item {
+  readonly sku: string;
+}
 
 /** Everything here must compile: keys whose placeholders are arguments of the method and have one string form. */
 export class Accepted {
@@ -45,20 +50,38 @@ export class Accepted {
   @Locked('range:<0.range.0>-<0.range.1>:<1.0>')
   async tuples(_order: Order, _pair: [string, Date]): Promise<void> {}
 
-  @Locked('item:<0.items.0.sku>')
-  async itemOfAnArray(_order: Order): Promise<void> {}
-
-  @Locked('all:<0>:<3>')
-  async restParameter(..._ids: string[]): Promise<void> {}
+  @Locked('item:<0.items.0.sku>:<0.items.length>')
+  async itemThatIsThere(_order: { readonly items: readonly [Item, ...Item[]] }): Promise<void> {}
 
   @Locked('all:<0>')
-  async readonlyRestParameter(..._ids: readonly string[]): Promise<void> {}
+  async restParameterOfOneOrMore(..._ids: [string, ...string[]]): Promise<void> {}
+
+  @Locked('all:<0>:<1>')
+  async restParameterOfAny(..._ids: any[]): Promise<void> {}
+
+  @Locked((...ids: string[]) => ids)
+  async keyFunctionOfARest(..._ids: string[]): Promise<void> {}
 
   @Locked((first?: string) => first ?? 'none')
   async keyFunctionOfAReadonlyRest(..._ids: readonly string[]): Promise<void> {}
 
+  @Locked((from: string, first: string | undefined, ...others: string[]) => [from, first ?? 'none', ...others])
+  async keyFunctionOfTheFirstOfARest(_from: string, ..._ids: string[]): Promise<void> {}
+
+  @Locked((id: string, step: number) => `${id}:${step}`)
+  async keyFunctionOfARestOfAny(..._args: any[]): Promise<void> {}
+
+  @Locked((id: string, step: number) => `${id}:${step}`)
+  async keyFunctionOfARestOfAnyBehind(_id: string, ..._args: any[]): Promise<void> {}
+
   @Locked('stock:<0.apples>')
-  async indexSignature(_stock: Record<string, number>): Promise<void> {}
+  async namedBesideAnIndexSignature(_stock: { readonly [fruit: string]: number; apples: number }): Promise<void> {}
+
+  @Locked('stock:<0.apples>:<0.pears>')
+  async recordOfNames(_stock: Record<'apples' | 'pears', number>): Promise<void> {}
+
+  @Locked('stock:<0.apples>')
+  async recordOfAny(_stock: Record<string, any>): Promise<void> {}
 
   @Locked('length:<0.length>')
   async propertyOfAString(_id: string): Promise<void> {}
@@ -234,11 +257,41 @@ export class Accepted {
   @Locked(`order:<${field}>:<0.${field}>:<0.id>:<${field}`)
   async dynamicPlaceholder(_order: Order): Promise<void> {}
 
+  @Locked((order: Order) => lockKey`order:${order.id}:${order.version}:${order.cents}:${order.paid}:${order.region}`)
+  async tagInAKeyFunction(_order: Order): Promise<void> {}
+
+  @Locked((id: string) => `{${id}}`)
+  async bracesOfAKeyFunction(_id: string): Promise<void> {}
+
   @Locked(anySpec)
   async anyKey(_order: Order): Promise<void> {}
 
   @Locked(spec)
   async keyOfAnyKind(_order: Order): Promise<void> {}
+}
+
+/** In a mixin a template is known in part. */
+export function lockedMixin(name: string, kind: 'a' | 'b') {
+  class Mixin {
+    @Locked(`m:${name}:<0>`)
+    async string(_id: string): Promise<void> {}
+
+    @Locked([`m:${name}:<0.id>`, `m:${kind}:<1>`])
+    async list(_order: Order, _step: number): Promise<void> {}
+  }
+  return Mixin;
+}
+
+/** A text with a type parameter is checked at run time, when it is told to be any text. */
+export function genericMixin<Name extends string, Base extends new (...args: any[]) => object>(name: Name, base: Base) {
+  class Mixin extends base {
+    @Locked(`m:${name}:<0>` as string)
+    async string(_id: string): Promise<void> {}
+
+    @Locked((id: string) => `m:${name}:${id}`)
+    async keyFunction(_id: string): Promise<void> {}
+  }
+  return Mixin;
 }
 
 /** Declared elsewhere as a constant, a template keeps its literal type and is checked. */

@@ -5,6 +5,12 @@ import type { KeyTemplateError, StreamError } from '../../lib/decorators/key-tem
 import { check, type Order, type Same } from './support.js';
 
 type NotAnArgument<P extends string> = `<${P}> is not an argument of this method`;
+type NotNumbered<P extends string> =
+  `${NotAnArgument<P>}: arguments are numbered, '<0>' is the first, '<0.id>' a property of it`;
+type MayBeUndefined<P extends string> =
+  `<${P}> may be undefined: make it required, as in [string, ...string[]] or { id: string }, or use a key function`;
+type MayBeNull<P extends string> = `<${P}> may be null: leave null out of its type, or use a key function`;
+type Braces = "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
 type MayBeElse<P extends string> = `<${P}> may be something else than a string, number, bigint or boolean`;
 
 /** What the compiler shows, as `Property 'lockKeyError' is missing ... '<0.idd> is not an argument of this method'`. */
@@ -20,20 +26,33 @@ check<Same<KeyTemplateError<'a:<0.id>' | 'b:<0>' | 'c:<1>', [Order]>, MayBeElse<
 
 /** Which sentence is said of what. */
 check<Same<KeyTemplateError<'<0>', []>, NotAnArgument<'0'>>>();
-check<Same<KeyTemplateError<'<>', [string]>, NotAnArgument<''>>>();
-check<Same<KeyTemplateError<'<id>', [string]>, NotAnArgument<'id'>>>();
+check<Same<KeyTemplateError<'<>', [string]>, NotNumbered<''>>>();
+check<Same<KeyTemplateError<'<id>', [string]>, NotNumbered<'id'>>>();
 check<Same<KeyTemplateError<'< 0>', [string]>, NotAnArgument<' 0'>>>();
 check<Same<KeyTemplateError<'<0.>', [Order]>, NotAnArgument<'0.'>>>();
 check<Same<KeyTemplateError<'<-1>', string[]>, NotAnArgument<'-1'>>>();
 check<Same<KeyTemplateError<'<0.range.2>', [Order]>, NotAnArgument<'0.range.2'>>>();
 check<Same<KeyTemplateError<'<0.id>', [unknown]>, NotAnArgument<'0.id'>>>();
 check<Same<KeyTemplateError<'<0>', [unknown]>, MayBeElse<'0'>>>();
-check<Same<KeyTemplateError<'<0>', [id?: string]>, MayBeElse<'0'>>>();
-check<Same<KeyTemplateError<'<0>', [string | null]>, MayBeElse<'0'>>>();
-check<Same<KeyTemplateError<'<0.note>', [Order]>, MayBeElse<'0.note'>>>();
-check<Same<KeyTemplateError<'<0.guest.id>', [Order]>, MayBeElse<'0.guest.id'>>>();
-check<Same<KeyTemplateError<'<0.approver.id>', [Order]>, MayBeElse<'0.approver.id'>>>();
+check<Same<KeyTemplateError<'<0>', [id?: string]>, MayBeUndefined<'0'>>>();
+check<Same<KeyTemplateError<'<0>', [string | null]>, MayBeNull<'0'>>>();
+check<Same<KeyTemplateError<'<0.note>', [Order]>, MayBeUndefined<'0.note'>>>();
+check<Same<KeyTemplateError<'<0.guest.id>', [Order]>, MayBeUndefined<'0.guest.id'>>>();
+check<Same<KeyTemplateError<'<0.approver.id>', [Order]>, MayBeNull<'0.approver.id'>>>();
 check<Same<KeyTemplateError<'<0.createdAt>', [Order]>, MayBeElse<'0.createdAt'>>>();
+
+check<Same<KeyTemplateError<'<0>', [string | undefined | null]>, MayBeUndefined<'0'>>>();
+check<Same<KeyTemplateError<'<0>', [Date | undefined]>, MayBeElse<'0'>>>();
+check<Same<KeyTemplateError<'<this.id>', [Order]>, NotNumbered<'this.id'>>>();
+check<Same<KeyTemplateError<'<0>:<1>', [string, ...string[]]>, MayBeUndefined<'1'>>>();
+check<Same<KeyTemplateError<'<0.0>', [string[]]>, MayBeUndefined<'0.0'>>>();
+check<Same<KeyTemplateError<'<0.id>', [Record<string, string>]>, MayBeUndefined<'0.id'>>>();
+check<Same<KeyTemplateError<'<0.id.a>', [Record<string, Record<string, number>>]>, MayBeUndefined<'0.id.a'>>>();
+
+/** Braces are told first, and once. */
+check<Same<KeyTemplateError<'order:${id}', [string]>, Braces>>();
+check<Same<KeyTemplateError<'order:{0}' | 'order:#{id}:<1>', [string]>, Braces>>();
+check<Same<KeyTemplateError<`${string}{id}`, [any]>, Braces>>();
 
 /** `<<` is no placeholder, but one may follow it. */
 check<Same<KeyTemplateError<'<<0.idd>', [Order]>, never>>();

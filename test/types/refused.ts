@@ -2,6 +2,7 @@ import type { Duplex, Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { StreamableFile } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { lockKey } from '../../lib/keys/lock-key-tag.js';
 import { Locked, type Order } from './support.js';
 
 declare const dynamic: string;
@@ -100,6 +101,42 @@ export class Refused {
   @Locked('all:<0>')
   async readonlyRestParameter(..._days: readonly Date[]): Promise<void> {}
 
+  // @ts-expect-error there may be no first one
+  @Locked('all:<0>')
+  async restParameter(..._ids: string[]): Promise<void> {}
+
+  // @ts-expect-error there may be no second one
+  @Locked('all:<0>:<1>')
+  async behindTheRest(..._ids: [string, ...string[]]): Promise<void> {}
+
+  // @ts-expect-error there may be no third one
+  @Locked('all:<2>')
+  async beyondTheFixed(_from: string, _to: string, ..._ids: string[]): Promise<void> {}
+
+  // @ts-expect-error a list may be empty
+  @Locked('all:<0.0>')
+  async itemOfAList(_ids: string[]): Promise<void> {}
+
+  // @ts-expect-error a list of objects may be empty
+  @Locked('item:<0.items.0.sku>')
+  async belowAnItem(_order: Order): Promise<void> {}
+
+  // @ts-expect-error a name that the record may not have
+  @Locked('stock:<0.apples>')
+  async indexSignature(_stock: Record<string, number>): Promise<void> {}
+
+  // @ts-expect-error below a name that the record may not have
+  @Locked('order:<0.first.id>')
+  async belowAnIndexSignature(_orders: { readonly [name: string]: Order }): Promise<void> {}
+
+  // @ts-expect-error a name of a pattern that the record may not have
+  @Locked('header:<0.x-tenant>')
+  async patternSignature(_headers: { readonly [name: `x-${string}`]: string }): Promise<void> {}
+
+  // @ts-expect-error a name that only the index signature has
+  @Locked('stock:<0.pears>')
+  async besideANamed(_stock: { readonly [fruit: string]: number; readonly apples: number }): Promise<void> {}
+
   // @ts-expect-error private, so not for other classes to name
   @Locked('vault:<0.code>')
   async privateProperty(_vault: Vault): Promise<void> {}
@@ -111,6 +148,42 @@ export class Refused {
   // @ts-expect-error a name in place of an index
   @Locked('order:<id>')
   async nameOfAParameter(_id: string): Promise<void> {}
+
+  // @ts-expect-error a template of backticks in quotes
+  @Locked('order:${id}')
+  async dollarBraces(_id: string): Promise<void> {}
+
+  // @ts-expect-error braces in place of <0>
+  @Locked('order:{0}')
+  async bracedIndex(_id: string): Promise<void> {}
+
+  // @ts-expect-error a name in braces
+  @Locked('order:{id}')
+  async bracedName(_id: string): Promise<void> {}
+
+  // @ts-expect-error an expression in braces
+  @Locked('order:#{id}')
+  async expression(_id: string): Promise<void> {}
+
+  // @ts-expect-error a hash tag of a cluster, beside a placeholder
+  @Locked('{order}:<0>')
+  async hashTag(_id: string): Promise<void> {}
+
+  // @ts-expect-error a brace alone
+  @Locked('order}:<0>')
+  async closingBrace(_id: string): Promise<void> {}
+
+  // @ts-expect-error one template of the list has braces
+  @Locked(['orders', 'order:{0}'])
+  async bracesInAList(_id: string): Promise<void> {}
+
+  // @ts-expect-error braces in a text that is only partly known
+  @Locked(`${dynamic}:{0}`)
+  async bracesInDynamicText(_id: string): Promise<void> {}
+
+  // @ts-expect-error braces, and any argument
+  @Locked('order:{0}')
+  async bracesOfAny(_id: any): Promise<void> {}
 
   // @ts-expect-error `this` cannot be reached
   @Locked('order:<this.tenant>')
@@ -167,6 +240,14 @@ export class Refused {
   // @ts-expect-error there may be no first one
   @Locked((first: string) => first)
   async firstOfTheRest(..._ids: string[]): Promise<void> {}
+
+  // @ts-expect-error a function of the first and the others, and there may be no first one
+  @Locked((first: string, ...others: string[]) => [first, ...others])
+  async firstAndOthersOfTheRest(..._ids: string[]): Promise<void> {}
+
+  // @ts-expect-error of another type than the argument before any others
+  @Locked((id: number, step: number) => `${id}:${step}`)
+  async otherArgumentBeforeAny(_id: string, ..._args: any[]): Promise<void> {}
 
   // @ts-expect-error the constraint of a generic method is no Date
   @Locked((day: Date) => day.toISOString())
@@ -304,6 +385,19 @@ export class Base<T extends { readonly id: string }> {
   async template(_thing: T): Promise<void> {}
 }
 
+export function genericMixin<Name extends string>(name: Name) {
+  class Mixin {
+    // @ts-expect-error a known limit: a text with a type parameter needs `as string`
+    @Locked(`m:${name}:<0>`)
+    async text(_id: string): Promise<void> {}
+
+    // @ts-expect-error the same in a list
+    @Locked(['all', `m:${name}:<0>`])
+    async list(_id: string): Promise<void> {}
+  }
+  return Mixin;
+}
+
 // @ts-expect-error a class
 @Locked('orders')
 export class Vault {
@@ -314,3 +408,11 @@ export class Vault {
     return this.code;
   }
 }
+
+declare const optional: string | undefined;
+// @ts-expect-error may be undefined
+export const ofUndefined = lockKey`sku:${optional}`;
+// @ts-expect-error may be null
+export const ofNull = lockKey`sku:${null as string | null}`;
+// @ts-expect-error an object
+export const ofObject = lockKey`sku:${new Date()}`;

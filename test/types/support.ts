@@ -1,11 +1,18 @@
 import type { KeySpec } from '../../lib/keys/key-spec.js';
 import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
+import type {
+  IfBusy,
+  IfUnavailable,
+  OncePer,
+  SkipOptions,
+  SkippedBy,
+} from '../../lib/decorators/skipped-call.types.js';
 
 /** The signature of the decorators, so that these tests need none of the code behind them. */
-export declare function Locked<const K extends KeySpec>(
+export declare function Locked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
-  options?: { readonly waitMs?: number },
-): LockedMethodDecorator<K>;
+  options?: { readonly waitMs?: number } & SkipOptions<B, P, U>,
+): LockedMethodDecorator<K, SkippedBy<B, P, U>>;
 
 /** Compiles only when both types are the same. */
 export type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;

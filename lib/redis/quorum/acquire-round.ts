@@ -1,6 +1,6 @@
 import { nodesText } from '../../core/acquisition-errors.js';
 import { type AcquireReply, type AcquireRequest } from '../../core/lock-store.js';
-import { LockConfigurationError, LockStoreError, type NodeAnswer } from '../../core/lock.errors.js';
+import { LockConfigurationError, LockStoreError, mayBeCarriedOut, type NodeAnswer } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { mayAnswer } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
@@ -68,7 +68,8 @@ export class AcquireRound {
     return this.nodes.filter((node) => {
       const vote = this.votes.find((one) => one.node === node);
       if (vote?.value) return vote.value.outcome === 'granted';
-      return this.request.waiterLeaseMs === 0 && mayArrive(vote?.error);
+      // A node that was not waited for has it, too.
+      return this.request.waiterLeaseMs === 0 && mayBeCarriedOut(vote?.error);
     });
   }
 
@@ -160,7 +161,7 @@ export class AcquireRound {
     const nodes = this.answers();
     const retryable = mayAnswer(this.nodes, this.#failures);
     const text = `Only ${answered} of ${this.nodes.length} masters answered for the lock "${key}", and a majority is needed.`;
-    const wasSent = this.votes.some(({ value, error }) => value !== undefined || mayArrive(error));
+    const wasSent = this.votes.some(({ value, error }) => value !== undefined || mayBeCarriedOut(error));
     return new LockStoreError(text + nodesText(nodes), { key, nodes, retryable, wasSent, cause: this.#failures[0] });
   }
 
@@ -172,9 +173,6 @@ export class AcquireRound {
     });
   }
 }
-
-/** Whether an acquire without an answer may be carried out: a node that was not waited for has it, too. */
-const mayArrive = (error: unknown): boolean => !(error instanceof LockStoreError) || error.wasSent;
 
 function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'> {
   const reply = vote?.value;

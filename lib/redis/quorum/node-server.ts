@@ -1,6 +1,7 @@
 import { type Redis } from 'ioredis';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
+import { runIdIn } from '../server-id.js';
 
 /** How long a node may take to tell of itself. */
 const SERVER_TIMEOUT_MS = 1_000;
@@ -17,11 +18,11 @@ export interface NodeServer {
 export async function readServer(store: RedisLockStore): Promise<NodeServer> {
   const info = (section: string) => askServer(store, 'INFO', (client) => client.info(section));
   const [server, replication] = await Promise.all([info('server'), info('replication')]);
-  const field = (text: string, name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(text)?.[1];
-  const runId = field(server, 'run_id');
+  const runId = runIdIn(server);
   if (!runId) throw new LockStoreError('The server does not tell its run id (INFO server).', { wasSent: false });
-  const isReplica = field(replication, 'role') === 'slave';
-  const [host, port] = [field(replication, 'master_host'), field(replication, 'master_port')];
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(replication)?.[1];
+  const isReplica = field('role') === 'slave';
+  const [host, port] = [field('master_host'), field('master_port')];
   return { runId, master: isReplica ? `${host}:${port}` : undefined };
 }
 

@@ -31,6 +31,7 @@ import {
   valuesOf,
 } from './quorum-merge.js';
 import { QuorumWakeUps } from './quorum-wake-ups.js';
+import { type Renewals, RenewalsUnderWay } from './renewals-under-way.js';
 import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
 /** How long the nodes are waited for by who only looks. */
@@ -55,6 +56,7 @@ const SILENT: QuorumOptions = { reporter: { debug: ignore, warn: ignore, error: 
 export class QuorumLockStore implements LockStore {
   readonly #nodes: readonly QuorumNode[];
   readonly #acquirer: QuorumAcquirer;
+  readonly #renewals = new RenewalsUnderWay();
   #wakeUps: QuorumWakeUps | null = null;
 
   /** `stores`: of each master; all have the same client id. */
@@ -106,31 +108,37 @@ export class QuorumLockStore implements LockStore {
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    return Promise.all(requests.map((request) => this.#renewOne(request)));
+    const renewOne = (request: RenewRequest): Promise<RenewReply> =>
+      this.#renewals.during(request.attempt, (renewals) => this.#renewOne(request, renewals));
+    return Promise.all(requests.map(renewOne));
   }
 
-  async #renewOne(request: RenewRequest): Promise<RenewReply> {
+  async #renewOne(request: RenewRequest, renewals: Renewals): Promise<RenewReply> {
     const lost: QuorumNode[] = [];
-    const note = ({ node, value }: Vote<RenewReply>) => {
-      if (value?.outcome === 'lost' && !value.forced) lost.push(node);
-    };
     let reply: RenewReply | undefined;
+    /** Also when a node tells late that it lost it. */
+    const lockAgain = (): void => {
+      if (reply?.outcome === 'renewed' && !renewals.isReleased) this.#acquirer.lockAgain(lost.splice(0), request);
+    };
     const votes = await this.#gather<RenewReply>({
-      ask: (node) => node.askAbout(request.attempt, async (store) => (await store.renew([request]))[0]!),
+      ask: (node) =>
+        this.#renewals.during(request.attempt, async () => {
+          const told = (await node.askAbout(request.attempt, (store) => store.renew([request])))[0]!;
+          if (told.outcome !== 'lost' || told.revoked) return told;
+          lost.push(node);
+          lockAgain();
+          return told;
+        }),
       timeoutMs: request.timeoutMs,
       isDecided: (cast) => mergeRenewals(this.#nodes, cast).outcome !== 'unknown',
-      onLate: (vote) => {
-        note(vote);
-        if (reply?.outcome === 'renewed') this.#acquirer.lockAgain(lost.splice(0), request);
-      },
     });
-    votes.forEach(note);
     reply = mergeRenewals(this.#nodes, votes);
-    if (reply.outcome === 'renewed') this.#acquirer.lockAgain(lost.splice(0), request);
+    lockAgain();
     return reply;
   }
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+    this.#renewals.onRelease(request.attempt);
     const votes = await this.#gather<ReleaseReply>({
       ask: (node) => node.release(request, timeoutMs),
       timeoutMs,
@@ -162,7 +170,7 @@ export class QuorumLockStore implements LockStore {
   }
 
   async lastRun(key: string, job?: string): Promise<LastRun | null> {
-    return mergeRuns(await this.#answers(key, (store) => store.runs(key)), job);
+    return mergeRuns(this.#nodes, await this.#answers(key, (store) => store.runs(key)), job);
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {

@@ -78,7 +78,7 @@ export function mergeRenewals(nodes: readonly QuorumNode[], votes: readonly Vote
 export const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
   outcome: 'lost',
   lastToken: Math.max(...losses.map(({ lastToken }) => lastToken)),
-  forced: losses.some(({ forced }) => forced),
+  revoked: losses.some(({ revoked }) => revoked),
 });
 
 /** Undefined: it is not known yet, or too few nodes answered. */
@@ -116,7 +116,7 @@ export function mergeReleases(
     return { outcome: best(given, ['released', 'again', 'cancelled']), holds, lastToken };
   }
   if (!isBeyond(nodes, gone.length)) return undefined;
-  return { outcome: best(gone, ['forced', 'expired', 'unknown']), holds, lastToken };
+  return { outcome: best(gone, ['revoked', 'expired', 'unknown']), holds, lastToken };
 }
 
 /** A lock is held by those who hold it on a majority of the nodes, as far as those that answered can tell. */
@@ -162,33 +162,37 @@ function mostCommon(tokens: readonly number[]): number {
 /** A run as several nodes tell it. */
 interface MergedRun {
   readonly run: LastRun;
-  readonly isMajority: boolean;
+  /** Whether a majority may know it, with nodes that did not answer. */
+  readonly isLikely: boolean;
 }
 
-/** Each node tells the last run of each job: the last one of that job, or the latest of all jobs. */
-export function mergeRuns(nodes: readonly (readonly LastRun[])[], job?: string): LastRun | null {
-  const jobs = job === undefined ? [...new Set(nodes.flat().map((run) => run.job))] : [job];
-  const merged = jobs.flatMap((one) => mergeRunsOf(one, nodes) ?? []);
+/** What each node tells that answered: the last run of each job. Gives the last one of that job, or the latest of all jobs. */
+export function mergeRuns(nodes: readonly QuorumNode[], told: Told, job?: string): LastRun | null {
+  const jobs = job === undefined ? [...new Set(told.flat().map((run) => run.job))] : [job];
+  const enough = enoughOf(nodes, told);
+  const merged = jobs.flatMap((one) => mergeRunsOf(one, told, enough) ?? []);
   return merged.sort((a, b) => byMajority(a, b) || byBegin(a.run, b.run))[0]?.run ?? null;
 }
 
-/** A node may remember a claim that was given up: what most nodes know comes first. */
-const byMajority = (a: MergedRun, b: MergedRun): number => Number(b.isMajority) - Number(a.isMajority);
+type Told = readonly (readonly LastRun[])[];
+
+/** A node may remember a claim that was given up: what a majority may know comes first. */
+const byMajority = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) - Number(a.isLikely);
 
 /**
- * The latest run of a job, of those that most nodes know. It began when the first node granted it, and a node that knows how
- * it ended is believed: another may have missed that.
+ * The latest run of a job, of those that a majority may know: nodes that missed it may tell the one before. It began when the
+ * first node granted it, and a node that knows how it ended is believed: another may have missed that.
  */
-function mergeRunsOf(job: string, nodes: readonly (readonly LastRun[])[]): MergedRun | undefined {
-  const known = nodes.flat().filter((run) => run.job === job);
+function mergeRunsOf(job: string, told: Told, enough: number): MergedRun | undefined {
+  const known = told.flat().filter((run) => run.job === job);
   const isTold = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
   const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt): MergedRun => {
     const same = known.filter((run) => run.attempt === attempt);
     const started = new Date(Math.min(...same.map((run) => run.started.getTime())));
-    return { run: { ...(same.find(isTold) ?? same[0]!), started }, isMajority: 2 * same.length > nodes.length };
+    return { run: { ...(same.find(isTold) ?? same[0]!), started }, isLikely: same.length >= enough };
   });
   const order: ((one: MergedRun) => number)[] = [
-    ({ isMajority }) => Number(isMajority),
+    ({ isLikely }) => Number(isLikely),
     ({ run }) => run.fire.getTime(),
     ({ run }) => Number(isTold(run)),
     ({ run }) => run.started.getTime(),

@@ -5,8 +5,9 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
 } from '../../core/lock-store.js';
-import { LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
+import { LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
 import { isRetryable } from '../redis-errors.js';
+import { readableText } from '../refusals.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { type NodeIdentity } from './node-identity.js';
 import { PendingReleases } from './pending-releases.js';
@@ -72,7 +73,7 @@ export class QuorumNode {
     const { outage } = this.store.commands;
     if (!outage) return this.askPatiently(send, onDoubt);
     const retryable = isRetryable(outage);
-    throw new LockStoreError(outage.message, { cause: outage, retryable, wasSent: false });
+    throw new LockStoreError(readableText(outage), { cause: outage, retryable, wasSent: false });
   }
 
   /** The same, and waits for a node that is away. `onDoubt` hears an answer that does not count. */
@@ -99,7 +100,7 @@ export class QuorumNode {
         if ('unanswered' in reply && reply.unanswered) this.#noteUnanswered(attempt);
         return reply;
       } catch (error) {
-        if (!(error instanceof LockStoreError) || error.wasSent) this.#noteUnanswered(attempt);
+        if (mayBeCarriedOut(error)) this.#noteUnanswered(attempt);
         throw error;
       } finally {
         this.#acquiring.delete(attempt);
@@ -117,13 +118,16 @@ export class QuorumNode {
   /** Gives back now, or as soon as the node can be asked, until the lease is over. @throws LockStoreError when not now */
   async release(asked: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { attempt } = asked;
-    const mayArrive = this.#acquiring.has(attempt) || this.#unanswered.has(attempt);
-    const request = mayArrive ? { ...asked, unanswered: true } : asked;
+    // Known when it is sent: an acquire that was asked before is sent before.
+    const request = (): ReleaseRequest => {
+      const mayArrive = this.#acquiring.has(attempt) || this.#unanswered.has(attempt);
+      return mayArrive ? { ...asked, unanswered: true } : asked;
+    };
     try {
-      return await this.ask((store) => store.release(request, timeoutMs));
+      return await this.ask((store) => store.release(request(), timeoutMs));
     } catch (error) {
       // Nothing was ever asked of a node that does not belong there.
-      if (!(error instanceof LockConfigurationError)) this.pendingReleases.add(request, timeoutMs);
+      if (!(error instanceof LockConfigurationError)) this.pendingReleases.add(request(), timeoutMs);
       throw error;
     }
   }

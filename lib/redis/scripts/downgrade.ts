@@ -1,5 +1,6 @@
 import { type LuaScript, arg, key, lua } from './lua.js';
 import { QUEUE } from './queue.js';
+import { READING } from './reading.js';
 import { STATE } from './state.js';
 
 const lock = key('lock');
@@ -11,10 +12,10 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `keepMs`, `channelPrefix`, `countReceivers`.
  *
- * Reply `downgraded attempt now`, or `lost attempt now token forced` as of renew.
+ * Reply `downgraded attempt now`, or `lost attempt now token revoked` as of renew.
  */
 export const downgradeScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}
+${clock}${STATE}${QUEUE}${READING}
 local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
 local hold = record and read_hold(record)
 local changed = swept
@@ -22,16 +23,11 @@ local lost = not hold or hold.token == '0' or hold.token ~= ${arg('token')}
 if not lost and hold.mode == 'write' then
   -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
   keep_for(0)
-  count_hold(hold, -1)
-  hold.mode = 'read'
-  count_hold(hold, 1)
-  count_owned(hold.owner, 1, hold.token)
-  write_hold(${attempt}, hold)
-  if writer == ${attempt} then writer = '' end
-  changed, freed = true, true
+  make_read(hold)
+  changed = true
 end
 if freed then hand_over(nil) end
 if changed then save() end
 if not lost then return { 'downgraded', ${attempt}, int(now) } end
-return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
+return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
 `;

@@ -6,24 +6,33 @@ const lock = key('lock');
 const command = arg('attempt');
 
 /**
- * Ends all holds of the lock, parked ones too, for an operator: the holders are told `revoked <attempt>` before the next
- * in the queue is told of its grant. The attempts are remembered as forced, and as released.
+ * Ends all holds of the lock that were granted by then, parked ones too, for an operator: the holders are told `revoked <attempt>` before the next
+ * in the queue is told of its grant. The attempts are remembered as revoked, and as released.
  *
- * KEYS: `lock`. ARGV: `attempt` id of this command: sent again, it does not touch those who were granted since; `keepMs`,
+ * KEYS: `lock`. ARGV: `attempt` id of this command: sent again, it does not touch those who were granted since; `seenToken`, the
+ * last token of the lock when the operator looked: if it comes late, it does not touch them either; `keepMs`,
  * `channelPrefix`, `countReceivers`.
  *
- * Reply `forced attempt now holds`, with the number of holds that were ended, or `again attempt now 0`.
+ * Reply `revoked attempt now holds`, with the number of holds that were ended, or `again attempt now 0`.
  */
 export const forceReleaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}
-local held, live, outcome, changed = {}, {}, 'forced', swept
-if is_in(forced, ${command}) then
+local held, live, outcome, changed = {}, {}, 'revoked', swept
+
+-- Tokens never go back. A parked hold has none any more: its grant is told by its time, and no token is earlier than that.
+local function was_seen(hold)
+  local granted = hold.token == '0' and hold.since * 1000 or tonumber(hold.token)
+  return granted <= tonumber(${arg('seenToken')})
+end
+
+if is_in(revoked, ${command}) then
   outcome = 'again'
 elseif writes + reads > 0 then
   local fields = redis.call('HGETALL', ${lock})
   for i = 1, #fields, 2 do
     local attempt = string.match(fields[i], '^hold:(.+)$')
-    if attempt then table.insert(held, { attempt = attempt, hold = read_hold(fields[i + 1]) }) end
+    local hold = attempt and read_hold(fields[i + 1])
+    if hold and was_seen(hold) then table.insert(held, { attempt = attempt, hold = hold }) end
   end
 end
 
@@ -37,11 +46,11 @@ end
 table.sort(live)
 for _, attempt in ipairs(live) do
   tell(attempt, 'revoked ' .. attempt)
-  released, forced = with(released, attempt), with(forced, attempt)
+  released, revoked = with(released, attempt), with(revoked, attempt)
   remember_late(attempt)
 end
 if #held > 0 then
-  forced = with(forced, ${command})
+  revoked = with(revoked, ${command})
   changed, freed = true, true
 end
 if freed then hand_over(nil) end

@@ -79,7 +79,7 @@ end
 
 local function save()
   redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
-  if forced ~= ';' then redis.call('HSET', ${lock}, 'forced', forced) end
+  if revoked ~= ';' then redis.call('HSET', ${lock}, 'revoked', revoked) end
   if late ~= ';' then redis.call('HSET', ${lock}, 'late', late) end
   if floor > 0 then redis.call('HSET', ${lock}, 'floor', int(floor)) end
   if writes + reads > 0 then

@@ -20,7 +20,7 @@ const attempt = arg('attempt');
  * Reply `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is 1 when
  * the queue is to be served further, by sending this command again; `outcome` is
  * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before),
- * `forced` (an operator ended it before) or `unknown`.
+ * `revoked` (an operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
@@ -81,8 +81,8 @@ elseif place then
   outcome = 'cancelled'
   leave_queue(${attempt}, place)
   redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
-elseif is_in(forced, ${attempt}) then
-  outcome = 'forced'
+elseif is_in(revoked, ${attempt}) then
+  outcome = 'revoked'
 elseif hold or is_in(released, ${attempt}) then
   outcome = 'again'
 elseif before then

@@ -9,7 +9,7 @@ const lock = key('lock');
  * | --- | --- |
  * | `token` | the last fencing token that was granted; outlives the holds |
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
- * | `forced` | such a ring of the attempts from which an operator took the lock |
+ * | `revoked` | such a ring of the attempts from which an operator took the lock |
  * | `late` | the attempts that were given back while a command of theirs had no answer, and when: `;abcdefgh 1700000000000000;` |
  * | `floor` | in microseconds: what an unknown attempt sent no later is refused; the time of the last that left a full `late` |
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
@@ -45,13 +45,13 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail', 'forced', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late')
+  'due', 'seen', 'head', 'tail', 'revoked', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late')
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
 local due, seen = tonumber(loaded[9] or 0), tonumber(loaded[10] or 0)
 local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
-local forced = loaded[13] or ';'
+local revoked = loaded[13] or ';'
 local latest, first, cursor = tonumber(loaded[14] or 0), tonumber(loaded[15] or head), tonumber(loaded[16] or head)
 local floor, jobs, remember, late = tonumber(loaded[17] or 0), loaded[18] or '', 0, loaded[19] or ';'
 -- The clock stepped back: nothing that is sent now could be later.

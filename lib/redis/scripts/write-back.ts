@@ -12,7 +12,7 @@ const attempt = arg('attempt');
  * KEYS: `lock`. ARGV: `attempt`, `token` that this node has given it, `newToken`, `keepMs`, `channelPrefix`,
  * `countReceivers`.
  *
- * Reply `written attempt now`, also when it is sent again, or `lost attempt now token forced` as of renew.
+ * Reply `written attempt now`, also when it is sent again, or `lost attempt now token revoked` as of renew.
  */
 export const writeBackScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${STATE}${QUEUE}
@@ -45,5 +45,5 @@ end
 if freed then hand_over(nil) end
 if changed then save() end
 if not lost then return { 'written', ${attempt}, int(now) } end
-return { 'lost', ${attempt}, int(now), int(token), is_in(forced, ${attempt}) and '1' or '0' }
+return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
 `;

@@ -47,10 +47,26 @@ export const DOWNGRADE: readonly PortCase[] = [
       const hold = await b.eventuallyGranted('the second');
       for (const wrong of [gone, { ...hold, fencingToken: hold.fencingToken + 1 }]) {
         const reply = await a.downgrade(wrong);
-        promised(reply.outcome === 'lost' && !reply.forced, 'it to be lost', reply);
+        promised(reply.outcome === 'lost' && !reply.revoked, 'it to be lost', reply);
         scene.lastToken(reply.lastToken, hold.fencingToken);
       }
       await a.busy('a reader', { mode: 'read' });
+    },
+  },
+  {
+    name: 'a renewal of a hold that only reads by now makes up for a downgrade that did not arrive',
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const hold = await a.granted('the writer');
+      await a.renew({ ...hold, request: { ...hold.request, mode: 'read' } });
+      await b.eventuallyGranted('a reader', { mode: 'read' });
+      await c.busy('another writer');
+      // A late one of before changes nothing.
+      await a.renew(hold);
+      await c.eventuallyGranted('another reader', { mode: 'read' });
+      const { mode, fencingToken } = await a.store.inspect(scene.key);
+      promised(mode === 'read' && fencingToken >= hold.fencingToken, 'a lock that is read', { mode, fencingToken });
+      same((await a.release(hold)).outcome, 'released', 'the outcome of its release');
     },
   },
   {

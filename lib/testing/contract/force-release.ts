@@ -4,7 +4,7 @@ import { promised, same } from './promised.js';
 /** An operator takes a lock away. */
 export const FORCE_RELEASE: readonly PortCase[] = [
   {
-    name: 'a forced release ends all holds, and tells whether there were any',
+    name: 'a revocation ends all holds, and tells whether there were any',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       same(await c.store.forceRelease(scene.key), false, 'the answer for a lock that nobody ever held');
@@ -15,21 +15,21 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'after a forced release, the renewal, the release and the acquire of the holder tell of it',
+    name: 'after a revocation, the renewal, the release and the acquire of the holder tell of it',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
       await b.store.forceRelease(scene.key);
       const lost = await a.renew(hold);
-      promised(lost.outcome === 'lost' && lost.forced, 'the renewal to be lost and forced', lost);
+      promised(lost.outcome === 'lost' && lost.revoked, 'the renewal to be lost and revoked', lost);
       same((await a.downgrade(hold)).outcome, 'lost', 'the outcome of a downgrade');
       await a.refused('the same attempt', 'released', hold.request);
-      same((await a.release(hold)).outcome, 'forced', 'the outcome of the release');
+      same((await a.release(hold)).outcome, 'revoked', 'the outcome of the release');
       await b.eventuallyGranted('somebody else');
     },
   },
   {
-    name: 'a forced release tells each holder `revoked`',
+    name: 'a revocation tells each holder `revoked`',
     needs: ['wakeUps'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -42,7 +42,7 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'after a forced release those who wait go on waiting, and the next is served',
+    name: 'after a revocation those who wait go on waiting, and the next is served',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const hold = await a.granted('the holder');
@@ -54,7 +54,7 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a forced release also ends a hold that was given back with `minHoldMs`',
+    name: 'a revocation also ends a hold that was given back with `minHoldMs`',
     async run(scene) {
       const [a, b] = await scene.clients();
       await a.release(await a.granted('the holder'), { minHoldMs: 20_000 });

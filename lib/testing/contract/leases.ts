@@ -63,7 +63,7 @@ export const LEASES: readonly PortCase[] = [
       const hold = await a.granted('the holder');
       for (const by of [-1, 1]) {
         const reply = await a.renew({ ...hold, fencingToken: hold.fencingToken + by });
-        promised(reply.outcome === 'lost' && !reply.forced, 'it to be lost', reply);
+        promised(reply.outcome === 'lost' && !reply.revoked, 'it to be lost', reply);
       }
       const renewed = await a.renew(hold);
       promised(renewed.outcome === 'renewed', 'the hold to be alive', renewed);
@@ -94,13 +94,13 @@ export const LEASES: readonly PortCase[] = [
     },
   },
   {
-    name: 'a renewal after the release is lost, and not forced',
+    name: 'a renewal after the release is lost, and not revoked',
     async run(scene) {
       const a = await scene.client();
       const hold = await a.granted('the holder');
       await a.release(hold);
       const reply = await a.renew(hold);
-      promised(reply.outcome === 'lost' && !reply.forced, 'it to be lost', reply);
+      promised(reply.outcome === 'lost' && !reply.revoked, 'it to be lost', reply);
     },
   },
 ];

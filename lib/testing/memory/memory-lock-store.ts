@@ -68,9 +68,10 @@ export class MemoryLockStore implements LockStore {
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     const renewOne = (request: RenewRequest): Promise<RenewReply> =>
-      this.#run(request.key, (locks) => locks.renew(this.#stored(request), request.leaseMs)).catch(
-        (cause: unknown) => ({ outcome: 'unknown', cause }),
-      );
+      this.#run(request.key, (locks) => locks.renew(this.#stored(request))).catch((cause: unknown) => ({
+        outcome: 'unknown',
+        cause,
+      }));
     return Promise.all(requests.map(renewOne));
   }
 

@@ -33,7 +33,7 @@ export interface Job {
   until: number;
 }
 
-/** How many attempts a lock remembers as released, or forced; a later acquire of them is refused. */
+/** How many attempts a lock remembers as released, or revoked; a later acquire of them is refused. */
 const REMEMBERED = 7;
 
 /** How many attempts a lock remembers of which a command may still come, and for how long. */
@@ -43,7 +43,7 @@ const LATE_MICROS = 20_000_000;
 /** Attempts are remembered by their end only. */
 const fingerprint = (attempt: string): string => attempt.slice(-8);
 
-/** Has an attempt stand among those that were released, or forced. */
+/** Has an attempt stand among those that were released, or revoked. */
 export function remember(ring: string[], attempt: string): void {
   if (!ring.includes(fingerprint(attempt))) ring.push(fingerprint(attempt));
   if (ring.length > REMEMBERED) ring.shift();
@@ -56,7 +56,7 @@ export class MemoryLock {
   /** The last fencing token. */
   token = 0;
   readonly released: string[] = [];
-  readonly forced: string[] = [];
+  readonly revoked: string[] = [];
   /** By name; whose fire was claimed or run last comes last. */
   readonly jobs = new Map<string, Job>();
   /** Who was granted for writing last. */
@@ -142,7 +142,7 @@ export class MemoryLock {
     return this.late.some((one) => one.attempt === fingerprint(attempt));
   }
 
-  wasForced(attempt: string): boolean {
-    return this.forced.includes(fingerprint(attempt));
+  wasRevoked(attempt: string): boolean {
+    return this.revoked.includes(fingerprint(attempt));
   }
 }

@@ -5,12 +5,13 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
+  type RenewRequest,
 } from '../../core/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type Ask } from './memory-queue.js';
 import { type Look } from './memory-state.js';
-import { admits, busyReply, claimedBy, endRun, entryToken, knows, refusal, shareEntry, startRun } from './rules.js';
+import { admits, busyReply, claimedBy, endRun, entryToken, knows, makeRead, refusal, startRun } from './rules.js';
 
 /** How often what is not used any more is looked for. */
 const FORGET_EVERY_MS = 60_000;
@@ -120,7 +121,7 @@ export class MemoryLocks {
       const parked = { ...hold, deadline, lease: deadline - lock.now, token: 0, holder: '' };
       if (deadline > lock.now) lock.holds.set(attempt, parked);
     } else if (place !== undefined) outcome = 'cancelled';
-    else if (lock.wasForced(attempt)) outcome = 'forced';
+    else if (lock.wasRevoked(attempt)) outcome = 'revoked';
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
     if (runOutcome && (outcome === 'released' || runOutcome === 'void')) {
       endRun(lock, { job, attempt, outcome: runOutcome, keepMs: this.keepMs });
@@ -134,10 +135,11 @@ export class MemoryLocks {
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
-  renew({ key, attempt, fencingToken }: HoldRef, leaseMs: number): RenewReply {
+  renew({ key, attempt, fencingToken, leaseMs, mode }: Renewal): RenewReply {
     this.#readClock();
     const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
+    if (hold && mode === 'read') makeRead(lock, hold);
     if (hold) lock.stretch(hold, leaseMs);
     if (lock.freed) this.#handOver.serve(lock);
     if (hold) lock.queue.sweep();
@@ -148,31 +150,35 @@ export class MemoryLocks {
     this.#readClock();
     const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
-    if (hold?.mode === 'write') {
-      hold.mode = 'read';
-      shareEntry(lock, hold);
-      lock.freed = true;
-    }
+    if (hold) makeRead(lock, hold);
     if (lock.freed) this.#handOver.serve(lock);
     return hold ? { outcome: 'downgraded' } : lost(lock, attempt);
   }
 
-  /** Ends all holds, and tells the holders; `command` identifies it, should it come again. Gives how many were ended. */
-  forceRelease(key: string, command: string): { readonly outcome: 'forced' | 'again'; readonly holds: number } {
+  /**
+   * Ends all holds that were granted by `seenToken`, and tells the holders; `command` identifies it, should it come again. Gives how
+   * many were ended.
+   */
+  forceRelease(
+    key: string,
+    command: string,
+    seenToken = Infinity,
+  ): { readonly outcome: 'revoked' | 'again'; readonly holds: number } {
     this.#readClock();
     const lock = this.#swept(key);
-    const isAgain = lock.wasForced(command);
-    const ended = isAgain ? [] : [...lock.holds.keys()].toSorted();
+    const isAgain = lock.wasRevoked(command);
+    const seen = [...lock.holds].filter(([, { token, since }]) => (token || since * 1_000) <= seenToken);
+    const ended = isAgain ? [] : seen.map(([attempt]) => attempt).toSorted();
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
       remember(lock.released, attempt);
-      remember(lock.forced, attempt);
+      remember(lock.revoked, attempt);
       lock.rememberLate(attempt);
       this.tell(attempt, { kind: 'revoked' });
     }
     for (const attempt of ended) lock.end(attempt);
-    if (ended.length > 0) remember(lock.forced, command);
+    if (ended.length > 0) remember(lock.revoked, command);
     if (lock.freed) this.#handOver.serve(lock);
-    return { outcome: isAgain ? 'again' : 'forced', holds: ended.length };
+    return { outcome: isAgain ? 'again' : 'revoked', holds: ended.length };
   }
 
   /** The lock at this time: what is over has ended. */
@@ -221,6 +227,9 @@ export class MemoryLocks {
   }
 }
 
+/** What a renewal says of a hold. */
+type Renewal = Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>;
+
 /** A command came too late; at which time of the server. */
 export interface LateReply {
   readonly outcome: 'refused';
@@ -231,5 +240,5 @@ export interface LateReply {
 const lost = (lock: MemoryLock, attempt: string): LostReply => ({
   outcome: 'lost',
   lastToken: lock.token,
-  forced: lock.wasForced(attempt),
+  revoked: lock.wasRevoked(attempt),
 });

@@ -28,6 +28,14 @@ export function shareEntry(lock: MemoryLock, hold: Hold): void {
   for (const reader of readers) reader.entry = greatest;
 }
 
+/** Makes a write hold a read hold, with the same lease and token. */
+export function makeRead(lock: MemoryLock, hold: Hold): void {
+  if (hold.mode === 'read') return;
+  hold.mode = 'read';
+  shareEntry(lock, hold);
+  lock.freed = true;
+}
+
 /** Why an acquire is refused, if it is. */
 export function refusal(
   lock: MemoryLock,

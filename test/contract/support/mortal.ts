@@ -70,7 +70,7 @@ function inThisProcess({ locks, kill }: LockApp & Pick<Mortal, 'kill'>): Mortal 
         locks.acquire(key, options).then(granted, (error: Error) => void (isDead || reject(error)));
       }),
     isHeld: async () => held?.held ?? false,
-    release: async () => held?.release(),
+    release: async () => void (await held?.release()),
     async kill() {
       isDead = true;
       await kill();

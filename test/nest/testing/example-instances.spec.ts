@@ -8,7 +8,7 @@ import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../
 class Reports {
   @Cron('0 12 * * *', { timeZone: 'UTC' })
   @Locked('noon-report', { oncePer: 'fire' })
-  async noon(): Promise<string> {
+  async noon(): Promise<string | undefined> {
     return 'written';
   }
 }

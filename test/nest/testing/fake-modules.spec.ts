@@ -28,7 +28,7 @@ class Orders {
   }
 
   @Locked('safe', { onUnavailable: 'skip' })
-  async safe(): Promise<string> {
+  async safe(): Promise<string | undefined> {
     return 'ran';
   }
 }
@@ -224,7 +224,7 @@ describe('useFakeLocks', () => {
     class Reports {
       @Cron('0 0 1 1 *')
       @Locked('yearly', { oncePer: 'fire' })
-      async yearly(): Promise<string> {
+      async yearly(): Promise<string | undefined> {
         return 'ran';
       }
     }

@@ -14,7 +14,7 @@ class Orders {
   }
 
   @Locked('job', { oncePer: 60_000 })
-  async job(): Promise<string> {
+  async job(): Promise<string | undefined> {
     return 'ran';
   }
 }

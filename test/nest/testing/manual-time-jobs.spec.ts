@@ -13,24 +13,24 @@ class Jobs {
 
   @Cron('0 12 * * *', { utcOffset: 0 })
   @Locked('noon', { oncePer: 'fire' })
-  async noon(): Promise<string> {
+  async noon(): Promise<string | undefined> {
     await this.until;
     return 'ran';
   }
 
   @Interval(DAY)
   @Locked('daily', { oncePer: 'fire', spreadMs: 0 })
-  async daily(): Promise<string> {
+  async daily(): Promise<string | undefined> {
     return 'ran';
   }
 
   @Locked('slot', { oncePer: 60_000, spreadMs: 0 })
-  async slot(): Promise<string> {
+  async slot(): Promise<string | undefined> {
     return 'ran';
   }
 
   @Locked('rerun', { oncePer: 60_000, spreadMs: 0, rerunOnLoss: true })
-  async rerun(): Promise<string> {
+  async rerun(): Promise<string | undefined> {
     await this.until;
     return 'ran';
   }

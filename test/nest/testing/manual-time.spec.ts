@@ -154,14 +154,14 @@ describe('with a ManualClock', () => {
     expect([closed, lock.held]).toEqual([false, true]);
     await clock.advance(2_000);
     await closing;
-    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.signal.reason).toMatchObject({ reason: 'shutdown' });
   });
 
   it('an app does not wait for its holders by default, so that a test which leaves one does not hang', async () => {
     const app = await start();
     const lock = await app.get(RedisLockService).acquire('a');
     await app.close();
-    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.signal.reason).toMatchObject({ reason: 'shutdown' });
     expect(await (await startLocks()).isLocked('a')).toBe(false);
   });
 

@@ -39,17 +39,17 @@ class Orders {
   }
 
   @WriteLocked('order:<0>', { ifBusy: 'skip' })
-  async write(id: string): Promise<string> {
+  async write(id: string): Promise<string | undefined> {
     return id;
   }
 
   @ReadLocked('order:<0>')
-  async upgrade(id: string): Promise<string> {
+  async upgrade(id: string): Promise<string | undefined> {
     return this.write(id);
   }
 
   @Limited('slots', 2, { ifBusy: 'skip' })
-  async limited(): Promise<string> {
+  async limited(): Promise<string | undefined> {
     await this.until;
     return 'ran';
   }
@@ -139,7 +139,7 @@ describe('RedisLockTestingModule', () => {
     expect([listed, (await locks.inspect('a')).mode]).toEqual([['a'], 'write']);
     expect(await locks.forceRelease('a')).toBe(true);
     await eventually(() => lock.signal.aborted);
-    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
   });
 
   it('emits the same events', async () => {

@@ -18,7 +18,7 @@ class Orders {
   }
 
   @Locked('skipped', { onUnavailable: 'skip', waitMs: 0 })
-  async skipped(): Promise<string> {
+  async skipped(): Promise<string | undefined> {
     return 'ran';
   }
 

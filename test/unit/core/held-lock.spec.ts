@@ -95,7 +95,7 @@ describe('downgrading', () => {
   it.each([
     ['taken', gone(999)],
     ['expired', gone(0)],
-    ['released-by-operator', gone(0, true)],
+    ['revoked', gone(0, true)],
   ] as const)('that finds a hold gone rejects with LockLostError: %s', async (reason, reply) => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(THREE, lockOptions());

@@ -124,7 +124,7 @@ describe('a joined lock', () => {
       requests.map(({ key, leaseMs }) => (key === 'b' ? gone(0, true) : { outcome: 'renewed', remainingMs: leaseMs }));
     await clock.advance(1_000);
     expect([lock.held, lock.remainingMs]).toEqual([false, 0]);
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator', key: 'b' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked', key: 'b' });
     expect([signal.reason, told]).toEqual([lock.lost, [lock.lost]]);
     await expect(lock.extend(100)).rejects.toThrow(LockLostError);
     await lock.release();

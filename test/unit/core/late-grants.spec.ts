@@ -9,32 +9,51 @@ describe('a grant that is pushed', () => {
     const { clock, store, outcome, push } = startAcquisition();
     const sentAt = clock.now();
     clock.jump(200);
-    // The server answered at its 10_000, some time between our `sent` and `sent + 200`.
-    store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
+    store.acquires[0]!.reply(busy());
     await settled();
     clock.jump(400);
     push(9, 10_500, 2_000);
     await settled();
-    // On the server it ends at 12_500: at the earliest 2_500 after `sent`, less the drift and the rounding.
+    // It was granted some time after `sent`: on the server it ends 2_000 after that, less the drift and the rounding.
     expect(outcome.grant).toMatchObject({ holds: [{ fencingToken: 9 }], attempt: 'client.1' });
-    expect(outcome.grant!.lease.deadline).toBe(sentAt + 2_500 * 0.99 - 2);
+    expect(outcome.grant!.lease.deadline).toBe(sentAt + 2_000 * 0.99 - 2);
     expect(store.acquires).toHaveLength(1);
   });
 
-  it('is never counted for longer than from its arrival, whatever the clocks of the server say', async () => {
+  it.each([
+    ['ahead', 3_600_000],
+    ['behind', 0],
+  ])('is counted the same by a clock of the server that is %s', async (_what, serverTimeMs) => {
     const { clock, store, outcome, push } = startAcquisition();
+    const sentAt = clock.now();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
-    push(9, 3_600_000, 2_000);
+    clock.jump(1_000);
+    push(9, serverTimeMs, 2_000);
     await settled();
-    expect(outcome.grant!.lease.deadline).toBe(clock.now() + 1_978);
+    expect(outcome.grant!.lease.deadline).toBe(sentAt + 1_978);
+  });
+
+  it('is counted from the last command that was told to wait', async () => {
+    const { clock, store, outcome, acquisition, push } = startAcquisition();
+    store.acquires[0]!.reply(busy());
+    await settled();
+    clock.jump(900);
+    acquisition.onWakeUp({ kind: 'wake' });
+    const sentAt = clock.now();
+    clock.jump(50);
+    store.acquires[1]!.reply(busy());
+    await settled();
+    push(9, 10_000, 2_000);
+    await settled();
+    expect(outcome.grant!.lease.deadline).toBe(sentAt + 1_978);
   });
 
   it('that is too old to be proven is asked for again', async () => {
     const { clock, store, abandoned, outcome, push } = startAcquisition();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
-    clock.jump(2_600);
+    clock.jump(1_980);
     push(9, 10_500, 2_000);
     await settled();
     expect([outcome.grant, abandoned]).toEqual([undefined, []]);
@@ -137,7 +156,7 @@ describe('a grant that an operator takes back', () => {
     const { attempt } = store.acquires[0]!.request;
     store.listener!.onWakeUp(attempt, { kind: 'granted', fencingToken: 7, remainingMs: 3_000, serverTimeMs: 0 });
     store.listener!.onWakeUp(attempt, { kind: 'revoked' });
-    expect((await entering).signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect((await entering).signal.reason).toMatchObject({ reason: 'revoked' });
   });
 });
 

@@ -69,15 +69,14 @@ describe('a lease', () => {
 });
 
 describe('the lease of a grant that was pushed', () => {
-  /** Told at 10_000 of the server's clock to wait, granted 2_000 at 10_500; both clocks go `passed` on until it is heard. */
+  /** Granted for 2_000 some time after the command that was told to wait; both clocks go `passed` on until it is heard. */
   const pushed = (passed: (clock: FakeClock) => void) => {
     const clock = new FakeClock();
     const sent = moment(clock);
     passed(clock);
-    const push = { grantedMs: 10_500, remainingMs: 2_000, receivedAt: moment(clock) };
-    return { clock, sent, lease: leaseOfPush(push, { sent, repliedMs: 10_000 }) };
+    return { clock, sent, lease: leaseOfPush(2_000, sent, moment(clock)) };
   };
-  const PROVEN_MS = 2_500 * 0.99 - 2;
+  const PROVEN_MS = 2_000 * 0.99 - 2;
 
   it('is counted from the command that was answered', () => {
     const { sent, lease } = pushed((clock) => clock.jump(600));

@@ -34,6 +34,15 @@ describe('a handle that is dropped without a release', () => {
     ]);
   });
 
+  it('is reported on one line, whatever its key has', async () => {
+    const { store, reporter, handOut } = setUp();
+    await takeAndDrop(() => handOut('dropped\n\u001B[31mforged'));
+    await eventually(async () => (await collectGarbage(), store.releases.length > 0));
+    expect(reporter.lines).toEqual([
+      expect.stringMatching(/^error A handle of the lock "dropped\\n\\u001b\[31mforged" was dropped/),
+    ]);
+  });
+
   it('is not mistaken for one that somebody still has, nor for one that was released', async () => {
     const { store, reporter, handOut } = setUp();
     const kept = await handOut('kept');

@@ -8,7 +8,7 @@ import {
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, isQuorum: false };
 const NAMES = [
-  'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal',
+  'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal', 'reentrant',
 ]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
 
@@ -24,6 +24,7 @@ describe('the options of a lock', () => {
     ['to wait and hold for ever', { waitMs: Infinity, maxHoldMs: Infinity }],
     ['a lease of thirty days', { leaseMs: 30 * 24 * 3_600_000 }],
     ['a semaphore of one or of very many', { mode: 'read', permits: 1, fair: false }],
+    ['not to re-enter', { reentrant: false }],
     ['the longest owner', { owner: 'o'.repeat(128) }],
     ['a signal and a mode', { signal: new AbortController().signal, mode: 'read', renew: false }],
   ])('may be %s', (_what, options) => {
@@ -50,6 +51,7 @@ describe('the options of a lock', () => {
     ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
     ['permits', 2, "left out, or to stand beside `mode: 'read'`, got `2` (number)"],
     ['fair', 0, 'true or false, got `0` (number)'],
+    ['reentrant', 'no', 'true or false, got `no` (string)'],
     ['owner', '', 'a well-formed string of 1 to 128 characters, got "" (string)'],
     ['owner', '\ud800', 'a well-formed string of 1 to 128 characters, got `\ud800` (string)'],
     ['owner', 7, 'a well-formed string of 1 to 128 characters, got `7` (number)'],
@@ -70,7 +72,7 @@ describe('the options of a lock', () => {
   });
 
   it('are filled from the defaults', () => {
-    const open = { permits: 0, fair: true, owner: undefined, signal: undefined };
+    const open = { permits: 0, fair: true, owner: undefined, signal: undefined, reentrant: true };
     const { isQuorum: _isQuorum, ...durations } = DEFAULTS;
     const filled = { mode: 'write', ...durations, holdAtLeastMs: 0, renew: true, ...open };
     expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);

@@ -21,7 +21,7 @@ describe('the errors', () => {
     ['LockShutdownError', 'LOCK_SHUTDOWN'],
     ['LockConfigurationError', 'LOCK_CONFIGURATION'],
   ] as const)('%s has the code %s, its name, key, mode and text', (name, code) => {
-    const type = Object.entries(errors).find(([exported]) => exported === name)![1];
+    const type = errors[name];
     const error = new type('text', DETAILS);
     expect(error).toMatchObject({ name, code, key: 'k', mode: 'read', message: 'text' });
     expect(error).toBeInstanceOf(type);

@@ -6,14 +6,14 @@ import { busy, gone, released } from '../../support/fake-store.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
-describe('a forced release', () => {
-  it('that is pushed is a loss at once: released-by-operator', async () => {
+describe('a revocation', () => {
+  it('that is pushed is a loss at once: revoked', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['a', 'b'], lockOptions());
     const { signal } = lock;
     store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
     expect([lock.held, signal.aborted]).toEqual([false, true]);
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator', key: 'a, b' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked', key: 'a, b' });
     expect(locker.live).toEqual(NOTHING);
   });
 
@@ -32,9 +32,9 @@ describe('a forced release', () => {
   it('is told by the release when the message was missed', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
-    store.onRelease = () => ({ outcome: 'forced', holds: 0, lastToken: 100 });
+    store.onRelease = () => ({ outcome: 'revoked', holds: 0, lastToken: 100 });
     await lock.release();
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked' });
   });
 
   it('is told by the next renewal when the message was missed', async () => {
@@ -42,7 +42,7 @@ describe('a forced release', () => {
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRenew = () => [gone(100, true)];
     await clock.advance(1_000);
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked' });
   });
 });
 
@@ -73,7 +73,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     expect(store.renews).toEqual([]);
     store.listener!.onGap();
     await clock.advance(0);
-    expect([kept.held, taken.lost?.reason, unrenewed.held]).toEqual([true, 'released-by-operator', true]);
+    expect([kept.held, taken.lost?.reason, unrenewed.held]).toEqual([true, 'revoked', true]);
     expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['a', 'b']]);
   });
 
@@ -90,7 +90,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     expect(store.renews).toHaveLength(2);
     store.renews[1]!.reply([gone(100, true)]);
     await settled();
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked' });
   });
 });
 
@@ -161,7 +161,7 @@ describe('a shutdown', () => {
     const closing = locker.close(2_000);
     await clock.advance(2_000);
     await closing;
-    expect(locks.map(({ lost }) => lost?.reason)).toEqual(['released-by-operator', 'released-by-operator']);
+    expect(locks.map(({ lost }) => lost?.reason)).toEqual(['shutdown', 'shutdown']);
     expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b', 'c'], NOTHING]);
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(2);
   });

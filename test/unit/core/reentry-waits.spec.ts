@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type HeldHandle } from '../../../lib/core/held-handle.js';
-import { type EnterOptions } from '../../../lib/core/reentry.js';
+import { type ResolvedLockOptions } from '../../../lib/core/lock-options.js';
 import { LockBusyError, type LockReentryError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
 import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
@@ -8,7 +8,7 @@ import { settled } from '../../support/fake-clock.js';
 type Started = ReturnType<typeof startLocker>;
 
 /** Holds `k`, with one nested call inside until the gate opens, and another one that waits for it. */
-async function startSiblings(options: Partial<EnterOptions> = {}, started: Started = startLocker()) {
+async function startSiblings(options: Partial<ResolvedLockOptions> = {}, started: Started = startLocker()) {
   const { opened, open } = gate();
   let [lock, sibling]: [HeldHandle, { value?: string; error?: unknown }] = [null!, {}];
   const outer = started.under('k', async (held) => {

@@ -128,7 +128,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
       expect(outer.lost).not.toBeNull();
       expect(nested.error).toBe(outer.lost);
     });
-    await expect(running).rejects.toMatchObject({ reason: 'released-by-operator' });
+    await expect(running).rejects.toMatchObject({ reason: 'revoked' });
     expect(store.asked).toEqual(['k']);
   });
 

@@ -66,10 +66,10 @@ describe('the watchdog and a lock of several keys', () => {
     expect(lock.deadline).toBeGreaterThan(before);
   });
 
-  it('calls it released-by-operator when the store says that it was forced', async () => {
+  it('calls it revoked when the store says that it was revoked', async () => {
     const { lock, reply } = await renewing();
     await reply(renewed(), gone(999, true), renewed());
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked' });
   });
 
   it.each([
@@ -84,13 +84,13 @@ describe('the watchdog and a lock of several keys', () => {
     },
   );
 
-  it('extends every hold, and tells the forced release that it finds', async () => {
+  it('extends every hold, and tells the revocation that it finds', async () => {
     const { store, watched, watchdog } = startWatchdog();
     const lock = watched({ holds: holdsOf('client.1') });
     store.onRenew = (requests) => requests.map((_, i) => (i === 2 ? gone(0, true) : renewed(60_000)));
     expect(await watchdog.extend(lock, 60_000)).toMatchObject({ outcome: 'lost' });
     expect(store.renews[0]!.request.map(({ leaseMs }) => leaseMs)).toEqual([60_000, 60_000, 60_000]);
-    expect(lock.lost).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.lost).toMatchObject({ reason: 'revoked' });
   });
 });
 

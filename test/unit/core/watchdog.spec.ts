@@ -64,6 +64,16 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(1);
   });
 
+  it('leaves time for another try before what is proven ends', async () => {
+    const { clock, store, watched } = startWatchdog();
+    // A long lease, of which little is proven: it was handed over.
+    const lock = watched({ leaseMs: 30_000, lease: leaseFrom(moment(clock), 6_000), sent: moment(clock) });
+    await clock.advance(2_000);
+    const { timeoutMs } = store.renews[0]!.request[0]!;
+    expect(clock.now() + 2 * timeoutMs).toBeLessThanOrEqual(lock.deadline);
+    expect(timeoutMs).toBeGreaterThan(1_500);
+  });
+
   it('renews at a third of what is proven by both clocks', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     renewing();

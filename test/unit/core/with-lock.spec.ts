@@ -76,7 +76,7 @@ describe('work under a lock', () => {
     const lock = heldLock(keeper);
     keeper.release = () => {
       lock.loseAtRelease('taken');
-      return Promise.resolve();
+      return Promise.resolve(false);
     };
     expect(await rejectionOf(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
   });
@@ -115,7 +115,7 @@ describe('parallel calls under one hold that is lost', () => {
     await settled();
     const errors = [...nested, outer].map(({ error }) => error as LockLostError);
     const { message } = signal.reason as LockLostError;
-    const lost = { code: 'LOCK_LOST', key: 'k', reason: 'released-by-operator', message };
+    const lost = { code: 'LOCK_LOST', key: 'k', reason: 'revoked', message };
     expect(errors).toEqual(errors.map(() => expect.any(LockLostError)));
     expect(errors).toMatchObject([
       { ...lost, mode: 'read', result: 'first' },

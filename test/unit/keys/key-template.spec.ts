@@ -163,6 +163,26 @@ describe('a bad key template', () => {
     expect(failureOf(() => parseKeyTemplate(template)).message).toContain(text);
   });
 
+  it.each([
+    ['order:${id}', '${id}'],
+    ['order:{0}', '{0}'],
+    ['order:{id}', '{id}'],
+    ['order:#{id}', '#{id}'],
+    ['order:#{#order.id}', '#{#order.id}'],
+    ['order:{{id}}', '{'],
+    ['{order}:<0>', '{order}'],
+    ['order:<0>:{', '{'],
+    ['order:<0>}', '}'],
+    ['order:<0.{id}>', '{id}'],
+  ])('that looks filled and is not throws when it is parsed: %s', (template, braces) => {
+    const error = failureOf(() => parseKeyTemplate(template, 'OrdersService.charge'));
+    expect(error.message).toBe(
+      `OrdersService.charge: key template '${template}': '${braces}' fills nothing; write '<0>' for the first argument, ` +
+        "'<0.id>' for a property of it, or use a key function for a key with braces.",
+    );
+    expect(error.key).toBe(template);
+  });
+
   // prettier-ignore
   it.each([
     '<>', '<a>', '<this.id>', '<0.>', '<0..id>', '<.id>', '<-1>', '<+1>', '<1e3>', '<00>', '<01>', '<0[1]>',

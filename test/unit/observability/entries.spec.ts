@@ -28,6 +28,7 @@ describe('an app that uses one entry', () => {
     ['observability/terminus.ts', [...NEST, '@nestjs/terminus']],
     ['observability/prometheus.ts', [...NEST, 'prom-client']],
     ['observability/opentelemetry.ts', [...NEST, '@opentelemetry/api']],
+    ['redis/scripts/index.ts', []],
   ])('%s needs only %p', (entry, packages) => {
     expect([...packagesOf(entry).packages].sort()).toEqual([...packages].sort());
   });

@@ -105,7 +105,9 @@ describe('what is measured of a lock', () => {
     ['expired', 1],
     ['taken', 1],
     ['unreachable', 1],
-    ['released-by-operator', 1],
+    ['revoked', 1],
+    ['shutdown', 1],
+    ['dropped', 1],
     ['max-hold', 0],
   ])('is, when it is lost (%s), a hold that was lost, and so many renewals: %i', (reason, renewals) => {
     const { tell, taken } = setUp();

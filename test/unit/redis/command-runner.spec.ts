@@ -93,6 +93,36 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     expect(await admin.get(COUNTER)).toBe('3');
   });
 
+  it('does not cost others their connection where the network is slow, and it has little time', async () => {
+    const { port } = await ownServer();
+    const proxy = closeLater(await startTcpProxy(port));
+    proxy.delayMs = 75;
+    const commands = runnerFor(proxy.url, open);
+    commands.connect();
+    await commands.run(call(5_000));
+    const { epoch } = commands;
+    for (let round = 0; round < 5; round += 1) {
+      const long = commands.run(call(5_000));
+      expect(await rejection(commands.run(call(100)))).toMatchObject({ wasSent: true });
+      expect(await long).toContain('incremented');
+    }
+    expect(commands.epoch).toBe(epoch);
+  });
+
+  it('costs them few connections where the network becomes slow', async () => {
+    const { port } = await ownServer();
+    const proxy = closeLater(await startTcpProxy(port));
+    const commands = runnerFor(proxy.url, open);
+    await commands.run(call(5_000));
+    proxy.delayMs = 100;
+    const { epoch } = commands;
+    for (let round = 0; round < 20; round += 1) await rejection(commands.run(call(100)));
+    expect(commands.epoch - epoch).toBeLessThan(8);
+    const settled = commands.epoch;
+    for (let round = 0; round < 10; round += 1) await rejection(commands.run(call(100)));
+    expect(commands.epoch).toBe(settled);
+  });
+
   it('goes to a server whose run id is known by the time of its answer, and forgotten when the connection is lost', async () => {
     const { url, admin } = await ownServer();
     const runId = /run_id:(\w+)/.exec(await admin.info('server'))![1];
@@ -127,6 +157,36 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     await commands.run(call(5_000));
     expect(commands.serverId).toBeNull();
     expect(warned).toEqual([expect.stringContaining('Redis does not tell which server it is')]);
+  });
+});
+
+describe('a given client that begins to subscribe', () => {
+  afterEach(closeAll);
+
+  it('is left: it sends nothing else any more', async () => {
+    const { url } = await ownServer();
+    const warned: string[] = [];
+    const client = new Redis(url, { protocol: 2 } as object);
+    closeLater({ close: async () => client.disconnect() });
+    const warn = (text: string) => void warned.push(text);
+    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    await commands.run(call(5_000));
+    await client.subscribe('news');
+    expect(await rejection(commands.run(call()))).toMatchObject({ wasSent: false, retryable: true });
+    expect(await eventually(() => commands.run(call()).catch(() => null))).toContain('incremented');
+    expect(warned).toEqual([expect.stringContaining('subscribes to channels')]);
+  });
+
+  it('is said to be closed when its application closes it', async () => {
+    const { url } = await ownServer();
+    const warned: string[] = [];
+    const client = given(url);
+    const warn = (text: string) => void warned.push(text);
+    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    await commands.run(call(5_000));
+    await client.quit();
+    await eventually(() => commands.run(call()).catch(() => null));
+    expect(warned).toEqual([expect.stringContaining('was closed')]);
   });
 });
 

@@ -52,7 +52,7 @@ describe('a failure of Redis', () => {
     );
     const refused = storeError('k', error('ReplyError', 'WRONGPASS invalid'));
     expect(refused).toMatchObject({ retryable: false });
-    expect(refused.message).toContain('Check the credentials');
+    expect(refused.message).toContain('Check user and password');
   });
 
   it.each([
@@ -78,12 +78,95 @@ describe('a failure of Redis', () => {
     const unsent = error('MaxRetriesPerRequestError', 'Reached the max retries per request limit (which is 1).');
     const refused = error('ReplyError', 'WRONGPASS invalid');
     const down = error('Error', 'connect ECONNREFUSED');
-    expect(storeError('k', unsent, down)).toMatchObject({ cause: unsent, retryable: true });
-    expect(storeError('k', unsent, down).message).toContain('(which is 1): connect ECONNREFUSED. Is Redis');
-    expect(storeError('k', unsent, refused)).toMatchObject({ cause: refused, retryable: false });
+    const late = error('Error', 'no connection within 100 ms');
+    expect(storeError('k', late, { connectionError: down })).toMatchObject({ cause: late, retryable: true });
+    expect(storeError('k', late, { connectionError: down }).message).toContain(
+      'within 100 ms: connect ECONNREFUSED. Is Redis',
+    );
+    expect(storeError('k', unsent, { connectionError: refused })).toMatchObject({ cause: refused, retryable: false });
     const answered = error('ReplyError', 'OOM');
-    expect(storeError('k', answered, down).message).not.toContain('ECONNREFUSED');
-    expect(storeError('k', down, down).message.match(/ECONNREFUSED/g)).toHaveLength(1);
+    expect(storeError('k', answered, { connectionError: down }).message).not.toContain('ECONNREFUSED');
+    expect(storeError('k', down, { connectionError: down }).message.match(/ECONNREFUSED/g)).toHaveLength(1);
+  });
+
+  it.each([
+    ['MaxRetriesPerRequestError', 'Reached the max retries per request limit. Refer to "maxRetriesPerRequest" option.'],
+    ['Error', "Stream isn't writeable and enableOfflineQueue options is false"],
+    ['Error', "Cluster isn't ready and enableOfflineQueue options is false"],
+    ['Error', 'Connection is closed.'],
+  ])('never shows what ioredis says of its options, nor in its cause: %s %s', (name, message) => {
+    const down = error('Error', 'connect ECONNREFUSED 127.0.0.1:1');
+    const known = storeError('k', error(name, message), { connectionError: down });
+    expect(known).toMatchObject({ cause: down, retryable: true });
+    expect(known.message).toBe(
+      'Redis could not serve the lock "k": connect ECONNREFUSED 127.0.0.1:1. Is Redis reachable?',
+    );
+    const unknown = storeError('k', error(name, message));
+    expect(unknown.retryable).toBe(true);
+    expect(inspect(unknown, { depth: 9 })).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue|is closed/);
+  });
+
+  it.each([
+    ['LOADING Redis is loading the dataset in memory', 'still loads its data'],
+    ["READONLY You can't write against a read only replica.", 'connect to its master'],
+    ["MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", 'lost its master'],
+    ['CLUSTERDOWN The cluster is down', 'CLUSTER INFO'],
+    ['BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.', 'SCRIPT KILL ends it'],
+    ["OOM command not allowed when used memory > 'maxmemory'.", 'raise its `maxmemory`'],
+    ['NOREPLICAS Not enough good replicas to write.', 'min-replicas-to-write'],
+    ['MISCONF Redis is configured to save RDB snapshots, but is currently not able to persist on disk.', 'its disk'],
+    ['ERR max number of clients reached', '`maxclients`'],
+    ['NOAUTH Authentication required.', 'asks for a password'],
+    ['WRONGPASS invalid username-password pair or user is disabled.', 'Check user and password'],
+    ["NOPERM User app has no permissions to run the 'evalsha' command", 'docs/security.md'],
+    ['WRONGTYPE Operation against a key holding the wrong kind of value', '`keyPrefix`'],
+    ["ERR unknown command 'EVALSHA'", 'Check the rights'],
+  ])('tells what to do, and not whether Redis is reachable: %s', (message, advice) => {
+    const text = storeError('k', error('ReplyError', message)).message;
+    expect(text).toContain(message.replace(/\.$/, ''));
+    expect(text).toContain(advice);
+    expect(text).not.toContain('reachable');
+  });
+
+  it.each([
+    ['Unknown RESP type 21 "\x15". Please report this.', 'expects TLS'],
+    ['Protocol error, got "H" as reply type byte. Please report this.', 'is no Redis'],
+    ['C0:error:0A00010B:SSL routines:ssl3_get_record:wrong version number', '`redis://`'],
+    ['self-signed certificate in certificate chain', '"TLS" in docs/security.md'],
+    ['All sentinels are unreachable. Retrying from scratch after 50ms.', 'a master of that `name`'],
+    ['connect ECONNREFUSED 127.0.0.1:1', 'Is Redis reachable?'],
+  ])('tells what to do where the way to Redis fails: %s', (message, advice) => {
+    const text = storeError('k', error('Error', message)).message;
+    expect(text).toContain(advice);
+    expect(text).not.toMatch(/report this|from scratch/);
+  });
+
+  it('says nothing of where in a script it failed, and tells an error of many addresses', () => {
+    const textOf = (message: string) => storeError('k', error('ReplyError', message)).message;
+    expect(textOf('OOM no memory script: 8dbcb7, on @user_script:39.')).toContain('"k": OOM no memory. ');
+    expect(textOf('ERR Error running script (call to f_8dbc): @user_script:9: READONLY No.')).toContain(
+      '"k": READONLY No. ',
+    );
+    const many = new AggregateError([
+      new Error('connect ECONNREFUSED ::1:1'),
+      new Error('connect ECONNREFUSED 127.0.0.1:1'),
+    ]);
+    expect(storeError('k', many).message).toContain(
+      '"k": connect ECONNREFUSED ::1:1, connect ECONNREFUSED 127.0.0.1:1.',
+    );
+  });
+
+  it.each([
+    ['MOVED 3999 127.0.0.1:6381', false],
+    ["CROSSSLOT Keys in request don't hash to the same slot", false],
+    ['CLUSTERDOWN Hash slot not served', true],
+  ])('tells a client of one server to use a cluster: %s', (message, retryable) => {
+    const told = storeError('k', error('ReplyError', message), { isSingle: true });
+    expect(told).toMatchObject({ retryable });
+    expect(told.message).toBe(
+      `Redis could not serve the lock "k": ${message}. This Redis is a node of a cluster: use \`connection: { cluster: [...] }\`.`,
+    );
+    expect(storeError('k', error('ReplyError', message)).message).not.toContain('connection:');
   });
 
   it('stays the LockStoreError that it is', () => {

@@ -191,7 +191,7 @@ describe('the store on Redis', () => {
     expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
     expect(await acquire(request(['a'], { mode: 'read' }))).toMatchObject({ outcome: 'granted' });
     await release('a', hold.attempt);
-    expect(await store.downgrade(hold, TIMEOUT_MS)).toMatchObject({ outcome: 'lost', forced: false });
+    expect(await store.downgrade(hold, TIMEOUT_MS)).toMatchObject({ outcome: 'lost', revoked: false });
   });
 
   it('takes a lock from its holder, who is told at once and at the next renewal', async () => {
@@ -200,8 +200,8 @@ describe('the store on Redis', () => {
     expect(await store.forceRelease('a')).toBe(true);
     expect(await store.forceRelease('a')).toBe(false);
     const [renewed] = await store.renew([{ ...hold, ...WISH, timeoutMs: TIMEOUT_MS }]);
-    expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, forced: true });
-    expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'forced', holds: 0 });
+    expect(renewed).toEqual({ outcome: 'lost', lastToken: hold.fencingToken, revoked: true });
+    expect(await release('a', hold.attempt)).toMatchObject({ outcome: 'revoked', holds: 0 });
     expect(await allWakeUps()).toEqual([[hold.attempt, { kind: 'revoked' }]]);
   });
 
@@ -264,6 +264,7 @@ describe('the store on Redis', () => {
     const count = () => redis.eventNames().reduce((sum, name) => sum + redis.listenerCount(name), 0);
     const before = count();
     const other = open();
+    await other.inspect('k');
     expect(count()).toBeGreaterThan(before);
     await other.close();
     expect(count()).toBe(before);

@@ -45,6 +45,6 @@ describe('a reply of the acquire script', () => {
 });
 
 it('a lost hold tells the last token, and whether an operator ended it', () => {
-  expect(readLostReply('lost c.1 5 7 0'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, forced: false });
-  expect(readLostReply('lost c.1 5 7 1'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, forced: true });
+  expect(readLostReply('lost c.1 5 7 0'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, revoked: false });
+  expect(readLostReply('lost c.1 5 7 1'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, revoked: true });
 });

@@ -162,6 +162,11 @@ export const BAD_HOLDS: readonly BadStore[] = [
     noticedBy: 'a downgrade lets readers in, and keeps writers out',
   },
   {
+    name: 'a renewal of what only reads by now leaves a writer',
+    store: badRenew(async (asked, _store, send) => (await send([{ ...asked, mode: 'write' }]))[0]!),
+    noticedBy: 'a renewal of a hold that only reads by now makes up for a downgrade that did not arrive',
+  },
+  {
     name: 'a downgrade is a release and another acquire',
     store: class extends MemoryLockStore {
       override async downgrade({ key, attempt }: Parameters<MemoryLockStore['downgrade']>[0]) {

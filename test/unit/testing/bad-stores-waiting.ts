@@ -138,15 +138,15 @@ export const BAD_WAITING: readonly BadStore[] = [
     noticedBy: 'keys that are empty, ill-formed or too long are refused with LockKeyError',
   },
   {
-    name: 'a forced release tells nobody',
+    name: 'a revocation tells nobody',
     store: badListener((listener) => ({
       ...listener,
       onWakeUp: (attempt, wakeUp) => wakeUp.kind !== 'revoked' && listener.onWakeUp(attempt, wakeUp),
     })),
-    noticedBy: 'a forced release tells each holder `revoked`',
+    noticedBy: 'a revocation tells each holder `revoked`',
   },
   {
-    name: 'a forced release also sends those away who wait',
+    name: 'a revocation also sends those away who wait',
     store: class extends MemoryLockStore {
       override async forceRelease(key: string): Promise<boolean> {
         const { queue } = lockOf(this, key);
@@ -154,16 +154,16 @@ export const BAD_WAITING: readonly BadStore[] = [
         return super.forceRelease(key);
       }
     },
-    noticedBy: 'after a forced release those who wait go on waiting, and the next is served',
+    noticedBy: 'after a revocation those who wait go on waiting, and the next is served',
   },
   {
-    name: 'a forced release always tells that there were holders',
+    name: 'a revocation always tells that there were holders',
     store: class extends MemoryLockStore {
       override async forceRelease(key: string): Promise<boolean> {
         await super.forceRelease(key);
         return true;
       }
     },
-    noticedBy: 'a forced release ends all holds, and tells whether there were any',
+    noticedBy: 'a revocation ends all holds, and tells whether there were any',
   },
 ];

@@ -37,7 +37,7 @@ class Orders {
   }
 
   @Limited('slots', 3, { ifBusy: 'skip' })
-  async limited(): Promise<string> {
+  async limited(): Promise<string | undefined> {
     return 'ran';
   }
 
@@ -47,7 +47,7 @@ class Orders {
   }
 
   @Locked('skipped', { onUnavailable: 'skip' })
-  async skipped(): Promise<string> {
+  async skipped(): Promise<string | undefined> {
     return 'ran';
   }
 

@@ -7,19 +7,19 @@ class Jobs {
 
   @Cron('0 12 * * *')
   @Locked('noon', { oncePer: 'fire' })
-  async noon(): Promise<string> {
+  async noon(): Promise<string | undefined> {
     this.runs += 1;
     return 'ran';
   }
 
   @Interval(60_000)
   @Locked('slot', { oncePer: 'fire', rerunOnLoss: true, spreadMs: 3_600_000 })
-  async slot(): Promise<string> {
+  async slot(): Promise<string | undefined> {
     return 'ran';
   }
 
   @Locked('strict', { oncePer: 60_000, ifBusy: 'throw' })
-  async strict(): Promise<string> {
+  async strict(): Promise<string | undefined> {
     return 'ran';
   }
 

@@ -92,7 +92,7 @@ describe('a fake that was told nothing', () => {
   it('tells of a lock that an operator takes away', async () => {
     const lock = await locks.acquire('a');
     expect([await locks.forceRelease('a'), await locks.forceRelease('a')]).toEqual([true, false]);
-    expect(lock.signal.reason).toMatchObject({ reason: 'released-by-operator' });
+    expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
   });
 
   it('emits the events of what it does', async () => {

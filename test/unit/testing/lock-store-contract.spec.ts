@@ -49,7 +49,7 @@ describe('lockStoreContract', () => {
       return new BadStore(new MemoryLockServer());
     };
     const { name, run } = lockStoreContract({ open: openBad }).find(({ name }) =>
-      name.startsWith('a forced release ends'),
+      name.startsWith('a revocation ends'),
     )!;
     await expect(run()).rejects.toThrow(`The store does not keep the promise that ${name}: It cannot.`);
     expect(opened).toBe(0);

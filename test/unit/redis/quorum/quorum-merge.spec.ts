@@ -17,7 +17,7 @@ import { nodesOf, votesOf } from './fake-nodes.js';
 
 const AWAY = new Error('connection lost.');
 const renewed = (remainingMs: number): RenewReply => ({ outcome: 'renewed', remainingMs });
-const lost = (lastToken: number, forced = false): LostReply => ({ outcome: 'lost', lastToken, forced });
+const lost = (lastToken: number, revoked = false): LostReply => ({ outcome: 'lost', lastToken, revoked });
 const cause = new Error('too late');
 const UNKNOWN: RenewReply = { outcome: 'unknown', cause };
 const gone = (outcome: ReleaseReply['outcome'], holds = 0, lastToken = 5): ReleaseReply => ({
@@ -55,7 +55,7 @@ describe('a renewal', () => {
     ['two of three, for the shorter', 3, [renewed(100), AWAY, renewed(90)], 90],
     ['all of three, for the second', 3, [renewed(70), renewed(100), renewed(90)], 90],
     ['two of three, and the third has lost it', 3, [renewed(100), lost(9), renewed(80)], 80],
-    ['two of three, and the third was forced', 3, [renewed(100), lost(9, true), renewed(80)], 80],
+    ['two of three, and the third was revoked', 3, [renewed(100), lost(9, true), renewed(80)], 80],
     ['two of three, and the third is not heard yet', 3, [renewed(100), renewed(80)], 80],
     ['four of five, for the third', 5, [renewed(1), renewed(4), renewed(3), UNKNOWN, renewed(2)], 2],
     ['all of four, for the third', 4, [renewed(1), renewed(4), renewed(3), renewed(2)], 2],
@@ -69,7 +69,7 @@ describe('a renewal', () => {
     ['two of three, before the third is heard', 3, [lost(7), lost(6)], lost(7)],
     ['two of four', 4, [renewed(100), lost(7), lost(8), renewed(100)], lost(8)],
     ['three of five', 5, [lost(1), AWAY, lost(3), UNKNOWN, lost(2)], lost(3)],
-    ['two of three, one of them forced', 3, [lost(7, true), lost(9), AWAY], lost(9, true)],
+    ['two of three, one of them revoked', 3, [lost(7, true), lost(9), AWAY], lost(9, true)],
   ])('is lost by %s', (_by, count, answers, loss) => expect(merge(mergeRenewals, count, answers)).toEqual(loss));
 
   it.each<[string, number, (RenewReply | Error)[], Error | undefined]>([
@@ -78,13 +78,13 @@ describe('a renewal', () => {
     ['one does not know and one is away', 3, [AWAY, UNKNOWN, renewed(100)], cause],
     ['all are away', 3, [AWAY, AWAY, AWAY], AWAY],
     ['two of four renewed', 4, [renewed(100), renewed(100), lost(9), AWAY], AWAY],
-    ['one was forced', 3, [renewed(100), lost(9, true), AWAY], AWAY],
+    ['one was revoked', 3, [renewed(100), lost(9, true), AWAY], AWAY],
     ['nobody was heard yet', 3, [], undefined],
   ])('is unknown when %s', (_when, count, answers, told) => {
     expect(merge(mergeRenewals, count, answers)).toStrictEqual({ outcome: 'unknown', cause: told });
   });
 
-  it('that is lost tells the last token of all, and whether any was forced', () => {
+  it('that is lost tells the last token of all, and whether any was revoked', () => {
     expect(mergeLosses([lost(3), lost(9, true), lost(5)])).toEqual(lost(9, true));
     expect(mergeLosses([lost(3), lost(2)])).toEqual(lost(3));
   });
@@ -138,7 +138,7 @@ describe('a release', () => {
 
   it.each<[string, number, ReleaseReply['outcome'][], ReleaseReply['outcome']]>([
     ['two of three whose lease ended', 3, ['expired', 'released', 'expired'], 'expired'],
-    ['an operator, on one', 3, ['expired', 'forced', 'released'], 'forced'],
+    ['an operator, on one', 3, ['expired', 'revoked', 'released'], 'revoked'],
     ['two that know nothing of it', 3, ['unknown', 'unknown'], 'unknown'],
     ['one that knows nothing and one whose lease ended', 3, ['unknown', 'expired'], 'expired'],
     ['two of four', 4, ['released', 'expired', 'unknown', 'released'], 'expired'],

@@ -171,6 +171,15 @@ describe('a node of a quorum', () => {
     expect(store.replies).toHaveLength(1);
   });
 
+  it('is told with a release that an acquire was sent before it, though both waited to know where it leads', async () => {
+    const { stores, nodes } = setUp(A, B, C);
+    const acquiring = nodes[0]!.acquire(acquireRequest(), 1_000, () => undefined);
+    await nodes[0]!.release(RELEASE, 1_000);
+    expect(stores[0]!.released).toEqual([{ ...RELEASE, unanswered: true }]);
+    stores[0]!.replies[0]!(granted());
+    await acquiring;
+  });
+
   it('says that nothing was sent while it is away', async () => {
     const { stores, nodes } = setUp(A, B, C);
     stores[0]!.commands.outage = new Error('connect ECONNREFUSED');

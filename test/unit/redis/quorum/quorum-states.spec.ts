@@ -166,6 +166,9 @@ describe('the last run', () => {
     ...rest,
   });
 
+  /** Of as many nodes as there are, of which all have answered. */
+  const merge = (told: readonly (readonly LastRun[])[], job?: string) => mergeRuns(nodesOf(told.length), told, job);
+
   const at = (fireMs: number, startedMs: number, rest: Partial<LastRun> = {}): LastRun =>
     run(startedMs, { fire: new Date(fireMs), ...rest });
   const DONE = { ended: new Date(9_000), outcome: 'done' } as const;
@@ -233,7 +236,7 @@ describe('the last run', () => {
     // Each node tells the last run of each job.
     const nodes = runs.map((one) => (one ? [one] : []));
     for (const told of [nodes, nodes.toReversed()]) {
-      expect([mergeRuns(told), mergeRuns(told, 'Jobs.run')]).toEqual([expected, expected]);
+      expect([merge(told), merge(told, 'Jobs.run')]).toEqual([expected, expected]);
     }
   });
 
@@ -241,22 +244,35 @@ describe('the last run', () => {
     const other = (startedMs: number) => run(startedMs, { job: 'Jobs.other', attempt: 'z.1', fire: new Date(90_000) });
     const nodes = [[at(60_000, 3_000), other(2_000)], [other(2_001), at(60_000, 3_001)], [at(30_000, 1_000, AGAIN)]];
     for (const told of [nodes, nodes.toReversed()]) {
-      expect(mergeRuns(told, 'Jobs.run')).toEqual(at(60_000, 3_000));
-      expect(mergeRuns(told, 'Jobs.other')).toEqual(other(2_000));
-      expect(mergeRuns(told, 'Jobs.none')).toBeNull();
-      expect(mergeRuns(told)).toEqual(at(60_000, 3_000));
+      expect(merge(told, 'Jobs.run')).toEqual(at(60_000, 3_000));
+      expect(merge(told, 'Jobs.other')).toEqual(other(2_000));
+      expect(merge(told, 'Jobs.none')).toBeNull();
+      expect(merge(told)).toEqual(at(60_000, 3_000));
     }
   });
 
   it('of all jobs is one that a majority knows, before a later one that was given up on the others', () => {
     const other = run(9_000, { job: 'Jobs.other', attempt: 'z.1' });
-    expect(mergeRuns([[run(1_000), other], [run(1_000)], []])).toEqual(run(1_000));
-    expect(mergeRuns([[run(1_000), other], [], []])).toEqual(other);
+    expect(merge([[run(1_000), other], [run(1_000)], []])).toEqual(run(1_000));
+    expect(merge([[run(1_000), other], [], []])).toEqual(other);
+  });
+
+  it.each([
+    ['one node of three', 3, 1],
+    ['two nodes of four', 4, 2],
+  ])('is one that a majority of five may know, though of those that answer only %s do', (_what, answered, count) => {
+    const told = Array.from({ length: answered }, (_, i) => [i < count ? at(60_000, 2_000, AGAIN) : at(0, 1_000)]);
+    expect(mergeRuns(nodesOf(5), told)).toEqual(at(60_000, 2_000, AGAIN));
+  });
+
+  it('is none that a majority of five cannot know, before one that it does', () => {
+    const told = [[at(60_000, 2_000, AGAIN)], [at(0, 1_000)], [at(0, 1_000)], [at(0, 1_000)]];
+    expect(mergeRuns(nodesOf(5), told)).toEqual(at(0, 1_000));
   });
 
   it('changes nothing of what it is told', () => {
     const runs = [[run(1_000)], [], [run(3_000)]];
-    mergeRuns(runs);
+    merge(runs);
     expect(runs).toEqual([[run(1_000)], [], [run(3_000)]]);
   });
 });

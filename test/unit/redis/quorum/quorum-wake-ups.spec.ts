@@ -143,7 +143,7 @@ describe('a waiter in a quorum', () => {
 });
 
 describe('a quorum passes on', () => {
-  it('at once what any node tells of a forced release', () => {
+  it('at once what any node tells of a revocation', () => {
     const { told, tell, clock } = listen(3);
     tell(2, REVOKED);
     expect(told).toEqual(['revoked c.1']);
@@ -165,7 +165,7 @@ describe('a quorum passes on', () => {
     expect(told).toEqual([]);
   });
 
-  it('a forced release while a wake-up is pending, which comes even so', async () => {
+  it('a revocation while a wake-up is pending, which comes even so', async () => {
     const { told, tell, clock } = listen(3);
     tell(1);
     tell(1, REVOKED);

@@ -230,7 +230,7 @@ async function renewsAndIsTakenAway(open: OpenInstance): Promise<void> {
     assert.equal(await b.locks.forceRelease(key), true);
     await eventually(async () => lock.signal.aborted);
   });
-  await assert.rejects(work, (error) => error instanceof LockLostError && error.reason === 'released-by-operator');
+  await assert.rejects(work, (error) => error instanceof LockLostError && error.reason === 'revoked');
 }
 
 export const LOCK_CHECKS: Record<string, (open: OpenInstance) => Promise<void>> = {

@@ -1,0 +1,58 @@
+import type { LockedOptions } from '../interceptor/locked-call.js';
+
+/** A value of `ifBusy`. */
+export type IfBusy = NonNullable<LockedOptions['ifBusy']>;
+
+/** A value of `oncePer`. */
+export type OncePer = NonNullable<LockedOptions['oncePer']>;
+
+/** A value of `onUnavailable`. */
+export type IfUnavailable = NonNullable<LockedOptions['onUnavailable']>;
+
+/** The options by which a call may be skipped: the compiler infers what was written. */
+export interface SkipOptions<B extends IfBusy, P extends OncePer, U extends IfUnavailable> {
+  ifBusy?: B;
+  oncePer?: P;
+  onUnavailable?: U;
+}
+
+/** By which option a decorated call may be skipped, and what it resolves to then. */
+export interface SkippedCall<By extends string = string, Answer = unknown> {
+  readonly by: By;
+  readonly answer: Answer;
+}
+
+/**
+ * What these options make of a call. An option that is left out is inferred as all of its values, and so is one that is known
+ * by its type only: nothing is said of it.
+ */
+export type SkippedBy<B extends IfBusy, P extends OncePer, U extends IfUnavailable> =
+  | ([IfBusy] extends [B] ? never : SkippedIfBusy<B>)
+  | ([OncePer] extends [P] ? never : SkippedCall<'oncePer', undefined>)
+  | ([IfUnavailable] extends [U] ? never : U extends 'skip' ? SkippedCall<"onUnavailable: 'skip'", undefined> : never);
+
+type SkippedIfBusy<B> = B extends 'skip'
+  ? SkippedCall<"ifBusy: 'skip'", undefined>
+  : B extends (...args: any[]) => infer Answer
+    ? SkippedCall<'the function of ifBusy', AnswerOf<Answer>>
+    : never;
+
+/** Of a function that answers: nothing is said of `any` and `unknown`, and one that only throws gives nothing. */
+type AnswerOf<R> = unknown extends R ? any : [R] extends [never] ? never : [R] extends [void] ? undefined : Awaited<R>;
+
+/** A sentence for every option by which the method `M` may resolve to what its type does not have; `never` for a stream. */
+export type SkipError<S extends SkippedCall, M extends (...args: any[]) => unknown> = [S] extends [never]
+  ? never
+  : [Extract<ReturnType<M>, PromiseLike<unknown>>] extends [never]
+    ? never
+    : SkipErrorOf<S, M>;
+
+/** Whether a method that gave only that would do for `M`: the compiler decides so for the `T` of a generic method or class, too. */
+type SkipErrorOf<S, M> =
+  S extends SkippedCall<infer By, infer Answer>
+    ? ((...args: any[]) => Promise<Answer>) extends M
+      ? never
+      : [Answer] extends [undefined]
+        ? `by ${By} a call may resolve undefined: type the result Promise<... | undefined>`
+        : `${By} gives what the result of this method has not: type the result Promise<... | what it gives>`
+    : never;

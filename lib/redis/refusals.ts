@@ -1,0 +1,81 @@
+/** What to do about a state of a server that passes: asking again within the deadline may help. */
+const PASSING: Advice = {
+  LOADING: 'Redis still loads its data: wait for it.',
+  READONLY:
+    'This Redis is a replica, which takes no writes: connect to its master, or by way of Sentinel or a cluster.',
+  MASTERDOWN: 'This Redis is a replica that has lost its master: connect to a master.',
+  CLUSTERDOWN: 'The cluster does not serve this key now: see CLUSTER INFO.',
+  TRYAGAIN: 'The key is on its way to another node.',
+  MOVED: 'The key has moved to another node.',
+  ASK: 'The key is on its way to another node.',
+  BUSY: 'The script of another client blocks Redis: SCRIPT KILL ends it.',
+  OOM: 'Redis has no memory left: raise its `maxmemory`, or keep less in it.',
+  NOREPLICAS: 'Fewer replicas are up than `min-replicas-to-write` asks for.',
+  MISCONF: 'Redis cannot save its data, and takes no writes: see its log, and its disk.',
+  NOSCRIPT: 'It has forgotten the scripts, and gets them again.',
+  UNBLOCKED: 'Redis has just become a replica.',
+  'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
+};
+
+/** What to do about a refusal that stays. */
+const STAYING: Advice = {
+  NOAUTH: 'Redis asks for a password: give one in `connection`.',
+  WRONGPASS: 'Check user and password of `connection`.',
+  NOPERM: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
+  WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
+};
+
+/** Why a connection ended of which no error told. */
+export const NEVER_READY = 'the connection ended before it was ready';
+
+/** What to do where the way to a server fails, or leads to something else. */
+const OF_THE_WAY: Advice = {
+  'RESP type|Protocol error': 'What answers is no Redis, or one that expects TLS (`rediss://`).',
+  'certificate|altnames': 'See "TLS" in docs/security.md.',
+  'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
+  [NEVER_READY]:
+    'Check whether Redis still loads its data, and whether it expects TLS (`rediss://`), or none (`redis://`).',
+  'ETIMEDOUT|ECONNRESET|EPIPE':
+    'Check whether Redis is reachable, and whether it expects TLS (`rediss://`), or none (`redis://`).',
+  'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
+};
+
+/** Advice by what the text of an error has, anywhere: a script's error begins with `ERR Error running script` before Redis 7. */
+type Advice = Readonly<Record<string, string>>;
+
+const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;
+
+/** Whether it is a state of the server that passes. */
+export const isPassing = (message: string): boolean => find(PASSING, message) !== undefined;
+
+/** Whether a client of one server is told that it needs the whole cluster. */
+export const needsCluster = ({ message }: Error): boolean => /\b(MOVED|CROSSSLOT)\b/.test(message);
+
+/** What to do about an error of Redis or of the way to it. `isSingle`: of a client that knows of no cluster. */
+export function adviceOn({ name, message }: Error, isSingle: boolean): string {
+  if (isSingle && NODE_OF_CLUSTER.test(message))
+    return 'This Redis is a node of a cluster: use `connection: { cluster: [...] }`.';
+  const known = find(PASSING, message) ?? find(STAYING, message) ?? find(OF_THE_WAY, message);
+  if (known !== undefined) return known;
+  return name === 'ReplyError' ? 'Check the rights of the user, and the key prefix.' : 'Is Redis reachable?';
+}
+
+const find = (advice: Advice, message: string): string | undefined =>
+  Object.entries(advice).find(([what]) => new RegExp(`\\b(${what})\\b`).test(message))?.[1];
+
+/** The text of an error, to stand inside a sentence: without where in a script it was said, and what to do about ioredis. */
+export function readableText(error: Error): string {
+  const text = error.message || textOfMany(error);
+  return text
+    .replace(/^ERR Error running script \(call to \w+\): (@\w+: ?\d+: )+/, '')
+    .replace(/ script: \w+, on @\w+:\d+\.?$/, '')
+    .replace(/ Retrying from scratch after \d+ms\./, '')
+    .replace(/ Please report this\.$/, '')
+    .replace(/\.$/, '');
+}
+
+/** Node tells of several addresses of one host by an error without a text of its own. */
+function textOfMany(error: Error): string {
+  const { errors = [], code } = error as { readonly errors?: readonly Error[]; readonly code?: string };
+  return [...new Set(errors.map(({ message }) => message))].join(', ') || (code ?? error.name);
+}

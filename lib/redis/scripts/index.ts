@@ -1,0 +1,2 @@
+export { arg, key, lua } from './lua.js';
+export type { Hole, LuaScript } from './lua.js';

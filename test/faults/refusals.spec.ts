@@ -1,0 +1,129 @@
+import { inspect } from 'node:util';
+import { type LockStoreError, type RedisConnection } from '../../lib/index.js';
+import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';
+import { keyOn } from '../support/cluster-slots.js';
+import { givenClient } from '../support/connections.js';
+import { eventually } from '../support/eventually.js';
+import { ownRedis, rejection } from '../support/faults.js';
+import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+
+const KINDS: [string, (url: string) => RedisConnection][] = [
+  ['a connection of its own', (url) => url],
+  ['a given client', (url) => givenClient(url, {})],
+];
+
+/** What asks again until it is told that it will not help. */
+const PATIENT = { waitMs: Infinity };
+const BRIEF = { waitMs: 300 };
+const USE_CLUSTER = 'use `connection: { cluster: [...] }`';
+
+afterEach(closeAll);
+
+describe.each(KINDS)('a single client of a node of a cluster, by %s,', (_kind, open) => {
+  let cluster: StartedCluster;
+  beforeAll(async () => void (cluster = await startCluster()), 60_000);
+  afterAll(() => cluster.stop());
+
+  it('is told at once to use a cluster, for a key of another node (MOVED)', async () => {
+    const { locks } = await startApp({ connection: open(cluster.masters[0]!.url) });
+    const error = await rejection<LockStoreError>(locks.acquire(keyOn(1), PATIENT));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, cause: { name: 'ReplyError' } });
+    expect(error.message).toContain('MOVED');
+    expect(error.message).toContain(USE_CLUSTER);
+    expect((await rejection(locks.inspect(keyOn(2)))).message).toContain(USE_CLUSTER);
+    await (await locks.acquire(keyOn(0), PATIENT)).release();
+  });
+
+  it('is told at once to use a cluster, for several keys (CROSSSLOT)', async () => {
+    const { locks } = await startApp({ connection: open(cluster.masters[0]!.url) });
+    const error = await rejection<LockStoreError>(locks.acquire([keyOn(0), keyOn(1)], PATIENT));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(error.message).toContain('CROSSSLOT');
+    expect(error.message).toContain(USE_CLUSTER);
+  });
+
+  it('is told to use a cluster, and asks again, while the cluster is down (CLUSTERDOWN)', async () => {
+    const busPort = String(20_000 + Math.floor(Math.random() * 10_000));
+    const { url } = await ownRedis(['--cluster-enabled', 'yes', '--cluster-port', busPort]);
+    const { locks } = await startApp({ connection: open(url) });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), BRIEF));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    expect(error.message).toContain('CLUSTERDOWN');
+    expect(error.message).toContain(USE_CLUSTER);
+  });
+});
+
+describe.each(KINDS)('what Redis answers stands in the error, with what to do, by %s:', (_kind, open) => {
+  it('OOM', async () => {
+    const { url } = await ownRedis(['--maxmemory', '1mb', '--maxmemory-policy', 'noeviction']);
+    const { locks } = await startApp({ connection: open(url) });
+    const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
+    expect(message).toMatch(/OOM.*raise its `maxmemory`/);
+    expect(message).not.toMatch(/reachable|user_script/);
+  });
+
+  it('READONLY', async () => {
+    const [master, replica] = [await ownRedis(), await ownRedis()];
+    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
+    await eventually(async () => (await replica.admin.info('replication')).includes('master_link_status:up'));
+    const { locks } = await startApp({ connection: open(replica.url) });
+    const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
+    expect(message).toMatch(/READONLY.*connect to its master/);
+    expect(message).not.toMatch(/reachable|user_script/);
+  });
+
+  it('MASTERDOWN', async () => {
+    const [master, replica] = [await ownRedis(), await ownRedis(['--replica-serve-stale-data', 'no'])];
+    await master.kill();
+    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
+    const { locks } = await startApp({ connection: open(replica.url) });
+    const { message } = await rejection(locks.acquire(freshKey(), BRIEF));
+    expect(message).toMatch(/MASTERDOWN.*lost its master/);
+  });
+
+  it('NOAUTH', async () => {
+    const { port } = await ownRedis(['--requirepass', 'secret']);
+    const { locks } = await startApp({ connection: open(`redis://127.0.0.1:${port}`) });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
+    expect(error.message).toMatch(/NOAUTH.*asks for a password/);
+    expect(error.retryable).toBe(false);
+  });
+
+  it('WRONGPASS', async () => {
+    const { port } = await ownRedis(['--requirepass', 'secret']);
+    const { locks } = await startApp({ connection: open(`redis://:another@127.0.0.1:${port}`) });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
+    expect(error.message).toMatch(/WRONGPASS.*Check user and password/);
+    expect(inspect(error, { depth: 9 })).not.toContain('another');
+  });
+
+  it('NOPERM', async () => {
+    const { admin, port } = await ownRedis();
+    await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+info', '+time');
+    const { locks } = await startApp({ connection: open(`redis://locks:secret@127.0.0.1:${port}`) });
+    const { message } = await rejection(locks.acquire(freshKey(), PATIENT));
+    expect(message).toMatch(/NOPERM.*docs\/security\.md/);
+  });
+
+  it('WRONGTYPE', async () => {
+    const { admin, url } = await ownRedis();
+    const key = freshKey();
+    await admin.set(`lock:${key}`, 'of somebody else');
+    const { locks } = await startApp({ connection: open(url) });
+    const { message } = await rejection(locks.acquire(key, PATIENT));
+    expect(message).toMatch(/WRONGTYPE.*`keyPrefix`/);
+    expect(message).not.toContain('user_script');
+  });
+});
+
+describe('the advice of ioredis', () => {
+  it.each(KINDS)('is in no error while Redis is away, by %s', async (_kind, open) => {
+    const server = await ownRedis();
+    const { locks } = await startApp({ connection: open(server.url) });
+    await locks.withLock(freshKey(), () => undefined);
+    const asked = Array.from({ length: 20 }, () => rejection(locks.inspect(freshKey())).catch(() => undefined));
+    await server.kill();
+    const errors = [...(await Promise.all(asked)), await rejection(locks.acquire(freshKey(), BRIEF))];
+    expect(inspect(errors, { depth: 9 })).not.toMatch(/maxRetriesPerRequest|enableOfflineQueue/);
+  });
+});

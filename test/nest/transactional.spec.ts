@@ -1,0 +1,79 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import {
+  StorageDriver,
+  Transactional,
+  addTransactionalDataSource,
+  deleteDataSourceByName,
+  initializeTransactionalContext,
+} from 'typeorm-transactional';
+import { Locked } from '../../lib/index.js';
+import { closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+
+initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
+
+/** A database in memory that notes what it is asked. */
+async function openDatabase(log: string[]): Promise<DataSource> {
+  const note = (query: string): void => void log.push(query.split(' ')[0]!);
+  const ignore = (): void => undefined;
+  const silent = {
+    logQueryError: ignore,
+    logQuerySlow: ignore,
+    logSchemaBuild: ignore,
+    logMigration: ignore,
+    log: ignore,
+  };
+  const dataSource = new DataSource({ type: 'sqljs', logging: true, logger: { logQuery: note, ...silent } });
+  addTransactionalDataSource(dataSource);
+  await dataSource.initialize();
+  closeLater({
+    close: async () => {
+      deleteDataSourceByName('default');
+      await dataSource.destroy();
+    },
+  });
+  await dataSource.query('CREATE TABLE charge (id TEXT)');
+  return dataSource;
+}
+
+@Injectable()
+class Orders {
+  constructor(private readonly dataSource: DataSource) {}
+
+  @Locked('order:<0>')
+  @Transactional()
+  async lockedAbove(id: string): Promise<void> {
+    await this.dataSource.query('INSERT INTO charge VALUES (?)', [id]);
+  }
+
+  @Transactional()
+  @Locked('order:<0>')
+  async lockedBelow(id: string): Promise<void> {
+    await this.dataSource.query('INSERT INTO charge VALUES (?)', [id]);
+  }
+}
+
+async function start() {
+  const log: string[] = [];
+  const dataSource = await openDatabase(log);
+  const { app, locks } = await startApp({}, { providers: [Orders, { provide: DataSource, useValue: dataSource }] });
+  for (const event of ['acquired', 'released'] as const) locks.events.on(event, () => log.push(event));
+  log.length = 0;
+  return { log, orders: app.get(Orders) };
+}
+
+describe('@Locked and @Transactional', () => {
+  afterEach(closeAll);
+
+  it('above it, the lock is held until the transaction is committed', async () => {
+    const { log, orders } = await start();
+    await orders.lockedAbove(freshKey());
+    expect(log).toEqual(['acquired', 'BEGIN', 'INSERT', 'COMMIT', 'released']);
+  });
+
+  it('below it, the lock ends before the commit: others read what is not written yet', async () => {
+    const { log, orders } = await start();
+    await orders.lockedBelow(freshKey());
+    expect(log).toEqual(['BEGIN', 'acquired', 'INSERT', 'released', 'COMMIT']);
+  });
+});

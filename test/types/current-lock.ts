@@ -1,0 +1,20 @@
+import { currentLock } from '../../lib/core/lock-context.js';
+import type { Lock } from '../../lib/core/lock.js';
+import type { UnlockedRun } from '../../lib/core/unlocked-run.js';
+import { check, type Same } from './support.js';
+
+/** A method that never runs without its lock has a token. */
+const lock = currentLock('order:7');
+check<Same<typeof lock, Lock>>();
+
+/** One that may has to look. */
+const unlocked = currentLock<'run-unlocked'>();
+check<Same<typeof unlocked, Lock | UnlockedRun>>();
+check<Same<typeof unlocked.fencingToken, number | null>>();
+
+export const token: number = unlocked.held ? unlocked.fencingToken : 0;
+
+if (unlocked.fencingToken !== null) check<Same<typeof unlocked, Lock>>();
+
+// @ts-expect-error No other option changes what is given.
+currentLock<'skip'>();

@@ -1,0 +1,87 @@
+import { describe, expect, it } from '@jest/globals';
+import { currentLock, runHolding } from '../../../lib/core/lock-context.js';
+import { callForeign } from '../../../lib/core/foreign-code.js';
+import { LockError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
+import { messageOf, type Reporter, unfelt } from '../../../lib/core/reporter.js';
+import { errorTypeOf } from '../../../lib/observability/measure-locks.js';
+import { heldLock, startLocker } from '../../support/core-parts.js';
+import { settled } from '../../support/fake-clock.js';
+
+function revokedProxy(): unknown {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
+const UNREADABLE: readonly unknown[] = [Object.create(null), revokedProxy()];
+
+const broken = (): never => {
+  throw new Error('broken');
+};
+
+describe('code of others that nobody awaits', () => {
+  it('is called as the holder of nothing', () => {
+    const caught: unknown[] = [];
+    runHolding(heldLock(), () => callForeign(currentLock, (error) => caught.push(error)));
+    expect(caught).toEqual([expect.any(LockNotHeldError)]);
+  });
+
+  it('throws to nobody but who hears its errors, at once or later', async () => {
+    const caught: unknown[] = [];
+    const onError = (error: unknown): void => void caught.push(error);
+    callForeign(broken, onError);
+    callForeign(() => Promise.reject(new Error('later')), onError);
+    await settled();
+    expect(caught).toEqual([new Error('broken'), new Error('later')]);
+  });
+
+  it('may give something with a `then` of its own, which is not even looked at', () => {
+    const looks: unknown[] = [];
+    const query = new Proxy({}, { get: (_target, name) => looks.push(name) });
+    callForeign(
+      () => query,
+      (error) => looks.push(error),
+    );
+    expect(looks).toEqual([]);
+  });
+});
+
+describe('a logger of others', () => {
+  it('is told each line on its level, and may throw on all of them', () => {
+    const lines: string[] = [];
+    const say = (level: string) => (line: string) => {
+      lines.push(`${level} ${line}`);
+      broken();
+    };
+    const reporter: Reporter = unfelt({ debug: say('debug'), warn: say('warn'), error: say('error') });
+    reporter.debug('a');
+    reporter.warn('b');
+    reporter.error('c');
+    expect(lines).toEqual(['debug a', 'warn b', 'error c']);
+  });
+});
+
+describe('the text of what was thrown', () => {
+  it.each(UNREADABLE)('is there also for what has none (%#)', (thrown) => {
+    expect(messageOf(thrown)).toBe('a value of type object that has no text');
+    expect(errorTypeOf(thrown)).toBe('_OTHER');
+    expect(thrown instanceof LockError).toBe(false);
+  });
+
+  it('is a text, whatever the error has for its message', () => {
+    expect(messageOf(Object.assign(new Error(), { message: 7 }))).toBe('7');
+    expect(messageOf(Symbol('thrown'))).toBe('Symbol(thrown)');
+  });
+});
+
+describe('listeners that throw for each event', () => {
+  it('are logged a few times, and then counted', async () => {
+    const { locker, under, reporter, clock } = startLocker();
+    locker.events.on('acquired', broken);
+    for (let i = 0; i < 30; i += 1) await under('k', () => undefined);
+    expect(reporter.lines).toHaveLength(10);
+    await clock.advance(10_000);
+    expect(reporter.lines.at(-1)).toBe('error Within 10 s, 20 more listeners threw.');
+    expect(reporter.lines).toHaveLength(11);
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from '@jest/globals';
+import * as errors from '../../../lib/core/lock.errors.js';
+import { printable } from '../../../lib/core/printable.js';
+import { storedKey } from '../../../lib/core/lock-key.js';
+import { startLocker } from '../../support/core-parts.js';
+
+/** A line that looks like another one, a colour of the terminal, and what turns the order of a line around. */
+const KEY = 'user:7\n[Nest] ERROR\r\u001B[31m\u2028\u202Eforged\u0085';
+const SHOWN = 'user:7\\n[Nest] ERROR\\r\\u001b[31m\\u2028\\u202eforged\\u0085';
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+
+describe('a text for people', () => {
+  it.each([
+    [KEY, SHOWN],
+    ['a\tb\0c\u007Fd', 'a\\tb\\u0000c\\u007fd'],
+    ['\u200E\u2066\u2069\u061C\uFEFF\u00AD\u2029', '\\u200e\\u2066\\u2069\\u061c\\ufeff\\u00ad\\u2029'],
+    ['\u{E0041}', '\\u{e0041}'],
+    ['Zoë 😀 / \\n "é" <0>: %0A', 'Zoë 😀 / \\n "é" <0>: %0A'],
+    ['', ''],
+  ])('%j is shown as %j', (text, shown) => {
+    expect(printable(text)).toBe(shown);
+  });
+});
+
+describe('the text of an error', () => {
+  const DETAILS = { key: KEY, mode: 'write', waitedMs: 5, reason: 'expired' } as const;
+  const types = Object.entries(errors).filter(([name]) => name.startsWith('Lock') && name.endsWith('Error'));
+
+  it.each(types)('%s shows a key without control characters, and has it as it is', (_name, type) => {
+    const error = new (type as new (text: string, details: typeof DETAILS) => errors.LockError)(
+      `The lock "${KEY}" is held.`,
+      DETAILS,
+    );
+    expect(error.message).toBe(`The lock "${SHOWN}" is held.`);
+    expect(error.stack!.split('\n')[0]).toContain(SHOWN);
+    expect(error.key).toBe(KEY);
+  });
+
+  it('shows what else it has as it is: that was written by developers', () => {
+    expect(new errors.LockKeyError("'<0\n>' is no placeholder", { key: 'order' }).message).toBe(
+      "'<0\n>' is no placeholder",
+    );
+  });
+
+  it('of an ill-formed key is bounded, however long that is', () => {
+    const key = `\uD800${'a'.repeat(10_000)}`;
+    expect(() => storedKey(key)).toThrow(errors.LockKeyError);
+    expect(() => storedKey(key)).toThrow(/^The lock key "\\ud800a{39}…" holds half of a surrogate pair/u);
+  });
+});
+
+describe('the log of locks whose key has control characters', () => {
+  it('has one line for each renewal that failed, loss, release in vain and lock that is held at the end', async () => {
+    const { clock, store, reporter, locker, enter } = startLocker();
+    const kept = await enter(KEY);
+    store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error(`down: ${KEY}`) }));
+    store.onRelease = () => {
+      throw new errors.LockStoreError('down', { retryable: false });
+    };
+    await clock.advance(1_000);
+    await (await enter(KEY)).release();
+    expect(kept.held).toBe(true);
+    const closing = locker.close(0);
+    await clock.advance(10_000);
+    await closing;
+    const texts = ['Renewing the lock', 'was lost', 'could not be released', 'was still held'];
+    for (const text of texts) expect(reporter.lines.filter((line) => line.includes(text))).not.toEqual([]);
+    expect(reporter.lines.filter((line) => UNPRINTABLE.test(line))).toEqual([]);
+    expect(reporter.lines.filter((line) => texts.some((text) => line.includes(text) && !line.includes(SHOWN)))).toEqual(
+      [],
+    );
+  });
+});

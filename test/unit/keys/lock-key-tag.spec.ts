@@ -1,0 +1,116 @@
+import * as fc from 'fast-check';
+import { LockKeyError } from '../../../lib/core/lock.errors.js';
+import { lockKey } from '../../../lib/index.js';
+import { compileKeySpec } from '../../../lib/keys/key-spec.js';
+import { parseKeyTemplate } from '../../../lib/keys/key-template.js';
+
+/** Values that the compiler would refuse. */
+const unchecked = lockKey as (strings: TemplateStringsArray, ...values: unknown[]) => string;
+
+function failureOf(work: () => unknown): LockKeyError {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof LockKeyError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('lockKey', () => {
+  it.each<[string, string]>([
+    [lockKey`stock`, 'stock'],
+    [lockKey`sku:${'A-17'}`, 'sku:A-17'],
+    [lockKey`${'A-17'}`, 'A-17'],
+    [lockKey`sku:${'a:b%c'}`, 'sku:a%3Ab%25c'],
+    [lockKey`a-${'x-y'}-${'z'}`, 'a-x%2Dy-z'],
+    [lockKey`${640}x${480n}:${true}`, '640x480:true'],
+    [lockKey`{order}:${'{7}'}<0>`, '{order}:{7}<0>'],
+    [lockKey`a\tb:${1}`, 'a\tb:1'],
+  ])('gives %j, expected %j', (key, expected) => {
+    expect(key).toBe(expected);
+  });
+
+  it.each<[unknown, string]>([
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [Number.NaN, 'NaN'],
+    [Number.POSITIVE_INFINITY, 'Infinity'],
+    ['', 'an empty string'],
+    ['a\uD800', 'a string with a lone surrogate'],
+    [{ id: 'secret' }, 'an object (Object)'],
+    [['secret'], 'an object (Array)'],
+    [new Date(0), 'an object (Date)'],
+    [() => 'secret', 'a function'],
+    [Symbol('secret'), 'a symbol'],
+    [Promise.resolve('secret'), 'an object (Promise)'],
+  ])('refuses %p, and says what it got', (value, found) => {
+    const error = failureOf(() => unchecked`order:${7}:${value}`);
+    expect(error.message).toContain(
+      `lockKey\`order:\${…}:\${…}\`: value 2 is ${found}, expected a non-empty string, a finite number, a bigint or a boolean; `,
+    );
+    expect(error.message).not.toContain('secret');
+    expect(error.key).toBe('order:${…}:${…}');
+  });
+
+  it('refuses values with nothing between them that tells them apart', () => {
+    expect(failureOf(() => lockKey`${'a'}${'b'}`).message).toContain(
+      "nothing separates value 1 and value 2, so different values could give one key; write ':' between them",
+    );
+    expect(failureOf(() => lockKey`${'a'}2${'b'}`).message).toContain("'2' does not separate value 1 and value 2");
+  });
+
+  it('refuses a text of nothing, a lone surrogate and an escape that JavaScript does not know', () => {
+    expect(failureOf(() => lockKey``).message).toContain('lockKey``: it is empty; write what is protected');
+    expect(failureOf(() => lockKey`a\uD800:${1}`).message).toContain('it has a lone surrogate');
+    expect(failureOf(() => lockKey`\unit:${1}`).message).toContain('it has an escape that JavaScript does not know');
+  });
+
+  it.each([[undefined], [7], ['sku'], [['sku:', '']]])('says that it is a tag when it is called with %j', (wrong) => {
+    const error = failureOf(() => (lockKey as (...args: unknown[]) => string)(wrong, 'A-17'));
+    expect(error.message).toBe('lockKey is a tag, got a plain call; write lockKey`sku:${sku}`, without parentheses.');
+  });
+
+  it('is filled anew by every call of the place where it stands', () => {
+    const keyOf = (id: unknown) => unchecked`order:${id}`;
+    expect([keyOf(1), keyOf('a:b'), keyOf(2)]).toEqual(['order:1', 'order:a%3Ab', 'order:2']);
+    expect(() => keyOf(undefined)).toThrow(LockKeyError);
+    expect(keyOf(3)).toBe('order:3');
+  });
+
+  it('is what a key function returns, and its refusal is that of the call', () => {
+    const keyOf = compileKeySpec((order: { id: string }) => lockKey`order:${order.id}`, 'Orders.charge');
+    expect(keyOf(undefined, [{ id: 'a:b' }])).toBe('order:a%3Ab');
+    expect(() => keyOf(undefined, [{}])).toThrow(LockKeyError);
+  });
+
+  const literal = fc.string({ unit: fc.constantFrom(':', '-', '%', '2', 'x', ' ', 'é', '😀'), maxLength: 3 });
+  const value = fc.oneof(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 }), fc.integer(), fc.boolean());
+  const filled = fc.integer({ min: 0, max: 3 }).chain((count) =>
+    fc.record({
+      literals: fc.array(literal, { minLength: count + 1, maxLength: count + 1 }),
+      values: fc.array(value, { minLength: count, maxLength: count }),
+    }),
+  );
+
+  it('gives the key that a template gives for the same texts and values, and is refused where that is', () => {
+    const resultOf = (work: () => string): string => {
+      try {
+        return work();
+      } catch (error) {
+        if (error instanceof LockKeyError) return 'refused';
+        throw error;
+      }
+    };
+    fc.assert(
+      fc.property(filled, ({ literals, values }) => {
+        const strings = Object.assign([...literals], { raw: literals });
+        const template = literals.reduce((soFar, part, index) => `${soFar}<${index - 1}>${part}`);
+        expect(resultOf(() => lockKey(strings, ...values))).toBe(
+          resultOf(() => parseKeyTemplate(template).fill(values)),
+        );
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});

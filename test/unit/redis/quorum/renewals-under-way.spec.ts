@@ -1,0 +1,35 @@
+import { RenewalsUnderWay } from '../../../../lib/redis/quorum/renewals-under-way.js';
+import { gate } from '../../../support/core-parts.js';
+import { settled } from '../../../support/fake-clock.js';
+
+describe('the renewals under way', () => {
+  it('of an attempt hear that it is released, all of them, as long as one is not answered', async () => {
+    const renewals = new RenewalsUnderWay();
+    const [first, second] = [gate(), gate()];
+    const heard: boolean[] = [];
+    const renew = (attempt: string, { opened }: { opened: Promise<void> }) =>
+      renewals.during(attempt, async (own) => {
+        await opened;
+        heard.push(own.isReleased);
+      });
+    const all = [renew('client.1', first), renew('client.1', second), renew('client.2', second)];
+    first.open();
+    await settled();
+    renewals.onRelease('client.1');
+    second.open();
+    await Promise.all(all);
+    expect(heard).toEqual([false, true, false]);
+  });
+
+  it('are forgotten when all is done, also what failed', async () => {
+    const renewals = new RenewalsUnderWay();
+    const failed = renewals.during('client.1', () => Promise.reject(new Error('lost')));
+    const done = renewals.during('client.1', async () => 7);
+    expect(renewals.size).toBe(1);
+    await expect(failed).rejects.toThrow('lost');
+    expect([await done, renewals.size]).toEqual([7, 0]);
+    renewals.onRelease('client.1');
+    expect(await renewals.during('client.1', async ({ isReleased }) => isReleased)).toBe(false);
+    expect(renewals.size).toBe(0);
+  });
+});
