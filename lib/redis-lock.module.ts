@@ -21,6 +21,7 @@ import { addModule, addStartingModule, type LockModule, removeModule } from './i
 import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
+import { followJobs } from './schedule/job-ticks.js';
 import { stopJobs } from './schedule/stop-jobs.js';
 import {
   ConfigurableModuleClass,
@@ -112,6 +113,7 @@ export class RedisLockModule
   }
 
   onModuleInit(): void {
+    followJobs(this.modules);
     warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
   }
 

@@ -14,28 +14,41 @@ import { messageOf } from './reporter.js';
 export interface LockName {
   readonly key: string;
   readonly mode: LockMode;
+  /** How many holders the call lets in; 0 or nothing: it is no semaphore. */
+  readonly permits?: number | undefined;
 }
 
 /** What a store said of a lock that is busy. */
-type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes'>;
+type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner'>;
 
-export function busyError({ key, mode }: LockName, { holder, nodes }: Omit<Busy, 'ahead'>): LockBusyError {
+export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
+  const { key, mode } = name;
+  const { holder, nodes } = busy;
+  const permits = takenPermits(name, busy);
+  const state = permits ? `busy: ${permitsText(permits)}` : `held${holder ? ` by ${holder}` : ''}`;
   const text =
-    `The lock "${key}" (${mode}) is held${holder ? ` by ${holder}` : ''}, and the call was not to wait. Try later, or ` +
-    `give it a \`waitMs\`.${nodesText(nodes)}`;
-  return new LockBusyError(text, { key, mode, nodes });
+    `The lock "${key}" (${mode}) is ${state}, and the call was not to wait. Try later, or give it a \`waitMs\`.` +
+    nodesText(nodes);
+  return new LockBusyError(text, { key, mode, nodes, permits });
 }
 
-export function waitTimeoutError(
-  { key, mode }: LockName,
-  waitedMs: number,
-  { holder, ahead, nodes }: Busy,
-): LockWaitTimeoutError {
+export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): LockWaitTimeoutError {
+  const { key, mode } = name;
+  const { holder, ahead, nodes } = busy;
+  const permits = takenPermits(name, busy);
+  const state = permits ? `: ${permitsText(permits)}` : holder ? `, held by ${holder}` : '';
   const text =
-    `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${holder ? `, held by ${holder}` : ''}` +
+    `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
     `${ahead > 0 ? `, with ${ahead} waiting before` : ''}. Wait longer (\`waitMs\`), or hold it shorter.${nodesText(nodes)}`;
-  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes });
+  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, permits });
 }
+
+/** A store names who holds a lock for writing only; a writer that waits keeps permits from those who come after it, too. */
+const takenPermits = ({ permits }: LockName, { holder, owner }: Omit<Busy, 'ahead'>): number | undefined =>
+  permits && !holder && !owner ? permits : undefined;
+
+const permitsText = (permits: number): string =>
+  permits === 1 ? 'its only permit is taken' : `all ${permits} permits are taken`;
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {
   const reason = cause === undefined ? 'Redis gave no answer. Check the connection.' : messageOf(cause);

@@ -230,11 +230,11 @@ export class Acquisition {
   }
 
   get #name() {
-    return { key: this.wanted.name, mode: this.wanted.options.mode };
+    return { key: this.wanted.name, mode: this.wanted.options.mode, permits: this.wanted.options.permits };
   }
 
   #event() {
-    return { ...this.#name, ...this.wanted.label };
+    return { key: this.wanted.name, mode: this.wanted.options.mode, ...this.wanted.label };
   }
 
   #limitError(): LockBusyError | LockWaitTimeoutError | LockStoreError {

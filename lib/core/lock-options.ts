@@ -190,12 +190,12 @@ export function checkConnectionName(name: unknown, where: string): void {
     fail(where, name, 'a non-empty string or left out');
 }
 
-/** Checks a duration in milliseconds. */
-export function checkDuration(value: unknown, where: string, range: { min: number; max: number }): void {
+/** Checks a duration in milliseconds; `orElse`: what else it might have been, as words before it. */
+export function checkDuration(value: unknown, where: string, range: { min: number; max: number }, orElse = ''): void {
   const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
   if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
   const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
-  fail(where, value, `a whole number of milliseconds from ${range.min} ${to}`);
+  fail(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
 }
 
 function fail(where: string, value: unknown, expected: string): never {

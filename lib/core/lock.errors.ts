@@ -38,6 +38,8 @@ export interface LockErrorDetails {
   readonly mode?: LockMode;
   readonly cause?: unknown;
   readonly nodes?: readonly NodeAnswer[] | undefined;
+  /** How many permits there are, where all of them are taken. */
+  readonly permits?: number | undefined;
 }
 
 /**
@@ -79,20 +81,37 @@ function withPrintableKey(message: string, key: string | undefined): string {
   return key === undefined || shown === key ? message : message.replaceAll(key, () => shown);
 }
 
+const fixed = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
+
 interface Marked {
   readonly [MARKER]?: unknown;
+}
+
+/** Has an error of another library pass for a lock error as well: `instanceof`, name, code and details, but not its text. */
+export function passFor<T extends Error>(other: T, error: LockError): T {
+  const { message: _message, stack: _stack, cause: _cause, ...details } = Object.getOwnPropertyDescriptors(error);
+  const { name, code } = error;
+  const marker = fixed((error as Marked)[MARKER]);
+  return Object.defineProperties(other, { ...details, name: fixed(name), code: fixed(code), [MARKER]: marker });
 }
 
 /** Stamps a class with its name (which a minifier may have changed), its code, and the names `instanceof` knows it by. */
 function define(type: { readonly prototype: LockError }, name: string, code?: LockErrorCode): void {
   const names = [...new Set(['LockError', name])];
-  const fixed = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
   Object.defineProperties(type.prototype, { name: fixed(name), [MARKER]: fixed(names), code: fixed(code) });
   Object.defineProperty(type, MARKER, fixed(name));
 }
 
 /** The lock is held by somebody else and the call was not to wait (`waitMs: 0`, `ifBusy: 'throw'`). */
-export class LockBusyError extends LockError {}
+export class LockBusyError extends LockError {
+  /** How many permits there are, where all of them are taken; undefined: it is no semaphore, or is held for writing. */
+  readonly permits: number | undefined;
+
+  constructor(message: string, details: LockErrorDetails = {}) {
+    super(message, details);
+    this.permits = details.permits;
+  }
+}
 
 /** Another instance runs, or ran, this fire of a scheduled job; internal, since such a call is skipped. */
 export class LockClaimedError extends LockBusyError {}
@@ -103,9 +122,12 @@ export class LockWaitTimeoutError extends LockError {
   readonly waitedMs: number;
   /** Who held the lock when the wait ended (`host:pid context`), where the store could tell. */
   readonly holder: string | undefined;
+  /** As of `LockBusyError`. */
+  readonly permits: number | undefined;
 
   constructor(message: string, details: LockErrorDetails & { waitedMs: number; holder?: string | undefined }) {
     super(message, details);
+    this.permits = details.permits;
     this.waitedMs = details.waitedMs;
     this.holder = details.holder;
   }

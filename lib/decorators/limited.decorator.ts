@@ -15,11 +15,12 @@ import {
  * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore, each of
  * whose permits has a lease of its own. It is the lock for reading of that key, so a writer of the key excludes all.
  *
- * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant.
+ * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant; `@Limited('tenant:<0.id>', (tenant) => tenant.seats)`:
+ * as many as the function of the arguments says.
  */
 export function Limited<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
-  permits: number,
+  permits: NonNullable<LockedOptions['permits']>,
   options: Omit<LockedOptions, 'permits'> & SkipOptions<B, P, U> = {},
 ): LockedMethodDecorator<K, SkippedBy<B, P, U>> {
   refuseBareDecorator("@Limited('tenant:<0>', 5)", key, permits);

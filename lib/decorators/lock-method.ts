@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
-import { type LockedCall, type LockedOptions } from '../interceptor/locked-call.js';
+import { type LockedCall, type LockedOptions, scheduledMethod } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
 import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
@@ -28,8 +28,7 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
       kind,
       keyOf: compileKeySpec(key, where),
       template: describeKeySpec(key),
-      // A decorator above may have put its own function there, with the metadata that came after us.
-      method: (self) => (self as Record<string | symbol, Function> | undefined)?.[name] ?? locked,
+      method: (self) => scheduledMethod(self, name) ?? locked,
       options: { ...options, mode },
     };
     const iterates = mayBeIterable(method, returnType);

@@ -1,5 +1,6 @@
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import {
+  type LockOptions,
   checkConnectionName,
   checkDuration,
   checkLockOptions,
@@ -20,10 +21,11 @@ export function checkLockedOptions(
   { mode, kind, where }: Pick<LockedCall, 'kind' | 'where'> & { mode: LockMode },
 ): void {
   try {
-    if (typeof options === 'object' && options !== null && 'mode' in options) {
+    const isObject = typeof options === 'object' && options !== null;
+    if (isObject && 'mode' in options) {
       fail('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
     }
-    checkLockOptions(typeof options === 'object' && options !== null ? { ...options, mode } : options, OWN);
+    checkLockOptions(isObject ? { ...options, mode, ...standIn(options) } : options, OWN);
     checkConnectionName(options.connection, 'connection');
     if (options.onUnavailable !== undefined) checkOnUnavailable(options.onUnavailable);
     checkIfBusy(options, kind);
@@ -32,6 +34,10 @@ export function checkLockedOptions(
     throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
   }
 }
+
+/** What a function gives is checked when it is called: until then some number stands for it. */
+const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
+  typeof permits === 'function' ? { permits: 1 } : {};
 
 function checkIfBusy(options: LockedOptions, kind: LockedCall['kind']): void {
   const { oncePer, rerunOnLoss, waitMs } = options;
@@ -61,7 +67,9 @@ function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: Lo
     }
     return;
   }
-  if (oncePer !== 'fire') checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS });
+  if (oncePer !== 'fire' && typeof oncePer !== 'function') {
+    checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS }, "'fire', a function that gives a Date, or ");
+  }
   if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
 }

@@ -1,4 +1,4 @@
-import { type ArgumentsHost, Catch, type ExceptionFilter, HttpStatus, Inject, Optional } from '@nestjs/common';
+import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Optional } from '@nestjs/common';
 import { type Observable, throwError } from 'rxjs';
 import {
   LockBusyError,
@@ -9,6 +9,15 @@ import {
 } from '../core/lock.errors.js';
 import { checkDuration } from '../core/lock-options.js';
 import { checkOptionNames } from '../core/option-names.js';
+import {
+  answerTo,
+  checkStatus,
+  hasBegun,
+  type HttpResponse,
+  type LockErrorBody,
+  RequestKeyError,
+  tellRetryAfter,
+} from './lock-answer.js';
 import { logger } from './lock-logger.js';
 
 /** The options of `LockExceptionFilter`. */
@@ -18,27 +27,11 @@ export interface LockExceptionFilterOptions {
    * @default 1_000
    */
   retryAfterMs?: number;
-}
-
-/** What a client is told: neither the key nor the holder, which are nobody's business outside. */
-export interface LockErrorBody {
-  readonly statusCode: number;
-  readonly error: string;
-  readonly code: string;
-  readonly message: string;
-  readonly retryAfterMs: number;
-}
-
-/** What is used of the response of express and of fastify. */
-interface HttpResponse {
-  readonly headersSent?: boolean;
-  readonly sent?: boolean;
-  /** Of fastify: the response of Node. */
-  readonly raw?: { readonly headersSent: boolean; end(): void };
-  end(): void;
-  status(code: number): this;
-  header(name: string, value: string): this;
-  send(body: object): unknown;
+  /**
+   * The status of HTTP for a busy lock, from 400 to 599, unless `LockInterceptor.for` says another one.
+   * @default 423, and 429 where all permits are taken
+   */
+  status?: number;
 }
 
 /** What is used of the client of socket.io and of ws. */
@@ -48,28 +41,28 @@ interface WsClient {
   emit(event: string, payload: unknown): void;
 }
 
-const LOCKED = 423;
-
 /** Nobody provides it: where Nest builds the filter, it has the options that it has by default. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
- * Tells clients what is worth another try: a busy lock is 423 Locked, a missing Redis or an app that shuts down is 503, with
- * `Retry-After`. Over HTTP (express and fastify) it is a response, for microservices and WebSockets an error of the same
+ * Tells clients what is worth another try: a busy lock is 423 Locked, permits that are all taken are 429 Too Many Requests, a
+ * missing Redis or an app that shuts down is 503, with `Retry-After`; and that a request from which `LockInterceptor.for`
+ * cannot fill its key is 400 Bad Request. Over HTTP (express and fastify) it is a response, for microservices and WebSockets an error of the same
  * fields, for GraphQL an error with them as `extensions`. All other errors of locks stay what they are: 500.
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */
-@Catch(LockBusyError, LockWaitTimeoutError, LockStoreError, LockShutdownError)
+@Catch(LockBusyError, LockWaitTimeoutError, LockStoreError, LockShutdownError, RequestKeyError)
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
-  readonly #retryAfterMs: number;
+  readonly #options: LockExceptionFilterOptions;
 
   /** @throws LockConfigurationError */
   constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
-    checkOptionNames(options, ['retryAfterMs'], 'LockExceptionFilter');
-    const { retryAfterMs = 1_000 } = options;
-    checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
-    this.#retryAfterMs = retryAfterMs;
+    checkOptionNames(options, ['retryAfterMs', 'status'], 'LockExceptionFilter');
+    const { retryAfterMs, status } = options;
+    if (retryAfterMs !== undefined) checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
+    if (status !== undefined) checkStatus(status);
+    this.#options = { retryAfterMs, status };
   }
 
   catch(error: LockError, host: ArgumentsHost): void | Observable<never> {
@@ -87,27 +80,20 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 
   #bodyOf(error: LockError): LockErrorBody {
-    // The client is not told what is wrong with Redis; whoever runs the app has to know.
+    // The client is not told what is wrong with Redis, or with a template; whoever runs the app has to know.
     if (error instanceof LockStoreError) logger.error(error.message);
-    const isBusy = error instanceof LockBusyError || error instanceof LockWaitTimeoutError;
-    return {
-      statusCode: isBusy ? LOCKED : HttpStatus.SERVICE_UNAVAILABLE,
-      error: isBusy ? 'Locked' : 'Service Unavailable',
-      code: error.code,
-      message: isBusy ? 'This is in use at the moment; try again.' : 'Not available at the moment; try again.',
-      retryAfterMs: this.#retryAfterMs,
-    };
+    if (error instanceof RequestKeyError) logger.debug(error.message);
+    return answerTo(error, this.#options);
   }
 }
 
 function respond(response: HttpResponse, body: LockErrorBody): void {
-  // The answer has begun: nothing can be told any more, but that it is over.
-  if (response.headersSent || response.sent || response.raw?.headersSent) {
+  if (hasBegun(response)) {
     (response.raw ?? response).end();
     return;
   }
-  const seconds = String(Math.ceil(body.retryAfterMs / 1_000));
-  response.status(body.statusCode).header('Retry-After', seconds).send(body);
+  tellRetryAfter(response, body);
+  response.status(body.statusCode).send(body);
 }
 
 /** As Nest's own filter does: a socket of ws has an `emit` that nobody hears. */

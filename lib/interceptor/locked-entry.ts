@@ -3,18 +3,19 @@ import { type Clock } from '../core/clock.js';
 import { type HeldHandle } from '../core/held-handle.js';
 import { jobName } from '../core/job-name.js';
 import { type LockEventMap } from '../core/lock-events.js';
-import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
+import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock-options.js';
 import { type FireClaim } from '../core/lock-store.js';
 import {
   LockBusyError,
   LockClaimedError,
+  LockConfigurationError,
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
 import { UnlockedHandle } from '../core/unlocked-run.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { type FireFinder } from '../schedule/fire-of-call.js';
+import { type FireFinder, fireOfDate } from '../schedule/fire-of-call.js';
 import { checkJobKey } from './check-locked-options.js';
 import { type LockedCall } from './locked-call.js';
 
@@ -33,6 +34,12 @@ export interface EntryHost {
   readonly onUnavailable: OnUnavailable;
 }
 
+/** What the functions among the options are called with. */
+interface Caller {
+  readonly self: unknown;
+  readonly args: readonly unknown[];
+}
+
 /** How long a claim is remembered at the least: clocks and event loops of the instances may differ. */
 const MIN_REMEMBER_MS = 60_000;
 const DEFAULT_SPREAD_MS = 50;
@@ -46,9 +53,9 @@ export async function enterCall(
   signal?: AbortSignal,
 ): Promise<Entered> {
   const key = call.keyOf(self, args);
-  const claim = claimOf(host, call, self, key);
+  const claim = claimOf(host, call, { self, args }, key);
   if (claim) await spread(call, host.clock);
-  const options = optionsOf(host, call, claim);
+  const options = { ...optionsOf(host, call, claim), ...permitsOf(call, { self, args }) };
   const { where, template } = call;
   const entry = { label: { where, template }, claim };
   try {
@@ -99,10 +106,24 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
     rerunOnLoss,
     connection: _connection,
     onUnavailable: _onUnavailable,
+    permits: _permits,
     ...options
   } = call.options;
   if (rerunOnLoss) return { ...options, waitMs: options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
   return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
+}
+
+/** How many holders the call lets in; nothing where that is any number. */
+function permitsOf({ where, options: { permits } }: LockedCall, { self, args }: Caller): Pick<LockOptions, 'permits'> {
+  if (permits === undefined) return {};
+  if (typeof permits === 'number') return { permits };
+  const given = permits.apply(self, [...args]);
+  try {
+    checkPermits(given, 'permits');
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+  return { permits: given };
 }
 
 /** `Class.method`, of the class of the instance: each subclass of a base with a schedule is a job of its own. */
@@ -115,7 +136,7 @@ function jobOf({ where }: LockedCall, self: unknown): string {
 function claimOf(
   { fires, clock }: EntryHost,
   call: LockedCall,
-  self: unknown,
+  { self, args }: Caller,
   key: string | readonly string[],
 ): FireClaim | undefined {
   const { oncePer, rerunOnLoss = false } = call.options;
@@ -123,6 +144,7 @@ function claimOf(
   const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
   checkJobKey(key, call.where);
   if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
+  if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
   return { ...common, kind: 'slot', ms: oncePer, rememberMs };
 }

@@ -15,6 +15,7 @@ import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { checkLockedOptions } from './check-locked-options.js';
 import type { LockInterceptor } from './lock.interceptor.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
+import { answered, checkRequestStatus } from './request-refusal.js';
 import { markRequestLock } from './unreached-locks.js';
 import { givesPromise, refuseOpenBody } from './stream-kind.js';
 
@@ -25,6 +26,11 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
    * @default 'write'
    */
   mode?: LockMode;
+  /**
+   * The status of HTTP that a busy lock is answered with, from 400 to 599, with or without the `LockExceptionFilter`.
+   * @default that of the `LockExceptionFilter`: 423, and 429 where all permits are taken
+   */
+  status?: number;
 }
 
 /** An interceptor may give a promise as a value, which Nest awaits in the end. */
@@ -43,10 +49,11 @@ type RequestCall = Pick<LockedCall, 'template' | 'keyOf' | 'options'>;
 
 function callOf(key: KeySpec, given: RequestLockOptions, where: string): RequestCall {
   checkIsObject(given, where);
-  const { mode = 'write', ...options } = given;
+  const { mode = 'write', status: _status, ...options } = given;
   const forJobs = OF_JOBS.find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
   checkLockedOptions(options, { mode, kind: 'promise', where });
+  checkRequestStatus(given, where);
   return { template: describeKeySpec(key), keyOf: compileKeySpec(key, where), options: { ...options, mode } };
 }
 
@@ -71,7 +78,10 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
           concatMap(settled),
           tap((value) => refuseOpenBody(value, name)),
         );
-      return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), proceed);
+      return answered(context, options.status, (onEntered) => {
+        const enter = () => (onEntered(), proceed());
+        return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), enter);
+      });
     }
   }
   markRequestLock(RequestLockInterceptor, token);

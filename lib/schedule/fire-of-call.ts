@@ -1,8 +1,10 @@
+import { types } from 'node:util';
 import { type ModulesContainer } from '@nestjs/core';
 import { type FireClaim } from '../core/lock-store.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { CronJobs } from './cron-jobs.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
+import { tickingJob } from './job-ticks.js';
 import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 
 /** A timer may fire a hair early by the wall clock. */
@@ -31,13 +33,11 @@ export class FireFinder {
    * The fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before it,
    * whether or not the job is `disabled`: that may differ from instance to instance, and a job may be started later.
    * @param where the method, for messages: `Class.method`
-   * @throws LockConfigurationError if the method has no schedule, or the application has no such job
+   * @throws LockConfigurationError if there is no schedule, or the application has no such job
    */
   claimOf(method: Function, where: string): Fire {
     const schedule = scheduleOf(method);
-    if (!schedule) {
-      throw refusal(where, 'the method has no @Cron, @Interval or @Timeout of @nestjs/schedule. Put one on it');
-    }
+    if (!schedule) return this.#claimOfTick(where);
     if (schedule.kind === 'cron') return this.#claimOfCron(method, schedule.options, where);
     if (schedule.kind === 'interval') {
       return { kind: 'slot', ms: schedule.delayMs, rememberMs: rememberMs(schedule.delayMs) };
@@ -48,11 +48,23 @@ export class FireFinder {
 
   #claimOfCron(method: Function, options: CronOptions, where: string): Fire {
     const cronTime = this.#jobs.cronTimeOf(method, options);
-    if (cronTime?.realDate) return this.#claimOfDate(cronTime.source);
-    if (!cronTime) {
-      if (typeof options.cronTime !== 'string') return this.#claimOfDate(options.cronTime);
-      throw this.#noJob(options, where);
-    }
+    if (cronTime) return this.#claimOfTime(cronTime, where);
+    if (typeof options.cronTime !== 'string') return this.#claimOfDate(options.cronTime);
+    throw this.#noJob(options, where);
+  }
+
+  /** Of a method that is not decorated, but called by a job of the SchedulerRegistry. */
+  #claimOfTick(where: string): Fire {
+    const job = tickingJob();
+    if (job) return this.#claimOfTime(job.cronTime, where);
+    const problem =
+      'the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no cron job of the SchedulerRegistry has ' +
+      'called it. Put one on it, or name the fire by a function (`oncePer: () => date`)';
+    throw refusal(where, problem);
+  }
+
+  #claimOfTime(cronTime: CronTime, where: string): Fire {
+    if (cronTime.realDate) return this.#claimOfDate(cronTime.source);
     let fire;
     try {
       fire = this.#timelineOf(cronTime).lastFire(this.#now() + EARLY_MS);
@@ -84,6 +96,25 @@ export class FireFinder {
     const advice = 'Call the method after the start of the application, and give a job that is changed a `name`';
     return refusal(where, `the scheduler does not have ${job} (yet, or any more). ${advice}`);
   }
+}
+
+/**
+ * The fire that a function named. Its period is unknown, so it is remembered as one of a date is.
+ * @throws LockConfigurationError for what is no Date from 1970 on
+ */
+export function fireOfDate(date: unknown, where: string): Fire {
+  const ms = types.isDate(date) ? date.getTime() : NaN;
+  if (ms >= 0) return { kind: 'at', ms, rememberMs: DAY };
+  throw new LockConfigurationError(
+    `${where}: the function \`oncePer\` gave ${describe(date)}, expected a Date from 1970 on; return the time at which the ` +
+      'job was due (it cannot be async).',
+  );
+}
+
+function describe(value: unknown): string {
+  if (types.isDate(value)) return Number.isNaN(value.getTime()) ? 'an invalid Date' : 'a Date before 1970';
+  if (value === null || value === undefined) return String(value);
+  return types.isPromise(value) ? 'a promise' : `a value of type ${typeof value}`;
 }
 
 const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: LEAST_REMEMBER_MS };

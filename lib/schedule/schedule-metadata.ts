@@ -28,6 +28,18 @@ export type Schedule =
 
 const reflector = new Reflector();
 
+/**
+ * The function with a schedule that is called `name`, from the instance down its prototypes. A decorator above the lock may
+ * have put its own one there, with the metadata that came after; a spy, or instrumentation, one without any.
+ */
+export function scheduledMethod(self: unknown, name: string | symbol): Function | undefined {
+  for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {
+    const method: unknown = Object.getOwnPropertyDescriptor(holder, name)?.value;
+    if (typeof method === 'function' && scheduleOf(method)) return method;
+  }
+  return undefined;
+}
+
 /** The schedule of a method. Of several decorators the outermost counts, as it does for the scheduler. */
 export function scheduleOf(method: Function): Schedule | undefined {
   const type: unknown = reflector.get(TYPE, method);

@@ -106,18 +106,21 @@ export class FakeLocker extends Locker {
 
   /** What the call rejects with, without the time that it takes elsewhere; a wait that has no end goes on. */
   #failureOf(keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): LockError | undefined {
-    const { mode, waitMs } = options;
+    const { mode, permits, waitMs } = options;
     const outcome = this.#fake.rules.outcomeOf(keys);
     if (outcome === 'grant' || waitMs === Infinity) return undefined;
     const name = { key: keys.join(', '), mode };
+    // Who has the permits nobody tells.
+    const holder = permits > 0 ? undefined : THE_TEST;
+    const limited = { ...name, permits };
     if (outcome === 'fail') {
       const waitedMs = Math.max(waitMs, FIRST_ANSWER_MS);
       return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), { keys, options, label, waitedMs });
     }
-    if (waitMs === 0) return this.#failed(busyError(name, { holder: THE_TEST }), { keys, options, label, waitedMs: 0 });
-    this.events.emit('waiting', () => ({ ...label, ...name, ahead: 0, holder: THE_TEST }));
-    this.events.emit('timedOut', () => ({ ...label, ...name, waitedMs: waitMs, holder: THE_TEST }));
-    const error = waitTimeoutError(name, waitMs, { holder: THE_TEST, ahead: 0 });
+    if (waitMs === 0) return this.#failed(busyError(limited, { holder }), { keys, options, label, waitedMs: 0 });
+    this.events.emit('waiting', () => ({ ...label, ...name, ahead: 0, holder }));
+    this.events.emit('timedOut', () => ({ ...label, ...name, waitedMs: waitMs, holder }));
+    const error = waitTimeoutError(limited, waitMs, { holder, ahead: 0 });
     return this.#failed(error, { keys, options, label, waitedMs: waitMs });
   }
 

@@ -118,6 +118,23 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
     100_000,
   );
 
+  // A file, as some images have it, and a name that nobody knows: cron goes by UTC then, whatever the offset of the clock.
+  it.each([':/etc/localtime', '/usr/share/zoneinfo/Asia/Kolkata', 'Nowhere/Atall'])(
+    'runs an unnamed @Cron where Node knows no time zone: TZ=%s',
+    async (localZone) => {
+      const hour = new Date().getUTCHours();
+      const schedule = { kind: 'cron', cron: `* * ${hour},${(hour + 1) % 24} * * *` } as const;
+      const jobs = await startAll([0, 0], { key: freshKey('job'), schedule, localZone });
+      await eventually(() => runsOf(jobs).length >= 3 && skipsOf(jobs).length >= 3, { timeoutMs: 20_000 });
+      await stopAll(jobs);
+      expectOncePerFire(jobs);
+      const fires = runsOf(jobs).map(({ fire }) => fire);
+      expect(fires.filter((fire) => fire % 1_000 !== 0)).toEqual([]);
+      expect(Math.min(...fires)).toBeGreaterThan(Date.now() - 60_000);
+    },
+    60_000,
+  );
+
   it('runs once per slot of the server, whatever the clocks of the callers', async () => {
     const key = freshKey('job');
     const schedule = { kind: 'interval', intervalMs: 90 } as const;

@@ -156,6 +156,17 @@ describe('a process that dies in the midst of a fire', () => {
     return victim;
   };
 
+  it('blocks all later fires, which are skipped as busy, until its lease is over', async () => {
+    const [a, id] = [await start(), freshKey()];
+    const victim = await startVictim(id);
+    await victim.kill();
+    expect(await a.jobs.often(id, run)).toBeUndefined();
+    expect(a.skipped).toEqual(['busy']);
+    await eventually(async () => (await a.jobs.often(id, run)) !== undefined, { timeoutMs: 20_000 });
+    expect(new Set(a.skipped)).toEqual(new Set(['busy']));
+    expect(await a.lastRun(id)).toMatchObject({ job: 'Jobs.often', outcome: 'done' });
+  });
+
   it('has lost its run when the lease is over, and nobody runs that fire again', async () => {
     const [a, id] = [await start(), freshKey()];
     const victim = await startVictim(id);

@@ -4,16 +4,17 @@ import { ownRedis } from './faults.js';
 import { closeLater } from './lock-app.js';
 
 /** A cluster of one node. The port of the cluster bus is 10,000 higher by default, which may be none. */
-export async function startClusterNode(): Promise<{ admin: Redis; port: number; stop: () => Promise<void> }> {
+export async function startClusterNode(): Promise<{ admin: Redis; port: number; stop(): Promise<void> }> {
   for (let launch = 1; ; launch++) {
     const busPort = 20_000 + Math.floor(Math.random() * 10_000);
     try {
       // A node that has met no other knows no address of its own.
       const announced = ['--cluster-announce-ip', '127.0.0.1', '--cluster-port', String(busPort)];
-      const { admin, port, stop } = await ownRedis(['--cluster-enabled', 'yes', ...announced]);
+      const server = await ownRedis(['--cluster-enabled', 'yes', ...announced]);
+      const { admin } = server;
       await admin.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
       await eventually(async () => String(await admin.call('CLUSTER', 'INFO')).includes('cluster_state:ok'));
-      return { admin, port, stop };
+      return server;
     } catch (error) {
       if (launch === 5) throw error;
     }

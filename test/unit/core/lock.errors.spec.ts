@@ -21,7 +21,8 @@ describe('the errors', () => {
     ['LockShutdownError', 'LOCK_SHUTDOWN'],
     ['LockConfigurationError', 'LOCK_CONFIGURATION'],
   ] as const)('%s has the code %s, its name, key, mode and text', (name, code) => {
-    const type = errors[name];
+    const found = Object.entries(errors).find(([exported]) => exported === name)![1];
+    const type = found as (typeof errors)[typeof name];
     const error = new type('text', DETAILS);
     expect(error).toMatchObject({ name, code, key: 'k', mode: 'read', message: 'text' });
     expect(error).toBeInstanceOf(type);

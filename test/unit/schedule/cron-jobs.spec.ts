@@ -11,6 +11,9 @@ class Jobs {
 
   @Cron(new Date('2031-05-06T07:08:09.000Z'), { name: 'once', disabled: true })
   date() {}
+
+  @Cron(new Date('2032-05-06T07:08:09.000Z'), { disabled: true })
+  unnamedDate() {}
 }
 
 const NOW = '2026-03-04T05:25:00.000Z';
@@ -62,6 +65,56 @@ describe('the cron job of a method', () => {
     await app.app.close();
     expect(app.registry().getCronJobs().size).toBe(0);
     expect(fires()).toEqual(before);
+  });
+
+  it('is found beside the job of another library', async () => {
+    const app = await startApp(Jobs);
+    app.registry().addCronJob('foreign', { stop: () => undefined } as never);
+    await app.app.init();
+    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
+  });
+
+  it('without a name is noticed, too, by whoever knew the former time and by whoever did not', async () => {
+    const app = await start();
+    const finder = app.newFinder(() => new Date(NOW).getTime());
+    const minutes = () => new Date(finder.claimOf(app.methodOf('unnamed'), 'here').ms).getUTCMinutes();
+    expect(minutes()).toBe(0);
+    const [name] = [...app.registry().getCronJobs()].find(([, { name }]) => name === undefined)!;
+    setTime(app, name, '*/10 * * * *');
+    expect(minutes()).toBe(20);
+    expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:20:00Z');
+  });
+
+  it('for a date, without a name, is noticed, too', async () => {
+    const app = await start();
+    expect(app.claimAt('unnamedDate', NOW)).toMatchObject({ kind: 'at', ms: 0 });
+    const [name] = [...app.registry().getCronJobs()].find(([, { cronTime, name }]) => cronTime.realDate && !name)!;
+    setTime(app, name, '*/10 * * * *');
+    expect(fireAt(app, 'unnamedDate', NOW)).toBe('2026-03-04T05:20:00Z');
+  });
+
+  it('is the one that calls, of several that were declared alike', async () => {
+    const minutes: number[] = [];
+    const asking: (() => void)[] = [];
+    class Alike {
+      @Cron('0 0 1 1 *')
+      first() {}
+
+      @Cron('0 0 1 1 *')
+      second() {
+        asking[0]!();
+      }
+    }
+    const app = await startApp(Alike);
+    await app.app.init();
+    const finder = app.newFinder(() => new Date(NOW).getTime());
+    const ask = () => new Date(finder.claimOf(app.methodOf('second'), 'here').ms).getUTCMinutes();
+    asking.push(() => minutes.push(ask()));
+    const [first, second] = [...app.registry().getCronJobs()];
+    setTime(app, first![0], '*/10 * * * *');
+    setTime(app, second![0], '*/7 * * * *');
+    await second![1].fireOnTick();
+    expect([...minutes, ask()]).toEqual([21, 21]);
   });
 
   it('is found among several schedulers', async () => {

@@ -187,8 +187,9 @@ describe('no fire can be told', () => {
   it('without a schedule', async () => {
     const app = await start();
     expect(refusalOf(() => app.claimAt('bare', 0)).message).toBe(
-      "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule. " +
-        'Put one on it, or claim slots of time with `oncePer: <milliseconds>`.',
+      "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no cron " +
+        'job of the SchedulerRegistry has called it. Put one on it, or name the fire by a function ' +
+        '(`oncePer: () => date`), or claim slots of time with `oncePer: <milliseconds>`.',
     );
   });
 

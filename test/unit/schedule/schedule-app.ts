@@ -3,6 +3,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { FireFinder } from '../../../lib/schedule/fire-of-call.js';
+import { followJobs } from '../../../lib/schedule/job-ticks.js';
 
 const open = new Set<INestApplicationContext>();
 
@@ -17,6 +18,7 @@ export type App = Awaited<ReturnType<typeof startApp>>;
 export async function startApp(jobs: Type, imports = [ScheduleModule.forRoot()]) {
   const app = await Test.createTestingModule({ imports, providers: [jobs] }).compile();
   open.add(app);
+  followJobs(app.get(ModulesContainer));
   const methodOf = (name: string) => (jobs.prototype as Record<string, Function>)[name]!;
   const newFinder = (now: () => number) => new FireFinder(app.get(ModulesContainer), now);
   return {

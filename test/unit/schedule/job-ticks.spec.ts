@@ -1,0 +1,118 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { type ModulesContainer } from '@nestjs/core';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { CronJob, CronTime } from 'cron';
+import { addedJob, followJobs, tickingJob } from '../../../lib/schedule/job-ticks.js';
+
+/** The modules of an app, one of which provides this as its registry. */
+function modulesWith(instance: unknown): ModulesContainer {
+  const providers = new Map([[SchedulerRegistry, { instance }]]);
+  return new Map([['schedule', { providers }]]) as unknown as ModulesContainer;
+}
+
+/** A job that is never due by itself. */
+const jobOf = (onTick: () => void | Promise<void>): CronJob => new CronJob('0 0 0 1 1 *', onTick);
+
+const follow = (registry: object): void => followJobs(modulesWith(registry));
+
+describe('the tick of a cron job', () => {
+  it.each(['before', 'after'])('is known of jobs that were added %s they were followed', async (when) => {
+    const registry = new SchedulerRegistry();
+    const seen: unknown[] = [];
+    const job = jobOf(async () => {
+      seen.push(tickingJob());
+      await Promise.resolve();
+      seen.push(tickingJob());
+    });
+    if (when === 'after') follow(registry);
+    registry.addCronJob('job', job);
+    if (when === 'before') follow(registry);
+    await job.fireOnTick();
+    expect(seen).toEqual([job, job]);
+    expect(tickingJob()).toBeUndefined();
+    expect(addedJob(job)).toMatchObject({ name: 'job', cronTime: job.cronTime });
+  });
+
+  it('is that of the inner job, where one fires another by hand', async () => {
+    const registry = new SchedulerRegistry();
+    follow(registry);
+    const seen: unknown[] = [];
+    const inner = jobOf(() => void seen.push(tickingJob()));
+    const outer = jobOf(async () => {
+      await inner.fireOnTick();
+      seen.push(tickingJob());
+    });
+    registry.addCronJob('inner', inner);
+    registry.addCronJob('outer', outer);
+    await outer.fireOnTick();
+    expect(seen).toEqual([inner, outer]);
+  });
+
+  it('is what it was: its function, its `this`, and what becomes of its errors', async () => {
+    const registry = new SchedulerRegistry();
+    follow(registry);
+    const told: unknown[] = [];
+    const job = CronJob.from({
+      cronTime: '0 0 0 1 1 *',
+      onTick(this: unknown) {
+        told.push(this);
+        throw new Error('of the job');
+      },
+      errorHandler: (error) => told.push((error as Error).message),
+    });
+    registry.addCronJob('job', job as CronJob);
+    await job.fireOnTick();
+    expect(told).toEqual([job, 'of the job']);
+  });
+
+  it('is followed once, however often modules start and the job is added', () => {
+    const registry = new SchedulerRegistry();
+    follow(registry);
+    const add = Object.getOwnPropertyDescriptor(registry, 'addCronJob');
+    follow(registry);
+    expect(Object.getOwnPropertyDescriptor(registry, 'addCronJob')).toEqual(add);
+    const job = jobOf(() => undefined);
+    registry.addCronJob('job', job);
+    const declared = job.cronTime;
+    job.setTime(new CronTime('* * * * *'));
+    registry.deleteCronJob('job');
+    registry.addCronJob('other', job);
+    expect(addedJob(job)).toMatchObject({ name: 'job', cronTime: declared });
+  });
+});
+
+describe('a registry that is followed', () => {
+  it('is still seen by a spy, and refuses what it refused', () => {
+    const registry = new SchedulerRegistry();
+    const added = jest.spyOn(registry, 'addCronJob');
+    follow(registry);
+    const job = jobOf(() => undefined);
+    registry.addCronJob('job', job);
+    expect(jest.isMockFunction(Object.getOwnPropertyDescriptor(registry, 'addCronJob')!.value)).toBe(true);
+    expect(added).toHaveBeenCalledWith('job', job);
+    expect(added.mock.contexts).toEqual([registry]);
+    const other = jobOf(() => undefined);
+    expect(() => registry.addCronJob('job', other)).toThrow('job');
+    expect(addedJob(other)).toBeUndefined();
+  });
+
+  it.each<[string, object]>([
+    ['nothing', {}],
+    ['jobs that are none', { addCronJob: jest.fn(), getCronJobs: jest.fn() }],
+    ['no jobs to ask for', { addCronJob: jest.fn() }],
+    ['nowhere to add one', { getCronJobs: () => new Map() }],
+    ['more than it should do', { addCronJob: jest.fn(), getCronJobs: () => new Map([['one', {}]]) }],
+    [
+      'no patience',
+      {
+        getCronJobs: jest.fn(() => {
+          throw new Error('not expected');
+        }),
+      },
+    ],
+  ])('may be a stand-in with %s', (_what, registry) => {
+    expect(() => follow(registry)).not.toThrow();
+    const { addCronJob } = registry as Partial<SchedulerRegistry>;
+    for (const job of [undefined, {}, { fireOnTick: () => 1 }]) addCronJob?.('job', job as never);
+  });
+});
