@@ -10,10 +10,14 @@ interface Consumed {
   readonly iteration: Iteration;
   readonly step: number;
   /** The value of an iteration around it. */
-  readonly outer: Consumed | undefined;
+  readonly outer: Consumed | null | undefined;
 }
 
-const storage = new AsyncLocalStorage<Consumed | undefined>();
+const storage = new AsyncLocalStorage<Consumed | null>();
+
+// Node (before 24) follows async contexts from the first use on: what was begun before shares one context, and all of it would be
+// the consumer of the first value.
+storage.run(null, () => undefined);
 
 /** For how long both may stand still; a consumer that does not await its call asks on before that. */
 const STANDSTILL_MS = 100;
@@ -61,7 +65,7 @@ export class Iteration {
   }
 
   /** Forgets what is over: a loop in a loop would keep all of the inner ones. */
-  #around(): Consumed | undefined {
+  #around(): Consumed | null | undefined {
     let around = storage.getStore();
     while (around && (around.iteration === this || around.iteration.lock.isReleased)) around = around.outer;
     return around;
@@ -97,7 +101,7 @@ function consumedOf(
   locker: Locker,
   keys: readonly string[],
   { mode, owner }: ResolvedLockOptions,
-): Consumed | undefined {
+): Consumed | null | undefined {
   const excludes = ({ iteration: { lock } }: Consumed): boolean =>
     lock.keeper === locker &&
     (mode === 'write' || lock.mode === 'write') &&
