@@ -44,6 +44,10 @@ export const HOLDS: readonly KitCase[] = [
     return upgrade;
   }],
   ['a nested call', ({ locks }) => locks.withLock('a', () => locks.withLock('a', () => 'ran'))],
+  ['a nested call that may not enter', ({ locks }) =>
+    locks.withLock('a', () => ended(locks.withLock('a', { reentrant: false }, () => 'ran')))],
+  ['an acquire inside that may not enter', ({ locks }) =>
+    locks.withLock('a', () => ended(locks.acquire('a', { reentrant: false, waitMs: 0 })))],
   ['a nested call that asks to write', ({ locks }) =>
     locks.withLock('a', { mode: 'read' }, () => ended(locks.withLock('a', () => 'ran')))],
   ['a nested call of several keys', ({ locks }) =>
@@ -109,6 +113,18 @@ export const STATES: readonly KitCase[] = [
   ['inspect a wrong key', ({ locks }) => locks.inspect('')],
   ['inspect what is no key', ({ locks }) => locks.inspect(7 as never)],
   ['isLocked of a wrong key', ({ locks }) => locks.isLocked('x'.repeat(513))],
+  ['look at several keys', async ({ locks }) => {
+    const lock = await locks.acquire('b');
+    const states = (await locks.inspect(['a', 'b'])).map(stateTold);
+    const answers = [await locks.isLocked(['a', 'b']), await locks.isLocked(['a', 'c']), await locks.isLocked(['b', 'b'])];
+    const forced = [await locks.forceRelease(['a', 'b']), await locks.forceRelease(['a', 'b'])];
+    await eventually(() => lock.signal.aborted);
+    return { states, answers, forced };
+  }],
+  ...[[], ['a', ''], ['a', 7], Array.from({ length: 17 }, (_, i) => `k${i}`)].flatMap((keys): KitCase[] => [
+    [`inspect several keys: ${JSON.stringify(keys).slice(0, 20)}`, ({ locks }) => locks.inspect(keys as string[])],
+    [`forceRelease several keys: ${JSON.stringify(keys).slice(0, 20)}`, ({ locks }) => locks.forceRelease(keys as string[])],
+  ]),
   ['forceRelease what is free', ({ locks }) => locks.forceRelease('a')],
   ['forceRelease of a wrong key', ({ locks }) => locks.forceRelease('')],
   ['list', async ({ locks }) => {
