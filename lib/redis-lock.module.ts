@@ -12,6 +12,7 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { type Clock, systemClock } from './core/clock.js';
+import { separateRequests } from './core/lock-context.js';
 import { type LockStore } from './core/lock-store.js';
 import { Locker } from './core/locker.js';
 import { messageOf } from './core/reporter.js';
@@ -84,6 +85,7 @@ export class RedisLockModule
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
   readonly #module: LockModule;
+  #stopSeparating: (() => void) | null = null;
   #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
 
@@ -125,6 +127,7 @@ export class RedisLockModule
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
     addModule(this.#module);
+    this.#stopSeparating ??= separateRequests();
     this.store.open();
   }
 
@@ -153,6 +156,7 @@ export class RedisLockModule
   async #close(): Promise<void> {
     await this.#drain();
     removeModule(this.#module);
+    this.#stopSeparating?.();
     await this.store.close();
   }
 

@@ -49,7 +49,7 @@ export abstract class HeldHandle implements Lock {
   abstract readonly provenMs: number;
   /** Whether somebody asked for its signal, and may still go by it. */
   abstract readonly isWatched: boolean;
-  /** Tells the holder that the lock is lost; the first reason stays. A nested call has nothing of its own to lose. */
+  /** Tells the holder that the lock is lost; the first reason stays. A nested call loses only what it alone keeps. */
   abstract lose(reason: LockLostReason, cause?: unknown): void;
   /** @throws what `downgrade` would throw before anything is sent */
   abstract checkDowngrade(): void;

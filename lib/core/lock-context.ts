@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { LockNotHeldError } from './lock.errors.js';
 import { type HeldHandle } from './held-handle.js';
 import { type Lock } from './lock.js';
@@ -32,6 +33,21 @@ export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>
 /** Runs `work` as the holder of nothing, for what is called within a chain of calls and is no part of it. */
 export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
 
+/** On which Node tells of each request to an HTTP server, before any listener hears of it. */
+const REQUESTS = 'http.server.request.start';
+
+/**
+ * Has the requests that come to this process begin outside all locks, until the function that it gives is called. A server listens in
+ * the context in which it was told to: inside a lock, all its requests would count as nested calls of the holder.
+ */
+export function separateRequests(): () => void {
+  const leaveLocks = (): void => {
+    if (storage.getStore()) storage.enterWith(undefined);
+  };
+  subscribe(REQUESTS, leaveLocks);
+  return () => void unsubscribe(REQUESTS, leaveLocks);
+}
+
 /**
  * Forgets the locks that have ended: work that outlives its lock and takes the next one would keep all of them. (Unlinking a scope
  * is not enough: the next lock was acquired in it, so that its promises refer to it.)
@@ -58,12 +74,16 @@ export function heldInContext(key?: string, keeper?: object): HeldHandle | undef
   return undefined;
 }
 
-/** A hold of `key` that was released and goes on only because of this chain of calls: it ends when the chain does. */
-export function keptByChain(key: string, keeper: object): HeldHandle | undefined {
+/**
+ * A hold of `key` that was released and goes on only because of this chain of calls: it ends when the chain does. Looks no further
+ * out than `outer`.
+ */
+export function keptByChain(key: string, keeper: object, outer?: HeldHandle): HeldHandle | undefined {
   const inside: HeldHandle[] = [];
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
     if (!lock) continue;
+    if (lock === outer) return undefined;
     if (!lock.isReleased) inside.push(lock);
     else if (lock.keeper === keeper && !lock.isEnded && lock.keys.includes(key)) {
       if (inside.some((inner) => inner.keeps(lock))) return lock;

@@ -34,7 +34,8 @@ export interface Lock extends AsyncDisposable {
    * Turns a write lock into a read lock without a gap: waiting readers get in, a waiting writer does not. The fencing
    * token stays; a read lock stays as it is.
    * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked (then it is to be
-   *   taken as a read lock, and is downgraded with the next renewal, or by another call), LockReentryError inside a nested call, or beside one that writes
+   *   taken as a read lock, and becomes one in Redis with the next renewal or downgrade), LockReentryError inside a nested
+   *   call, or beside one that writes
    */
   downgrade(): Promise<void>;
   /**

@@ -123,9 +123,8 @@ export class Locker implements LockKeeper, WakeUpListener {
       throwIfLost(parts);
     } catch (error) {
       // Within the limit for the whole call, also when Redis is away by now.
-      const patienceMs = startedAt + options.waitMs + RELEASE_PATIENCE_MS - this.clock.now();
-      const released = Promise.all(parts.map((part) => part.release()));
-      await this.timers.within(Math.min(patienceMs, RELEASE_PATIENCE_MS), released);
+      const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
+      await this.timers.within(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
     return new JoinedLock(named, parts);

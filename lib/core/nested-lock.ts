@@ -1,7 +1,7 @@
 import { HeldHandle } from './held-handle.js';
 import { type SlotOutcome, type SlotUse } from './local-slot.js';
 import { type ResolvedLockOptions } from './lock-options.js';
-import { type LockLostError, type LockMode, LockReentryError } from './lock.errors.js';
+import { type LockLostError, type LockLostReason, type LockMode, LockReentryError } from './lock.errors.js';
 
 /** The handle of a nested call: the hold is the outer one, and only its place under it is its own. */
 export class NestedLock extends HeldHandle {
@@ -57,7 +57,10 @@ export class NestedLock extends HeldHandle {
     return false;
   }
 
-  lose(): void {}
+  /** The hold is the outer one, which has a holder of its own until that has given it back. */
+  lose(reason: LockLostReason, cause?: unknown): void {
+    if (this.outer.isReleased) this.outer.lose(reason, cause);
+  }
 
   checkDowngrade(): void {
     this.checkHeld('downgrading');

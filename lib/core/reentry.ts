@@ -2,6 +2,7 @@ import { onAbort } from './abort-listener.js';
 import { busyError, waitTimeoutError } from './acquisition-errors.js';
 import { waitedMsOf } from './acquisition-host.js';
 import { type HeldHandle } from './held-handle.js';
+import { enterBeside } from './iteration.js';
 import { JoinedLock } from './joined-lock.js';
 import { type SlotOutcome } from './local-slot.js';
 import { heldInContext, keptByChain } from './lock-context.js';
@@ -20,8 +21,8 @@ interface Nested {
 
 /**
  * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
- * @throws LockReentryError at once for what would wait for itself (an upgrade, or a job inside itself), for a permit that would
- *   not be counted, and for `reentrant: false`
+ * @throws LockReentryError at once for what would wait for itself (an upgrade, a job inside itself, or the body of a loop over an
+ *   iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
 export async function enterLock(
   locker: Locker,
@@ -31,6 +32,16 @@ export async function enterLock(
   claim?: FireClaim,
 ): Promise<HeldHandle> {
   const wanted = locker.checkKeys(keys);
+  return enterBeside(locker, wanted, options, (signal) => enter(locker, wanted, { ...options, signal }, label, claim));
+}
+
+async function enter(
+  locker: Locker,
+  wanted: readonly string[],
+  options: ResolvedLockOptions,
+  label: LockLabel,
+  claim: FireClaim | undefined,
+): Promise<HeldHandle> {
   const startedAt = locker.clock.now();
   for (;;) {
     const nested = heldOuter(locker, wanted, { ...options, reentrant: options.reentrant && !claim });
@@ -68,11 +79,9 @@ function heldOuter(locker: Locker, keys: readonly string[], options: ResolvedLoc
   const nested: Nested[] = [];
   for (const key of keys) {
     const outer = heldInContext(key, locker);
-    if (!outer) {
-      refuseLeftover(key, locker, options.mode);
-      continue;
-    }
-    if (outer.lost) throw outer.lost;
+    if (outer?.lost) throw outer.lost;
+    refuseLeftover(key, locker, options.mode, outer);
+    if (!outer) continue;
     refuseUpgrade(key, outer.mode, options.mode);
     refuseUncounted(key, outer, options);
     if (!options.reentrant) throw notReentrantError(key, outer.mode, options.mode);
@@ -195,8 +204,8 @@ function refuseUncounted(key: string, outer: HeldHandle, { mode, permits }: Reso
 }
 
 /** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */
-function refuseLeftover(key: string, locker: Locker, mode: LockMode): void {
-  const kept = keptByChain(key, locker);
+function refuseLeftover(key: string, locker: Locker, mode: LockMode, outer: HeldHandle | undefined): void {
+  const kept = keptByChain(key, locker, outer);
   if (!kept || (kept.mode === 'read' && mode === 'read')) return;
   const text = `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it`;
   throw new LockReentryError(`${text} from ending. Await nested calls before the outer one returns.`, { key, mode });

@@ -2,9 +2,11 @@ import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/com
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
+import { Iteration } from '../core/iteration.js';
 import { runHolding, runUnlocked } from '../core/lock-context.js';
-import { LockConfigurationError, type LockStoreError } from '../core/lock.errors.js';
+import { LockConfigurationError, LockNotHeldError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/locker.js';
+import { type ScheduledCall } from '../core/timer-queue.js';
 import { type UnlockedHandle } from '../core/unlocked-run.js';
 import { runWithLock } from '../core/with-lock.js';
 import { type KeySpec } from '../keys/key-spec.js';
@@ -13,6 +15,7 @@ import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-of-call.js';
+import { HandlerCalls } from './handler-calls.js';
 import { isAsyncIterable, isObservableLike } from './stream-kind.js';
 import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
@@ -33,7 +36,8 @@ export class LockInterceptor implements NestInterceptor {
    * An interceptor for `@UseInterceptors`, which locks by a key of the request: `LockInterceptor.for('user:<0.params.id>')`.
    * `<0>`, `<1>`, … are what Nest gives its handlers: of HTTP the request and the response, of a message its data and
    * context, of a WebSocket the client and the data, of GraphQL the parent, the arguments, the context and the info.
-   * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done.
+   * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done, and
+   * the handler has settled, also when nobody waits for it any more.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
   static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
@@ -72,13 +76,14 @@ export class LockInterceptor implements NestInterceptor {
   /** Runs a handler of Nest under a lock, from the subscription on; internal: what `LockInterceptor.for` calls. */
   around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown> {
     return defer(() => {
+      const calls = new HandlerCalls(call.method(undefined), args, call.where);
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
         answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);
       };
       const open = (signal: AbortSignal) => this.#open(call, undefined, args, signal, onSkip);
       return concat(
-        lockedObservable(open, proceed, call.kind === 'promise'),
+        lockedObservable(open, proceed, calls),
         defer(() => answers),
       );
     });
@@ -107,7 +112,9 @@ export class LockInterceptor implements NestInterceptor {
       refuseStream(result, call.where);
       return result;
     };
-    return runWithLock(lock, work, (result) => (goesOn(result) ? finishStream(this.#streamLock(lock), result) : null));
+    return runWithLock(lock, work, (result) =>
+      goesOn(result) ? finishStream(this.#streamLock(lock, call), result) : null,
+    );
   }
 
   async #open(
@@ -122,21 +129,35 @@ export class LockInterceptor implements NestInterceptor {
       onSkip?.(entered.answer);
       return null;
     }
-    if (entered.kind === 'locked') return this.#streamLock(entered.lock);
+    if (entered.kind === 'locked') return this.#streamLock(entered.lock, call);
     warnUnlocked(call, entered.cause);
     return unlockedStream(entered.run);
   }
 
   /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
-  #streamLock(lock: HeldHandle): StreamLock {
+  #streamLock(lock: HeldHandle, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
+    const { timers, clock, handles } = this.locker;
+    let limit: ScheduledCall | undefined;
+    const lose = (): void => {
+      lock.lose('max-hold', new LockNotHeldError(LEFT, lock));
+      // Inside another hold it may have nothing to lose yet.
+      if (!lock.lost && !lock.isEnded) limit = timers.schedule(clock.now() + leaseMs, lose);
+    };
     const streamLock: StreamLock = {
       get signal() {
         return lock.signal;
       },
+      iteration: new Iteration(lock),
       run: (work) => runHolding(lock, work),
-      end: (outcome) => endOf(lock, outcome),
+      limit: () => {
+        limit ??= timers.schedule(clock.now() + leaseMs, lose);
+      },
+      end: (outcome) => {
+        limit?.cancel();
+        return endOf(lock, outcome);
+      },
     };
-    return this.locker.handles.track(streamLock, lock);
+    return handles.track(streamLock, lock);
   }
 }
 
@@ -146,6 +167,8 @@ function answered(answer: unknown): Observable<unknown> {
   settled.catch(() => undefined);
   return from(settled);
 }
+
+const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
 
 async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
   const lostBefore = lock.lost;

@@ -1,4 +1,3 @@
-import 'reflect-metadata';
 import {
   type CallHandler,
   type ExecutionContext,
@@ -17,7 +16,7 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
 import { answered, checkRequestStatus } from './request-refusal.js';
 import { markRequestLock } from './unreached-locks.js';
-import { givesPromise, refuseOpenBody } from './stream-kind.js';
+import { refuseOpenBody } from './stream-kind.js';
 
 /** The options of `LockInterceptor.for`. */
 export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
@@ -71,17 +70,18 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
       const [handler, type] = [context.getHandler(), context.getClass<object>()];
       const name = `${type.name}.${handler.name}`;
       checkBuiltByNest(this.locks, where);
-      const returnType: unknown = Reflect.getMetadata('design:returntype', type.prototype as object, handler.name);
-      const kind = givesPromise(handler, returnType) ? 'promise' : 'observable';
       const proceed = () =>
         next.handle().pipe(
           concatMap(settled),
           tap((value) => refuseOpenBody(value, name)),
         );
-      return answered(context, options.status, (onEntered) => {
-        const enter = () => (onEntered(), proceed());
-        return this.locks.around({ ...call, kind, where: name, method: () => handler }, context.getArgs(), enter);
-      });
+      return answered(context, options.status, (onEntered) =>
+        this.locks.around(
+          { ...call, kind: 'observable', where: name, method: () => handler },
+          context.getArgs(),
+          () => (onEntered(), proceed()),
+        ),
+      );
     }
   }
   markRequestLock(RequestLockInterceptor, token);

@@ -69,7 +69,8 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
   return(value?: unknown): Promise<Result> {
     this.#stopWaiting();
     const otherwise = async (): Promise<Result> => done(await value);
-    return this.#call((inner) => (inner.return ? inner.return(value) : otherwise()), otherwise);
+    const end = (inner: HeldIterator['inner']) => (inner.return ? inner.return(value) : otherwise());
+    return this.#call(end, otherwise, true);
   }
 
   throw(error: unknown): Promise<Result> {
@@ -79,7 +80,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
       await inner.return?.();
       throw error;
     };
-    return this.#call(end, () => Promise.reject(error));
+    return this.#call(end, () => Promise.reject(error), true);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -122,19 +123,27 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
    * Calls reach the inner iterator in their order and do not wait for each other, as without a lock: a `return()` may be what
    * ends a `next()` that waits for a value.
    */
-  async #call(ask: Ask, otherwise: () => Promise<Result>): Promise<Result> {
+  async #call(ask: Ask, otherwise: () => Promise<Result>, isEnd = false): Promise<Result> {
     const held = await this.#held;
-    return held && !this.#isOver ? this.#ask(held, ask) : otherwise();
+    if (!held || this.#isOver) return otherwise();
+    // A generator is ended after the value that is under way: one that never comes must not keep the lock for ever.
+    if (isEnd && this.#underWay.size > 0) held.lock.limit?.();
+    return this.#ask(held, ask);
   }
 
   async #ask(held: HeldIterator, ask: Ask): Promise<Result> {
     const { lock, inner } = held;
+    lock.iteration?.ask();
     const answer = untilLost(lock.signal, () => lock.run(() => ask(inner)));
     this.#underWay.add(answer);
     let result: Result;
     try {
-      result = await answer.finally(() => this.#underWay.delete(answer));
-      if (!result.done || this.#isOver) return result;
+      result = await answer.finally(() => {
+        this.#underWay.delete(answer);
+        lock.iteration?.answered();
+      });
+      if (!result.done) return lock.iteration?.give(result.value) ?? result;
+      if (this.#isOver) return result;
     } catch (error) {
       if (this.#isOver) throw error;
       this.#isOver = true;

@@ -1,11 +1,16 @@
 import { type WorkOutcome } from '../core/held-handle.js';
+import { type Iteration } from '../core/iteration.js';
 
 /** The lock of one run of a method whose result is consumed after the method has returned. */
 export interface StreamLock {
   /** Aborted with a `LockLostError` when the lock is lost. */
   readonly signal: AbortSignal;
+  /** Who consumes it, of an async iterable. */
+  readonly iteration?: Iteration;
   /** Runs `work` as the holder, so that `currentLock()` works in it. */
   run<T>(work: () => T): T;
+  /** Nobody wants the work any more: has the lock be lost after one more lease, if it is not given back by then. */
+  limit?(): void;
   /** Gives the lock back; rejects with a `LockLostError` when it was lost. */
   end(outcome: WorkOutcome): Promise<void>;
 }

@@ -1,21 +1,23 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Observable, Subject, type ObservableInput, type Subscriber, type TeardownLogic } from 'rxjs';
 import { defer, from, mergeMap, of, takeUntil } from 'rxjs';
 import { onAbort } from '../core/abort-listener.js';
 import { type WorkOutcome } from '../core/held-handle.js';
-import { type ObservableLike, isObservableLike } from './stream-kind.js';
+import { type HandlerCalls } from './handler-calls.js';
+import { type ObservableLike, isObservableLike, isThenable } from './stream-kind.js';
 import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 /**
  * A cold Observable of which each subscription acquires its own lock, calls the method under it and subscribes to what
- * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. `letsFinish`: what has
- * given no value yet may be work that nobody can cancel, and keeps the lock until its first value or its end.
+ * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of a
+ * handler, it is held until these have settled, too, and a subscription that ends only ends an Observable: other work goes on.
  */
-export function lockedObservable(open: OpenLock, method: () => unknown, letsFinish = false): Observable<unknown> {
+export function lockedObservable(open: OpenLock, method: () => unknown, calls?: HandlerCalls): Observable<unknown> {
   return new Observable((subscriber) => {
     const waiting = new AbortController();
     const start = async (): Promise<void> => {
       const lock = await open(waiting.signal);
-      if (lock) new HeldSubscription(lock, subscriber, letsFinish).start(method);
+      if (lock) new HeldSubscription(lock, subscriber, calls).start(method);
       else subscriber.complete();
     };
     start().catch((error: unknown) => subscriber.error(error));
@@ -27,6 +29,8 @@ export function lockedObservable(open: OpenLock, method: () => unknown, letsFini
 export class HeldSubscription {
   /** Ends the source even while it emits synchronously, when there is no subscription to hold on to yet. */
   readonly #stop = new Subject<void>();
+  /** The source emits in the context of the lock, into which a subscriber must not come: it may be anybody's. */
+  readonly #inSubscriberContext = AsyncLocalStorage.snapshot();
   #ignoreLoss = (): void => {};
   #over = false;
   #hasValue = false;
@@ -36,45 +40,56 @@ export class HeldSubscription {
   constructor(
     private readonly lock: StreamLock,
     private readonly subscriber: Subscriber<unknown>,
-    private readonly letsFinish = false,
+    private readonly calls?: HandlerCalls,
   ) {}
 
   /** Calls the method and passes on what it returns, unless nobody wants it any more or the lock is lost already. */
   start(method: () => unknown): void {
-    const { lock, subscriber } = this;
+    const { lock, subscriber, calls } = this;
     const { signal } = lock;
     if (subscriber.closed) return this.#end('failed', () => {});
     if (signal.aborted) return this.#end('failed', () => subscriber.error(signal.reason));
     this.#ignoreLoss = onAbort(signal, () => this.#lose(signal.reason));
     subscriber.add(() => this.#abandon());
-    lock.run(() =>
+    const subscribe = () =>
       defer(() => sourceOf(method()))
         .pipe(takeUntil(this.#stop))
         .subscribe({
           next: (value) => this.#next(value),
           error: (error: unknown) => this.#end('failed', () => subscriber.error(error)),
           complete: () => this.#end('done', (lost) => (lost ? subscriber.error(lost.error) : subscriber.complete())),
-        }),
-    );
+        });
+    lock.run(() => (calls ? calls.run(subscribe) : subscribe()));
   }
 
   #next(value: unknown): void {
     this.#hasValue = true;
     if (this.#isAbandoned) this.#cancel('done');
-    else this.subscriber.next(value);
+    else this.#inSubscriberContext(() => this.subscriber.next(value));
   }
 
+  /** Nobody can cancel a handler: only when it has returned an Observable, or is done, the source is of no use any more. */
   #abandon(): void {
-    if (this.letsFinish && !this.#hasValue) this.#isAbandoned = true;
-    else this.#cancel('done');
+    const { calls } = this;
+    if (!calls || calls.isStream || this.#hasValue) return this.#cancel('done');
+    this.#isAbandoned = true;
+    calls.onStream(() => this.#cancel('done'));
   }
 
-  /** The source has ended by itself: gives the lock back first, so that who is told finds it free. */
+  /**
+   * The source has ended by itself: gives the lock back first, so that who is told finds it free; but nobody waits for a
+   * handler that goes on without them.
+   */
   #end(outcome: WorkOutcome, then: (lost?: { error: unknown }) => void): void {
     if (!this.#settle()) return;
+    const tell = (lost?: { error: unknown }): void => this.#inSubscriberContext(() => then(lost));
+    if (this.calls?.isWorking) {
+      void this.#giveBack(outcome);
+      return tell();
+    }
     this.lock.end(outcome).then(
-      () => then(),
-      (error: unknown) => then({ error }),
+      () => tell(),
+      (error: unknown) => tell({ error }),
     );
   }
 
@@ -83,7 +98,7 @@ export class HeldSubscription {
     try {
       this.#cancel('failed');
     } finally {
-      this.subscriber.error(reason);
+      this.#inSubscriberContext(() => this.subscriber.error(reason));
     }
   }
 
@@ -93,8 +108,14 @@ export class HeldSubscription {
     try {
       this.lock.run(() => this.#stop.next());
     } finally {
-      void endQuietly(this.lock, outcome);
+      void this.#giveBack(outcome);
     }
+  }
+
+  /** A lock that is lost is nobody's any more, whatever still works. */
+  async #giveBack(outcome: WorkOutcome): Promise<void> {
+    if (this.calls?.isWorking && !this.lock.signal.aborted) await this.calls.idle();
+    await endQuietly(this.lock, outcome);
   }
 
   /** Whether this is the first end. */
@@ -102,18 +123,15 @@ export class HeldSubscription {
     if (this.#over) return false;
     this.#over = true;
     this.#ignoreLoss();
+    this.calls?.close();
     return true;
   }
 }
 
 function sourceOf(result: unknown): Observable<unknown> {
   if (isObservableLike(result)) return ofThisCopy(result);
-  if (typeof (result as PromiseLike<unknown> | undefined)?.then !== 'function') {
-    return from(result as ObservableInput<unknown>);
-  }
-  return from(result as PromiseLike<unknown>).pipe(
-    mergeMap((value) => (isObservableLike(value) ? ofThisCopy(value) : of(value))),
-  );
+  if (!isThenable(result)) return from(result as ObservableInput<unknown>);
+  return from(result).pipe(mergeMap((value) => (isObservableLike(value) ? ofThisCopy(value) : of(value))));
 }
 
 /** `from` refuses the Observable of another copy of rxjs when they disagree on `Symbol.observable`. */

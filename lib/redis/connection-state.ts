@@ -59,9 +59,12 @@ export class ConnectionState {
   /** Gives its text, unless it is that of the error before: an outage says the same at each try. */
   onError(error: Error): string | null {
     const before = this.lastError && readableText(this.lastError);
+    const ofSentinels = error.message.startsWith('All sentinels are unreachable');
+    // So ioredis says, too, when they are reached and the master that they know is not.
+    if (ofSentinels && before !== undefined && !error.message.includes('Last error')) return null;
     this.lastError = connectionErrorOf(error);
     // Where no sentinel knows a master, no connection begins that could end.
-    if (error.message.startsWith('All sentinels are unreachable')) this.#countLoss();
+    if (ofSentinels) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;
   }

@@ -16,7 +16,7 @@ export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () =
     stop();
     const reason = connectionErrorOf(error);
     const where = isCluster(client) ? `cluster of ${lastNode}` : addressOf(client);
-    const text = `Redis cannot be used, and is tried again and again (${where}): ${readableText(reason)}.`;
+    const text = `Redis is not available yet (${where}), and is tried again until it is: ${readableText(reason)}.`;
     reporter.warn(`${text} ${adviceOn(reason, false)}`);
   };
   const listeners = new Map<string | symbol, (...args: any[]) => void>([

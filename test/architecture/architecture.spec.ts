@@ -27,9 +27,12 @@ describe('lib', () => {
 
   it('is read from disk', () => expect(lib.size).toBeGreaterThan(5));
   it('imports along the direction of its layers', () => expect(layerViolations(lib)).toEqual([]));
-  it.each(['index.ts', 'redis/scripts/index.ts', 'testing/index.ts'])('has an %s that only re-exports by name', (path) => {
-    expect(indexViolations(lib, path)).toEqual([]);
-  });
+  it.each(['index.ts', 'redis/scripts/index.ts', 'testing/index.ts'])(
+    'has an %s that only re-exports by name',
+    (path) => {
+      expect(indexViolations(lib, path)).toEqual([]);
+    },
+  );
   it('has no import cycles', () => expect(importCycles(lib)).toEqual([]));
   it('has no file over 250 lines', () => expect(longFiles(lib, 250)).toEqual([]));
   it('has a median file under 80 lines', () => expect(medianLength(lib)).toBeLessThan(80));

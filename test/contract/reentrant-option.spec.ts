@@ -1,7 +1,7 @@
 import { type LockOptions, LockConfigurationError, LockReentryError } from '../../lib/index.js';
+import { eventually } from '../support/eventually.js';
 import { rejection } from '../support/faults.js';
 import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
 
 /** What waits for its own end unless it is refused. */
 const STRICT: LockOptions = { reentrant: false, waitMs: Infinity };
@@ -34,14 +34,16 @@ describe('reentrant: false', () => {
   it('changes nothing for what is not nested: other keys, other chains of calls, and when the outer call has ended', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, other] = [freshKey(), freshKey()];
-    const [held, ended] = [gate(), gate()];
+    const [entered, held, ended] = [gate(), gate(), gate()];
     const running = a.locks.withLock(key, async () => {
+      entered.open();
       expect(await a.locks.withLock(other, STRICT, () => 'other')).toBe('other');
       await held.opened;
       return { late: ended.opened.then(() => a.locks.withLock(key, STRICT, () => 'late')) };
     });
+    await entered.opened;
     const waiting = [a, b].map(({ locks }) => locks.withLock(key, STRICT, () => 'next'));
-    await untilWaiting(b, key, 2);
+    await eventually(() => [a, b].every(({ locks }) => locks.activity.waiting === 1));
     held.open();
     const { late } = await running;
     expect(await Promise.all(waiting)).toEqual(['next', 'next']);

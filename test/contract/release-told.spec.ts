@@ -37,7 +37,7 @@ describe('release()', () => {
   });
 
   it.each<[string, (lock: Lock, key: string) => unknown]>([
-    ['its lease has ended', (lock) => eventually(() => !lock.held)],
+    ['its lease has ended', (lock) => eventually(() => lock.signal.aborted)],
     ['its key was deleted', (_lock, key) => deleteLock(key)],
   ])('resolves to false when %s', async (_what, lose) => {
     const { locks } = await startApp();

@@ -68,10 +68,10 @@ describe('list', () => {
   });
 
   it('rejects when no node can be reached, and does not tell that there are none', async () => {
-    const { port, stop } = await startClusterNode();
-    const app = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port }] } });
+    const node = await startClusterNode();
+    const app = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }] } });
     const held = await app.locks.acquire(freshKey());
-    await stop();
+    await node.stop();
     expect(await rejection(keysOf(app))).toBeInstanceOf(LockStoreError);
     await held.release().catch(() => undefined);
   });

@@ -13,7 +13,7 @@ import { PASSWORD, SECRET, spyOnLogs } from '../support/security.js';
 const ENCODED = encodeURIComponent(PASSWORD);
 
 /** Warnings of a Redis that is not there, of the start. */
-const START = /Redis cannot be used/;
+const START = /Redis is not available yet/;
 
 const givenCluster = (port: number): Cluster => {
   const client = new Cluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 });

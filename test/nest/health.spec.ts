@@ -4,6 +4,7 @@ import { Controller, Get, Inject, Module } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
+import { startCluster } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/eventually.js';
 import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
 import { closeAll, freshKey, redisUrl, startApp } from '../support/lock-app.js';
@@ -120,6 +121,19 @@ describe('LockHealthIndicator', () => {
     expect(health.message).toBe('Redis could not be asked: WRONGPASS.');
     expect(JSON.stringify(health)).not.toMatch(/s3cret|wr0ng|app/);
   });
+
+  it('is down when it is one node of a cluster, and the locks are on others', async () => {
+    const cluster = await startCluster({ replicas: 0 });
+    try {
+      const messages = await Promise.all(
+        cluster.masters.map(async ({ url }) => (await (await startAlone(url)).indicator.isHealthy()).locks.message),
+      );
+      const moved = 'Redis could not be asked: MOVED.';
+      expect(messages.filter((message) => message !== undefined)).toEqual([moved, moved]);
+    } finally {
+      await cluster.stop();
+    }
+  }, 60_000);
 
   it('is down when the app has shut down', async () => {
     const { app, indicator } = await startAlone();

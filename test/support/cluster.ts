@@ -11,10 +11,10 @@ export async function startClusterNode(): Promise<{ admin: Redis; port: number; 
       // A node that has met no other knows no address of its own.
       const announced = ['--cluster-announce-ip', '127.0.0.1', '--cluster-port', String(busPort)];
       const server = await ownRedis(['--cluster-enabled', 'yes', ...announced]);
-      const { admin } = server;
+      const { admin, port } = server;
       await admin.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
       await eventually(async () => String(await admin.call('CLUSTER', 'INFO')).includes('cluster_state:ok'));
-      return server;
+      return { admin, port, stop: () => server.stop() };
     } catch (error) {
       if (launch === 5) throw error;
     }

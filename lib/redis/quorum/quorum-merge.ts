@@ -171,13 +171,13 @@ export function mergeRuns(nodes: readonly QuorumNode[], told: Told, job?: string
   const jobs = job === undefined ? [...new Set(told.flat().map((run) => run.job))] : [job];
   const enough = enoughOf(nodes, told);
   const merged = jobs.flatMap((one) => mergeRunsOf(one, told, enough) ?? []);
-  return merged.sort((a, b) => byMajority(a, b) || byBegin(a.run, b.run))[0]?.run ?? null;
+  return merged.sort((a, b) => byLikelihood(a, b) || byBegin(a.run, b.run))[0]?.run ?? null;
 }
 
 type Told = readonly (readonly LastRun[])[];
 
 /** A node may remember a claim that was given up: what a majority may know comes first. */
-const byMajority = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) - Number(a.isLikely);
+const byLikelihood = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) - Number(a.isLikely);
 
 /**
  * The latest run of a job, of those that a majority may know: nodes that missed it may tell the one before. It began when the

@@ -1,6 +1,7 @@
 import * as errors from '../../../lib/core/lock.errors.js';
 
-const { LockBusyError, LockError, LockLostError, LockStoreError, LockWaitTimeoutError } = errors;
+const all = { ...errors };
+const { LockBusyError, LockError, LockLostError, LockStoreError, LockWaitTimeoutError } = all;
 
 const COPY: string = '../../../lib/core/lock.errors.ts?copy';
 
@@ -21,8 +22,7 @@ describe('the errors', () => {
     ['LockShutdownError', 'LOCK_SHUTDOWN'],
     ['LockConfigurationError', 'LOCK_CONFIGURATION'],
   ] as const)('%s has the code %s, its name, key, mode and text', (name, code) => {
-    const found = Object.entries(errors).find(([exported]) => exported === name)![1];
-    const type = found as (typeof errors)[typeof name];
+    const type = all[name];
     const error = new type('text', DETAILS);
     expect(error).toMatchObject({ name, code, key: 'k', mode: 'read', message: 'text' });
     expect(error).toBeInstanceOf(type);

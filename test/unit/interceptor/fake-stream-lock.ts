@@ -12,6 +12,8 @@ export const holder = (): StreamLock | undefined => holders.getStore();
 /** Records how it was given back; rejects then if it was lost. */
 export class FakeLock implements StreamLock {
   readonly ends: string[] = [];
+  /** How often it was told that it has but one more lease. */
+  limited = 0;
   /** Let it settle to let the release end. */
   releasing: Promise<void> = Promise.resolve();
 
@@ -27,6 +29,10 @@ export class FakeLock implements StreamLock {
 
   run<T>(work: () => T): T {
     return holders.run(this, work);
+  }
+
+  limit(): void {
+    this.limited += 1;
   }
 
   async end(outcome: 'done' | 'failed'): Promise<void> {

@@ -107,6 +107,45 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect([await next, lock.ends, source.listenerCount('step')]).toEqual([DONE, ['done'], 0]);
   });
 
+  const ENDS: [string, (iterator: AsyncGenerator) => Promise<unknown>][] = [
+    ['return', (iterator) => iterator.return('x')],
+    ['throw', (iterator) => iterator.throw(new Error('x'))],
+  ];
+
+  it.each(ENDS)('by %s() leaves what still works one more lease, and is told of the loss', async (_how, end) => {
+    const lock = new FakeLock();
+    const iterator = lockedAsyncIterable(opening(lock), async function* () {
+      yield await new Promise(() => {});
+    });
+    const calls = [rejectionOf(iterator.next())];
+    await settled();
+    calls.push(rejectionOf(end(iterator)));
+    await settled();
+    expect([lock.limited, lock.ends]).toEqual([1, []]);
+    const lost = lock.lose();
+    expect(await Promise.all(calls)).toEqual([lost, lost]);
+    expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
+  });
+
+  it.each(ENDS)('by %s() may clean up for as long as it takes', async (_how, end) => {
+    const lock = new FakeLock();
+    let cleanUp = (): void => {};
+    const iterator = lockedAsyncIterable(opening(lock), async function* () {
+      try {
+        yield 1;
+      } finally {
+        await new Promise<void>((resolve) => (cleanUp = resolve));
+      }
+    });
+    await iterator.next();
+    const ended = end(iterator).catch(() => undefined);
+    await settled();
+    expect([lock.limited, lock.ends]).toEqual([0, []]);
+    cleanUp();
+    await ended;
+    expect(lock.ends).toHaveLength(1);
+  });
+
   it('keeps the lock while a next() still works that return() did not end', async () => {
     const lock = new FakeLock();
     let finish = (_result: IteratorResult<unknown>): void => {};

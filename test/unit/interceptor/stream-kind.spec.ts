@@ -47,6 +47,18 @@ describe('a stream', () => {
     );
   });
 
+  it('is closed when it is refused, but for what can only be written, which others may use', () => {
+    const [source, sink] = [Readable.from(['a']), new Writable()];
+    for (const stream of [source, sink]) expect(() => refuseStream(stream, 'Files.read')).toThrow();
+    expect([source.destroyed, sink.destroyed]).toEqual([true, false]);
+  });
+
+  it('that cannot be closed is refused as well', () => {
+    const reading = new ReadableStream();
+    reading.getReader();
+    expect(() => refuseStream(reading, 'Files.read')).toThrow(LockConfigurationError);
+  });
+
   it.each([
     ['undefined', undefined],
     ['null', null],

@@ -1,0 +1,42 @@
+import { ConnectionState } from '../../../lib/redis/connection-state.js';
+import { FakeClock } from '../../support/fake-clock.js';
+
+const start = () => new ConnectionState(new FakeClock());
+const SENTINELS = 'All sentinels are unreachable. Retrying from scratch after 50ms.';
+
+describe('the state of a connection', () => {
+  it('tells a reason once, until it is another one or the connection was there', () => {
+    const state = start();
+    const told = ['refused', 'refused', 'reset', 'refused'].map((text) => state.onError(new Error(text)));
+    state.onReady();
+    expect([...told, state.onError(new Error('refused'))]).toEqual(['refused', null, 'reset', 'refused', 'refused']);
+  });
+
+  it('has a reason also where a server takes connections and says nothing', () => {
+    const state = start();
+    state.onConnecting();
+    state.onClose();
+    expect(state).toMatchObject({ losses: 1, isDown: true, lastError: { message: expect.stringContaining('ready') } });
+    state.onReady();
+    state.onClose();
+    expect(state).toMatchObject({ losses: 2, isDown: true, lastError: undefined });
+  });
+
+  it('counts it as a loss when no sentinel knows a master', () => {
+    const state = start();
+    state.onConnecting();
+    expect(state.onError(new Error(`${SENTINELS} Last error: ERR No such master`))).toBe(
+      'All sentinels are unreachable. Last error: ERR No such master',
+    );
+    expect(state).toMatchObject({ losses: 1, isDown: true });
+  });
+
+  it('keeps the reason why the master could not be reached, which the sentinels know', () => {
+    const state = start();
+    state.onConnecting();
+    state.onError(new Error('connect ECONNREFUSED 127.0.0.1:1'));
+    state.onClose();
+    expect(state.onError(new Error(SENTINELS))).toBeNull();
+    expect(state).toMatchObject({ losses: 1, lastError: { message: 'connect ECONNREFUSED 127.0.0.1:1' } });
+  });
+});
