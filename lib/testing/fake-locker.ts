@@ -10,7 +10,7 @@ import { type ResolvedLockOptions } from '../core/lock-options.js';
 import { type LockError, type LockLostError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { Locker } from '../core/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
-import { awayError, type GrantingStore, THE_TEST } from './granting-store.js';
+import { awayError, type GrantingStore, holderFor } from './granting-store.js';
 
 /** One acquisition that was asked for. */
 export interface FakeLockCall {
@@ -110,8 +110,7 @@ export class FakeLocker extends Locker {
     const outcome = this.#fake.rules.outcomeOf(keys);
     if (outcome === 'grant' || waitMs === Infinity) return undefined;
     const name = { key: keys.join(', '), mode };
-    // Who has the permits nobody tells.
-    const holder = permits > 0 ? undefined : THE_TEST;
+    const holder = holderFor(permits);
     const limited = { ...name, permits };
     if (outcome === 'fail') {
       const waitedMs = Math.max(waitMs, FIRST_ANSWER_MS);

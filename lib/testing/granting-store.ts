@@ -6,8 +6,8 @@ import { MemoryLockServer } from './memory/memory-lock-server.js';
 import { closedError, MemoryLockStore } from './memory/memory-lock-store.js';
 import { type MemoryLocks } from './memory/memory-locks.js';
 
-/** Who holds what a test has refused, for people. */
-export const THE_TEST = 'the test';
+/** Who holds what a test has refused, for people; who has the permits of a semaphore nobody tells. */
+export const holderFor = (permits: number): string | undefined => (permits > 0 ? undefined : 'the test');
 
 /** Answers at once, in the turn of who asks, unless the test has it fail. */
 class GrantingServer extends MemoryLockServer {
@@ -47,7 +47,7 @@ export class GrantingStore extends MemoryLockStore {
     const { keys, claim } = request;
     const outcome = this.rules.outcomeOf(keys);
     if (outcome === 'fail') throw awayError(keys.join(', '));
-    if (outcome === 'refuse') return this.#busy();
+    if (outcome === 'refuse') return this.#busy(request);
     // Every call of a job is a fire of its own.
     if (claim) this.server.locks.lock(keys[0]!).jobs.delete(claim.job);
     return super.acquire(request);
@@ -67,9 +67,9 @@ export class GrantingStore extends MemoryLockStore {
     this.server.isClosed = false;
   }
 
-  #busy(): AcquireReply {
+  #busy({ limit }: AcquireRequest): AcquireReply {
     const serverTimeMs = Math.floor(this.server.clock.wallNow());
-    return { outcome: 'busy', retryMs: 0, ahead: 0, holder: THE_TEST, owner: undefined, serverTimeMs };
+    return { outcome: 'busy', retryMs: 0, ahead: 0, holder: holderFor(limit), owner: undefined, serverTimeMs };
   }
 }
 

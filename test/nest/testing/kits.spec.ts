@@ -1,7 +1,8 @@
 import { closeAll } from '../../support/lock-app.js';
 import { BUSY, FREE, HANDLES, type KitCase } from './support/kit-calls.js';
+import { AWAY, CLOSED } from './support/kit-ends.js';
 import { DECORATED, JOBS, STREAMS } from './support/kit-methods.js';
-import { AWAY, CLOSED, HOLDS, STATES } from './support/kit-states.js';
+import { HOLDS, STATES } from './support/kit-states.js';
 import { ended, record } from './support/kit-told.js';
 import { type KitName, KITS } from './support/kits.js';
 

@@ -46,11 +46,12 @@ const OPTIONS: LockOptions[] = [
   { renew: false },
   { fair: false },
   { owner: 'owner-1' },
+  { reentrant: false },
   { signal: new AbortController().signal },
 ];
 
 const BAD_OPTIONS: [string, unknown][] = Object.entries({
-  'mode': 'both', 'leaseMs': 49, 'waitMs': -1, 'maxHoldMs': 0, 'holdAtLeastMs': 0.5, 'renew': 1, 'permits': 2, 'fair': 'no', 'owner': '',
+  'mode': 'both', 'leaseMs': 49, 'waitMs': -1, 'maxHoldMs': 0, 'holdAtLeastMs': 0.5, 'renew': 1, 'permits': 2, 'fair': 'no', 'owner': '', 'reentrant': 1,
   'signal': {}, 'lease': 5,
 }); // prettier-ignore
 
@@ -71,10 +72,12 @@ export const FREE: readonly KitCase[] = [
   ['a signal that was aborted before', acquiring('a', { signal: AbortSignal.abort(new Error('gone')) })],
 ];
 
+const PERMIT = { mode: 'read', permits: 1 } as const;
+
 const failing =
-  (options: LockOptions, key: Key = 'a'): KitCase[1] =>
+  (options: LockOptions, key: Key = 'a', occupied?: LockOptions): KitCase[1] =>
   async ({ locks, occupy }) => {
-    await occupy('a');
+    await occupy('a', occupied);
     return locks.acquire(key, options);
   };
 
@@ -83,7 +86,8 @@ export const BUSY: readonly KitCase[] = [
   ['acquire without waiting', failing({ waitMs: 0 })],
   ['acquire that waits', failing({ waitMs: 30 })],
   ['acquire for reading that waits', failing({ waitMs: 30, mode: 'read' })],
-  ['acquire of a permit that waits', failing({ waitMs: 30, mode: 'read', permits: 2 })],
+  ['acquire of a permit that waits', failing({ waitMs: 30, ...PERMIT }, 'a', PERMIT)],
+  ['acquire of a permit without waiting', failing({ waitMs: 0, ...PERMIT }, 'a', PERMIT)],
   ['acquire that waits and is not fair', failing({ waitMs: 30, fair: false })],
   ['acquire that waits for an owner', failing({ waitMs: 30, owner: 'owner-1' })],
   ['acquire of two keys without waiting', failing({ waitMs: 0 }, ['a', 'b'])],
@@ -150,6 +154,15 @@ const holding =
 /** What a handle does. */
 export const HANDLES: readonly KitCase[] = [
   ['release twice', holding((lock) => lock.release())],
+  ['release tells whether it was held', async ({ locks }) => {
+    const lock = await locks.acquire('a');
+    return [await lock.release(), await lock.release()];
+  }],
+  ['release of what an operator took away', async ({ locks }) => {
+    const lock = await locks.acquire('a');
+    await locks.forceRelease('a');
+    return lock.release();
+  }],
   ['extend', holding((lock) => lock.extend(60_000))],
   ['extend by too little', holding((lock) => lock.extend(0))],
   ['extend after the release', async ({ locks }) => {

@@ -13,12 +13,16 @@ const METHODS: readonly Method[] = [
 const call = (work: Work, method: Method, ...args: unknown[]): Promise<unknown> =>
   (work[method] as (...args: unknown[]) => Promise<unknown>).call(work, ...args);
 
+const PERMIT = { mode: 'read', permits: 2 } as const;
+
 const free = (method: Method): KitCase => [`${method}, which is free`, ({ work }) => call(work, method, '1')];
 
 const busy = (method: Method): KitCase => [
   `${method}, which is busy`,
   async ({ work, occupy }) => {
-    await occupy('order:1');
+    const options = method === 'limited' ? PERMIT : {};
+    await occupy('order:1', options);
+    if (method === 'limited') await occupy('order:1', options);
     return call(work, method, '1');
   },
   { waitMs: 30 },

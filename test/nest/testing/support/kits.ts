@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { type TestingModule } from '@nestjs/testing';
-import { type Lock, RedisLockModule, type RedisLockModuleOptions, RedisLockService } from '../../../../lib/index.js';
+import {
+  type Lock,
+  type LockOptions,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  RedisLockService,
+} from '../../../../lib/index.js';
 import {
   FakeLockModule,
   FakeLockService,
@@ -23,7 +29,7 @@ export interface World {
   readonly locks: RedisLockService;
   readonly work: Work;
   /** From now on it is held by somebody else. */
-  readonly occupy: (key: string) => Promise<void>;
+  readonly occupy: (key: string, options?: LockOptions) => Promise<void>;
   /** What was occupied is free again. */
   readonly vacate: () => Promise<void>;
   /** From now on Redis is away. */
@@ -42,7 +48,7 @@ async function start(lockModule: Parameters<typeof startModule>[0]['imports']) {
 function occupyBy(others: () => Promise<RedisLockService>) {
   const held: Lock[] = [];
   return {
-    occupy: async (key: string) => void held.push(await (await others()).acquire(key)),
+    occupy: async (key: string, options?: LockOptions) => void held.push(await (await others()).acquire(key, options)),
     vacate: async () => void (await Promise.all(held.splice(0).map((lock) => lock.release()))),
   };
 }
