@@ -25,9 +25,6 @@ export interface HttpResponse {
   send(body: object): unknown;
 }
 
-/** The key of a request cannot be filled, or used: it is the request that is wrong. */
-export class RequestKeyError extends LockKeyError {}
-
 const LOCKED = 423;
 const DEFAULT_RETRY_AFTER_MS = 1_000;
 
@@ -45,7 +42,7 @@ export function answerTo(
   const told = (statusCode: number, message: string) => {
     return { statusCode, error: STATUS_CODES[statusCode] ?? 'Error', code: error.code, message };
   };
-  if (error instanceof RequestKeyError) {
+  if (error instanceof LockKeyError) {
     return told(HttpStatus.BAD_REQUEST, 'The request lacks a value that it has to have, or has a wrong one.');
   }
   if (isBusy(error)) {
@@ -70,6 +67,14 @@ export function checkStatus(status: unknown): void {
   if (typeof status === 'number' && Number.isInteger(status) && status >= 400 && status <= 599) return;
   const got = typeof status === 'number' ? `${status}` : `a value of type ${typeof status}`;
   throw new LockConfigurationError(`Expected \`status\` to be a status of HTTP from 400 to 599, got ${got}.`);
+}
+
+/** The key of a request cannot be filled, or used: it is the request that is wrong, and not the app. */
+export class RequestKeyException extends HttpException {
+  constructor(cause: LockKeyError) {
+    const body = answerTo(cause, {});
+    super(body, body.statusCode, { cause });
+  }
 }
 
 export const isBusy = (error: unknown): error is LockBusyError | LockWaitTimeoutError =>

@@ -15,7 +15,7 @@ import {
   hasBegun,
   type HttpResponse,
   type LockErrorBody,
-  RequestKeyError,
+  RequestKeyException,
   tellRetryAfter,
 } from './lock-answer.js';
 import { logger } from './lock-logger.js';
@@ -52,7 +52,7 @@ const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */
-@Catch(LockBusyError, LockWaitTimeoutError, LockStoreError, LockShutdownError, RequestKeyError)
+@Catch(LockBusyError, LockWaitTimeoutError, LockStoreError, LockShutdownError, RequestKeyException)
 export class LockExceptionFilter implements ExceptionFilter<LockError> {
   readonly #options: LockExceptionFilterOptions;
 
@@ -82,7 +82,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   #bodyOf(error: LockError): LockErrorBody {
     // The client is not told what is wrong with Redis, or with a template; whoever runs the app has to know.
     if (error instanceof LockStoreError) logger.error(error.message);
-    if (error instanceof RequestKeyError) logger.debug(error.message);
+    if (error instanceof RequestKeyException) logger.debug((error.cause as LockError).message);
     return answerTo(error, this.#options);
   }
 }

@@ -1,7 +1,7 @@
 import { type ExecutionContext, HttpException } from '@nestjs/common';
 import { type Observable, catchError, defer, throwError } from 'rxjs';
 import { LockConfigurationError, LockKeyError, passFor } from '../core/lock.errors.js';
-import { answerTo, checkStatus, isBusy, RequestKeyError, tellRetryAfter } from './lock-answer.js';
+import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-answer.js';
 import { type LockedOptions } from './locked-call.js';
 
 interface StatusOptions extends Pick<LockedOptions, 'ifBusy'> {
@@ -42,11 +42,11 @@ export function answered(
 }
 
 /**
- * Where there is a `status` for a busy lock, that is an error of HTTP, which Nest answers where no filter does, and which
- * tells nothing of the lock; for filters it is the error of the lock.
+ * For a key that cannot be filled, and for a busy lock where there is a `status` for it, that is an error of HTTP, which Nest answers
+ * where no filter does, and which tells nothing of the lock; for filters it is the error of the lock.
  */
 function refusalOf(error: unknown, status: number | undefined, context: ExecutionContext): unknown {
-  if (error instanceof LockKeyError) return new RequestKeyError(error.message, { key: error.key, cause: error });
+  if (error instanceof LockKeyError) return passFor(new RequestKeyException(error), error);
   if (status === undefined || !isBusy(error)) return error;
   const body = answerTo(error, { status });
   if (context.getType() === 'http') tellRetryAfter(context.switchToHttp().getResponse(), body);

@@ -237,9 +237,9 @@ describe.each(PLATFORMS)('LockInterceptor.for with a `status`, without the filte
     expect(answer.text).not.toContain(id);
   });
 
-  it('leaves a key that cannot be filled, and the locks of its handler, what they are', async () => {
+  it('answers a key that cannot be filled with 400, and leaves the locks of its handler what they are', async () => {
     const { app, id } = await startHeld(platform, 'write', null);
-    expect((await app.get('query')).status).toBe(500);
+    expect((await app.get('query')).status).toBe(400);
     expect((await app.get(`inner-busy/${id}`)).status).toBe(500);
     expect(app.failures).toEqual([expect.any(LockKeyError), expect.any(LockBusyError)]);
     expect(app.failures[1]!.message).toContain(`order:${id}`);

@@ -140,10 +140,11 @@ describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
     const before = await scriptsRun(admin);
     expect(before).toBeGreaterThan(0);
     const answer = await app.get(path);
-    expect(answer.status).toBe(500);
-    expect(JSON.parse(answer.text)).toEqual({ statusCode: 500, message: 'Internal server error' });
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.text)).toMatchObject({ statusCode: 400, error: 'Bad Request', code: 'LOCK_KEY' });
+    expect(answer.text).not.toContain(text);
     expect(app.failures).toEqual([expect.any(LockKeyError)]);
-    expect(app.failures[0]!.message).toContain(text);
+    expect((app.failures[0]!.cause as Error).message).toContain(text);
     expect(await scriptsRun(admin)).toBe(before);
   });
 });
