@@ -106,11 +106,16 @@ function isWebResponse(value: unknown): value is { readonly body: ReadableStream
 }
 
 function streamKindOf(value: unknown): string | null {
+  if (isSentResponse(value)) return null;
   if (has(value, 'getStream')) return 'a StreamableFile';
   if (has(value, 'getReader')) return 'a ReadableStream';
   if (has(value, 'pipe')) return has(value, 'on') && !has(value, 'subscribe') ? 'a Node stream' : null;
   return has(value, 'subscribe') && has(value, observable) ? 'an observable of another library' : null;
 }
+
+/** The response of a handler that has answered by itself: `return response.send(body)`. */
+const isSentResponse = (value: unknown): boolean =>
+  has(value, 'writeHead') && (value as { readonly writableEnded?: boolean }).writableEnded === true;
 
 const tagOf = (method: Function): string => Object.prototype.toString.call(method);
 const isAsyncFunction = (method: Function): boolean => tagOf(method) === '[object AsyncFunction]';
