@@ -207,5 +207,5 @@ describe('promise 6: waiters that give up', () => {
       expect(await a.locks.isLocked(key)).toBe(false);
       expect(await store.queued(key)).toBe(0);
     }
-  });
+  }, 60_000);
 });
