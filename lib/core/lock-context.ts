@@ -116,7 +116,8 @@ export function assertLocked(key?: string): void {
   if (lock.fencingToken === null) throw notHeld(lock);
   if (lock.lost) throw lock.lost;
   if (lock.held) return;
-  throw new LockNotHeldError(`The lease of the lock "${lock.key}" cannot be proven at the moment.`, lock);
+  const text = `The lease of the lock "${lock.key}" cannot be proven at the moment.`;
+  throw new LockNotHeldError(`${text} Do not write while \`held\` is false.`, lock);
 }
 
 function lockInContext(key: string | undefined): HeldHandle | UnlockedHandle {
