@@ -2,8 +2,6 @@ import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
 import type { IsAny, KeyTemplateError, TemplateOf } from '../keys/key-template.types.js';
 import type { SkipError, SkippedCall } from './skipped-call.types.js';
 
-export type { KeyTemplateError } from '../keys/key-template.types.js';
-
 /**
  * A method that can be locked: its result comes later, since a lock has to be waited for. The lock is held until the
  * promise settles, or the Observable or the async iterable has ended.
