@@ -115,8 +115,8 @@ function consumedOf(
 function standstillError(keys: readonly string[], { mode }: ResolvedLockOptions, held: HeldHandle): LockReentryError {
   const key = keys.join(', ');
   return new LockReentryError(
-    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} until it ends, ` +
-      'and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
+    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} ` +
+      'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
     { key, mode },
   );
 }

@@ -99,7 +99,7 @@ export class LockEvents {
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
-    // Those that listen now: one that leaves and comes back meanwhile would be told without end.
+    // A copy: in the set itself, a listener that leaves and comes back meanwhile would be told without end.
     for (const listener of Array.from(listeners ?? [])) callForeign(() => listener(event), report);
     // Node tells what a subscriber throws as an uncaught exception, in a turn of its own.
     if (published.hasSubscribers) callForeign(() => published.publish(event), report);

@@ -64,7 +64,10 @@ export class LiveClient {
     });
   }
 
-  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. Untouched before. */
+  /**
+   * The client to send by; nothing listens to it before it is asked for. A given one that its application closed, or that is away
+   * for long, is left.
+   */
   get current(): RedisClient {
     this.#stopWatching ??= this.#watch(this.#client);
     if (!this.owned && this.#client.status === 'end') this.#leaveGiven('was closed');

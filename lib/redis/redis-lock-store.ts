@@ -56,7 +56,7 @@ export interface RedisLockStoreOptions {
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
-/** How often a forced release looks at the lock: between its look and its command the lock may pass to the next holder. */
+/** How often a revocation looks at the lock: between its look and its command the lock may be handed over to the next holder. */
 const MAX_LOOKS = 3;
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
