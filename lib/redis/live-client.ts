@@ -64,10 +64,7 @@ export class LiveClient {
     });
   }
 
-  /**
-   * The client to send by; nothing listens to it before it is asked for. A given one that its application closed, or that is away
-   * for long, is left.
-   */
+  /** The client to send by, which is watched from then on. A given one that was closed, or is away for long, is left. */
   get current(): RedisClient {
     this.#stopWatching ??= this.#watch(this.#client);
     if (!this.owned && this.#client.status === 'end') this.#leaveGiven('was closed');

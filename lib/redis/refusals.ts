@@ -40,7 +40,10 @@ const OF_THE_CONNECTION: Advice = {
   'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
 };
 
-/** Advice by what the text of an error has, anywhere: a script's error begins with `ERR Error running script` before Redis 7. */
+/**
+ * Advice by what the text of an error has, anywhere: a script's error begins with `ERR Error running script` before
+ * Redis 7.
+ */
 type Advice = Readonly<Record<string, string>>;
 
 const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;

@@ -156,8 +156,8 @@ export class MemoryLocks {
   }
 
   /**
-   * Ends all holds with tokens up to `seenToken`, and tells the holders; `command` identifies it, should it come again. Gives how
-   * many were ended.
+   * Ends all holds with tokens up to `seenToken`, and tells the holders; `command` identifies it, should it come again.
+   * Gives how many were ended.
    */
   forceRelease(
     key: string,
