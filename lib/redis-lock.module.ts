@@ -72,7 +72,8 @@ const createLocker = (store: LockStore, clock: Clock): Locker =>
 /** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
   providers: [
-    // In its place forRoot() and forRootAsync() put their own. It injects nothing, so that it fails before whoever needs a lock does.
+    // In its place forRoot() and forRootAsync() put their own. It injects nothing, so that it fails before whoever
+    // needs a lock does.
     { provide: RESOLVED_OPTIONS, useFactory: refuseBareImport },
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
     { provide: LOCK_CLOCK, useValue: systemClock },
@@ -120,8 +121,8 @@ export class RedisLockModule
   }
 
   /**
-   * Connects now, unless a lock has been used before. Nest calls nothing when the `onModuleInit` of another module throws, so that
-   * whatever is opened before would stay.
+   * Connects now, unless a lock has been used before. Nest calls nothing when the `onModuleInit` of another module
+   * throws, so that whatever is opened before would stay.
    */
   onApplicationBootstrap(): void {
     // Closed before: a connection that was opened now would be closed by nobody.

@@ -15,7 +15,10 @@ import { runWithLock } from './core/with-lock.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
-/** One key, or several: all of them are locked or none, and in whatever order they are given no two calls block each other. */
+/**
+ * One key, or several: all of them are locked or none, and in whatever order they are given no two calls block each
+ * other.
+ */
 export type Key = string | readonly string[];
 
 /** What one instance does at this moment. */

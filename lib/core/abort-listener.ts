@@ -28,8 +28,8 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
 }
 
 /**
- * Runs `work` with a signal that is aborted when one of the two is. `AbortSignal.any` leaves something on both for as long as they
- * live; of this nothing is left when the work is done.
+ * Runs `work` with a signal that is aborted when one of the two is. `AbortSignal.any` leaves something on both for as
+ * long as they live; of this nothing is left when the work is done.
  */
 export async function withEither<T>(
   a: AbortSignal | undefined,

@@ -1,8 +1,8 @@
 import { type Clock } from './clock.js';
 
 /**
- * Keeps the process alive while somebody awaits a call of the module. Nothing else of the module does: neither a lock that is held nor
- * a timer, so that a process ends by itself when there is nothing left to do.
+ * Keeps the process alive while somebody awaits a call of the module. Nothing else of the module does: neither a lock
+ * that is held nor a timer, so that a process ends by itself when there is nothing left to do.
  */
 export class AwaitedCalls {
   #count = 0;

@@ -19,8 +19,8 @@ const LATE_MS = 5;
 const READ_MS = 50;
 
 /**
- * How long to wait still before a limit that was set for `at` counts as passed without an answer. After a standstill of the event
- * loop its timers run before the answers are read that came meanwhile.
+ * How long to wait still before a limit that was set for `at` counts as passed without an answer. After a standstill of
+ * the event loop its timers run before the answers are read that came meanwhile.
  */
 export const graceMs = (clock: Clock, at: number): number => (clock.now() - at > LATE_MS ? READ_MS : 0);
 

@@ -2,8 +2,9 @@ import { types } from 'node:util';
 import { runOutside } from './lock-context.js';
 
 /**
- * Calls code of others that nobody awaits: a listener, a logger, a subscriber. The lock does not feel what it does: it runs as the
- * holder of nothing, and what it throws, or its promise rejects with, goes to `onError`, which must not throw.
+ * Calls code of others that nobody awaits: a listener, a logger, a subscriber. The lock does not feel what it does: it
+ * runs as the holder of nothing, and what it throws, or its promise rejects with, goes to `onError`, which must not
+ * throw.
  */
 export function callForeign(call: () => unknown, onError: (error: unknown) => void): void {
   try {

@@ -100,7 +100,10 @@ export abstract class HeldHandle implements Lock {
     return (await this.finish(undefined)) && isFirst;
   }
 
-  /** Gives the lock back, saying how its work ended; tells whether it was held. Never rejects; the second time does nothing. */
+  /**
+   * Gives the lock back, saying how its work ended; tells whether it was held. Never rejects; the second time does
+   * nothing.
+   */
   finish(outcome: WorkOutcome | undefined): Promise<boolean> {
     if (this.#released) return this.#released;
     this.#outcome = outcome;

@@ -15,8 +15,8 @@ interface Consumed {
 
 const storage = new AsyncLocalStorage<Consumed | null>();
 
-// Node (before 24) follows async contexts from the first use on: what was begun before shares one context, and all of it would be
-// the consumer of the first value.
+// Node (before 24) follows async contexts from the first use on: what was begun before shares one context, and all of
+// it would be the consumer of the first value.
 storage.run(null, () => undefined);
 
 /** For how long both may stand still; a consumer that does not await its call asks on before that. */
@@ -44,8 +44,9 @@ export class Iteration {
   }
 
   /**
-   * A result whose reader is known as the consumer from then on. Whoever calls `next()` cannot be marked: what is started beside the
-   * loop in the same turn has that context, too. The value is read after the await, in the context of the loop alone.
+   * A result whose reader is known as the consumer from then on. Whoever calls `next()` cannot be marked: what is
+   * started beside the loop in the same turn has that context, too. The value is read after the await, in the context
+   * of the loop alone.
    */
   give<T>(value: T): IteratorYieldResult<T> {
     const step = ++this.#step;
@@ -115,8 +116,8 @@ function consumedOf(
 function standstillError(keys: readonly string[], { mode }: ResolvedLockOptions, held: HeldHandle): LockReentryError {
   const key = keys.join(', ');
   return new LockReentryError(
-    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} until it ends, ` +
-      'and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
+    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} ` +
+      'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
     { key, mode },
   );
 }

@@ -37,8 +37,9 @@ export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
 const REQUESTS = 'http.server.request.start';
 
 /**
- * Has the requests that come to this process begin outside all locks, until the function that it gives is called. A server listens in
- * the context in which it was told to: inside a lock, all its requests would count as nested calls of the holder.
+ * Has the requests that come to this process begin outside all locks, until the function that it gives is called. A
+ * server listens in the context in which it was told to: inside a lock, all its requests would count as nested calls of
+ * the holder.
  */
 export function separateRequests(): () => void {
   const leaveLocks = (): void => {
@@ -49,8 +50,8 @@ export function separateRequests(): () => void {
 }
 
 /**
- * Forgets the locks that have ended: work that outlives its lock and takes the next one would keep all of them. (Unlinking a scope
- * is not enough: the next lock was acquired in it, so that its promises refer to it.)
+ * Forgets the locks that have ended: work that outlives its lock and takes the next one would keep all of them.
+ * (Unlinking a scope is not enough: the next lock was acquired in it, so that its promises refer to it.)
  */
 function withoutEnded(innermost: Scope | undefined): Scope | undefined {
   const first = notEnded(innermost);
@@ -75,8 +76,8 @@ export function heldInContext(key?: string, keeper?: object): HeldHandle | undef
 }
 
 /**
- * A hold of `key` that was released and goes on only because of this chain of calls: it ends when the chain does. Looks no further
- * out than `outer`.
+ * A hold of `key` that was released and goes on only because of this chain of calls: it ends when the chain does. Looks
+ * no further out than `outer`.
  */
 export function keptByChain(key: string, keeper: object, outer?: HeldHandle): HeldHandle | undefined {
   const inside: HeldHandle[] = [];
@@ -96,8 +97,8 @@ export function keptByChain(key: string, keeper: object, outer?: HeldHandle): He
  * The lock under which this code runs: inside a method with `@Locked`, or inside `withLock`; with a key, the one of that
  * key. A lock that was lost meanwhile is given too, so that it can be asked.
  *
- * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null. A method
- * with that option says so, and has it in the type: `currentLock<'run-unlocked'>()`.
+ * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null.
+ * A method with that option says so, and has it in the type: `currentLock<'run-unlocked'>()`.
  * @throws LockNotHeldError outside
  */
 export function currentLock(key?: string): Lock;
@@ -116,7 +117,8 @@ export function assertLocked(key?: string): void {
   if (lock.fencingToken === null) throw notHeld(lock);
   if (lock.lost) throw lock.lost;
   if (lock.held) return;
-  throw new LockNotHeldError(`The lease of the lock "${lock.key}" cannot be proven at the moment.`, lock);
+  const text = `The lease of the lock "${lock.key}" cannot be proven at the moment.`;
+  throw new LockNotHeldError(`${text} Do not write while \`held\` is false.`, lock);
 }
 
 function lockInContext(key: string | undefined): HeldHandle | UnlockedHandle {

@@ -68,10 +68,10 @@ const CHANNELS = new Map(NAMES.map((name) => [name, channel(`nestjs-redis-lock:$
 
 /**
  * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. A listener is
- * called in the turn of the event: in the async context of the caller whose own call it tells of, and never under a lock of that
- * caller; of what time or Redis bring about, in the context in which the module was made. One that throws is logged and never felt (a
- * subscriber of a channel that throws is an uncaught exception, as Node has it).
- * Without listeners no event object is made.
+ * called in the turn of the event: in the async context of the caller whose own call it tells of, and never under a
+ * lock of that caller; of what time or Redis bring about, in the context in which the module was made. One that throws
+ * is logged and never felt (a subscriber of a channel that throws is an uncaught exception, as Node has it). Without
+ * listeners no event object is made.
  */
 export class LockEvents {
   readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
@@ -99,7 +99,7 @@ export class LockEvents {
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
-    // Those that listen now: one that leaves and comes back meanwhile would be told without end.
+    // A copy: in the set itself, a listener that leaves and comes back meanwhile would be told without end.
     for (const listener of Array.from(listeners ?? [])) callForeign(() => listener(event), report);
     // Node tells what a subscriber throws as an uncaught exception, in a turn of its own.
     if (published.hasSubscribers) callForeign(() => published.publish(event), report);

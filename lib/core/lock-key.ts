@@ -7,7 +7,10 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 /** Whether a text is the same after a round trip through UTF-8. */
 export const isWellFormed = (text: string): boolean => !LONE_SURROGATE.test(text);
 
-/** Percent-encodes `%`, `{` and `}`: injective, and never an accidental hash tag of a cluster (`a` and `{a}` are two locks). */
+/**
+ * Percent-encodes `%`, `{` and `}`: injective, and never an accidental hash tag of a cluster (`a` and `{a}` are two
+ * locks).
+ */
 export const encodeKey = (key: string): string => key.replace(/[%{}]/g, encodeURIComponent);
 
 const NO_TAG = (): string => '';

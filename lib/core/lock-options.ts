@@ -53,8 +53,9 @@ export interface LockOptions {
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
   signal?: AbortSignal;
   /**
-   * Whether a nested call on a key that the same chain of calls holds runs under that hold, where it may (`withLock` and the
-   * decorators); else it rejects with a `LockReentryError` at once, also one of `acquire`, which would wait for its own chain.
+   * Whether a nested call on a key that the same chain of calls holds runs under that hold, where it may (`withLock`
+   * and the decorators); else it rejects with a `LockReentryError` at once, also one of `acquire`, which would wait for
+   * its own chain.
    * @default true
    */
   reentrant?: boolean;

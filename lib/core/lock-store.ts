@@ -6,7 +6,7 @@ import { type LockMode, type LockStoreError, type NodeAnswer } from './lock.erro
  * was when the method was called; `gap`: any time that is at least this far from the last fire.
  */
 export interface FireClaim {
-  /** Whose fire it is, such as `Reports.noon`: each job has its own fires under one key. Of 1 to 128 characters, well-formed. */
+  /** Whose fire it is, such as `Reports.noon`: each job has fires of its own. Of 1 to 128 characters, well-formed. */
   readonly job: string;
   readonly kind: 'at' | 'slot' | 'gap';
   readonly ms: number;
@@ -65,7 +65,7 @@ export type AcquireReply =
       readonly serverTimeMs: number;
       /** Who holds it for writing: the name of an owner, or an attempt. */
       readonly owner?: string | undefined;
-      /** Which server says so: only its own pushed grants count. Undefined where there is only one to ask, and of a cluster. */
+      /** Which server says so: only its own pushed grants count. Undefined where only one is asked, and of a cluster. */
       readonly server?: string | undefined;
       /** As of a grant. */
       readonly unanswered?: boolean;

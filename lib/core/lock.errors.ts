@@ -16,9 +16,10 @@ export type LockErrorCode =
   | 'LOCK_CONFIGURATION';
 
 /**
- * Why a held lock was lost. The lease ended (`expired`), or somebody else was granted the lock since (`taken`); Redis could not be asked
- * until the lease was over (`unreachable`); it was held for `maxHoldMs` (`max-hold`); an operator took it (`revoked`); the app shut
- * down, and `drainMs` was over (`shutdown`); its handle was garbage-collected (`dropped`).
+ * Why a held lock was lost. The lease ended (`expired`), or somebody else was granted the lock since (`taken`); Redis
+ * could not be asked until the lease was over (`unreachable`); it was held for `maxHoldMs`, or for one more lease
+ * after its iteration was ended (`max-hold`); an operator revoked it (`revoked`); the app shut down, and `drainMs` was
+ * over (`shutdown`); its handle was garbage-collected (`dropped`).
  */
 export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'revoked' | 'shutdown' | 'dropped';
 
@@ -167,8 +168,8 @@ export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof L
 export class LockKeyError extends LockError {}
 
 /**
- * The caller would wait for itself (a nested lock on a key that it holds, or an upgrade from read to write), or would be inside
- * uncounted: a permit under a hold that only reads.
+ * The caller would wait for itself (an upgrade from read to write, or a call in a loop over an iteration of the key),
+ * would not be counted (a permit under a hold that more may share), or said `reentrant: false`.
  */
 export class LockReentryError extends LockError {}
 

@@ -17,8 +17,8 @@ export interface Lock extends AsyncDisposable {
   /** The fencing token of each key, in the order of `keys`. */
   readonly fencingTokens: readonly number[];
   /**
-   * Aborted with a `LockLostError` when the lock is lost, before another can hold it. Its listeners are called in the async context of
-   * whoever asked for it first.
+   * Aborted with a `LockLostError` when the lock is lost, before another can hold it. Its listeners are called in the
+   * async context of whoever asked for it first.
    */
   readonly signal: AbortSignal;
   /** Whether the lease can be proven right now. */
@@ -40,7 +40,8 @@ export interface Lock extends AsyncDisposable {
   downgrade(): Promise<void>;
   /**
    * Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported.
-   * @returns whether it was still held: false the second time, and when it was lost, as far as this process or the store can tell
+   * @returns whether it was still held: false the second time, and when it was lost, as far as this process or the
+   *   store can tell
    */
   release(): Promise<boolean>;
 }

@@ -43,7 +43,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   readonly #host: AcquisitionHost;
   readonly #losses: LogLimit;
   readonly #thrown: LogLimit;
-  /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it happens to come. */
+  /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it comes. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
   #onRelease: (() => void) | null = null;

@@ -21,8 +21,8 @@ interface Nested {
 
 /**
  * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
- * @throws LockReentryError at once for what would wait for itself (an upgrade, a job inside itself, or the body of a loop over an
- *   iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
+ * @throws LockReentryError at once for what would wait for itself (an upgrade, a job inside itself, or the body of a
+ *   loop over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
 export async function enterLock(
   locker: Locker,

@@ -29,8 +29,9 @@ interface Pending {
 }
 
 /**
- * Sends releases until they are confirmed, or until the lease is over and there is nothing to release. Each is sent at once; those
- * that had no answer wait together for rounds of tries, with growing pauses, so that an outage costs no more the longer it takes.
+ * Sends releases until they are confirmed, or until the lease is over and there is nothing to release. Each is sent at
+ * once; those that had no answer wait together for rounds of tries, with growing pauses, so that an outage costs no
+ * more the longer it takes.
  */
 export class Releaser {
   /** What waits for its next try, in the order in which it came. */

@@ -15,9 +15,10 @@ interface Entry extends ScheduledCall {
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
- * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It is driven by the
- * clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn. All run in the
- * async context in which the queue was made: in that of whoever armed the timer they would count as part of a stranger's call.
+ * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It is driven by
+ * the clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn.
+ * All run in the async context in which the queue was made: in that of whoever armed the timer they would count as part
+ * of a stranger's call.
  */
 export class TimerQueue {
   readonly #clock: Clock;

@@ -2,8 +2,6 @@ import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
 import type { IsAny, KeyTemplateError, TemplateOf } from '../keys/key-template.types.js';
 import type { SkipError, SkippedCall } from './skipped-call.types.js';
 
-export type { KeyTemplateError } from '../keys/key-template.types.js';
-
 /**
  * A method that can be locked: its result comes later, since a lock has to be waited for. The lock is held until the
  * promise settles, or the Observable or the async iterable has ended.
@@ -45,8 +43,9 @@ interface WebStream {
  * decorators can say it.
  *
  * `A` becomes the arguments of the method where a key function accepts them, and else what it accepts. This way, and
- * not by asking whether `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a `T` in its
- * arguments: a conditional type does not look at the constraint of a class's type parameter, a type argument does.
+ * not by asking whether `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a
+ * `T` in its arguments: a conditional type does not look at the constraint of a class's type parameter, a type argument
+ * does.
  */
 export interface LockedMethodDecorator<K extends KeySpec, S extends SkippedCall = never> {
   <M extends LockableMethod, A extends AcceptedBy<K>>(

@@ -47,7 +47,10 @@ export type SkipError<S extends SkippedCall, M extends (...args: any[]) => unkno
     ? never
     : SkipErrorOf<S, M>;
 
-/** Whether a method that gave only that would do for `M`: the compiler decides so for the `T` of a generic method or class, too. */
+/**
+ * Whether a method that gave only that would do for `M`: the compiler decides so for the `T` of a generic method or
+ * class, too.
+ */
 type SkipErrorOf<S, M> =
   S extends SkippedCall<infer By, infer Answer>
     ? ((...args: any[]) => Promise<Answer>) extends M

@@ -11,7 +11,10 @@ import {
   type SkippedBy,
 } from './skipped-call.types.js';
 
-/** Runs the method under the lock for writing: no reader and no other writer of the key at the same time; the same as `@Locked`. */
+/**
+ * Runs the method under the lock for writing: no reader and no other writer of the key at the same time; the same as
+ * `@Locked`.
+ */
 export function WriteLocked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
   options?: LockedOptions & SkipOptions<B, P, U>,

@@ -1,7 +1,12 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException, HttpStatus } from '@nestjs/common';
-import { LockBusyError, LockConfigurationError, LockKeyError, LockWaitTimeoutError } from '../core/lock.errors.js';
-import { type LockError } from '../core/lock.errors.js';
+import {
+  LockBusyError,
+  LockConfigurationError,
+  type LockError,
+  LockKeyError,
+  LockWaitTimeoutError,
+} from '../core/lock.errors.js';
 
 /** What a client is told: neither the key nor the holder, which are nobody's business outside. */
 export interface LockErrorBody {
@@ -69,7 +74,7 @@ export function checkStatus(status: unknown): void {
   throw new LockConfigurationError(`Expected \`status\` to be a status of HTTP from 400 to 599, got ${got}.`);
 }
 
-/** The key of a request cannot be filled, or used: it is the request that is wrong, and not the app. */
+/** The key of a request cannot be filled, or used: the request is wrong, and not the app. */
 export class RequestKeyException extends HttpException {
   constructor(cause: LockKeyError) {
     const body = answerTo(cause, {});

@@ -45,10 +45,11 @@ interface WsClient {
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
- * Tells clients what is worth another try: a busy lock is 423 Locked, permits that are all taken are 429 Too Many Requests, a
- * missing Redis or an app that shuts down is 503, with `Retry-After`; and that a request from which `LockInterceptor.for`
- * cannot fill its key is 400 Bad Request. Over HTTP (express and fastify) it is a response, for microservices and WebSockets an error of the same
- * fields, for GraphQL an error with them as `extensions`. All other errors of locks stay what they are: 500.
+ * Tells clients what is worth another try: a busy lock is 423 Locked, permits that are all taken are 429 Too Many
+ * Requests, a missing Redis or an app that shuts down is 503, with `Retry-After`; and that a request from which
+ * `LockInterceptor.for` cannot fill its key is 400 Bad Request. Over HTTP (express and fastify) it is a response, for
+ * microservices and WebSockets an error of the same fields, for GraphQL an error with them as `extensions`. All other
+ * errors of locks stay what they are: 500.
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */

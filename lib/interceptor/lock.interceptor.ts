@@ -33,11 +33,11 @@ export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
 
   /**
-   * An interceptor for `@UseInterceptors`, which locks by a key of the request: `LockInterceptor.for('user:<0.params.id>')`.
-   * `<0>`, `<1>`, … are what Nest gives its handlers: of HTTP the request and the response, of a message its data and
-   * context, of a WebSocket the client and the data, of GraphQL the parent, the arguments, the context and the info.
-   * The lock is held from before the pipes until all interceptors inside (such as the ClassSerializerInterceptor) are done, and
-   * the handler has settled, also when nobody waits for it any more.
+   * An interceptor for `@UseInterceptors`, which locks by a key of the request:
+   * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are what Nest gives its handlers: of HTTP the request
+   * and the response, of a message its data and context, of a WebSocket the client and the data, of GraphQL the parent,
+   * the arguments, the context and the info. The lock is held from before the pipes until all interceptors inside (such
+   * as the ClassSerializerInterceptor) are done, and the handler has settled, also when nobody waits for it any more.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
   static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
@@ -62,8 +62,8 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   /**
-   * Internal: the decorators call it. Runs `proceed` under the lock of a decorated call; gives what such a call returns: a promise, an Observable or an
-   * async iterable.
+   * Internal: the decorators call it. Runs `proceed` under the lock of a decorated call; gives what such a call
+   * returns: a promise, an Observable or an async iterable.
    * @throws (the promise, the stream) what `RedisLockService.withLock` throws; LockConfigurationError when the method
    *   returned a stream of another kind
    */

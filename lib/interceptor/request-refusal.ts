@@ -42,8 +42,9 @@ export function answered(
 }
 
 /**
- * For a key that cannot be filled, and for a busy lock where there is a `status` for it, that is an error of HTTP, which Nest answers
- * where no filter does, and which tells nothing of the lock; for filters it is the error of the lock.
+ * For a key that cannot be filled, and for a busy lock where there is a `status` for it, that is an error of HTTP,
+ * which Nest answers where no filter does, and which tells nothing of the lock; for filters it is the error of the
+ * lock.
  */
 function refusalOf(error: unknown, status: number | undefined, context: ExecutionContext): unknown {
   if (error instanceof LockKeyError) return passFor(new RequestKeyException(error), error);

@@ -40,8 +40,9 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
 }
 
 /**
- * Refuses what goes on after the method without a way to know its end, and closes it. A stream is often read by a part of Node or Nest
- * that takes nothing else in its place, so it cannot be wrapped; ask before `finishStream`: it may be iterable, too.
+ * Refuses what goes on after the method without a way to know its end, and closes it. A stream is often read by a part
+ * of Node or Nest that takes nothing else in its place, so it cannot be wrapped; ask before `finishStream`: it may be
+ * iterable, too.
  * @throws LockConfigurationError
  */
 export function refuseStream(result: unknown, where: string): void {
@@ -55,8 +56,8 @@ export function refuseStream(result: unknown, where: string): void {
 }
 
 /**
- * Refuses a body that Nest sends piece by piece after its handler, as it is or inside a plain object, and closes it: the lock of
- * a request ends with the handler and the interceptors.
+ * Refuses a body that Nest sends piece by piece after its handler, as it is or inside a plain object, and closes it:
+ * the lock of a request ends with the handler and the interceptors.
  * @throws LockConfigurationError
  */
 export function refuseOpenBody(body: unknown, where: string): void {

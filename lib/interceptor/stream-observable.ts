@@ -9,8 +9,9 @@ import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 /**
  * A cold Observable of which each subscription acquires its own lock, calls the method under it and subscribes to what
- * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of a
- * handler, it is held until these have settled, too, and a subscription that ends only ends an Observable: other work goes on.
+ * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of
+ * a handler, it is held until these have settled, too, and a subscription that ends only ends an Observable: other work
+ * goes on.
  */
 export function lockedObservable(open: OpenLock, method: () => unknown, calls?: HandlerCalls): Observable<unknown> {
   return new Observable((subscriber) => {

@@ -12,7 +12,8 @@ type Fault = (problem: string) => Error;
  *
  * `%` and `:` inside a value become `%25` and `%3A`. Where the text between two values has no `:`, its first character that
  * is no letter or digit is encoded too; where it has only letters and digits, the first one that is not 0-9 or A-F is.
- * @throws what `fault` makes, where nothing is between two values, or nothing but `%`, 0-9 and A-F: no encoding separates them
+ * @throws what `fault` makes, where nothing is between two values, or nothing but `%`, 0-9 and A-F: no encoding
+ *   separates them
  */
 export function valueEncoder(
   names: readonly string[],

@@ -9,8 +9,8 @@ type Fill = (values: readonly unknown[]) => string;
 const fills = new WeakMap<TemplateStringsArray, Fill>();
 
 /**
- * Gives a key, for key functions and the service: `` lockKey`sku:${sku}` ``. The values are checked and encoded as those of a key template
- * are, so that two different lists of values never give one key.
+ * Gives a key, for key functions and the service: `` lockKey`sku:${sku}` ``. The values are checked and encoded as
+ * those of a key template are, so that two different lists of values never give one key.
  * @throws LockKeyError for `undefined`, `null`, `NaN`, an object, an empty string, and for values that nothing separates
  */
 export function lockKey(strings: TemplateStringsArray, ...values: KeyPart[]): string {

@@ -123,7 +123,7 @@ function measureRenewals({ locks, record, listeners }: Measured): void {
   listeners
     .on('renewed', () => renewal('renewed'))
     .on('renewFailed', () => renewal('unknown'))
-    // A hold that was ended on purpose says nothing about renewals.
+    // A hold that was too long says nothing about renewals.
     .on('lost', (event) => event.reason !== 'max-hold' && renewal('lost'));
 }
 

@@ -22,8 +22,9 @@ const TOLD = Symbol.for('nestjs-redis-lock:told-series');
 const NAMES = Object.keys(LOCK_METRICS) as LockMetric[];
 
 /**
- * Writes measurements into a registry. Metrics that are there are used, so that several services share them. When they are reset, or
- * the registry is cleared, their series begin anew: counters and histograms at 0, gauges with what is held and waits.
+ * Writes measurements into a registry. Metrics that are there are used, so that several services share them. When they
+ * are reset, or the registry is cleared, their series begin anew: counters and histograms at 0, gauges with what is
+ * held and waits.
  */
 export function recorderOf(registry: AnyRegistry, buckets: BucketOptions): RecordMetric {
   const told = ((registry as { [TOLD]?: Told })[TOLD] ??= new Map());

@@ -130,7 +130,10 @@ export class Acquirer {
     }
   }
 
-  /** The server of a request, whose time is known if there is only one. @throws LockStoreError when it cannot be asked: nothing was sent */
+  /**
+   * The server of a request, whose time is known if there is only one.
+   * @throws LockStoreError when it cannot be asked: nothing was sent
+   */
   async #serverOf({ keys }: AcquireRequest, timeoutMs: number): Promise<string> {
     const { commands } = this.parts;
     const storageKey = this.parts.storageKey(keys[0]!);

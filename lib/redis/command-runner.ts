@@ -74,7 +74,10 @@ export class CommandRunner {
     return (storageKey !== undefined && this.#spareFor({ storageKey })?.liveClient()) || client;
   }
 
-  /** Who is to be asked for what is on all nodes: for a given cluster with one that does not answer, who serves in its place. */
+  /**
+   * Who is to be asked for what is on all nodes: for a given cluster with one that does not answer, who serves in its
+   * place.
+   */
   get forAllNodes(): CommandRunner {
     const client = this.liveClient();
     const nodes = isCluster(client) ? client.nodes('master') : [];
@@ -100,8 +103,8 @@ export class CommandRunner {
   }
 
   /**
-   * The run id of the server that the last reply came from; null while it is not known, where the user may not ask for it, and
-   * for a cluster.
+   * The run id of the server that the last reply came from; null while it is not known, where the user may not ask for
+   * it, and for a cluster.
    */
   get serverId(): string | null {
     return this.#live.serverId.value;

@@ -44,7 +44,10 @@ export class ConnectionHealth {
     this.#of(connection).answeredAt = this.clock.now();
   }
 
-  /** What was sent at `sentAt` has no answer after `timeoutMs`: calls back if the connection is dead, as soon as that is clear. */
+  /**
+   * What was sent at `sentAt` has no answer after `timeoutMs`: calls back if the connection is dead, as soon as that is
+   * clear.
+   */
   onTimeout(connection: RedisClient, sentAt: number, timeoutMs: number, onDead: () => void): void {
     const health = this.#of(connection);
     if (health.isSuspected) return;

@@ -64,7 +64,7 @@ export class LiveClient {
     });
   }
 
-  /** The client to send by. A given one that gave up for ever, or is away for long, as its application decided, is left. Untouched before. */
+  /** The client to send by, which is watched from then on. A given one that was closed, or is away for long, is left. */
   get current(): RedisClient {
     this.#stopWatching ??= this.#watch(this.#client);
     if (!this.owned && this.#client.status === 'end') this.#leaveGiven('was closed');

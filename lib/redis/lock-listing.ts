@@ -3,30 +3,30 @@ import { type CommandRunner } from './command-runner.js';
 import { isCluster } from './redis-client.js';
 import { type RedisKeys } from './redis-keys.js';
 
-/** Which keys are looked for, and for how long an answer is waited. */
-interface Wanted {
+/** Which keys are looked for, and how long each answer may take. */
+interface ScanRequest {
   readonly keys: RedisKeys;
   readonly prefix: string;
   readonly timeoutMs: number;
 }
 
 /** The keys under a prefix, of all nodes of a cluster; each once, though SCAN may tell it again. */
-export async function* scanKeys(commands: CommandRunner, wanted: Wanted): AsyncGenerator<string> {
+export async function* scanKeys(commands: CommandRunner, request: ScanRequest): AsyncGenerator<string> {
   const seen = new Set<string>();
   const asked = commands.forAllNodes;
   try {
-    yield* scanAll(asked, wanted, seen);
+    yield* scanAll(asked, request, seen);
   } catch (error) {
-    // A node may have been found silent by this.
+    // This may have been what found a node silent: another client serves in its place.
     const other = commands.forAllNodes;
     if (other === asked) throw error;
-    yield* scanAll(other, wanted, seen);
+    yield* scanAll(other, request, seen);
   }
 }
 
 async function* scanAll(
   commands: CommandRunner,
-  { keys, prefix, timeoutMs }: Wanted,
+  { keys, prefix, timeoutMs }: ScanRequest,
   seen: Set<string>,
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
@@ -34,7 +34,7 @@ async function* scanAll(
   const before = client.options.keyPrefix ?? '';
   const pattern = keys.pattern(prefix, before);
   const asked = { key: `${prefix}*`, timeoutMs };
-  // It knows all of them when it is ready.
+  // A cluster knows all of its nodes when it is ready.
   const nodes: readonly Redis[] = isCluster(client)
     ? await commands.ask(client, async () => client.nodes('master'), asked)
     : [client];

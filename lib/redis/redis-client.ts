@@ -24,8 +24,9 @@ export const isRedisClient = (value: unknown): value is RedisClient =>
 export const isCluster = (client: RedisClient): client is Cluster => client.isCluster;
 
 /**
- * Our own connections keep no command: what cannot be sent now, or lost its connection, is given back at once and never sent
- * later, since we ask again. They never give up, and are back soon after Redis is, whatever the application chose for its own.
+ * Our own connections keep no command: what cannot be sent now, or lost its connection, is given back at once and never
+ * sent later, since we ask again. They never give up, and are back soon after Redis is, whatever the application chose
+ * for its own.
  */
 const KEEPING_NOTHING = {
   enableOfflineQueue: false,

@@ -56,7 +56,7 @@ export interface RedisLockStoreOptions {
 
 /** How long one command may take that nobody's lease depends on. */
 const OPERATOR_TIMEOUT_MS = 5_000;
-/** How often a forced release looks at the lock: between its look and its command the lock may pass to the next holder. */
+/** How often a revocation looks at the lock: between look and command the lock may be handed over to the next. */
 const MAX_LOOKS = 3;
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
@@ -117,7 +117,7 @@ export class RedisLockStore implements LockStore {
     this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
   }
 
-  /** What the old master wrote since its replica was promoted is lost: all who hold a lock or wait ask the new one at once. */
+  /** What the old master wrote since its replica was promoted is lost: all who hold or wait ask the new one at once. */
   readonly #onMaster = (isThere: IsThere): void => {
     for (const part of [this.#channel, this.#replicas]) part?.move(isThere);
     this.commands.move(isThere, (client) => client.once('ready', () => this.#listener?.onGap()));

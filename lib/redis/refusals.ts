@@ -25,11 +25,11 @@ const STAYING: Advice = {
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
 };
 
-/** Why a connection ended of which no error told. */
+/** What is said of a connection that ended without an error. */
 export const NEVER_READY = 'the connection ended before it was ready';
 
-/** What to do where the way to a server fails, or leads to something else. */
-const OF_THE_WAY: Advice = {
+/** What to do when the connection to a server fails, or leads to something that is no Redis. */
+const OF_THE_CONNECTION: Advice = {
   'RESP type|Protocol error': 'What answers is no Redis, or one that expects TLS (`rediss://`).',
   'certificate|altnames': 'See "TLS" in docs/security.md.',
   'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
@@ -40,7 +40,10 @@ const OF_THE_WAY: Advice = {
   'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
 };
 
-/** Advice by what the text of an error has, anywhere: a script's error begins with `ERR Error running script` before Redis 7. */
+/**
+ * Advice by what the text of an error has, anywhere: a script's error begins with `ERR Error running script` before
+ * Redis 7.
+ */
 type Advice = Readonly<Record<string, string>>;
 
 const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;
@@ -51,11 +54,11 @@ export const isPassing = (message: string): boolean => find(PASSING, message) !=
 /** Whether a client of one server is told that it needs the whole cluster. */
 export const needsCluster = ({ message }: Error): boolean => /\b(MOVED|CROSSSLOT)\b/.test(message);
 
-/** What to do about an error of Redis or of the way to it. `isSingle`: of a client that knows of no cluster. */
+/** What to do about an error of Redis or of the connection to it. `isSingle`: of a client that knows of no cluster. */
 export function adviceOn({ name, message }: Error, isSingle: boolean): string {
   if (isSingle && NODE_OF_CLUSTER.test(message))
     return 'This Redis is a node of a cluster: use `connection: { cluster: [...] }`.';
-  const known = find(PASSING, message) ?? find(STAYING, message) ?? find(OF_THE_WAY, message);
+  const known = find(PASSING, message) ?? find(STAYING, message) ?? find(OF_THE_CONNECTION, message);
   if (known !== undefined) return known;
   return name === 'ReplyError' ? 'Check the rights of the user, and the key prefix.' : 'Is Redis reachable?';
 }

@@ -162,8 +162,9 @@ class SentinelLink {
 }
 
 /**
- * Calls back when a connection is to another server, now or as soon as it is to one; a server that hangs would never let it be
- * ready. One that is about to ask a sentinel needs no more; one that asks must not be cut meanwhile, or ioredis would give it up.
+ * Calls back when a connection is to another server, now or as soon as it is to one; a server that hangs would never
+ * let it be ready. One that is about to ask a sentinel needs no more; one that asks must not be cut meanwhile, or
+ * ioredis would give it up.
  */
 export function ifElsewhere(client: Redis, isThere: IsThere, leave: () => void): void {
   if (client.status === 'connecting') client.once('connect', () => ifElsewhere(client, isThere, leave));

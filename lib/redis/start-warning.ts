@@ -5,8 +5,8 @@ import { connectionErrorOf } from './redis-errors.js';
 import { NEVER_READY, adviceOn, readableText } from './refusals.js';
 
 /**
- * Warns when the first connection of a client fails, and not again: an app may start before its Redis, and is to know at once that it
- * has none. Gives what ends the wait for that.
+ * Warns when the first connection of a client fails, and not again: an app may start before its Redis, and is to know
+ * at once that it has none. Gives what ends the wait for that.
  */
 export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () => void {
   if (client.status === 'ready') return () => undefined;

@@ -10,8 +10,9 @@ const GREETING_MS = 2_000;
 const CONNECT_MS = 10_000;
 
 /**
- * Replaces the socket of a connection of ours that is not ready in time, and of those to the nodes of a cluster, again and
- * again, and opens one again that has ended; gives what ends that. ioredis has no deadline for a server that takes a connection and says nothing.
+ * Replaces the socket of a connection of ours that is not ready in time, and of those to the nodes of a cluster, again
+ * and again, and opens one again that has ended; gives what ends that. ioredis has no deadline for a server that takes
+ * a connection and says nothing.
  */
 export function supervise(client: RedisClient, clock: Clock): () => void {
   const stops = [superviseOne(client, clock), reopen(client, clock)];

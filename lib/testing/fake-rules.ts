@@ -14,7 +14,7 @@ export class FakeRules {
   readonly #rules: { readonly which: FakeKey; readonly outcome: FakeOutcome }[] = [];
 
   add(which: FakeKey, outcome: FakeOutcome): void {
-    // Those of before never count again.
+    // A rule for all keys comes before all earlier ones: they never count again.
     if (which === undefined) this.clear();
     this.#rules.unshift({ which, outcome });
   }

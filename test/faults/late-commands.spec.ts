@@ -127,7 +127,7 @@ describe('an acquire that arrives when its attempt is over', () => {
   });
 });
 
-describe('a forced release that arrives late', () => {
+describe('a revocation that arrives late', () => {
   afterEach(closeAll);
 
   it.each([

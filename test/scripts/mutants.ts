@@ -420,7 +420,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: "if <mode> == 'read' and hold.mode == 'write' then",
     replace: "if <mode> == 'read' then",
   },
-  // Forced release.
+  // Revocation.
   {
     name: 'a revocation that is sent again ends other holds',
     find: 'if is_in(revoked, <attempt>) then\n  outcome',

@@ -6,7 +6,7 @@ export type Operands = Readonly<Record<string, string | number | readonly string
 export type AnyScript = LuaScript<any, any, any>;
 export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 
-/** That of a forced release by somebody who has just looked. */
+/** The `seenToken` of a revocation by somebody who has just looked. */
 export const EVERY_TOKEN = `${Number.MAX_SAFE_INTEGER}`;
 
 /** The operands of an acquire that is for no fire of a job. */

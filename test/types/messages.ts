@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { Observable } from 'rxjs';
-import type { KeyTemplateError, StreamError } from '../../lib/decorators/key-template.types.js';
+import type { StreamError } from '../../lib/decorators/key-template.types.js';
+import type { KeyTemplateError } from '../../lib/keys/key-template.types.js';
 import { check, type Order, type Same } from './support.js';
 
 type NotAnArgument<P extends string> = `<${P}> is not an argument of this method`;

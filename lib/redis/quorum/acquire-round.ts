@@ -59,8 +59,9 @@ export class AcquireRound {
   }
 
   /**
-   * Where a round that is not won has left something that is of no use: what was granted, or may be, unheard. Places in the
-   * queues are left where it waits for a known holder, and given back where the next round, of another attempt, comes at once.
+   * Where a round that is not won has left something that is of no use: what was granted, or may be, unheard. Places in
+   * the queues are left where it waits for a known holder, and given back where the next round, of another attempt,
+   * comes at once.
    */
   toGiveBack(): readonly QuorumNode[] {
     const isRefused = this.#refused.some(({ reason }) => reason === 'released');

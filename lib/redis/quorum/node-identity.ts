@@ -17,8 +17,8 @@ interface Asked {
 }
 
 /**
- * Which server a node leads to: asked once for each connection, since an address may lead to another server then. A server has
- * one vote: of the nodes that lead to the same one, the first of the list has it.
+ * Which server a node leads to: asked once for each connection, since an address may lead to another server then. A
+ * server has one vote: of the nodes that lead to the same one, the first of the list has it.
  */
 export class NodeIdentity {
   #asked: Asked | null = null;

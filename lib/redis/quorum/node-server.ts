@@ -19,7 +19,10 @@ export async function readServer(store: RedisLockStore): Promise<NodeServer> {
   const info = (section: string) => askServer(store, 'INFO', (client) => client.info(section));
   const [server, replication] = await Promise.all([info('server'), info('replication')]);
   const runId = runIdIn(server);
-  if (!runId) throw new LockStoreError('The server does not tell its run id (INFO server).', { wasSent: false });
+  if (!runId) {
+    const text = 'The server does not tell its run id (INFO server). A quorum needs servers that do.';
+    throw new LockStoreError(text, { wasSent: false });
+  }
   const field = (name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(replication)?.[1];
   const isReplica = field('role') === 'slave';
   const [host, port] = [field('master_host'), field('master_port')];

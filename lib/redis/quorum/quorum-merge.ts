@@ -154,7 +154,10 @@ const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder =>
   fencingToken: mostCommon(same.map(({ fencingToken }) => fencingToken)),
 });
 
-/** A node that voted late has a token of its own, until that of the majority is written back; of equally common ones, the greatest. */
+/**
+ * A node that voted late has a token of its own, until that of the majority is written back; of equally common ones,
+ * the greatest.
+ */
 function mostCommon(tokens: readonly number[]): number {
   return [...tokens].sort((a, b) => countOf(tokens, b) - countOf(tokens, a) || b - a)[0] ?? 0;
 }
@@ -166,7 +169,10 @@ interface MergedRun {
   readonly isLikely: boolean;
 }
 
-/** What each node tells that answered: the last run of each job. Gives the last one of that job, or the latest of all jobs. */
+/**
+ * What each node tells that answered: the last run of each job. Gives the last one of that job, or the latest of all
+ * jobs.
+ */
 export function mergeRuns(nodes: readonly QuorumNode[], told: Told, job?: string): LastRun | null {
   const jobs = job === undefined ? [...new Set(told.flat().map((run) => run.job))] : [job];
   const enough = enoughOf(nodes, told);

@@ -65,8 +65,8 @@ export class QuorumNode {
   }
 
   /**
-   * Asks for an answer that counts: of a master of its own. At once, or fails at once when the node is known to be away: others
-   * wait for its vote.
+   * Asks for an answer that counts: of a master of its own. At once, or fails at once when the node is known to be
+   * away: others wait for its vote.
    * @throws LockStoreError; LockConfigurationError for a node that is set up wrongly
    */
   async ask<T>(send: Send<T>, onDoubt?: (answer: T) => void): Promise<T> {

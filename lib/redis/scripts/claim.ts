@@ -3,9 +3,9 @@ import { arg, key, lua } from './lua.js';
 const lock = key('lock');
 
 /**
- * Fires of a scheduled job: each is granted once to each job, of which several may share a lock. The 16 latest are remembered (15 when one was given up), and an earlier one
- * counts as granted.
- * Needs STATE and JOBS before it, and the run that it reads is the one before this script.
+ * Fires of a scheduled job: each is granted once to each job, of which several may share a lock. The 16 latest are
+ * remembered (15 when one was given up), and an earlier one counts as granted. Needs STATE and JOBS before it, and the
+ * run that it reads is the one before this script.
  */
 export const CLAIM = lua`
 local kind, width = ${arg('fireKind')}, tonumber(${arg('fireMs')})

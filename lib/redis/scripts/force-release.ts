@@ -6,12 +6,12 @@ const lock = key('lock');
 const command = arg('attempt');
 
 /**
- * Ends all holds of the lock that were granted by then, parked ones too, for an operator: the holders are told `revoked <attempt>` before the next
- * in the queue is told of its grant. The attempts are remembered as revoked, and as released.
+ * Ends all holds of the lock that an operator has seen, parked ones too: the holders are told `revoked <attempt>`
+ * before the next in the queue is told of its grant. The attempts are remembered as revoked, and as released.
  *
- * KEYS: `lock`. ARGV: `attempt` id of this command: sent again, it does not touch those who were granted since; `seenToken`, the
- * last token of the lock when the operator looked: if it comes late, it does not touch them either; `keepMs`,
- * `channelPrefix`, `countReceivers`.
+ * KEYS: `lock`. ARGV: `attempt` id of this command: sent again, it does not touch those who were granted since;
+ * `seenToken`, the last token of the lock when the operator looked: a command that comes late does not touch those who
+ * were granted since; `keepMs`, `channelPrefix`, `countReceivers`.
  *
  * Reply `revoked attempt now holds`, with the number of holds that were ended, or `again attempt now 0`.
  */

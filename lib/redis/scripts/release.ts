@@ -17,10 +17,10 @@ const attempt = arg('attempt');
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
  * answer and may still come; it is refused then), `keepMs`, `channelPrefix`, `countReceivers`.
  *
- * Reply `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is 1 when
- * the queue is to be served further, by sending this command again; `outcome` is
- * `released`, `again` (this release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before),
- * `revoked` (an operator ended it before) or `unknown`.
+ * Reply `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
+ * 1 when the queue is to be served further, by sending this command again; `outcome` is `released`, `again` (this
+ * release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before), `revoked` (an
+ * operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}

@@ -7,8 +7,8 @@ const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * Sets the lease of a live hold to its full length again; never shortens it, never brings back one that has ended. A hold that
- * only reads by now, and of whose downgrade this server does not know, becomes a read hold.
+ * Sets the lease of a live hold to its full length again; never shortens it, never brings back one that has ended. A
+ * hold that only reads by now, and of whose downgrade this server does not know, becomes a read hold.
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `leaseMs`, `mode`, `keepMs`, `channelPrefix`, `countReceivers`.
  *

@@ -61,7 +61,7 @@ export const DOWNGRADE: readonly PortCase[] = [
       await a.renew({ ...hold, request: { ...hold.request, mode: 'read' } });
       await b.eventuallyGranted('a reader', { mode: 'read' });
       await c.busy('another writer');
-      // A late one of before changes nothing.
+      // A late renewal from before the downgrade changes nothing.
       await a.renew(hold);
       await c.eventuallyGranted('another reader', { mode: 'read' });
       const { mode, fencingToken } = await a.store.inspect(scene.key);

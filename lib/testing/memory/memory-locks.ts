@@ -13,7 +13,7 @@ import { type Ask } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import { admits, busyReply, claimedBy, endRun, entryToken, knows, makeRead, refusal, startRun } from './rules.js';
 
-/** How often what is not used any more is looked for. */
+/** How often unused locks are looked for. */
 const FORGET_EVERY_MS = 60_000;
 
 /**
@@ -57,7 +57,7 @@ export class MemoryLocks {
     return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
   }
 
-  /** Forgets what is remembered no longer, as keys of Redis end with their time to live; now and then. */
+  /** Forgets, now and then, the locks whose time is over: keys of Redis end so, by their time to live. */
   forgetUnused(): void {
     this.#readClock();
     if (Math.abs(this.#now - this.#forgotAt) < FORGET_EVERY_MS) return;
@@ -156,8 +156,8 @@ export class MemoryLocks {
   }
 
   /**
-   * Ends all holds that were granted by `seenToken`, and tells the holders; `command` identifies it, should it come again. Gives how
-   * many were ended.
+   * Ends all holds with tokens up to `seenToken`, and tells the holders; `command` identifies it, should it come again.
+   * Gives how many were ended.
    */
   forceRelease(
     key: string,
