@@ -31,13 +31,18 @@ function checkMaster(node: unknown, name: string): void {
 
 function checkOne(connection: unknown, name: string): void {
   if (isRedisClient(connection)) return;
-  if (isPlainObject(connection)) return checkCluster(connection, name);
+  if (isPlainObject(connection)) return checkOptions(connection, name);
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
   const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
   throw new LockConfigurationError(`Expected ${name} to be ${FORMS}, got ${got}.`);
 }
 
-function checkCluster({ cluster }: { cluster?: unknown }, name: string): void {
+function checkOptions({ cluster, ...options }: { cluster?: unknown }, name: string): void {
+  if ('url' in options) {
+    throw new LockConfigurationError(
+      `Expected ${name} to be ${FORMS}, got an object with a \`url\`; pass the URL itself.`,
+    );
+  }
   if (cluster === undefined || (Array.isArray(cluster) && cluster.length > 0)) return;
   throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
 }
@@ -59,7 +64,9 @@ const describe = (value: unknown): string =>
     ? 'a promise (await it)'
     : value instanceof URL
       ? 'a URL object (pass its `href`)'
-      : String(value);
+      : typeof value === 'object' && value !== null
+        ? 'an object of another kind'
+        : String(value);
 
 /** Whether two descriptions name one server; another name of the same host is found by its run id, once it answers. */
 function sameAddress(a: unknown, b: unknown): boolean {

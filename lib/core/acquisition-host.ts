@@ -129,11 +129,12 @@ export type Busy = AcquireReply & { readonly outcome: 'busy' };
 export function leaseOfPushed(
   { keys, options }: Wanted,
   { sent, reply }: { readonly sent: Moment; readonly reply: Busy },
-  { remainingMs, server }: WakeUp & { readonly kind: 'granted' },
+  { fencingToken, remainingMs, server }: WakeUp & { readonly kind: 'granted' },
   receivedAt: Moment,
 ): Lease | null {
   const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
-  return suffices && server === reply.server ? leaseOfPush(remainingMs, sent, receivedAt) : null;
+  const isNew = server === reply.server && fencingToken > (reply.lastToken ?? 0);
+  return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
 }
 
 /** What was granted, and what was asked for. */

@@ -22,7 +22,9 @@ export async function releaseHolds(
   const runOutcome = job === undefined ? undefined : outcome;
   const answers = await Promise.all(
     holds.map(async (hold) => {
-      const told = { minHoldMs: holdAtLeastMs, leaseMs, job, runOutcome, unanswered: unanswered() };
+      // An extension may have made it longer.
+      const lastsMs = Math.max(leaseMs, lock.remainingMs);
+      const told = { minHoldMs: holdAtLeastMs, leaseMs: lastsMs, job, runOutcome, unanswered: unanswered() };
       const request = { key: hold.key, attempt, ...told };
       const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
       // When an earlier command went unanswered it may have been the one that released.

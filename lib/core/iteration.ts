@@ -20,7 +20,7 @@ const storage = new AsyncLocalStorage<Consumed | null>();
 storage.run(null, () => undefined);
 
 /** For how long both may stand still; a consumer that does not await its call asks on before that. */
-const STANDSTILL_MS = 100;
+const STANDSTILL_MS = 500;
 
 /**
  * An iteration under a lock, and the value that its consumer works on. The consumer holds nothing: its call of the same key

@@ -61,15 +61,15 @@ export type AcquireReply =
       readonly retryMs: number;
       readonly ahead: number;
       readonly holder: string | undefined;
-      /** The server's time, in milliseconds. */
       readonly serverTimeMs: number;
       /** Who holds it for writing: the name of an owner, or an attempt. */
       readonly owner?: string | undefined;
+      /** The last token that was granted: a pushed grant of that or an earlier one is over. Undefined where none are pushed. */
+      readonly lastToken?: number;
       /** Which server says so: only its own pushed grants count. Undefined where only one is asked, and of a cluster. */
       readonly server?: string | undefined;
       /** As of a grant. */
       readonly unanswered?: boolean;
-      /** Of a quorum: what each node answered. */
       readonly nodes?: readonly NodeAnswer[];
       /**
        * Of a quorum: what some nodes granted, or may have granted, was given back, so that the attempt only waits; a new one

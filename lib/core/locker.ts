@@ -75,8 +75,8 @@ export class Locker implements LockKeeper, WakeUpListener {
       },
       isHeld: (attempt) => this.#held.has(attempt),
       abandon: (wanted, attempt, state) => {
-        const { leaseMs } = wanted.options;
-        const until = clock.now() + leaseMs;
+        const { leaseMs, holdAtLeastMs } = wanted.options;
+        const until = clock.now() + Math.max(leaseMs, holdAtLeastMs);
         const releases = releasesOf(wanted, attempt, state);
         this.#inOwnContext(() => {
           for (const release of releases) void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));

@@ -5,7 +5,7 @@ const WHY: Record<LockLostReason, string> = {
   expired: 'its lease ended before it was renewed (was the process paused, or the key deleted in Redis?)',
   taken: 'somebody else was granted it since',
   unreachable: 'Redis could not be asked until the lease was over',
-  'max-hold': 'it was held for longer than maxHoldMs',
+  'max-hold': 'it was held for longer than maxHoldMs, or for more than a lease after its iteration was ended',
   revoked: 'an operator revoked it (`forceRelease`)',
   shutdown: 'the app shuts down, and `drainMs` was over',
   dropped: 'its handle was garbage-collected without a release',

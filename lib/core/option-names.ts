@@ -6,7 +6,9 @@ import { LockConfigurationError } from './lock.errors.js';
  */
 export function checkIsObject(options: unknown, of?: string): asserts options is object {
   if (typeof options === 'object' && options !== null) return;
-  throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${String(options)}.`);
+  // A text may be a URL with its password.
+  const got = typeof options === 'string' ? 'a string' : String(options);
+  throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${got}.`);
 }
 
 /**

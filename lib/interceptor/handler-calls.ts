@@ -4,7 +4,7 @@ import { isObservableLike, isThenable } from './stream-kind.js';
 
 const requests = new AsyncLocalStorage<HandlerCalls>();
 
-type Apply = (this: Function, self: unknown, args: unknown[]) => unknown;
+type Apply = (this: Function, self: unknown, args: readonly unknown[]) => unknown;
 
 /** Marks what has taken the place of `apply`, of this copy of the package. */
 const WATCHES = Symbol('watches');
@@ -18,7 +18,8 @@ export class HandlerCalls {
   /** Those of another lock of the request, around this one. */
   readonly #outer: HandlerCalls | undefined;
   readonly #pending = new Set<Promise<unknown>>();
-  #isCalled = false;
+  /** With what the handler was called: at another try of the same request, Nest passes the same list. */
+  #called: readonly unknown[] | null = null;
   #isClosed = false;
   #isStream = false;
   #onStream = (): void => {};
@@ -65,14 +66,14 @@ export class HandlerCalls {
   }
 
   /** Calls a function; watches it when it is the handler of this request. */
-  call(called: Function, run: () => unknown): unknown {
-    const call = (): unknown => (this.#outer ? this.#outer.call(called, run) : run());
+  call(called: Function, args: readonly unknown[], run: () => unknown): unknown {
+    const call = (): unknown => (this.#outer ? this.#outer.call(called, args, run) : run());
     if (called !== this.handler) return call();
-    // One that was called before is called in the context of this request by somebody else, who may have a lock of his own.
-    if (this.#isClosed && !this.#isCalled) {
+    // With another list it is called in the context of this request by somebody else, who may have a lock of his own.
+    if (this.#isClosed && (this.#called === null || this.#called === args)) {
       throw new LockNotHeldError(`${this.where} is not run any more: its request was given up, and its lock with it.`);
     }
-    this.#isCalled = true;
+    this.#called ??= args;
     const result = call();
     if (isThenable(result)) return this.#follow(result);
     this.#look(result);
@@ -105,7 +106,7 @@ function watch(handler: Function): void {
   const apply: Apply = function (self, args) {
     const call = (): unknown => before.call(this, self, args);
     const calls = requests.getStore();
-    return calls ? calls.call(this, call) : call();
+    return calls ? calls.call(this, args, call) : call();
   };
   const value = Object.defineProperty(apply, WATCHES, { value: true });
   Reflect.defineProperty(handler, 'apply', { value, writable: true, configurable: true });

@@ -6,7 +6,7 @@ import {
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import { type Observable, concatMap, tap } from 'rxjs';
+import { type Observable, concatMap, from, of, tap } from 'rxjs';
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { checkIsObject } from '../core/option-names.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
@@ -16,7 +16,7 @@ import type { LockInterceptor } from './lock.interceptor.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
 import { answered, checkRequestStatus } from './request-refusal.js';
 import { markRequestLock } from './unreached-locks.js';
-import { refuseOpenBody } from './stream-kind.js';
+import { isThenable, refuseOpenBody } from './stream-kind.js';
 
 /** The options of `LockInterceptor.for`. */
 export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
@@ -32,8 +32,8 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
   status?: number;
 }
 
-/** An interceptor may give a promise as a value, which Nest awaits in the end. */
-const settled = async (value: unknown): Promise<unknown> => value;
+/** An interceptor may give a promise as a value, which Nest awaits in the end. Others pass at once: an error may follow them. */
+const settled = (value: unknown): Observable<unknown> => (isThenable(value) ? from(value) : of(value));
 
 function checkBuiltByNest(locks: LockInterceptor | undefined, where: string): void {
   if (locks) return;

@@ -2,6 +2,7 @@ import { type Clock } from '../core/clock.js';
 import { givingBack } from '../core/give-back.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import { printable } from '../core/printable.js';
 import { type SharedOperands, acquireCall } from './acquire-call.js';
 import { type CommandRunner, type ScriptCall } from './command-runner.js';
 import { serverOf } from './key-groups.js';
@@ -146,7 +147,7 @@ export class Acquirer {
         commands.ask(client, () => client.time(), { key: keys.join(', '), timeoutMs }),
       );
     } catch (error) {
-      throw retold(error, false);
+      throw retold(error, false, keys.join(', '));
     }
     return server;
   }
@@ -160,11 +161,18 @@ export class Acquirer {
   }
 }
 
-/** The same failure, of an acquire that was sent, or was not. */
-function retold(error: unknown, wasSent: boolean): unknown {
+/** The same failure, of an acquire that was sent, or was not, for this key: it may have met another call, who asked for both. */
+function retold(error: unknown, wasSent: boolean, key?: string): unknown {
   if (!(error instanceof LockStoreError)) return error;
-  const { message, key, cause, retryable } = error;
-  return new LockStoreError(message, { key, cause, retryable, wasSent });
+  const { message, cause, retryable } = error;
+  const [before, now] = [error.key ?? '', key ?? error.key ?? ''].map((one) => `"${printable(one)}"`) as [
+    string,
+    string,
+  ];
+  return new LockStoreError(
+    message.replace(before, () => now),
+    { key: key ?? error.key, cause, retryable, wasSent },
+  );
 }
 
 /** Refused, since it was sent too long ago, or at a time that the server does not know. */

@@ -1,19 +1,19 @@
 import { type Clock, setDeadline } from '../core/clock.js';
 import { type RedisClient } from './redis-client.js';
 
-/** A connection is given this many times what its slower answers take; and at most so many milliseconds. */
+/** A connection is given this many times what its answers take; and at most so many milliseconds. */
 const TIMES = 3;
 const LONGEST_MS = 5_000;
 
-/** What a slow answer counts after the next one. */
-const DECAY = 0.9;
+/** How much slower than the fastest one before it an answer counts. */
+const GROWTH = 1.1;
 
 /** What is known of one connection. */
 interface Health {
   /** When the last answer came. */
   answeredAt: number;
-  /** How long the slower of its latest answers took. */
-  slowMs: number;
+  /** How long the fastest of its latest answers took: others may have waited behind somebody's blocking command. */
+  fastMs: number;
   /** How often it was taken for dead since it answered. */
   deaths: number;
   /** Whether it is on trial: an answer shows that it lives. */
@@ -35,13 +35,16 @@ export class ConnectionHealth {
     const health = this.#of(connection);
     const now = this.clock.now();
     health.answeredAt = now;
-    health.slowMs = Math.max(now - sentAt, health.slowMs * DECAY);
+    health.fastMs = Math.min(now - sentAt, health.fastMs * GROWTH || Infinity);
     health.deaths = 0;
   }
 
   /** A new connection is not to blame for what the one before it left unanswered. */
   onReady(connection: RedisClient): void {
-    this.#of(connection).answeredAt = this.clock.now();
+    const health = this.#of(connection);
+    health.answeredAt = this.clock.now();
+    // Its way may be another one.
+    health.fastMs = 0;
   }
 
   /**
@@ -52,7 +55,7 @@ export class ConnectionHealth {
     const health = this.#of(connection);
     if (health.isSuspected) return;
     const silentSince = Math.max(sentAt, health.answeredAt);
-    const usualMs = Math.max(timeoutMs, TIMES * health.slowMs);
+    const usualMs = Math.max(timeoutMs, TIMES * health.fastMs);
     const patienceMs = Math.max(timeoutMs, Math.min(usualMs * 2 ** health.deaths, LONGEST_MS));
     const decide = (): void => {
       health.isSuspected = false;
@@ -69,7 +72,7 @@ export class ConnectionHealth {
   #of(connection: RedisClient): Health {
     let health = this.#known.get(connection);
     if (!health) {
-      health = { answeredAt: -Infinity, slowMs: 0, deaths: 0, isSuspected: false };
+      health = { answeredAt: -Infinity, fastMs: 0, deaths: 0, isSuspected: false };
       this.#known.set(connection, health);
     }
     return health;

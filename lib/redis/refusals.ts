@@ -22,6 +22,8 @@ const STAYING: Advice = {
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
   NOPERM: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
+  'cluster support disabled': 'This Redis is no node of a cluster: leave out `cluster`.',
+  'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
 };
 

@@ -5,12 +5,13 @@ type Refusal = Extract<AcquireReply, { outcome: 'refused' }>['reason'];
 
 /** Reads the reply of the acquire script, or of acquire-many for `several` keys. */
 export function readAcquireReply(key: string, several: boolean, reply: readonly string[]): AcquireReply {
-  const [outcome, , now, first = '', second, third, fourth] = reply;
+  const [outcome, , now, first = '', second, third, fourth, , , lastToken] = reply;
   const serverTimeMs = Number(now);
   if (outcome === 'refused') return { outcome, reason: first as Refusal, claimedBy: second || undefined };
   if (outcome === 'busy') {
     const [holder, owner] = [third || undefined, fourth || undefined];
-    return { outcome, retryMs: Number(first), ahead: Number(second), holder, owner, serverTimeMs };
+    const place = { retryMs: Number(first), ahead: Number(second) };
+    return { outcome, ...place, holder, owner, serverTimeMs, lastToken: Number(lastToken) };
   }
   if (several) {
     const fencingTokens = reply.slice(4).map((token) => safeToken(key, token));

@@ -13,7 +13,7 @@ import { APP_INTERCEPTOR } from '@nestjs/core';
 import { Args, Query, Resolver } from '@nestjs/graphql';
 import { MessagePattern, Payload } from '@nestjs/microservices';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { finalize, raceWith, TimeoutError } from 'rxjs';
+import { finalize, raceWith, retry, TimeoutError } from 'rxjs';
 import { LockInterceptor } from '../../lib/index.js';
 import { eventually } from '../support/eventually.js';
 import { closeAll, freshKey, gate } from '../support/lock-app.js';
@@ -79,6 +79,26 @@ class GivesUpEarly implements NestInterceptor {
   }
 }
 
+/** How often the pipe of a request has begun. */
+const tries = (id: string): number => piped.filter((one) => one === id).length;
+
+/** Slow at the second try only. */
+class SlowAgain implements PipeTransform<string, Promise<string>> {
+  async transform(id: string): Promise<string> {
+    piped.push(id);
+    if (tries(id) > 1) await SlowPipe.ended;
+    return id;
+  }
+}
+
+/** Tries once more, and gives up while the pipe of that works. */
+class Retries implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const isTriedAgain = eventually(() => tries(idOf(context)) === 2);
+    return next.handle().pipe(retry(1), raceWith(isTriedAgain.then(() => Promise.reject(new TimeoutError()))));
+  }
+}
+
 const ById = LockInterceptor.for('order:<0.params.id>');
 
 @Controller()
@@ -110,6 +130,13 @@ class Orders {
   @UseInterceptors(ById, GivesUpEarly)
   async piped(@Param('id', SlowPipe) id: string): Promise<void> {
     ran.push(id);
+  }
+
+  @Get('retried/:id')
+  @UseInterceptors(ById, Retries)
+  async retried(@Param('id', SlowAgain) id: string): Promise<void> {
+    ran.push(id);
+    throw new Error('at the first try');
   }
 }
 
@@ -223,6 +250,18 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up
     await SlowPipe.ended;
     expect((await app.get('nothing')).status).toBe(200);
     expect([piped.includes(id), ran.includes(id)]).toEqual([true, false]);
+  });
+
+  it('before it was called once more does not run again', async () => {
+    let endPipes = (): void => {};
+    SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
+    const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
+    expect((await app.get(`retried/${id}`)).status).toBe(500);
+    await untilFree(app, `order:${id}`);
+    endPipes();
+    await SlowPipe.ended;
+    expect((await app.get('nothing')).status).toBe(200);
+    expect([tries(id), ran.filter((one) => one === id)]).toEqual([2, [id]]);
   });
 });
 

@@ -75,7 +75,8 @@ export class ExactModel {
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
     if (reply.outcome === 'busy') {
       const listeners = this.hears(clientOf(attempt)) ? 1 : 0;
-      return ['busy', attempt, now, reply.retryMs, reply.ahead, reply.holder ?? '', reply.owner ?? '', listeners, ''];
+      const told = [reply.retryMs, reply.ahead, reply.holder ?? '', reply.owner ?? '', listeners, ''];
+      return ['busy', attempt, now, ...told, reply.lastToken!];
     }
     if (reply.outcome !== 'granted') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
     const { fencingTokens, remainingMs, fireMs } = reply;

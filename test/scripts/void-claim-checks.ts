@@ -295,7 +295,7 @@ const OF_REPLIES: Checks = {
   },
 
   'a busy lock names the owner who writes, an attempt or a name': async (lock) => {
-    const busy = (holder: string, owner: string) => [
+    const busy = async (holder: string, owner: string) => [
       'busy',
       C,
       `${lock.now}`,
@@ -305,22 +305,24 @@ const OF_REPLIES: Checks = {
       owner,
       '',
       '',
+      await lock.lastToken(),
     ];
     await claim(lock, A, at(1_000));
-    expect(await lock.acquire(C, at(2_000))).toEqual(busy('host-1:4711 Orders.pay', A));
+    expect(await lock.acquire(C, at(2_000))).toEqual(await busy('host-1:4711 Orders.pay', A));
     await lock.release(A, VOID);
     await lock.take(B, { owner: 'ann' });
-    expect(await lock.acquire(C, at(2_000))).toEqual(busy('host-1:4711 Orders.pay', 'ann'));
-    expect(await lock.acquire(C, { owner: 'bob' })).toEqual(busy('host-1:4711 Orders.pay', 'ann'));
+    expect(await lock.acquire(C, at(2_000))).toEqual(await busy('host-1:4711 Orders.pay', 'ann'));
+    expect(await lock.acquire(C, { owner: 'bob' })).toEqual(await busy('host-1:4711 Orders.pay', 'ann'));
     await lock.release(B);
     await lock.take(attempt('r', 9), { mode: 'read', owner: 'ann' });
-    expect(await lock.acquire(C, at(2_000))).toEqual(busy('', ''));
+    expect(await lock.acquire(C, at(2_000))).toEqual(await busy('', ''));
   },
 
   'a lock that is parked names no owner': async (lock) => {
     await claim(lock, A, { ...at(1_000), owner: 'ann' });
     await lock.release(A, { ...DONE, minHoldMs: 20_000 });
-    expect((await lock.acquire(C, at(2_000))).slice(3)).toEqual(['20000', '0', '', '', '', '']);
+    const token = await lock.lastToken();
+    expect((await lock.acquire(C, at(2_000))).slice(3)).toEqual(['20000', '0', '', '', '', '', token]);
   },
 };
 

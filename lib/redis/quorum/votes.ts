@@ -1,4 +1,4 @@
-import { type Clock } from '../../core/clock.js';
+import { type Clock, setDeadline } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type QuorumNode } from './quorum-node.js';
 
@@ -53,9 +53,9 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
     const waitMore = (): void => {
       const { ms, isHopeful } = ballot.extra ?? { ms: 0, isHopeful: () => false };
       if (!isHopeful(votes)) return giveUp(timeoutMs);
-      cancel = clock.setTimer(() => giveUp(timeoutMs + ms), ms);
+      cancel = setDeadline(clock, () => giveUp(timeoutMs + ms), ms);
     };
-    let cancel = clock.setTimer(waitMore, timeoutMs);
+    let cancel = setDeadline(clock, waitMore, timeoutMs);
     const take = (vote: Vote<T>): void => {
       open -= 1;
       if (isCounted) ballot.onLate?.(vote);

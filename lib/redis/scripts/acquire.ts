@@ -22,9 +22,10 @@ const attempt = arg('attempt');
  * Reply, first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be
  *   empty;
- * - `busy attempt now retryMs ahead holder owner listeners unserved`: `retryMs` until the earliest lease may end (0: unknown),
+ * - `busy attempt now retryMs ahead holder owner listeners unserved token`: `retryMs` until the earliest lease may end (0: unknown),
  *   `owner` who holds it for writing, a name or an attempt, `listeners` how many this server knows for the caller (empty:
- *   unknown), `unserved` 1 when the command is to be sent again at once, to serve the queue further;
+ *   unknown), `unserved` 1 when the command is to be sent again at once, to serve the queue further, `token` the last
+ *   that was granted;
  * - `refused attempt now reason detail`: `released` (given back before), `late` (`detail` is the server's time in
  *   microseconds), `upgrade` (this owner reads) or `claimed` (this fire; `detail` is the attempt whose run of it has no
  *   outcome yet, else empty).

@@ -111,6 +111,6 @@ local function busy_reply()
   local ahead = place and math.max(tonumber(place) - head, 0) or 0
   local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
   local heard = listeners(${attempt})
-  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '', unserved and '1' or '' }
+  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '', unserved and '1' or '', int(token) }
 end
 `;

@@ -137,6 +137,7 @@ export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireRep
   const written = [...lock.holds].find(([, { mode, token }]) => mode === 'write' && token > 0);
   return {
     outcome: 'busy',
+    lastToken: lock.token,
     retryMs: remaining.length > 0 ? Math.min(...remaining) : 0,
     ahead: Math.max(place, 0),
     holder,

@@ -37,7 +37,7 @@ describe('the consumer of an iteration', () => {
   it('is refused what it waits for while the iteration stands still, and leaves nothing behind', async () => {
     const { clock, consume, locker } = await startIteration();
     const { call } = await consume();
-    await clock.advance(99);
+    await clock.advance(499);
     expect(call).toEqual({});
     await clock.advance(1);
     await settled();

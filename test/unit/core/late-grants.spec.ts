@@ -49,6 +49,22 @@ describe('a grant that is pushed', () => {
     expect(outcome.grant!.lease.deadline).toBe(sentAt + 1_978);
   });
 
+  it.each([
+    ['with the last token that a later answer has seen', 8],
+    ['with an earlier token', 7],
+  ])('%s is over: it is asked for, and not counted from that answer', async (_what, token) => {
+    const { clock, store, outcome, acquisition, push } = startAcquisition();
+    store.acquires[0]!.reply(busy({ lastToken: 6 }));
+    await settled();
+    clock.jump(900);
+    acquisition.onWakeUp({ kind: 'wake' });
+    store.acquires[1]!.reply(busy({ lastToken: 8 }));
+    await settled();
+    push(token, 10_000, 2_000);
+    await settled();
+    expect([outcome.grant, store.acquires.length]).toEqual([undefined, 3]);
+  });
+
   it('that is too old to be proven is asked for again', async () => {
     const { clock, store, abandoned, outcome, push } = startAcquisition();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));

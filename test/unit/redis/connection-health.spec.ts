@@ -94,6 +94,27 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
+  it('learns no patience from answers that waited behind somebody else, or for this process', async () => {
+    const { clock, answer, giveUp, deaths } = start();
+    await answer(1);
+    await answer(1_300);
+    const from = clock.now();
+    await giveUp();
+    expect([deaths.length, clock.now() - from]).toEqual([1, TIMEOUT_MS]);
+  });
+
+  it('is judged anew where the network became slow: by the answers of its new connection', async () => {
+    const { clock, health, connection, answer, giveUp, deaths } = start();
+    await answer(1);
+    await giveUp();
+    expect(deaths).toHaveLength(1);
+    health.onReady(connection);
+    await answer(150);
+    await giveUp();
+    await clock.advance(300);
+    expect(deaths).toHaveLength(1);
+  });
+
   it('is given no less than the limit of the command, however long that is', async () => {
     const { giveUp, deaths } = start();
     for (let i = 0; i < 5; i += 1) await giveUp(8_000);

@@ -19,11 +19,10 @@ describe('a reply of the acquire script', () => {
   });
 
   it('tells a busy lock, its holder, and the owner who writes', () => {
-    const busy = { outcome: 'busy', retryMs: 30, ahead: 2, serverTimeMs: 5 };
+    const busy = { outcome: 'busy', retryMs: 30, ahead: 2, serverTimeMs: 5, lastToken: 77 };
     const nobody = { ...busy, holder: undefined, owner: undefined };
-    expect(read('busy c.1 5 30 2  ')).toStrictEqual(nobody);
-    expect(read('busy c.1 5 30 2')).toStrictEqual(nobody);
-    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann'];
+    expect(read('busy c.1 5 30 2     77')).toStrictEqual(nobody);
+    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77'];
     expect(readAcquireReply('k', false, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     expect(readAcquireReply('k', true, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     // A parked hold has no holder, and one whose record is gone has an owner even so.

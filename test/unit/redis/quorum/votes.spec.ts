@@ -51,6 +51,17 @@ describe('votes', () => {
     expect(questions.map(({ node }) => node)).toEqual(nodes);
   });
 
+  it('count when they came while the event loop stood still, whose timers run before they are read', async () => {
+    const { questions, outcome, clock } = ask(3);
+    clock.jump(5_000);
+    clock.turn();
+    await settled();
+    expect(outcome).toEqual({});
+    await questions[2]!.answer('yes');
+    await questions[0]!.answer('no');
+    expect(told(outcome.value)).toEqual(['n3 yes', 'n1 no']);
+  });
+
   it('are counted as soon as they decide, and only those that came', async () => {
     const { questions, outcome, clock } = ask(3);
     await questions[2]!.answer('yes');
