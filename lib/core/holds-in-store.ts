@@ -23,7 +23,7 @@ export async function releaseHolds(
   const answers = await Promise.all(
     holds.map(async (hold) => {
       // An extension may have made it longer.
-      const lastsMs = Math.max(leaseMs, lock.remainingMs);
+      const lastsMs = Math.max(leaseMs, Math.ceil(lock.deadline - lock.keeper.clock.now()));
       const told = { minHoldMs: holdAtLeastMs, leaseMs: lastsMs, job, runOutcome, unanswered: unanswered() };
       const request = { key: hold.key, attempt, ...told };
       const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));
