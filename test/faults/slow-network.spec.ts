@@ -13,9 +13,8 @@ describe.each(Object.entries(CONNECTIONS))('a slow network (%s)', (_name, open) 
   it('costs no lock with a long lease its connection, whatever locks with short ones ask for', async () => {
     const { url, admin } = await ownRedis();
     const proxy = await proxyTo(url);
-    const { locks } = await startApp({ connection: open(proxy.url) });
-    await locks.withLock(freshKey(), () => undefined);
     proxy.delayMs = DELAY_MS;
+    const { locks } = await startApp({ connection: open(proxy.url) });
     // What answers take is known.
     await locks.withLock(freshKey(), () => undefined);
     const connectionIds = async (): Promise<string[]> => ((await admin.client('LIST')) as string).match(/^id=\d+/gm)!;
