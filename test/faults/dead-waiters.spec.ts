@@ -73,7 +73,7 @@ describe('waiters of a process that died', () => {
   it('leave the queue while another one waits before them, a part in each command', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
-    await a.locks.acquire(key);
+    const held = await a.locks.acquire(key);
     const waiting = rejection(b.locks.acquire(key, { waitMs: 55_000 }));
     await eventually(async () => (await queued(admin, key)) === 1);
     await addDead(admin, key, 1_200, 1_000);
@@ -81,6 +81,9 @@ describe('waiters of a process that died', () => {
     await eventually(async () => (await queued(admin, key)) === 1, { timeoutMs: 40_000 });
     await b.close();
     await waiting;
+    // A handle that nobody refers to is released by the garbage collection.
+    expect(held.held).toBe(true);
+    await held.release();
   }, 60_000);
 });
 
