@@ -5,9 +5,6 @@ import { type RedisClient } from './redis-client.js';
 const TIMES = 3;
 const LONGEST_MS = 5_000;
 
-/** A command is sent a moment after its limit began: its silence is that much shorter. */
-const MOMENT_MS = 50;
-
 /** How much slower than the fastest one before it an answer counts. */
 const GROWTH = 1.1;
 
@@ -67,7 +64,7 @@ export class ConnectionHealth {
       onDead();
     };
     const restMs = silentSince + patienceMs - this.clock.now();
-    if (restMs <= MOMENT_MS) return decide();
+    if (restMs <= 0) return decide();
     health.isSuspected = true;
     setDeadline(this.clock, decide, restMs);
   }

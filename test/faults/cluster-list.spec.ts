@@ -51,7 +51,9 @@ describe('list', () => {
     const { cluster, given } = await start();
     const [app, other] = [await startApp({ connection: given }), await startApp({ connection: cluster.connection })];
     expect(await keysOf(app)).toEqual([]);
-    await hang(cluster, other, async (keys) => expect(await keysOf(app)).toEqual(keys));
+    // Whether the first call knows in time that the node is silent is a matter of a millisecond.
+    const list = () => keysOf(app).catch(() => keysOf(app));
+    await hang(cluster, other, async (keys) => expect(await list()).toEqual(keys));
   }, 120_000);
 
   it('waits for all nodes when it is the first call', async () => {
