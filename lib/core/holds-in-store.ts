@@ -20,10 +20,10 @@ export async function releaseHolds(
   const heldMs = heldMsOf(lock);
   const { holds, attempt, holdAtLeastMs, leaseMs, job, unanswered } = lock.grant;
   const runOutcome = job === undefined ? undefined : outcome;
+  // An extension may have made it longer.
+  const lastsMs = Math.max(leaseMs, Math.ceil(lock.deadline - lock.keeper.clock.now()));
   const answers = await Promise.all(
     holds.map(async (hold) => {
-      // An extension may have made it longer.
-      const lastsMs = Math.max(leaseMs, Math.ceil(lock.deadline - lock.keeper.clock.now()));
       const told = { minHoldMs: holdAtLeastMs, leaseMs: lastsMs, job, runOutcome, unanswered: unanswered() };
       const request = { key: hold.key, attempt, ...told };
       const { reply, asked } = await releaser.release(request, lock.deadline, commandTimeoutMs(leaseMs));

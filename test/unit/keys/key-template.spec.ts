@@ -1,18 +1,9 @@
 import * as fc from 'fast-check';
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
 import { parseKeyTemplate } from '../../../lib/keys/key-template.js';
+import { failureOf } from './failure-of.js';
 
 const fill = (template: string, ...args: unknown[]) => parseKeyTemplate(template).fill(args);
-
-function failureOf(work: () => unknown): LockKeyError {
-  try {
-    work();
-  } catch (error) {
-    if (error instanceof LockKeyError) return error;
-    throw error;
-  }
-  throw new Error('nothing was thrown');
-}
 
 describe('filling a key template', () => {
   class Customer {

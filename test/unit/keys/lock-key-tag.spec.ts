@@ -3,19 +3,10 @@ import { LockKeyError } from '../../../lib/core/lock.errors.js';
 import { lockKey } from '../../../lib/index.js';
 import { compileKeySpec } from '../../../lib/keys/key-spec.js';
 import { parseKeyTemplate } from '../../../lib/keys/key-template.js';
+import { failureOf } from './failure-of.js';
 
 /** Values that the compiler would refuse. */
 const unchecked = lockKey as (strings: TemplateStringsArray, ...values: unknown[]) => string;
-
-function failureOf(work: () => unknown): LockKeyError {
-  try {
-    work();
-  } catch (error) {
-    if (error instanceof LockKeyError) return error;
-    throw error;
-  }
-  throw new Error('nothing was thrown');
-}
 
 describe('lockKey', () => {
   it.each<[string, string]>([
