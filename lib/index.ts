@@ -1,5 +1,5 @@
-export type { AcquireFailure } from './core/acquire-failed.js';
-export { currentLock, assertLocked } from './core/lock-context.js';
+export type { AcquireFailure } from './core/acquire/acquire-failed.js';
+export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
   LockConfigurationError,
@@ -20,11 +20,11 @@ export type {
   LockEventMap,
   LockEventName,
   LockEvents,
-} from './core/lock-events.js';
-export type { LockOptions, OnUnavailable } from './core/lock-options.js';
-export type { LastRun, LockHolder, LockState } from './core/lock-store.js';
+} from './core/lock.events.js';
+export type { LockOptions, OnUnavailable } from './core/lock.options.js';
+export type { LastRun, LockHolder, LockState } from './core/store/lock-store.js';
 export type { Lock } from './core/lock.js';
-export type { UnlockedRun } from './core/unlocked-run.js';
+export type { UnlockedRun } from './core/reentry/unlocked-run.js';
 export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';
@@ -35,10 +35,10 @@ export { lockKey } from './keys/lock-key-tag.js';
 export type { LockedMethodDecorator } from './decorators/key-template.types.js';
 export type { SkippedCall } from './decorators/skipped-call.types.js';
 export { LockExceptionFilter } from './interceptor/lock-exception.filter.js';
-export type { LockErrorBody } from './interceptor/lock-answer.js';
+export type { LockErrorBody } from './interceptor/request/lock-answer.js';
 export type { LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
-export type { RequestLockOptions } from './interceptor/request-lock.js';
+export type { RequestLockOptions } from './interceptor/request/request-lock.js';
 export type { LockedOptions } from './interceptor/locked-call.js';
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';

@@ -12,14 +12,14 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { type Clock, systemClock } from './core/clock.js';
-import { separateRequests } from './core/lock-context.js';
-import { type LockStore } from './core/lock-store.js';
-import { Locker } from './core/locker.js';
+import { separateRequests } from './core/reentry/context.js';
+import { type LockStore } from './core/store/lock-store.js';
+import { Locker } from './core/acquire/locker.js';
 import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { logger } from './interceptor/lock-logger.js';
 import { addModule, addStartingModule, type LockModule, removeModule } from './interceptor/living-modules.js';
-import { warnOfUnreachedLocks } from './interceptor/unreached-locks.js';
+import { warnOfUnreachedLocks } from './interceptor/request/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs } from './schedule/job-ticks.js';

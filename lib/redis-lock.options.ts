@@ -6,7 +6,7 @@ import {
   checkDuration,
   checkLockOptions,
   checkOnUnavailable,
-} from './core/lock-options.js';
+} from './core/lock.options.js';
 import { checkIsObject, checkOptionNames } from './core/option-names.js';
 import type { RedisConnection } from './redis/redis-client.js';
 import { checkConnection } from './redis-lock.connection.js';

@@ -1,17 +1,17 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type AwaitedCalls } from './core/awaited-calls.js';
-import { type HeldHandle } from './core/held-handle.js';
+import { type Hold } from './core/hold/hold.js';
 import { jobName } from './core/job-name.js';
-import { type LockEvents } from './core/lock-events.js';
+import { type LockEvents } from './core/lock.events.js';
 import { type LockLabel, NO_LABEL } from './core/lock-label.js';
-import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock-options.js';
-import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/lock-store.js';
+import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
+import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { type Lock } from './core/lock.js';
-import { type Locker } from './core/locker.js';
+import { type Locker } from './core/acquire/locker.js';
 import { checkOptionNames } from './core/option-names.js';
-import { enterLock, refuseNested } from './core/reentry.js';
-import { runWithLock } from './core/with-lock.js';
+import { enterLock, refuseNested } from './core/reentry/enter-lock.js';
+import { runWithLock } from './core/reentry/run.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
@@ -112,7 +112,7 @@ export class RedisLockService {
   }
 
   /** Enters a lock for a method or for `withLock`: the chain of calls may hold it already; internal. */
-  async enter(key: Key, options: LockOptions, { label, claim }: Entry = BY_HAND): Promise<HeldHandle> {
+  async enter(key: Key, options: LockOptions, { label, claim }: Entry = BY_HAND): Promise<Hold> {
     const keys = keysOf(key);
     checkLockOptions(options);
     const resolved = resolveLockOptions(options, this.defaults);

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { runOutside } from './lock-context.js';
+import { runOutside } from './reentry/context.js';
 
 /**
  * Calls code of others that nobody awaits: a listener, a logger, a subscriber. The lock does not feel what it does: it

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isWellFormed } from './lock-key.js';
+import { isWellFormed } from './key.js';
 
 const MAX_LENGTH = 128;
 const KEPT_LENGTH = 96;

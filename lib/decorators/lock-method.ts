@@ -3,7 +3,7 @@ import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LockedCall, type LockedOptions, scheduledMethod } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/locked-stream.js';
+import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/streams/locked-stream.js';
 import { onlyLivingModule } from '../interceptor/living-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { type AnyMethod, decoratedMethod } from './decorated-method.js';

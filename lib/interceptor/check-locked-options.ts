@@ -6,7 +6,7 @@ import {
   checkLockOptions,
   checkOnUnavailable,
   MAX_LEASE_MS,
-} from '../core/lock-options.js';
+} from '../core/lock.options.js';
 import { type LockedCall, type LockedOptions } from './locked-call.js';
 
 const OWN = ['ifBusy', 'oncePer', 'spreadMs', 'rerunOnLoss', 'connection', 'onUnavailable'];

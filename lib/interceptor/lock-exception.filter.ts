@@ -7,7 +7,7 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
-import { checkDuration } from '../core/lock-options.js';
+import { checkDuration } from '../core/lock.options.js';
 import { checkOptionNames } from '../core/option-names.js';
 import {
   answerTo,
@@ -17,7 +17,7 @@ import {
   type LockErrorBody,
   RequestKeyException,
   tellRetryAfter,
-} from './lock-answer.js';
+} from './request/lock-answer.js';
 import { logger } from './lock-logger.js';
 
 /** The options of `LockExceptionFilter`. */

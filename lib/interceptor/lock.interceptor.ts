@@ -1,28 +1,34 @@
 import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
-import { type HeldHandle, type WorkOutcome } from '../core/held-handle.js';
-import { Iteration } from '../core/iteration.js';
-import { runHolding, runUnlocked } from '../core/lock-context.js';
+import { type Hold, type WorkOutcome } from '../core/hold/hold.js';
+import { Iteration } from '../core/reentry/iteration.js';
+import { runHolding, runUnlocked } from '../core/reentry/context.js';
 import { LockConfigurationError, LockNotHeldError, type LockStoreError } from '../core/lock.errors.js';
-import { type Locker } from '../core/locker.js';
+import { type Locker } from '../core/acquire/locker.js';
 import { type ScheduledCall } from '../core/timer-queue.js';
-import { type UnlockedHandle } from '../core/unlocked-run.js';
-import { runWithLock } from '../core/with-lock.js';
+import { type UnlockedHandle } from '../core/reentry/unlocked-run.js';
+import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-of-call.js';
-import { HandlerCalls } from './handler-calls.js';
-import { isAsyncIterable, isObservableLike } from './stream-kind.js';
+import { HandlerCalls } from './request/handler-calls.js';
+import { isAsyncIterable, isObservableLike } from './streams/stream-kind.js';
 import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
-import { type EntryHost, enterCall } from './locked-entry.js';
-import { type RequestLockOptions, requestLock } from './request-lock.js';
-import { ofThisCopy } from './stream-observable.js';
-import { type StreamLock, finishStream, lockedAsyncIterable, lockedObservable, refuseStream } from './locked-stream.js';
+import { type EntryHost, enterCall } from './enter-call.js';
+import { type RequestLockOptions, requestLock } from './request/request-lock.js';
+import { ofThisCopy } from './streams/stream-observable.js';
+import {
+  type StreamLock,
+  finishStream,
+  lockedAsyncIterable,
+  lockedObservable,
+  refuseStream,
+} from './streams/locked-stream.js';
 
 /** Asked first, because a stream needs more of its lock than most calls ever do. */
 const goesOn = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
@@ -135,7 +141,7 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
-  #streamLock(lock: HeldHandle, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
+  #streamLock(lock: Hold, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
     const { timers, clock, handles } = this.locker;
     let limit: ScheduledCall | undefined;
     const lose = (): void => {
@@ -170,7 +176,7 @@ function answered(answer: unknown): Observable<unknown> {
 
 const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
 
-async function endOf(lock: HeldHandle, outcome: WorkOutcome): Promise<void> {
+async function endOf(lock: Hold, outcome: WorkOutcome): Promise<void> {
   const lostBefore = lock.lost;
   await lock.finish(outcome);
   const lost = lostBefore ?? lock.lost;

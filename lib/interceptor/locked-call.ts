@@ -1,4 +1,4 @@
-import { type LockOptions, type OnUnavailable } from '../core/lock-options.js';
+import { type LockOptions, type OnUnavailable } from '../core/lock.options.js';
 
 export { scheduledMethod } from '../schedule/schedule-metadata.js';
 

@@ -1,4 +1,4 @@
-import { isWellFormed } from '../core/lock-key.js';
+import { isWellFormed } from '../core/key.js';
 
 /** What may stand in a key: something with one stable string form. */
 export type KeyPart = string | number | bigint | boolean;

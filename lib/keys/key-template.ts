@@ -1,4 +1,4 @@
-import { isWellFormed } from '../core/lock-key.js';
+import { isWellFormed } from '../core/key.js';
 import { LockKeyError } from '../core/lock.errors.js';
 import { valueEncoder } from './key-encoding.js';
 import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart } from './key-part.js';

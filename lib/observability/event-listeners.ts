@@ -1,4 +1,4 @@
-import { type LockEventMap, type LockEventName, type LockEvents } from '../core/lock-events.js';
+import { type LockEventMap, type LockEventName, type LockEvents } from '../core/lock.events.js';
 
 /** Listeners that end together. Each event may have several: one that throws does not keep the others from theirs. */
 export class EventListeners {

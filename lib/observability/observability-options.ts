@@ -1,4 +1,4 @@
-import { checkConnectionName } from '../core/lock-options.js';
+import { checkConnectionName } from '../core/lock.options.js';
 import { checkOptionNames } from '../core/option-names.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 

@@ -7,7 +7,7 @@ import {
   type Tracer,
   type TracerProvider,
 } from '@opentelemetry/api';
-import { type HeldLockEvent, type LockEvent, type LockEventMap } from '../core/lock-events.js';
+import { type HeldLockEvent, type LockEvent, type LockEventMap } from '../core/lock.events.js';
 import { messageOf } from '../core/reporter.js';
 import { EventListeners } from './event-listeners.js';
 import { connectionOf, errorTypeOf, type LockSource, outcomeOf, partsOf, templateOf } from './measure-locks.js';

@@ -1,4 +1,4 @@
-import { type LockEvents } from '../core/lock-events.js';
+import { type LockEvents } from '../core/lock.events.js';
 import { EventListeners } from './event-listeners.js';
 
 const MINUTE_MS = 60_000;

@@ -1,4 +1,4 @@
-import { type LockEvents } from '../core/lock-events.js';
+import { type LockEvents } from '../core/lock.events.js';
 
 interface Run {
   users: number;

@@ -1,4 +1,4 @@
-import { type AcquireRequest } from '../core/lock-store.js';
+import { type AcquireRequest } from '../core/store/lock-store.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 
 /** What all scripts that change a lock are told. */
@@ -25,8 +25,8 @@ export function acquireCall(
   storageKey: (key: string) => string,
   { now, ...age }: AcquireTimes,
 ) {
-  const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, limit, holder } = request;
-  const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, limit, holder };
+  const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, permits, holder } = request;
+  const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, permits, holder };
   const common = { ...shared, ...wish, ...age, fair: fair ? 1 : 0 };
   if (keys.length > 1) {
     return { script: acquireMany, operands: acquireMany.operands({ ...common, lock: keys.map(storageKey) }) };

@@ -1,6 +1,6 @@
 import { type Clock } from '../core/clock.js';
-import { givingBack } from '../core/give-back.js';
-import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/lock-store.js';
+import { givingBack } from '../core/store/give-back.js';
+import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
 import { type SharedOperands, acquireCall } from './acquire-call.js';

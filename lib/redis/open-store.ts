@@ -1,5 +1,5 @@
-import { newClientId } from '../core/attempt-ids.js';
-import { type LockStore } from '../core/lock-store.js';
+import { newClientId } from '../core/store/attempt-ids.js';
+import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './redis-client.js';
 import { RedisLockStore, type RedisLockStoreOptions } from './redis-lock-store.js';

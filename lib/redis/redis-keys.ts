@@ -1,4 +1,4 @@
-import { encodeKey, isWellFormed, storedKey } from '../core/lock-key.js';
+import { encodeKey, isWellFormed, storedKey } from '../core/key.js';
 import { LockKeyError } from '../core/lock.errors.js';
 
 const NO_TAG = (): undefined => undefined;

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { newClientId, randomAttempt } from '../core/attempt-ids.js';
+import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
 import { type Clock } from '../core/clock.js';
 import {
   type AcquireReply,
@@ -14,9 +14,9 @@ import {
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from '../core/lock-store.js';
-import { lastRunOf } from '../core/last-run.js';
-import { checkListOptions, type ListOptions, listLocks } from '../core/lock-listing.js';
+} from '../core/store/lock-store.js';
+import { lastRunOf } from '../core/store/last-run.js';
+import { checkListOptions, type ListOptions, listLocks } from '../core/store/listing.js';
 import { type Reporter } from '../core/reporter.js';
 import { encodeJob } from './acquire-call.js';
 import { Acquirer } from './acquirer.js';
@@ -153,9 +153,9 @@ export class RedisLockStore implements LockStore {
   }
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
-    const { key, attempt, minHoldMs, runOutcome = '-' } = request;
+    const { key, attempt, holdAtLeastMs, runOutcome = '-' } = request;
     const { release } = this.options.scripts;
-    const told = { minHoldMs, job: encodeJob(request.job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
+    const told = { holdAtLeastMs, job: encodeJob(request.job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
     const operands = release.operands({ ...this.#sharedOf(key), attempt, ...told });
     const { epoch } = this.commands;
     const call = { script: release, operands, key, timeoutMs, echo: attempt };

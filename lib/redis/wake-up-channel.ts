@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Redis } from 'ioredis';
 import { type Clock, setDeadline } from '../core/clock.js';
-import { type WakeUpListener } from '../core/lock-store.js';
+import { type WakeUpListener } from '../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
 import { isRetryable } from './redis-errors.js';

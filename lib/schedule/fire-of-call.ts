@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { type ModulesContainer } from '@nestjs/core';
-import { type FireClaim } from '../core/lock-store.js';
+import { type FireClaim } from '../core/store/lock-store.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { CronJobs } from './cron-jobs.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';

@@ -1,14 +1,14 @@
-import { failedEvent } from '../core/acquire-failed.js';
-import { busyError, unansweredError, waitTimeoutError } from '../core/acquisition-errors.js';
-import { FIRST_ANSWER_MS } from '../core/acquisition.js';
+import { failedEvent } from '../core/acquire/acquire-failed.js';
+import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
+import { FIRST_ANSWER_MS } from '../core/acquire/acquisition.js';
 import { type Clock } from '../core/clock.js';
-import { type WorkOutcome } from '../core/held-handle.js';
-import { HeldLock } from '../core/held-lock.js';
-import { type JoinedLock } from '../core/joined-lock.js';
+import { type WorkOutcome } from '../core/hold/hold.js';
+import { StoreHold } from '../core/hold/store-hold.js';
+import { type CompositeHold } from '../core/hold/composite-hold.js';
 import { type LockLabel, NO_LABEL } from '../core/lock-label.js';
-import { type ResolvedLockOptions } from '../core/lock-options.js';
+import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LockError, type LockLostError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
-import { Locker } from '../core/locker.js';
+import { Locker } from '../core/acquire/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
 import { awayError, type GrantingStore, holderFor } from './granting-store.js';
 
@@ -37,7 +37,7 @@ const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void =>
 export class FakeLocker extends Locker {
   readonly calls: FakeLockCall[] = [];
   readonly #fake: FakeLockerParts;
-  readonly #granted = new Set<HeldLock>();
+  readonly #granted = new Set<StoreHold>();
   #closed: Promise<void> | null = null;
 
   constructor(parts: FakeLockerParts) {
@@ -81,7 +81,7 @@ export class FakeLocker extends Locker {
 
   override async acquire(
     ...[keys, options, label = NO_LABEL, ...rest]: Parameters<Locker['acquire']>
-  ): Promise<HeldLock | JoinedLock> {
+  ): Promise<StoreHold | CompositeHold> {
     const named = this.checkKeys(keys);
     this.#fake.store.groups(named);
     this.calls.push({ keys: named, mode: options.mode, where: label.where, options });
@@ -90,16 +90,16 @@ export class FakeLocker extends Locker {
     const failure = isAsked ? this.#failureOf(named, options, label) : undefined;
     if (failure) throw failure;
     const lock = await super.acquire(named, options, label, ...rest);
-    if (lock instanceof HeldLock && !lock.isOver) this.#granted.add(lock);
+    if (lock instanceof StoreHold && !lock.isOver) this.#granted.add(lock);
     return lock;
   }
 
-  override onLost(lock: HeldLock, error: LockLostError): void {
+  override onLost(lock: StoreHold, error: LockLostError): void {
     this.#granted.delete(lock);
     super.onLost(lock, error);
   }
 
-  override release(lock: HeldLock, outcome: WorkOutcome | undefined): Promise<boolean> {
+  override release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
     this.#granted.delete(lock);
     return super.release(lock, outcome);
   }

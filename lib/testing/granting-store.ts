@@ -1,5 +1,10 @@
 import { type Clock } from '../core/clock.js';
-import { type AcquireReply, type AcquireRequest, type ReleaseReply, type ReleaseRequest } from '../core/lock-store.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type ReleaseReply,
+  type ReleaseRequest,
+} from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { FakeRules } from './fake-rules.js';
 import { MemoryLockServer } from './memory/memory-lock-server.js';
@@ -67,9 +72,9 @@ export class GrantingStore extends MemoryLockStore {
     this.server.isClosed = false;
   }
 
-  #busy({ limit }: AcquireRequest): AcquireReply {
+  #busy({ permits }: AcquireRequest): AcquireReply {
     const serverTimeMs = Math.floor(this.server.clock.wallNow());
-    return { outcome: 'busy', retryMs: 0, ahead: 0, holder: holderFor(limit), owner: undefined, serverTimeMs };
+    return { outcome: 'busy', retryMs: 0, ahead: 0, holder: holderFor(permits), owner: undefined, serverTimeMs };
   }
 }
 

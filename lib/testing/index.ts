@@ -1,5 +1,5 @@
 export type { Clock } from '../core/clock.js';
-export type { ResolvedLockOptions } from '../core/lock-options.js';
+export type { ResolvedLockOptions } from '../core/lock.options.js';
 export type {
   AcquireReply,
   AcquireRequest,
@@ -13,10 +13,10 @@ export type {
   RenewRequest,
   WakeUp,
   WakeUpListener,
-} from '../core/lock-store.js';
+} from '../core/store/lock-store.js';
 export { lockStoreContract } from './contract/lock-store-contract.js';
 export type { LockStoreCase } from './contract/lock-store-contract.js';
-export type { LockStoreContractOptions, LockStoreSupport } from './contract/scene.js';
+export type { LockStoreContractOptions, LockStoreSupport } from './contract/kit/scene.js';
 export { FakeLockService } from './fake-lock.service.js';
 export type { FakeLockOptions } from './fake-lock.service.js';
 export type { FakeLockCall } from './fake-locker.js';

@@ -1,14 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import {
-  type Sources,
-  importCycles,
-  indexViolations,
-  layerViolations,
-  longFiles,
-  longFunctions,
-  medianLength,
-} from './rules.js';
+import { type Sources, importCycles, indexViolations, layerViolations, longFiles, longFunctions } from './rules.js';
 
 const root = join(import.meta.dirname, '..', '..');
 
@@ -35,7 +27,6 @@ describe('lib', () => {
   );
   it('has no import cycles', () => expect(importCycles(lib)).toEqual([]));
   it('has no file over 250 lines', () => expect(longFiles(lib, 250)).toEqual([]));
-  it('has a median file under 80 lines', () => expect(medianLength(lib)).toBeLessThan(80));
   it('has no function over 40 lines', () => expect(longFunctions(lib, 40)).toEqual([]));
 });
 
@@ -140,11 +131,6 @@ describe('the rule of the sizes', () => {
   it('finds a long file', () => {
     const sources = planted({ 'a.ts': linesOf(250), 'b.ts': linesOf(251) });
     expect(longFiles(sources, 250)).toEqual(['b.ts: 251 lines']);
-  });
-
-  it('knows the median', () => {
-    expect(medianLength(planted({ a: linesOf(1), b: linesOf(90), c: linesOf(80) }))).toBe(80);
-    expect(medianLength(planted({ a: linesOf(1), b: linesOf(90) }))).toBe(45.5);
   });
 
   it.each([

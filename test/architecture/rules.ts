@@ -123,13 +123,6 @@ export function longFiles(sources: Sources, limit: number): string[] {
   return lengths.filter(({ lines }) => lines > limit).map(({ file, lines }) => `${file}: ${lines} lines`);
 }
 
-/** The middle one of the files' lengths. */
-export function medianLength(sources: Sources): number {
-  const lengths = [...sources.values()].map(lineCount).sort((a, b) => a - b);
-  const middle = Math.floor(lengths.length / 2);
-  return lengths.length % 2 === 1 ? lengths[middle]! : ((lengths[middle - 1] ?? 0) + (lengths[middle] ?? 0)) / 2;
-}
-
 /** Functions, methods, accessors and constructors that are too long. */
 export function longFunctions(sources: Sources, limit: number): string[] {
   return [...sources].flatMap(([path, text]) => {

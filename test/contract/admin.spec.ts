@@ -58,7 +58,7 @@ describe('inspect', () => {
       mode: 'write',
       host,
       pid: process.pid,
-      context: '',
+      where: '',
       fencingToken,
     });
     expect(holder!.attempt).toMatch(/^\S+\.\S+$/);
@@ -79,9 +79,9 @@ describe('inspect', () => {
     await eventually(async () => (await a.locks.inspect(`export:${id}`)).holders.length === 2);
     await eventually(() => a.locks.isLocked(`report:${id}`));
     const write = await b.locks.inspect(`report:${id}`);
-    expect(write.holders).toMatchObject([{ context: 'Reports.build', pid: process.pid, mode: 'write' }]);
+    expect(write.holders).toMatchObject([{ where: 'Reports.build', pid: process.pid, mode: 'write' }]);
     const read = await b.locks.inspect(`export:${id}`);
-    const holder = { context: 'Reports.export', mode: 'read' };
+    const holder = { where: 'Reports.export', mode: 'read' };
     expect(read).toMatchObject({ mode: 'read', holders: [holder, holder] });
     expect(new Set(read.holders.map(({ attempt }) => attempt)).size).toBe(2);
     expect(new Set(read.holders.map(({ fencingToken }) => fencingToken)).size).toBe(2);

@@ -1,5 +1,5 @@
 import { systemClock } from '../../lib/core/clock.js';
-import { type LockStore } from '../../lib/core/lock-store.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { openStore } from '../../lib/redis/open-store.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { lockStoreContract } from '../../lib/testing/index.js';

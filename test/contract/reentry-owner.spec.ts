@@ -1,5 +1,5 @@
 import { LockLostError, LockNotHeldError, LockReentryError } from '../../lib/index.js';
-import { type LockStore } from '../../lib/core/lock-store.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { startChildApp } from '../support/child-app.js';
 import { eventually } from '../support/eventually.js';
@@ -112,7 +112,7 @@ describe('reentry across processes: one owner', () => {
     const store = b.app.get<LockStore>(LOCK_STORE);
     const { fencingToken } = lock;
     const foreign = (await b.locks.inspect(other.key)).holders[0]!.attempt;
-    const release = store.release({ key, attempt: foreign, minHoldMs: 0, leaseMs: 10_000 }, 5_000);
+    const release = store.release({ key, attempt: foreign, holdAtLeastMs: 0, leaseMs: 10_000 }, 5_000);
     expect(await release).toMatchObject({ outcome: 'unknown', holds: 1 });
     const wish = { mode: 'write', owner, holder: 'test' } as const;
     const renewal = { key, leaseMs: 60_000, timeoutMs: 5_000, ...wish };

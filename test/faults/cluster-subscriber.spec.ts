@@ -1,4 +1,4 @@
-import { type LockStore } from '../../lib/core/lock-store.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../scripts/redis.mjs';
 import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';

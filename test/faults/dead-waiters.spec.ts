@@ -15,7 +15,7 @@ async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: 
     leaseMs: 30_000,
     waiterLeaseMs,
     fair,
-    limit: 0,
+    permits: 0,
     holder: 'gone:1',
     sentMicros: (await serverTime(admin)) * 1_000,
     maxAgeMs: 60_000,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Locker } from '../../lib/core/locker.js';
+import { type Locker } from '../../lib/core/acquire/locker.js';
 import { RedisLockModule, RedisLockService } from '../../lib/index.js';
 import { LOCK_CLOCK, LOCKER } from '../../lib/redis-lock.tokens.js';
 import { eventually } from '../support/eventually.js';

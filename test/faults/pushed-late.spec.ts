@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { type Locker } from '../../lib/core/locker.js';
+import { type Locker } from '../../lib/core/acquire/locker.js';
 import { createLockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } from '../../lib/index.js';
 import { type RedisConnection } from '../../lib/redis/redis-client.js';
 import { lua } from '../../lib/redis/scripts/lua.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AcquireReply, type AcquireRequest, type LockStore } from '../../lib/core/lock-store.js';
+import { type AcquireReply, type AcquireRequest, type LockStore } from '../../lib/core/store/lock-store.js';
 import { type LockStoreError } from '../../lib/core/lock.errors.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { eventually } from '../support/eventually.js';
@@ -28,7 +28,7 @@ async function warmUp({ admins }: QuorumNet, { locks }: NetApp): Promise<void> {
 function ask({ app }: NetApp, key: string, request: Partial<AcquireRequest> = {}): Promise<AcquireReply> {
   const store = app.get<LockStore>(LOCK_STORE);
   const attempt = `${store.clientId}.${Math.random().toString(36).slice(2, 10).padEnd(8, '0')}`;
-  const wish = { owner: undefined, mode: 'write', leaseMs: 1_500, waiterLeaseMs: 0, fair: false, limit: 0 } as const;
+  const wish = { owner: undefined, mode: 'write', leaseMs: 1_500, waiterLeaseMs: 0, fair: false, permits: 0 } as const;
   return store.acquire({ keys: [key], attempt, holder: 'host:1', ...wish, ...request }, 400, () => undefined);
 }
 

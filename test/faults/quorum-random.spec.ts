@@ -1,7 +1,7 @@
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockError, type Lock, type LockOptions } from '../../lib/index.js';
-import { type LockStore } from '../../lib/core/lock-store.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { eventually, eventuallyPasses } from '../support/eventually.js';
 import { serverTime } from '../support/faults.js';

@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { LockConfigurationError, LockLostError, LockStoreError } from '../../lib/index.js';
-import { type LockStore } from '../../lib/core/lock-store.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { eventually } from '../support/eventually.js';
 import { disconnect, ownRedis, rejection } from '../support/faults.js';

@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { type LockStore } from '../../lib/core/lock-store.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../lib/redis-lock.tokens.js';
 import { CONNECTIONS } from '../support/connections.js';
 import { eventually } from '../support/eventually.js';

@@ -7,7 +7,7 @@ export interface Ask {
   readonly leaseMs: number;
   readonly waiterLeaseMs: number;
   readonly fair: number;
-  readonly limit: number;
+  readonly permits: number;
   readonly holder: string;
   readonly job: string;
   readonly fireKind: string;
@@ -23,7 +23,7 @@ interface ToOne {
 
 export interface Release extends ToOne {
   readonly name: 'release';
-  readonly minHoldMs: number;
+  readonly holdAtLeastMs: number;
   readonly job: string;
   readonly runOutcome: string;
   readonly unanswered: number;

@@ -59,7 +59,7 @@ export class DrivenLock {
   }
 
   acquire(who: string, wishes: Operands = {}): Promise<string[]> {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0, ...NO_CLAIM };
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
     return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes });
   }
 
@@ -84,7 +84,7 @@ export class DrivenLock {
 
   /** Gives the outcome. */
   async release(who: string, wishes: Operands = {}): Promise<string> {
-    return (await this.run('release', { attempt: who, minHoldMs: 0, job: '-', runOutcome: '-', ...wishes }))[0]!;
+    return (await this.run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-', ...wishes }))[0]!;
   }
 
   forceRelease(): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { type LostReply, type WakeUp } from '../../lib/core/lock-store.js';
+import { type LostReply, type WakeUp } from '../../lib/core/store/lock-store.js';
 import { type LockMode } from '../../lib/core/lock.errors.js';
 import { type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
 import { type Ask as MemoryAsk } from '../../lib/testing/memory/memory-queue.js';
@@ -84,10 +84,10 @@ export class ExactModel {
     return ['granted', attempt, now, fencingTokens[0]!, remainingMs, holds.size, fireMs ?? ''];
   }
 
-  #release({ key, attempt, minHoldMs, job, runOutcome, ...command }: Release): Reply {
+  #release({ key, attempt, holdAtLeastMs, job, runOutcome, ...command }: Release): Reply {
     const told = runOutcome === '-' ? undefined : (runOutcome as 'done' | 'failed' | 'void');
     const unanswered = command.unanswered === 1;
-    const request = { key, attempt, minHoldMs, leaseMs: 0, job, runOutcome: told, unanswered };
+    const request = { key, attempt, holdAtLeastMs, leaseMs: 0, job, runOutcome: told, unanswered };
     const reply = this.#locks.release(request);
     return [reply.outcome, attempt, this.lock(key).now, reply.holds, reply.lastToken, ''];
   }

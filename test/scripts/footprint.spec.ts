@@ -21,11 +21,19 @@ describe('the hash of a lock', () => {
     return runScript(redis, scripts[name], { ...common, ...values });
   };
   const acquire = (n: number, wishes: Operands = {}): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 15_000, fair: 1, limit: 0, ...NO_CLAIM };
+    const plain = {
+      owner: '-',
+      mode: 'write',
+      leaseMs: 30_000,
+      waiterLeaseMs: 15_000,
+      fair: 1,
+      permits: 0,
+      ...NO_CLAIM,
+    };
     return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...wishes });
   };
-  const release = (n: number, minHoldMs = 0): Promise<string[]> =>
-    run('release', { attempt: attempt(n), minHoldMs, job: '-', runOutcome: '-' });
+  const release = (n: number, holdAtLeastMs = 0): Promise<string[]> =>
+    run('release', { attempt: attempt(n), holdAtLeastMs, job: '-', runOutcome: '-' });
 
   it('holds the token and the released attempts when all are gone, however they went', async () => {
     await acquire(1);

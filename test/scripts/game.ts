@@ -112,9 +112,9 @@ export class LockGame {
       }
       case 'release': {
         const attempt = attemptOf([...holding, ...waiting]) ?? 'nobody.000001';
-        const { minHoldMs, runOutcome, unanswered } = action;
+        const { holdAtLeastMs, runOutcome, unanswered } = action;
         const job = this.#jobOf(attempt, action.pick);
-        return { name: 'release', key, attempt, minHoldMs, job, runOutcome, unanswered };
+        return { name: 'release', key, attempt, holdAtLeastMs, job, runOutcome, unanswered };
       }
       case 'renew': {
         // At times of one whose downgrade did not arrive.
@@ -151,7 +151,7 @@ export class LockGame {
   }
 
   #newAsk({ client, keys, fire, ...wish }: Extract<Action, { kind: 'acquire' }>): Ask {
-    const { modes, fairness, owners, limit, jobs }: Profile = this.game.profile;
+    const { modes, fairness, owners, permits, jobs }: Profile = this.game.profile;
     const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
     // Numbered by client: two of the clients leave the same fingerprints when they are released.
     const number = [...this.#asks.keys()].filter((known) => known.startsWith(client)).length + 1;
@@ -170,7 +170,7 @@ export class LockGame {
       fair: allowed(wish.fair, fairness),
       leaseMs: wish.leaseMs,
       waiterLeaseMs: wish.waiterLeaseMs,
-      limit,
+      permits,
       holder: `host:1 ${attempt}`,
       ...(claims ? { ...fire, fireMs } : NO_FIRE),
     };

@@ -15,7 +15,7 @@ describe('a hand-over to very many waiters', () => {
       leaseMs: 10_000,
       waiterLeaseMs: 6_000,
       fair: 1,
-      limit: 0,
+      permits: 0,
       holder: 'host:1',
       ...NO_CLAIM,
     };
@@ -25,7 +25,7 @@ describe('a hand-over to very many waiters', () => {
     try {
       await acquire(`${HOLDING}.000001`, 'write');
       for (let i = 1; i <= 200; i++) await acquire(reader(i), 'read');
-      const release = { ...common, attempt: `${HOLDING}.000001`, minHoldMs: 0, job: '-', runOutcome: '-' };
+      const release = { ...common, attempt: `${HOLDING}.000001`, holdAtLeastMs: 0, job: '-', runOutcome: '-' };
       await runScript(redis, scripts.release, release);
       const kinds = async () => (await arena.published()).map((message) => message.split(' ').slice(1, 3).join(' '));
       const granted = (from: number, to: number) =>

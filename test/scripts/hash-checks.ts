@@ -21,8 +21,8 @@ const holdsOf = (hash: Fields) =>
 const waitersOf = (hash: Fields) =>
   entriesOf(hash, 'queue:')
     .map(([place, record]) => {
-      const [deadline, waiterLease, mode, fair, limit, lease, owner, attempt] = record.split(' ');
-      const terms = [deadline, waiterLease, mode, fair, limit, lease, owner].join(' ');
+      const [deadline, waiterLease, mode, fair, permits, lease, owner, attempt] = record.split(' ');
+      const terms = [deadline, waiterLease, mode, fair, permits, lease, owner].join(' ');
       return { place: Number(place), attempt: attempt!, terms };
     })
     .sort((a, b) => a.place - b.place);
@@ -124,10 +124,10 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
   );
   const queue = waitersOf(hash).map(({ attempt, terms }) => `${attempt} ${terms}`);
   const modelQueue = model.queue.waiters.map((waiter) => {
-    const { attempt, deadline, waiterLeaseMs, mode, fair, limit, leaseMs, owner, keys, claim } = waiter;
+    const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim } = waiter;
     // 2: has to come and ask in its turn.
     const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
-    return [attempt, deadline, waiterLeaseMs, mode, howFair, limit, leaseMs, owner ?? '-'].join(' ');
+    return [attempt, deadline, waiterLeaseMs, mode, howFair, permits, leaseMs, owner ?? '-'].join(' ');
   });
   const compared: [string, string, string][] = [
     ['holds', holds.sort(byName).join(', '), modelHolds.sort(byName).join(', ')],

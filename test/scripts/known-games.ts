@@ -27,8 +27,8 @@ const claim = (
 ): Step => ask({ fire: { job, fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
 const claimAtNight = (fireMs: number, advanceMicros = 1_000): Step => claim('at', fireMs, 0, advanceMicros, 0, NIGHT);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
-const release = (pick: number, minHoldMs = 0, runOutcome = '-', unanswered = 0): Step =>
-  step({ kind: 'release', pick, minHoldMs, runOutcome, unanswered });
+const release = (pick: number, holdAtLeastMs = 0, runOutcome = '-', unanswered = 0): Step =>
+  step({ kind: 'release', pick, holdAtLeastMs, runOutcome, unanswered });
 const done: Step = release(1, 0, 'done');
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
 
@@ -36,7 +36,7 @@ const profile: Profile = {
   modes: ['write', 'read'],
   fairness: [1],
   owners: ['-', 'ann'],
-  limit: 0,
+  permits: 0,
   locks: 1,
   jobs: false,
 };
@@ -102,7 +102,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   },
   {
     // A reader that waited has a later token than its owner's first; the owner's next re-entry gets the later one.
-    profile: { ...profile, limit: 2 },
+    profile: { ...profile, permits: 2 },
     steps: [
       acquire('ann', 'read'),
       acquire('-', 'read'),

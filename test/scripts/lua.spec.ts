@@ -74,13 +74,13 @@ describe('every lock script', () => {
   it('takes the arguments that its header names', () => {
     const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
     const many =
-      'attempt channelPrefix countReceivers fair holder keepMs leaseMs limit maxAgeMs mode owner sentMicros waiterLeaseMs';
+      'attempt channelPrefix countReceivers fair holder keepMs leaseMs maxAgeMs mode owner permits sentMicros waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
       acquire: [...many.split(' '), 'job', 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun'].sort(),
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),
-      release: 'attempt channelPrefix countReceivers job keepMs minHoldMs runOutcome unanswered'.split(' '),
+      release: 'attempt channelPrefix countReceivers holdAtLeastMs job keepMs runOutcome unanswered'.split(' '),
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode token'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],

@@ -21,7 +21,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { name: 'a writer ignores readers', find: 'or reads == 0\nend', replace: "or mode == 'write'\nend" },
   { name: 'a reader ignores writers', find: 'if writes > 0 then return false end', replace: '' },
-  { name: 'one reader too many', find: 'reads < limit', replace: 'reads <= limit' },
+  { name: 'one reader too many', find: 'reads < permits', replace: 'reads <= permits' },
   {
     name: 'tokens do not rise within a microsecond',
     find: 'math.max(token + 1, micros)',
@@ -146,7 +146,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the hand-over grants too many',
-    find: 'if not admits(waiter.mode, waiter.limit) then break end',
+    find: 'if not admits(waiter.mode, waiter.permits) then break end',
     replace: '',
   },
   {
@@ -156,7 +156,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'waiters that must wait on are woken',
-    find: 'not woken[process] and admits(waiter.mode, waiter.limit)',
+    find: 'not woken[process] and admits(waiter.mode, waiter.permits)',
     replace: 'not woken[process]',
   },
   { name: 'an upgrade is not refused', find: "if owned_token and mode == 'write' then", replace: 'if false then' },

@@ -18,7 +18,7 @@ export type Action =
   | {
       readonly kind: 'release';
       readonly pick: number;
-      readonly minHoldMs: number;
+      readonly holdAtLeastMs: number;
       readonly runOutcome: string;
       readonly unanswered: number;
     }
@@ -54,7 +54,7 @@ export interface Profile {
   readonly modes: readonly string[];
   readonly fairness: readonly number[];
   readonly owners: readonly string[];
-  readonly limit: number;
+  readonly permits: number;
   /** How many locks there are. */
   readonly locks: number;
   /** Writers claim fires. */
@@ -121,7 +121,7 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('release' as const),
       pick,
-      minHoldMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
+      holdAtLeastMs: fc.constantFrom(0, 0, 0, 0, 5_000, 90_000),
       runOutcome: fc.constantFrom('done', 'failed', '-', 'void'),
       unanswered: fc.constantFrom(0, 0, 1),
     }),
@@ -159,7 +159,7 @@ const profile: fc.Arbitrary<Profile> = fc.record({
   modes: fc.constantFrom(['write'], ['read'], ['write', 'read'], ['write', 'read']),
   fairness: fc.constantFrom([1], [1], [0], [1, 0]),
   owners: fc.constantFrom([NOBODY], [NOBODY, 'ann'], [NOBODY, 'ann', 'bob']),
-  limit: fc.constantFrom(0, 0, 1, 2, 3),
+  permits: fc.constantFrom(0, 0, 1, 2, 3),
   locks: fc.constantFrom(1, 1, 2, 2, 3),
   jobs: fc.constantFrom(false, false, false, true),
 });

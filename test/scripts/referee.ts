@@ -67,7 +67,7 @@ export class Referee {
     const model = this.#of(command.key);
     if (outcome === 'revoked' && command.name === 'forceRelease') model.revoked(Number(command.seenToken));
     if (command.name === 'release') this.#endRun(command, outcome!);
-    if (command.name === 'release') model.released(attempt, outcome!, now, command.minHoldMs);
+    if (command.name === 'release') model.released(attempt, outcome!, now, command.holdAtLeastMs);
     const reads = outcome === 'downgraded' || (command.name === 'renew' && command.mode === 'read');
     if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
     if (outcome !== 'lost' && reads) model.downgraded(attempt, now);

@@ -81,7 +81,7 @@ export class ReferenceModel {
     const writes = mine.some((belief) => belief.ask.mode === 'write');
     const readers = writes ? 0 : live.filter((belief) => belief.ask.mode === 'read').length;
     if (readers > 0 && ask.mode === 'write') throw new Error(`${ask.attempt} was upgraded`);
-    if (ask.limit > 0 && readers >= ask.limit) throw new Error(`${ask.attempt} is one reader too many`);
+    if (ask.permits > 0 && readers >= ask.permits) throw new Error(`${ask.attempt} is one reader too many`);
     // Also an attempt whose own hold has ended re-enters, beside another of its owner's.
     const reentry = inside && [...kin, known].some((belief) => belief?.token === token);
     if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
@@ -109,13 +109,13 @@ export class ReferenceModel {
   }
 
   /** Whatever this attempt had is over. */
-  released(attempt: string, outcome: string, now: number, minHoldMs: number): void {
+  released(attempt: string, outcome: string, now: number, holdAtLeastMs: number): void {
     this.#waiting.delete(attempt);
     this.#releasedLast = attempt;
     const belief = this.#beliefs.get(attempt);
     if (outcome !== 'released' || belief?.parked) return;
     if (!belief) throw new Error(`${attempt} was released and never granted`);
-    const until = Math.min(belief.since, now) + minHoldMs;
+    const until = Math.min(belief.since, now) + holdAtLeastMs;
     Object.assign(belief, { parked: true, until, atMost: until });
   }
 

@@ -39,18 +39,18 @@ describe('the scripts on a server', () => {
     return runScript(client, scripts[name], { ...common, ...values });
   };
   const acquire = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0, ...NO_CLAIM };
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
     return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes }, client);
   };
   const waitFor = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> =>
     acquire(who, { waiterLeaseMs: 10_000, ...wishes }, client);
   const release = (who: string, client = redis): Promise<string[]> =>
-    run('release', { attempt: who, minHoldMs: 0, job: '-', runOutcome: '-' }, client);
+    run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-' }, client);
   const renew = (who: string, token: string): Promise<string[]> =>
     run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
 
   const acquireBoth = (who: string, wishes: Operands = {}): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, limit: 0 };
+    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0 };
     return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes, lock: BOTH });
   };
   const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });
@@ -246,7 +246,7 @@ describe('the scripts on a server', () => {
 
     it('as long as a hold is parked', async () => {
       await acquire(A);
-      await run('release', { attempt: A, minHoldMs: 7_200_000, job: '-', runOutcome: '-' });
+      await run('release', { attempt: A, holdAtLeastMs: 7_200_000, job: '-', runOutcome: '-' });
       expect(await redis.pttl(KEY)).toBeGreaterThan(7_195_000);
       now += 7_199_999;
       expect((await acquire(B))[0]).toBe('busy');

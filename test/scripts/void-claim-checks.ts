@@ -320,7 +320,7 @@ const OF_REPLIES: Checks = {
 
   'a lock that is parked names no owner': async (lock) => {
     await claim(lock, A, { ...at(1_000), owner: 'ann' });
-    await lock.release(A, { ...DONE, minHoldMs: 20_000 });
+    await lock.release(A, { ...DONE, holdAtLeastMs: 20_000 });
     const token = await lock.lastToken();
     expect((await lock.acquire(C, at(2_000))).slice(3)).toEqual(['20000', '0', '', '', '', '', token]);
   },

@@ -178,7 +178,7 @@ const OF_OWNERS: Checks = {
   'counts no hold that is parked as one of the owner': async (lock) => {
     const token = await lock.take(A, { owner: 'ann' });
     await lock.take(B, { owner: 'ann' });
-    await lock.release(B, { minHoldMs: 20_000 });
+    await lock.release(B, { holdAtLeastMs: 20_000 });
     await lock.writeBack(A, token, plus(token, -5));
     expect(await lock.take(C, { owner: 'ann' })).toBe(plus(token, -5));
   },
@@ -203,7 +203,7 @@ const AT_ALL: Checks = {
   'hands a place that became free to a waiter, with more than the new token': async (lock) => {
     await lock.take(A, { mode: 'read', leaseMs: 1_000 });
     const token = await lock.take(B, { mode: 'read' });
-    await lock.acquire(C, { mode: 'read', limit: 2, waiterLeaseMs: 10_000 });
+    await lock.acquire(C, { mode: 'read', permits: 2, waiterLeaseMs: 10_000 });
     lock.now += 1_000;
     expect(await lock.writeBack(B, token, plus(token, AHEAD))).toEqual(written(lock, B));
     expect((await lock.holdOf(C))?.token).toBe(plus(token, AHEAD + 1));

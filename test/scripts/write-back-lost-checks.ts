@@ -42,7 +42,7 @@ export const LOST_CHECKS: Checks = {
 
   'is lost for a hold that is parked': async (lock) => {
     const token = await lock.take(A, { owner: 'ann' });
-    await lock.release(A, { minHoldMs: 20_000 });
+    await lock.release(A, { holdAtLeastMs: 20_000 });
     await lock.expectUntouched(() => expectLost(lock, A, token, token));
     await lock.expectUntouched(() => expectLost(lock, A, '0', token));
     expect((await lock.acquire(B, { owner: 'ann' }))[0]).toBe('busy');

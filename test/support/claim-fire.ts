@@ -1,6 +1,6 @@
-import { type HeldHandle } from '../../lib/core/held-handle.js';
-import { type LockOptions, resolveLockOptions } from '../../lib/core/lock-options.js';
-import { type FireClaim } from '../../lib/core/lock-store.js';
+import { type Hold } from '../../lib/core/hold/hold.js';
+import { type LockOptions, resolveLockOptions } from '../../lib/core/lock.options.js';
+import { type FireClaim } from '../../lib/core/store/lock-store.js';
 import { RESOLVED_OPTIONS } from '../../lib/redis-lock.tokens.js';
 import { type LockApp } from './lock-app.js';
 
@@ -10,7 +10,7 @@ export function claimFire(
   key: string,
   fire: Partial<FireClaim> = {},
   options: LockOptions = {},
-): Promise<HeldHandle> {
+): Promise<Hold> {
   const resolved = resolveLockOptions({ waitMs: 0, ...options }, app.get(RESOLVED_OPTIONS));
   const calledAt = locker.clock.now();
   const whole = { job: 'Jobs.run', kind: 'at', ms: 1_000, rememberMs: 60_000, rerunOnLoss: false, calledAt } as const;

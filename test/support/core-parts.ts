@@ -1,12 +1,12 @@
-import { HeldLock, type Grant, type LockKeeper } from '../../lib/core/held-lock.js';
-import { type HeldHandle } from '../../lib/core/held-handle.js';
-import { leaseFrom, moment } from '../../lib/core/lease.js';
+import { StoreHold, type Grant, type LockKeeper } from '../../lib/core/hold/store-hold.js';
+import { type Hold } from '../../lib/core/hold/hold.js';
+import { leaseFrom, moment } from '../../lib/core/hold/lease.js';
 import { NO_LABEL } from '../../lib/core/lock-label.js';
-import { type ResolvedLockOptions } from '../../lib/core/lock-options.js';
+import { type ResolvedLockOptions } from '../../lib/core/lock.options.js';
 import { type LockLostError } from '../../lib/core/lock.errors.js';
-import { Locker } from '../../lib/core/locker.js';
-import { enterLock } from '../../lib/core/reentry.js';
-import { runWithLock } from '../../lib/core/with-lock.js';
+import { Locker } from '../../lib/core/acquire/locker.js';
+import { enterLock } from '../../lib/core/reentry/enter-lock.js';
+import { runWithLock } from '../../lib/core/reentry/run.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore, granted, released } from './fake-store.js';
 
@@ -35,7 +35,7 @@ export class FakeKeeper implements LockKeeper {
 
   constructor(readonly clock: FakeClock = new FakeClock()) {}
 
-  extend = (_lock: HeldLock, leaseMs: number): Promise<void> => {
+  extend = (_lock: StoreHold, leaseMs: number): Promise<void> => {
     this.extended.push(leaseMs);
     return Promise.resolve();
   };
@@ -45,7 +45,7 @@ export class FakeKeeper implements LockKeeper {
     return Promise.resolve();
   };
 
-  onLost = (_lock: HeldLock, error: LockLostError): void => void this.losses.push(error);
+  onLost = (_lock: StoreHold, error: LockLostError): void => void this.losses.push(error);
 
   release = (): Promise<boolean> => {
     this.releases += 1;
@@ -57,7 +57,7 @@ export class FakeKeeper implements LockKeeper {
 export type GrantParts = Partial<Grant> & { readonly key?: string };
 
 /** A lock that was granted just now. */
-export function heldLock(keeper: LockKeeper = new FakeKeeper(), { key = 'k', ...grant }: GrantParts = {}): HeldLock {
+export function heldLock(keeper: LockKeeper = new FakeKeeper(), { key = 'k', ...grant }: GrantParts = {}): StoreHold {
   const sent = moment(keeper.clock);
   const { leaseMs = 3_000, attempt = 'client.1' } = grant;
   const rest = { mode: 'write', owner: 'client.1', renew: true, maxHoldMs: Infinity, holdAtLeastMs: 0 } as const;
@@ -65,7 +65,7 @@ export function heldLock(keeper: LockKeeper = new FakeKeeper(), { key = 'k', ...
   const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
   const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };
-  return new HeldLock({ holds, attempt, ...rest, ...told, ...timed, ...grant }, keeper);
+  return new StoreHold({ holds, attempt, ...rest, ...told, ...timed, ...grant }, keeper);
 }
 
 /** What each key of `keys` is granted with: 100, 101, ... in the order in which the store is asked. */
@@ -82,14 +82,14 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
   const [store, reporter] = [new FakeStore(clientId), new FakeReporter()];
   grantAll(store);
   const locker = new Locker(clock, store, reporter, 'host:1');
-  const enter = (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<HeldHandle> => {
+  const enter = (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<Hold> => {
     const all = typeof keys === 'string' ? [keys] : keys;
     return enterLock(locker, all, lockOptions(options), NO_LABEL);
   };
   /** Runs `work` under the lock, as `withLock` and the decorators do. */
   const under = async <T>(
     keys: string | readonly string[],
-    work: (lock: HeldHandle) => T | Promise<T>,
+    work: (lock: Hold) => T | Promise<T>,
     options: Partial<ResolvedLockOptions> = {},
   ): Promise<T> => runWithLock(await enter(keys, options), work);
   return { clock, store, reporter, locker, enter, under };

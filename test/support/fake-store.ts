@@ -12,7 +12,7 @@ import {
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from '../../lib/core/lock-store.js';
+} from '../../lib/core/store/lock-store.js';
 import { type Reporter } from '../../lib/core/reporter.js';
 
 /** One command that the store was asked; the test answers it when it likes. */

@@ -4,7 +4,7 @@ import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/tes
 import { Cluster, Redis } from 'ioredis';
 import { type RedisLockModuleOptions, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../lib/testing/index.js';
-import { type Locker } from '../../lib/core/locker.js';
+import { type Locker } from '../../lib/core/acquire/locker.js';
 import { getLockServiceToken, LOCKER } from '../../lib/redis-lock.tokens.js';
 import { type StoreAddress, topology } from './topology.js';
 

@@ -1,9 +1,9 @@
-import { type AcquisitionHost } from '../../lib/core/acquisition-host.js';
-import { Acquisition } from '../../lib/core/acquisition.js';
-import { type Grant } from '../../lib/core/held-lock.js';
-import { LockEvents } from '../../lib/core/lock-events.js';
-import { type ResolvedLockOptions } from '../../lib/core/lock-options.js';
-import { type FireClaim } from '../../lib/core/lock-store.js';
+import { type AcquisitionHost } from '../../lib/core/acquire/request.js';
+import { Acquisition } from '../../lib/core/acquire/acquisition.js';
+import { type Grant } from '../../lib/core/hold/store-hold.js';
+import { LockEvents } from '../../lib/core/lock.events.js';
+import { type ResolvedLockOptions } from '../../lib/core/lock.options.js';
+import { type FireClaim } from '../../lib/core/store/lock-store.js';
 import { TimerQueue } from '../../lib/core/timer-queue.js';
 import { lockOptions, outcomeOf } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';

@@ -1,7 +1,7 @@
-import { type HeldLock } from '../../lib/core/held-lock.js';
-import { LockEvents } from '../../lib/core/lock-events.js';
+import { type StoreHold } from '../../lib/core/hold/store-hold.js';
+import { LockEvents } from '../../lib/core/lock.events.js';
 import { TimerQueue } from '../../lib/core/timer-queue.js';
-import { Watchdog } from '../../lib/core/watchdog.js';
+import { Watchdog } from '../../lib/core/hold/watchdog.js';
 import { FakeKeeper, type GrantParts, heldLock } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
@@ -26,7 +26,7 @@ export function startWatchdog() {
     watchdog.unwatch(lock);
     reporter.error(error.message);
   };
-  const watched = (grant: GrantParts = {}): HeldLock => {
+  const watched = (grant: GrantParts = {}): StoreHold => {
     const lock = heldLock(keeper, grant);
     watchdog.watch(lock);
     return lock;

@@ -1,6 +1,6 @@
-import { currentLock } from '../../lib/core/lock-context.js';
+import { currentLock } from '../../lib/core/reentry/context.js';
 import type { Lock } from '../../lib/core/lock.js';
-import type { UnlockedRun } from '../../lib/core/unlocked-run.js';
+import type { UnlockedRun } from '../../lib/core/reentry/unlocked-run.js';
 import { check, type Same } from './support.js';
 
 /** A method that never runs without its lock has a token. */

@@ -1,4 +1,4 @@
-import type { HeldLockEvent, LockEvent, LockEventMap, LockEventName, LockEvents } from '../../lib/core/lock-events.js';
+import type { HeldLockEvent, LockEvent, LockEventMap, LockEventName, LockEvents } from '../../lib/core/lock.events.js';
 import type { LockLostError, LockLostReason, LockMode } from '../../lib/core/lock.errors.js';
 import type { RedisLockService } from '../../lib/redis-lock.service.js';
 import { check, type Same } from './support.js';

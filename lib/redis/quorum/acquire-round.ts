@@ -1,5 +1,5 @@
-import { nodesText } from '../../core/acquisition-errors.js';
-import { type AcquireReply, type AcquireRequest } from '../../core/lock-store.js';
+import { nodesText } from '../../core/error-texts.js';
+import { type AcquireReply, type AcquireRequest } from '../../core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut, type NodeAnswer } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { mayAnswer } from './quorum-merge.js';

@@ -1,5 +1,5 @@
 import { type Clock } from '../../core/clock.js';
-import { type ReleaseRequest } from '../../core/lock-store.js';
+import { type ReleaseRequest } from '../../core/store/lock-store.js';
 import type { QuorumNode } from './quorum-node.js';
 
 /** How often a node is asked that did not answer. */

@@ -1,6 +1,11 @@
 import { type Clock } from '../../core/clock.js';
-import { givingBack } from '../../core/give-back.js';
-import { type AcquireReply, type AcquireRequest, type FireClaim, type RenewRequest } from '../../core/lock-store.js';
+import { givingBack } from '../../core/store/give-back.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type FireClaim,
+  type RenewRequest,
+} from '../../core/store/lock-store.js';
 import { AcquireRound, type NodeGrant } from './acquire-round.js';
 import { checkAnswered, valuesOf } from './quorum-merge.js';
 import { readTime } from './node-server.js';
@@ -88,7 +93,7 @@ export class QuorumAcquirer {
    */
   lockAgain(nodes: readonly QuorumNode[], request: RenewRequest): void {
     const { key, attempt, owner, mode, leaseMs, holder, fencingToken, timeoutMs } = request;
-    const wish = { attempt, owner, mode, leaseMs, holder, waiterLeaseMs: 0, fair: false, limit: 0 };
+    const wish = { attempt, owner, mode, leaseMs, holder, waiterLeaseMs: 0, fair: false, permits: 0 };
     const acquire: AcquireRequest = { ...wish, keys: [key] };
     for (const node of nodes) {
       // Never given back: a release that is late would take away what a later renewal counts.

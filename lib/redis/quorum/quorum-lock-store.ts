@@ -12,8 +12,8 @@ import {
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from '../../core/lock-store.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
+} from '../../core/store/lock-store.js';
+import { type ListOptions, checkListOptions, listLocks } from '../../core/store/listing.js';
 import { type Reporter } from '../../core/reporter.js';
 import { noneOfOurs } from '../lock-listing.js';
 import { type RedisLockStore } from '../redis-lock-store.js';

@@ -1,5 +1,5 @@
-import { nodesText } from '../../core/acquisition-errors.js';
-import { byBegin } from '../../core/last-run.js';
+import { nodesText } from '../../core/error-texts.js';
+import { byBegin } from '../../core/store/last-run.js';
 import {
   type LastRun,
   type LockHolder,
@@ -7,7 +7,7 @@ import {
   type LostReply,
   type ReleaseReply,
   type RenewReply,
-} from '../../core/lock-store.js';
+} from '../../core/store/lock-store.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';

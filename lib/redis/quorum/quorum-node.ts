@@ -4,7 +4,7 @@ import {
   type AcquireRequest,
   type ReleaseReply,
   type ReleaseRequest,
-} from '../../core/lock-store.js';
+} from '../../core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
 import { isRetryable } from '../redis-errors.js';
 import { readableText } from '../refusals.js';

@@ -1,5 +1,5 @@
 import { type Clock } from '../../core/clock.js';
-import { type WakeUp, type WakeUpListener } from '../../core/lock-store.js';
+import { type WakeUp, type WakeUpListener } from '../../core/store/lock-store.js';
 import { majorityOf } from './votes.js';
 import { type QuorumNode } from './quorum-node.js';
 

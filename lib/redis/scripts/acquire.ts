@@ -12,7 +12,7 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`, the lock's hash.
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`; `waiterLeaseMs` (0: do not
- * queue); `fair` 1 or 0; `limit` of readers (0: none); `holder` text for people; `sentMicros` when this command was sent, by
+ * queue); `fair` 1 or 0; `permits` of readers (0: none); `holder` text for people; `sentMicros` when this command was sent, by
  * this server's clock as the client knows it (0: it does not); `maxAgeMs` after which it is refused; `keepMs`;
  * `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`; `fireKind` (`-` none,
  * `at`, `slot`, `gap`), `fireMs`

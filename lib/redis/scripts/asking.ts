@@ -9,7 +9,7 @@ const attempt = arg('attempt');
  */
 export const ASKING = lua`
 local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
-local fair, limit, my_owner = ${arg('fair')}, tonumber(${arg('limit')}), ${arg('owner')}
+local fair, permits, my_owner = ${arg('fair')}, tonumber(${arg('permits')}), ${arg('owner')}
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 local hold
 
@@ -40,7 +40,7 @@ local function standing(is_known)
   if writes > 0 and owner == my_owner then return 'entering', fence end
   local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
   if owned_token and mode == 'write' then return 'refused', 'upgrade' end
-  if owned_token and admits(mode, limit) then return 'entering', owned_token end
+  if owned_token and admits(mode, permits) then return 'entering', owned_token end
   return 'asking'
 end
 
@@ -56,8 +56,8 @@ local function check_place()
 end
 
 local function has_turn()
-  if fair ~= '1' then return admits(mode, limit) end
-  return hand_over(${attempt}) or head > tail and admits(mode, limit)
+  if fair ~= '1' then return admits(mode, permits) end
+  return hand_over(${attempt}) or head > tail and admits(mode, permits)
 end
 
 -- True when there was one.
@@ -95,7 +95,7 @@ local function join_queue(how_fair)
       redis.call('HSET', ${lock}, 'place:' .. ${attempt}, place, 'id:' .. ${attempt}, ${arg('holder')})
     end
     redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease), mode,
-      how_fair, int(limit), int(lease), my_owner, ${attempt} }, ' '))
+      how_fair, int(permits), int(lease), my_owner, ${attempt} }, ' '))
   end
 end
 

@@ -12,9 +12,9 @@ const lock = key('lock');
  * and is first again when it asks.
  */
 export const QUEUE = lua`
-local function admits(mode, limit)
+local function admits(mode, permits)
   if writes > 0 then return false end
-  return mode == 'read' and (limit == 0 or reads < limit) or reads == 0
+  return mode == 'read' and (permits == 0 or reads < permits) or reads == 0
 end
 
 -- tokens rise for ever: by one within a microsecond, and from the clock again when the hash was lost
@@ -43,7 +43,7 @@ end
 local function waiter_at(sequence)
   local record = redis.call('HGET', ${lock}, 'queue:' .. sequence)
   if not record then return nil end
-  local deadline, waiter_lease, mode, fair, limit, lease, waiter_owner, attempt =
+  local deadline, waiter_lease, mode, fair, permits, lease, waiter_owner, attempt =
     string.match(record, '^(%d+) (%d+) (%a+) (%d) (%d+) (%d+) (%S+) (%S+)$')
   deadline, waiter_lease = tonumber(deadline), tonumber(waiter_lease)
   -- more left than was ever given: the clock stepped back, and the waiter may be as old as it likes
@@ -56,7 +56,7 @@ local function waiter_at(sequence)
     redis.call('HDEL', ${lock}, 'id:' .. attempt)
     return nil
   end
-  return { attempt = attempt, mode = mode, fair = fair, limit = tonumber(limit), lease = tonumber(lease),
+  return { attempt = attempt, mode = mode, fair = fair, permits = tonumber(permits), lease = tonumber(lease),
     waiter_lease = waiter_lease, owner = waiter_owner, sequence = sequence }
 end
 
@@ -148,7 +148,7 @@ local function wake_some()
   while sequence <= tail and sequence < head + 16 and count < 2 do
     local waiter = waiter_at(int(sequence))
     local process = waiter and process_of(waiter.attempt)
-    local called = waiter and waiter.fair == '0' and not woken[process] and admits(waiter.mode, waiter.limit)
+    local called = waiter and waiter.fair == '0' and not woken[process] and admits(waiter.mode, waiter.permits)
     if called and wake(waiter) then
       woken[process] = true
       count = count + 1
@@ -185,7 +185,7 @@ local function hand_over(me)
     local waiter = waiter_at(int(head))
     local is_passed_over = false
     if waiter then
-      if not admits(waiter.mode, waiter.limit) then break end
+      if not admits(waiter.mode, waiter.permits) then break end
       if waiter.attempt == me then return true end
       local heard = waiter.fair == '1' and grants < 64 and listeners(waiter.attempt)
       if heard == nil or heard and heard > 0 then

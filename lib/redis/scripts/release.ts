@@ -10,10 +10,10 @@ const attempt = arg('attempt');
  * Gives back whatever the attempt has, a hold or a place in the queue, and hands the lock to the next waiter. The attempt
  * is remembered for a while, so that this command may be sent twice and a late acquire of the same attempt is refused.
  *
- * A hold that is to keep the lock taken until `minHoldMs` after its grant is parked: it stays as a hold with token 0,
+ * A hold that is to keep the lock taken until `holdAtLeastMs` after its grant is parked: it stays as a hold with token 0,
  * which nobody can renew, release or re-enter, and ends by its lease.
  *
- * KEYS: `lock`. ARGV: `attempt`, `minHoldMs` (0: none), `job` and `runOutcome` of its run (`-` unknown, `done`,
+ * KEYS: `lock`. ARGV: `attempt`, `holdAtLeastMs` (0: none), `job` and `runOutcome` of its run (`-` unknown, `done`,
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
  * answer and may still come; it is refused then), `keepMs`, `channelPrefix`, `countReceivers`.
  *
@@ -35,7 +35,7 @@ local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 local was_first = place and tonumber(place) <= head
 
 local function park_or_drop(hold)
-  local until_ms = math.min(hold.since, now) + tonumber(${arg('minHoldMs')})
+  local until_ms = math.min(hold.since, now) + tonumber(${arg('holdAtLeastMs')})
   drop_hold(${attempt}, hold)
   count_hold(hold, -1)
   if writes + reads == 0 then due, seen, latest = 0, 0, 0 end

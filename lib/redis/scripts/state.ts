@@ -20,7 +20,7 @@ const lock = key('lock');
  * | `due`, `seen`, `latest` | lower bound of the earliest deadline, upper bounds of the latest start and end of a lease, of all holds |
  * | `owned:<owner>` | `count token` of the read holds of a named owner |
  * | `head`, `tail` | first and last sequence number of the waiter queue |
- * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair limit lease owner attempt`; `fair` is 0, 1, or 2 |
+ * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair permits lease owner attempt`; `fair` is 0, 1, or 2 |
  * | `place:<attempt>` | its sequence number |
  * | `jobs` | the jobs that have fires here, percent-encoded, each with the time until which they are kept: `job ms job ms` |
  * | `fires:<job>` | the latest fires of that job that were granted, in ms: `;1000;2000;` (see claim) |

@@ -1,6 +1,6 @@
 import { claimOf } from './claims.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** So wide that no test runs over its edge. */
 const WIDE_MS = 10 ** 11;

@@ -1,8 +1,8 @@
-import { type FireClaim } from '../../core/lock-store.js';
-import { SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
-import { type Scene } from './scene.js';
+import { type FireClaim } from '../../core/store/lock-store.js';
+import { SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
+import { type Scene } from './kit/scene.js';
 
 /** Whose fires are claimed, where nothing else is said. */
 export const JOB = 'Reports.noon';

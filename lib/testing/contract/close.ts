@@ -1,5 +1,5 @@
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** How long a command may take that no answer comes to. */
 const SOON_MS = 500;
@@ -41,7 +41,7 @@ export const CLOSE: readonly PortCase[] = [
       const granted = asked.status === 'fulfilled' && asked.value.outcome === 'granted';
       promised(!granted, 'an acquire after the close not to be granted what another holds', asked);
       const { key, attempt, leaseMs } = { ...late, key: scene.key };
-      const releasing = a.store.release({ key, attempt, leaseMs, minHoldMs: 0 }, SOON_MS);
+      const releasing = a.store.release({ key, attempt, leaseMs, holdAtLeastMs: 0 }, SOON_MS);
       await scene.time.settles('a release after the close', releasing);
       const renewing = a.store.renew([{ ...hold, ...late, leaseMs: 1, timeoutMs: SOON_MS }]);
       const renewal = await scene.time.settles('a renewal after the close', renewing);

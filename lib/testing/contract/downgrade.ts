@@ -1,5 +1,5 @@
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** From writing to reading, without a moment in which the lock is free. */
 export const DOWNGRADE: readonly PortCase[] = [

@@ -1,6 +1,6 @@
-import { HOLDER, LONG_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised } from './promised.js';
+import { HOLDER, LONG_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised } from './kit/promised.js';
 
 /** Who may hold a lock beside whom. */
 export const EXCLUSION: readonly PortCase[] = [
@@ -47,16 +47,16 @@ export const EXCLUSION: readonly PortCase[] = [
     },
   },
   {
-    name: 'at most `limit` readers share a lock, and each counts all of them',
+    name: 'at most `permits` readers share a lock, and each counts all of them',
     needs: ['permits'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
-      const first = await a.granted('the first of two readers', { mode: 'read', limit: 2 });
-      await b.granted('the second of two readers', { mode: 'read', limit: 2 });
-      await c.busy('a third of two readers', { mode: 'read', limit: 2 });
-      await c.granted('a third of three readers', { mode: 'read', limit: 3 });
+      const first = await a.granted('the first of two readers', { mode: 'read', permits: 2 });
+      await b.granted('the second of two readers', { mode: 'read', permits: 2 });
+      await c.busy('a third of two readers', { mode: 'read', permits: 2 });
+      await c.granted('a third of three readers', { mode: 'read', permits: 3 });
       await a.release(first);
-      await a.busy('a third of two readers, again,', { mode: 'read', limit: 2 });
+      await a.busy('a third of two readers, again,', { mode: 'read', permits: 2 });
     },
   },
   {

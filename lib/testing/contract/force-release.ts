@@ -1,5 +1,5 @@
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** An operator takes a lock away. */
 export const FORCE_RELEASE: readonly PortCase[] = [
@@ -54,10 +54,10 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a revocation also ends a hold that was given back with `minHoldMs`',
+    name: 'a revocation also ends a hold that was given back with `holdAtLeastMs`',
     async run(scene) {
       const [a, b] = await scene.clients();
-      await a.release(await a.granted('the holder'), { minHoldMs: 20_000 });
+      await a.release(await a.granted('the holder'), { holdAtLeastMs: 20_000 });
       same(await b.store.forceRelease(scene.key), true, 'the answer');
       await b.eventuallyGranted('the next');
     },

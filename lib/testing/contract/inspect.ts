@@ -1,6 +1,6 @@
-import { LONG_MS, SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { LONG_MS, SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** What is told of one lock. */
 export const INSPECT: readonly PortCase[] = [
@@ -21,7 +21,7 @@ export const INSPECT: readonly PortCase[] = [
       scene.lastToken(state.fencingToken, fencingToken);
       same([state.key, state.mode, state.waiters, holders.length], [scene.key, 'write', 0, 1], 'the state');
       const { since, remainingMs, ...holder } = holders[0]!;
-      const told = { host: 'host-1', pid: 4711, context: 'Orders.pay' };
+      const told = { host: 'host-1', pid: 4711, where: 'Orders.pay' };
       same(holder, { owner: attempt, attempt, mode: 'write', ...told, fencingToken }, 'the holder');
       scene.sameTime(since.getTime(), serverTimeMs, '`since`');
       promised(remainingMs > 0 && remainingMs <= LONG_MS, 'the rest of the lease', remainingMs);

@@ -1,7 +1,7 @@
 import { LockKeyError } from '../../core/lock.errors.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
-import { type Scene } from './scene.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
+import { type Scene } from './kit/scene.js';
 
 const refuses = (check: () => void): unknown => {
   try {

@@ -1,7 +1,7 @@
 import { claimOf, JOB } from './claims.js';
-import { SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 const FIRE = Date.UTC(2030, 0, 1);
 

@@ -1,6 +1,6 @@
-import { LONG_MS, SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { LONG_MS, SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** Leases: how they end, and how they are renewed. */
 export const LEASES: readonly PortCase[] = [

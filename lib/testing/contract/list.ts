@@ -1,7 +1,7 @@
-import { type LockState } from '../../core/lock-store.js';
-import { type Client } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type LockState } from '../../core/store/lock-store.js';
+import { type Client } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 async function listed({ store }: Client, prefix: string, limit = 100): Promise<LockState[]> {
   const states: LockState[] = [];

@@ -1,5 +1,5 @@
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 const OWNER = { owner: 'job 7' };
 
@@ -45,9 +45,9 @@ export const OWNERS: readonly PortCase[] = [
     needs: ['permits'],
     async run(scene) {
       const [a, b] = await scene.clients();
-      await a.granted('the owner', { ...OWNER, mode: 'read', limit: 2 });
-      await b.granted('the owner, again,', { ...OWNER, mode: 'read', limit: 2 });
-      await b.busy('the owner, a third time,', { ...OWNER, mode: 'read', limit: 2 });
+      await a.granted('the owner', { ...OWNER, mode: 'read', permits: 2 });
+      await b.granted('the owner, again,', { ...OWNER, mode: 'read', permits: 2 });
+      await b.busy('the owner, a third time,', { ...OWNER, mode: 'read', permits: 2 });
     },
   },
   {

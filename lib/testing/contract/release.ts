@@ -1,6 +1,6 @@
-import { SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 /** The end of a hold. */
 export const RELEASE: readonly PortCase[] = [

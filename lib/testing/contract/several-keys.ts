@@ -1,7 +1,7 @@
-import { type PortCase } from './port-case.js';
-import { type Scene } from './scene.js';
-import { type Client, type Hold, LONG_MS } from './client.js';
-import { promised, same } from './promised.js';
+import { type PortCase } from './kit/port-case.js';
+import { type Scene } from './kit/scene.js';
+import { type Client, type Hold, LONG_MS } from './kit/client.js';
+import { promised, same } from './kit/promised.js';
 
 /** One hold for each key of a grant. */
 const holdsOf = (hold: Hold): Hold[] =>

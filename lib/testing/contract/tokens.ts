@@ -1,6 +1,6 @@
-import { type Hold, SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised } from './promised.js';
+import { type Hold, SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised } from './kit/promised.js';
 
 /** That each token is a safe integer, and greater than the one before. */
 function rise(holds: readonly Hold[]): void {

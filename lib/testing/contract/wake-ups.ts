@@ -1,7 +1,7 @@
-import { type WakeUp } from '../../core/lock-store.js';
-import { type Client, type Hold, LONG_MS, SHORT_MS } from './client.js';
-import { type PortCase } from './port-case.js';
-import { promised, same } from './promised.js';
+import { type WakeUp } from '../../core/store/lock-store.js';
+import { type Client, type Hold, LONG_MS, SHORT_MS } from './kit/client.js';
+import { type PortCase } from './kit/port-case.js';
+import { promised, same } from './kit/promised.js';
 
 type Waiting = Awaited<ReturnType<Client['waits']>>;
 

@@ -1,4 +1,4 @@
-import { type WakeUp } from '../../core/lock-store.js';
+import { type WakeUp } from '../../core/store/lock-store.js';
 import { type MemoryLock } from './memory-lock.js';
 import { type Ask, type Waiter } from './memory-queue.js';
 import { admits, shareEntry } from './rules.js';

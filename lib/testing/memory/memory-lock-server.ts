@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers';
 import { type Clock, systemClock } from '../../core/clock.js';
-import { type WakeUp, type WakeUpListener } from '../../core/lock-store.js';
+import { type WakeUp, type WakeUpListener } from '../../core/store/lock-store.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { clientOf } from './hand-over.js';
 import { MemoryLocks } from './memory-locks.js';

@@ -1,4 +1,4 @@
-import { newClientId, randomAttempt } from '../../core/attempt-ids.js';
+import { newClientId, randomAttempt } from '../../core/store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -12,11 +12,11 @@ import {
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from '../../core/lock-store.js';
-import { lastRunOf } from '../../core/last-run.js';
+} from '../../core/store/lock-store.js';
+import { lastRunOf } from '../../core/store/last-run.js';
 import { LockStoreError } from '../../core/lock.errors.js';
-import { encodeKey, inOrder, storedKey } from '../../core/lock-key.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/lock-listing.js';
+import { encodeKey, inOrder, storedKey } from '../../core/key.js';
+import { type ListOptions, checkListOptions, listLocks } from '../../core/store/listing.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';

@@ -6,7 +6,7 @@ import {
   type ReleaseRequest,
   type RenewReply,
   type RenewRequest,
-} from '../../core/lock-store.js';
+} from '../../core/store/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type Ask } from './memory-queue.js';
@@ -105,8 +105,8 @@ export class MemoryLocks {
     };
   }
 
-  /** Gives back a hold or a place in the queue; a hold is kept, parked, until `minHoldMs` after its grant. */
-  release({ key, attempt, minHoldMs, job, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
+  /** Gives back a hold or a place in the queue; a hold is kept, parked, until `holdAtLeastMs` after its grant. */
+  release({ key, attempt, holdAtLeastMs, job, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
     this.#readClock();
     const wasThere = this.lock(key).holds.has(attempt);
     const lock = this.#swept(key);
@@ -117,7 +117,7 @@ export class MemoryLocks {
     if (hold?.token) {
       outcome = 'released';
       lock.end(attempt);
-      const deadline = Math.min(hold.since, lock.now) + minHoldMs;
+      const deadline = Math.min(hold.since, lock.now) + holdAtLeastMs;
       const parked = { ...hold, deadline, lease: deadline - lock.now, token: 0, holder: '' };
       if (deadline > lock.now) lock.holds.set(attempt, parked);
     } else if (place !== undefined) outcome = 'cancelled';

@@ -1,4 +1,4 @@
-import { type AcquireRequest, type FireClaim } from '../../core/lock-store.js';
+import { type AcquireRequest, type FireClaim } from '../../core/store/lock-store.js';
 
 /** An acquire as it reaches the server: with how old the call is, since clocks of clients mean nothing there. */
 export interface Ask extends Omit<AcquireRequest, 'claim'> {

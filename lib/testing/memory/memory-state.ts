@@ -1,6 +1,6 @@
-import { modeOf } from '../../core/lock-listing.js';
-import { readHolderText } from '../../core/holder-text.js';
-import { type LastRun, type LockHolder, type LockState } from '../../core/lock-store.js';
+import { modeOf } from '../../core/store/listing.js';
+import { readHolderText } from '../../core/store/holder.js';
+import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
 
 /** A lock that nobody has touched, at a moment. */

@@ -1,4 +1,4 @@
-import { type AcquireReply } from '../../core/lock-store.js';
+import { type AcquireReply } from '../../core/store/lock-store.js';
 import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
 import { type Ask } from './memory-queue.js';
 
@@ -6,10 +6,10 @@ import { type Ask } from './memory-queue.js';
 const FIRES = 16;
 
 /** Whether the holds that there are leave room for one more; parked ones count. */
-export function admits(lock: MemoryLock, { mode, limit }: Ask): boolean {
+export function admits(lock: MemoryLock, { mode, permits }: Ask): boolean {
   const held = [...lock.holds.values()];
   if (mode === 'write') return held.length === 0;
-  return held.every((hold) => hold.mode === 'read') && (limit === 0 || held.length < limit);
+  return held.every((hold) => hold.mode === 'read') && (permits === 0 || held.length < permits);
 }
 
 /** The token with which a named owner that holds the lock enters it once more. */

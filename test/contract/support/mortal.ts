@@ -1,6 +1,6 @@
 import { type ModuleMetadata } from '@nestjs/common';
 import { type Lock, type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { type WakeUpListener } from '../../../lib/core/lock-store.js';
+import { type WakeUpListener } from '../../../lib/core/store/lock-store.js';
 import { MemoryLockServer } from '../../../lib/testing/index.js';
 import { type MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
 import { startChildApp } from '../../support/child-app.js';

@@ -1,5 +1,5 @@
 import { NO_LABEL } from '../../../lib/core/lock-label.js';
-import { type FireClaim } from '../../../lib/core/lock-store.js';
+import { type FireClaim } from '../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
@@ -32,7 +32,7 @@ describe('an acquisition that is abandoned', () => {
     abort();
     await settled();
     expect(store.releases.map(({ request }) => request)).toEqual([
-      { key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, job: 'Jobs.run', runOutcome: 'void', unanswered: false },
+      { key: 'k', attempt, holdAtLeastMs: 0, leaseMs: 3_000, job: 'Jobs.run', runOutcome: 'void', unanswered: false },
     ]);
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
@@ -45,7 +45,7 @@ describe('an acquisition that is abandoned', () => {
     expect(store.releases.map(({ request }) => request)).toStrictEqual(
       ['a', 'b'].map((key) => {
         const released = { job: undefined, runOutcome: undefined, unanswered: false };
-        return { key, attempt, minHoldMs: 0, leaseMs: 3_000, ...released };
+        return { key, attempt, holdAtLeastMs: 0, leaseMs: 3_000, ...released };
       }),
     );
   });
@@ -67,7 +67,7 @@ describe('an acquisition that is abandoned', () => {
       const [first] = store.releases;
       const runOutcome = acquiring.value ? undefined : 'void';
       const released = { job: 'Jobs.run', runOutcome, unanswered: expect.any(Boolean) };
-      expect(first!.request).toEqual({ key: 'k', attempt, minHoldMs: 0, leaseMs: 3_000, ...released });
+      expect(first!.request).toEqual({ key: 'k', attempt, holdAtLeastMs: 0, leaseMs: 3_000, ...released });
       expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
     }
     expect([...winners]).toEqual(['shutdown', 'grant']);
@@ -101,7 +101,7 @@ describe('an acquisition that is abandoned', () => {
     store.acquires[0]!.replyLate(granted(30_000));
     await settled();
     expect(store.releases.map(({ request }) => request)).toEqual([
-      { key: 'k', attempt, minHoldMs: 0, leaseMs: 30_000, runOutcome: undefined, unanswered: false },
+      { key: 'k', attempt, holdAtLeastMs: 0, leaseMs: 30_000, runOutcome: undefined, unanswered: false },
     ]);
   });
 

@@ -1,6 +1,6 @@
-import { waiterLeaseMs } from '../../../lib/core/command-times.js';
+import { waiterLeaseMs } from '../../../lib/core/timing.js';
 import { LockBusyError, LockStoreError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
-import { type AcquireReply } from '../../../lib/core/lock-store.js';
+import { type AcquireReply } from '../../../lib/core/store/lock-store.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';
 import { startAcquisition } from '../../support/start-acquisition.js';

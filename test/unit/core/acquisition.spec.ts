@@ -1,4 +1,4 @@
-import { waiterLeaseMs } from '../../../lib/core/command-times.js';
+import { waiterLeaseMs } from '../../../lib/core/timing.js';
 import {
   LockBusyError,
   LockReentryError,

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from '@jest/globals';
 import { onAbort } from '../../../lib/core/abort-listener.js';
-import { type HeldHandle } from '../../../lib/core/held-handle.js';
-import { heldInContext } from '../../../lib/core/lock-context.js';
-import { type LockEventName } from '../../../lib/core/lock-events.js';
-import { HandleRegistry } from '../../../lib/core/lock-handle.js';
+import { type Hold } from '../../../lib/core/hold/hold.js';
+import { heldInContext } from '../../../lib/core/reentry/context.js';
+import { type LockEventName } from '../../../lib/core/lock.events.js';
+import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { collectGarbage } from '../../support/collect-garbage.js';
 import { heldLock, outcomeOf, startLocker } from '../../support/core-parts.js';
@@ -37,7 +37,7 @@ describe('a timer of the module', () => {
 });
 
 /** Each way in which a loss is noticed, by somebody who has nothing to do with the lock. */
-const NOTICED: Record<string, (lock: HeldHandle, started: ReturnType<typeof setUp>) => unknown> = {
+const NOTICED: Record<string, (lock: Hold, started: ReturnType<typeof setUp>) => unknown> = {
   'by a timer': (_lock, { clock }) => clock.advance(10_000),
   'by a look at the lock': (lock, { clock }) => {
     clock.jump(10_000);

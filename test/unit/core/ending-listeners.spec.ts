@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type HeldHandle } from '../../../lib/core/held-handle.js';
+import { type Hold } from '../../../lib/core/hold/hold.js';
 import { outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy } from '../../support/fake-store.js';
@@ -37,7 +37,7 @@ describe('a listener of the renewals that releases the lock', () => {
     if (name === 'renewFailed') {
       store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
     }
-    let lock!: HeldHandle;
+    let lock!: Hold;
     locker.events.on(name, () => void lock.release());
     lock = await enter('k');
     await clock.advance(1_000);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { currentLock, runHolding } from '../../../lib/core/lock-context.js';
+import { currentLock, runHolding } from '../../../lib/core/reentry/context.js';
 import { callForeign } from '../../../lib/core/foreign-code.js';
 import { LockError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
 import { messageOf, type Reporter, unfelt } from '../../../lib/core/reporter.js';

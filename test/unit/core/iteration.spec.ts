@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { Iteration } from '../../../lib/core/iteration.js';
+import { Iteration } from '../../../lib/core/reentry/iteration.js';
 import { LockReentryError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
-import { type LockOptions } from '../../../lib/core/lock-options.js';
+import { type LockOptions } from '../../../lib/core/lock.options.js';
 import { outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, LockClaimedError, LockStoreError } from '../../../lib/core/lock.errors.js';
-import { type FireClaim } from '../../../lib/core/lock-store.js';
-import { runWithLock } from '../../../lib/core/with-lock.js';
+import { type FireClaim } from '../../../lib/core/store/lock-store.js';
+import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy, granted } from '../../support/fake-store.js';

@@ -1,4 +1,4 @@
-import { leaseFrom, leaseOfPush, longer, moment, remainingOf } from '../../../lib/core/lease.js';
+import { leaseFrom, leaseOfPush, longer, moment, remainingOf } from '../../../lib/core/hold/lease.js';
 import { FakeClock } from '../../support/fake-clock.js';
 
 describe('a lease', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LocalSlot, type SlotUse } from '../../../lib/core/local-slot.js';
+import { LocalSlot, type SlotUse } from '../../../lib/core/reentry/local-slot.js';
 
 /** A slot, and what those who came to it were told, in order. */
 function setUp() {

@@ -1,9 +1,15 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { assertLocked, currentLock, heldInContext, keptByChain, runHolding } from '../../../lib/core/lock-context.js';
+import {
+  assertLocked,
+  currentLock,
+  heldInContext,
+  keptByChain,
+  runHolding,
+} from '../../../lib/core/reentry/context.js';
 import { LockLostError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
-import { type HeldLock } from '../../../lib/core/held-lock.js';
-import { NestedLock } from '../../../lib/core/nested-lock.js';
+import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
+import { NestedHold } from '../../../lib/core/hold/nested-hold.js';
 import { collectGarbage } from '../../support/collect-garbage.js';
 import { FakeKeeper, gate, heldLock } from '../../support/core-parts.js';
 
@@ -71,7 +77,7 @@ describe('the lock of a chain of calls', () => {
   });
 
   it('is shared by two copies of the package', async () => {
-    const path = '../../../lib/core/lock-context.ts?copy';
+    const path = '../../../lib/core/reentry/context.ts?copy';
     const copy = (await import(path)) as { currentLock: typeof currentLock };
     const lock = heldLock();
     expect(copy.currentLock).not.toBe(currentLock);
@@ -110,7 +116,7 @@ describe('a lock that was lost', () => {
 describe('work that outlives its lock, and takes the next one', () => {
   /** Begins each round inside the lock of the one before, and gives how many locks are still there in the last. */
   async function goOn(rounds: number, whoEnds: 'own' | 'former'): Promise<number> {
-    const locks: WeakRef<HeldLock>[] = [];
+    const locks: WeakRef<StoreHold>[] = [];
     const done = gate();
     let goesOn!: () => void;
     const next = (): void => {
@@ -159,7 +165,7 @@ describe('work that outlives its lock, and takes the next one', () => {
     const done = gate();
     const inside = runHolding(kept, async () => {
       kept.retain();
-      const nested = new NestedLock(kept, ['k'], { mode: 'write', permits: 0 });
+      const nested = new NestedHold(kept, ['k'], { mode: 'write', permits: 0 });
       await runHolding(nested, async () => {
         await done.opened;
         runHolding(heldLock(keeper, { key: 'other' }), () => expect(keptByChain('k', keeper)).toBe(kept));

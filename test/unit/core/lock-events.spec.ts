@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from '@jest/globals';
-import { type LockEventMap, type LockEventName, LockEvents } from '../../../lib/core/lock-events.js';
+import { type LockEventMap, type LockEventName, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockLostError } from '../../../lib/core/lock.errors.js';
 import { FakeReporter } from '../../support/fake-store.js';
 import { settled } from '../../support/fake-clock.js';

@@ -4,7 +4,7 @@ import {
   checkLockOptions,
   LOCK_OPTION_NAMES,
   resolveLockOptions,
-} from '../../../lib/core/lock-options.js';
+} from '../../../lib/core/lock.options.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, isQuorum: false };
 const NAMES = [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LockEventName } from '../../../lib/core/lock-events.js';
+import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { EVENT_NAMES } from '../../support/event-names.js';
 import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';

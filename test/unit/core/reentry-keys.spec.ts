@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type HeldHandle } from '../../../lib/core/held-handle.js';
+import { type Hold } from '../../../lib/core/hold/hold.js';
 import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy } from '../../support/fake-store.js';
@@ -184,7 +184,7 @@ describe('downgrading a lock with nested calls', () => {
   it('is refused beside a nested writer also when its keys are in several groups', async () => {
     const { store, under } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
-    await under(['a', 'b'], async (outer: HeldHandle) => {
+    await under(['a', 'b'], async (outer: Hold) => {
       await under('a', async () => {
         await expect(outer.downgrade()).rejects.toMatchObject({ code: 'LOCK_REENTRY' });
       });

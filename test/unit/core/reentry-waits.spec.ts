@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type HeldHandle } from '../../../lib/core/held-handle.js';
-import { type ResolvedLockOptions } from '../../../lib/core/lock-options.js';
+import { type Hold } from '../../../lib/core/hold/hold.js';
+import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
 import { LockBusyError, type LockReentryError, LockWaitTimeoutError } from '../../../lib/core/lock.errors.js';
 import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
@@ -10,7 +10,7 @@ type Started = ReturnType<typeof startLocker>;
 /** Holds `k`, with one nested call inside until the gate opens, and another one that waits for it. */
 async function startSiblings(options: Partial<ResolvedLockOptions> = {}, started: Started = startLocker()) {
   const { opened, open } = gate();
-  let [lock, sibling]: [HeldHandle, { value?: string; error?: unknown }] = [null!, {}];
+  let [lock, sibling]: [Hold, { value?: string; error?: unknown }] = [null!, {}];
   const outer = started.under('k', async (held) => {
     lock = held;
     const inside = started.under('k', () => opened);
@@ -69,7 +69,7 @@ describe('a nested call that waits for its sibling', () => {
   it('rejects with the loss of the outer hold', async () => {
     const { outer, open, sibling, lock } = await startSiblings();
     const told = outcomeOf(outer);
-    (lock as HeldHandle & { lose(reason: 'taken'): void }).lose('taken');
+    (lock as Hold & { lose(reason: 'taken'): void }).lose('taken');
     await settled();
     expect(sibling.error).toBe(lock.lost);
     open();
@@ -114,7 +114,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     const started = startLocker();
     const { opened, open } = gate();
     const inside = gate();
-    let [late, nested]: [Promise<string>, HeldHandle] = [Promise.resolve(''), null!];
+    let [late, nested]: [Promise<string>, Hold] = [Promise.resolve(''), null!];
     const result = await started.under('k', async () => {
       late = started.under('k', async (lock) => {
         nested = lock;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { currentLock } from '../../../lib/core/lock-context.js';
+import { currentLock } from '../../../lib/core/reentry/context.js';
 import { LockReentryError } from '../../../lib/core/lock.errors.js';
 import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { FakeClock, settled } from '../../support/fake-clock.js';

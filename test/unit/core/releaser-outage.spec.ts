@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
-import { Releaser } from '../../../lib/core/releaser.js';
+import { Releaser } from '../../../lib/core/hold/releaser.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { outcomeOf } from '../../support/core-parts.js';
 import { FakeClock, settled } from '../../support/fake-clock.js';
@@ -22,7 +22,7 @@ async function setUp(count: number, leaseMs = LEASE_MS) {
   };
   store.onRelease = fail;
   const release = (key: string) => {
-    const request = { key, attempt: `client.${key}`, minHoldMs: 0, leaseMs };
+    const request = { key, attempt: `client.${key}`, holdAtLeastMs: 0, leaseMs };
     return outcomeOf(releaser.release(request, clock.now() + leaseMs, 250));
   };
   const outcomes = Array.from({ length: count }, (_, i) => release(`k${i}`));

@@ -1,10 +1,10 @@
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
-import { Releaser } from '../../../lib/core/releaser.js';
+import { Releaser } from '../../../lib/core/hold/releaser.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { FakeClock, settled } from '../../support/fake-clock.js';
 import { FakeReporter, FakeStore, released } from '../../support/fake-store.js';
 
-const REQUEST = { key: 'k', attempt: 'client.1', minHoldMs: 0, leaseMs: 10_000 };
+const REQUEST = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 10_000 };
 
 function setUp() {
   const clock = new FakeClock();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { commandTimeoutMs } from '../../../lib/core/command-times.js';
-import { type RenewReply } from '../../../lib/core/lock-store.js';
+import { commandTimeoutMs } from '../../../lib/core/timing.js';
+import { type RenewReply } from '../../../lib/core/store/lock-store.js';
 import { settled } from '../../support/fake-clock.js';
 import { gone } from '../../support/fake-store.js';
 import { DEADLINE_MS, LEASE_MS, startWatchdog, THIRD_MS } from '../../support/start-watchdog.js';

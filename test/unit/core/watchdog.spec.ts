@@ -1,5 +1,5 @@
-import { leaseFrom, moment } from '../../../lib/core/lease.js';
-import { commandTimeoutMs } from '../../../lib/core/command-times.js';
+import { leaseFrom, moment } from '../../../lib/core/hold/lease.js';
+import { commandTimeoutMs } from '../../../lib/core/timing.js';
 import { settled } from '../../support/fake-clock.js';
 import { gone } from '../../support/fake-store.js';
 import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../support/start-watchdog.js';

@@ -1,6 +1,6 @@
-import { currentLock } from '../../../lib/core/lock-context.js';
+import { currentLock } from '../../../lib/core/reentry/context.js';
 import { LockLostError } from '../../../lib/core/lock.errors.js';
-import { runWithLock } from '../../../lib/core/with-lock.js';
+import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { FakeKeeper, gate, heldLock, outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 

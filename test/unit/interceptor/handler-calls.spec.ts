@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { NEVER, of } from 'rxjs';
 import { LockNotHeldError } from '../../../lib/core/lock.errors.js';
-import { HandlerCalls } from '../../../lib/interceptor/handler-calls.js';
+import { HandlerCalls } from '../../../lib/interceptor/request/handler-calls.js';
 import { settled } from './fake-stream-lock.js';
 
 type Handler = (...args: unknown[]) => unknown;

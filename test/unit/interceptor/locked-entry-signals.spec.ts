@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
-import { type EntryHost, enterCall } from '../../../lib/interceptor/locked-entry.js';
+import { type EntryHost, enterCall } from '../../../lib/interceptor/enter-call.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
 import { FireFinder } from '../../../lib/schedule/fire-of-call.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { finishStream, lockedAsyncIterable } from '../../../lib/interceptor/locked-stream.js';
+import { finishStream, lockedAsyncIterable } from '../../../lib/interceptor/streams/locked-stream.js';
 import { collectGarbage } from '../../support/collect-garbage.js';
 import { FakeLock, holder, opening, rejectionOf, settled } from './fake-stream-lock.js';
 

@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import { type LockEventMap, LockEvents } from '../../../lib/core/lock-events.js';
+import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockLostError } from '../../../lib/core/lock.errors.js';
 import { collectLockMetrics } from '../../../lib/observability/prometheus.js';
 import { FakeReporter } from '../../support/fake-store.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockEvents } from '../../../lib/core/lock-events.js';
+import { LockEvents } from '../../../lib/core/lock.events.js';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { instrumentLocks, OpenTelemetryLockModule } from '../../../lib/observability/opentelemetry.js';
 import { collectLockMetrics, PrometheusLockModule } from '../../../lib/observability/prometheus.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LockEvents } from '../../../lib/core/lock-events.js';
+import { LockEvents } from '../../../lib/core/lock.events.js';
 import { RecentLosses } from '../../../lib/observability/recent-losses.js';
 import { FakeReporter } from '../../support/fake-store.js';
 

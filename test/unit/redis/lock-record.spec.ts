@@ -33,7 +33,7 @@ describe('the record of a lock', () => {
           mode: 'write',
           host: 'web-1',
           pid: 42,
-          context: 'Orders.charge',
+          where: 'Orders.charge',
           since: new Date(NOW - 500),
           remainingMs: 2_000,
           fencingToken: TOKEN,
@@ -60,7 +60,7 @@ describe('the record of a lock', () => {
       owner,
       host: '::1',
       pid: 42,
-      context: 'a b',
+      where: 'a b',
     });
   });
 

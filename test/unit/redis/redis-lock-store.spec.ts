@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../../lib/core/clock.js';
 import { LockConfigurationError, LockStoreError } from '../../../lib/core/lock.errors.js';
-import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/lock-store.js';
+import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { eventually } from '../../support/eventually.js';
@@ -41,7 +41,7 @@ describe('the store on Redis', () => {
     leaseMs: 10_000,
     waiterLeaseMs: 0,
     fair: true,
-    limit: 0,
+    permits: 0,
     holder: 'web-1:42 Orders.pay',
     ...wish,
   });
@@ -53,7 +53,7 @@ describe('the store on Redis', () => {
     return { key: asked.keys[0]!, attempt: asked.attempt, fencingToken: reply.fencingTokens[0]! };
   };
   const release = (key: string, attempt: string, runOutcome?: 'done' | 'failed') =>
-    store.release({ key, attempt, minHoldMs: 0, leaseMs: 10_000, job: 'Jobs.run', runOutcome }, TIMEOUT_MS);
+    store.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 10_000, job: 'Jobs.run', runOutcome }, TIMEOUT_MS);
   /** All that were sent by now: they come in order, and one that is sent last ends them. */
   const allWakeUps = async () => {
     await redis.publish(`${keyPrefix}wake:${store.clientId}`, 'wake last');

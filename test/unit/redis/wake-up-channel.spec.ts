@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { type WakeUp } from '../../../lib/core/lock-store.js';
+import { type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { type RedisClient } from '../../../lib/redis/redis-client.js';
 import { WakeUpChannel } from '../../../lib/redis/wake-up-channel.js';
 import { FakeClock, settled } from '../../support/fake-clock.js';

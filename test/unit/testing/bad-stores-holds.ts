@@ -29,8 +29,8 @@ export const BAD_HOLDS: readonly BadStore[] = [
   },
   {
     name: 'one reader too many enters',
-    store: misread(({ limit }) => ({ limit: limit > 0 ? limit + 1 : 0 })),
-    noticedBy: 'at most `limit` readers share a lock, and each counts all of them',
+    store: misread(({ permits }) => ({ permits: permits > 0 ? permits + 1 : 0 })),
+    noticedBy: 'at most `permits` readers share a lock, and each counts all of them',
   },
   {
     name: 'keys are the same in upper and lower case',
@@ -89,13 +89,13 @@ export const BAD_HOLDS: readonly BadStore[] = [
   },
   {
     name: 'the minimum of a hold is ignored',
-    store: badRelease(() => ({ minHoldMs: 0 })),
-    noticedBy: 'a release with `minHoldMs` keeps the lock taken until so long after the grant, and no longer',
+    store: badRelease(() => ({ holdAtLeastMs: 0 })),
+    noticedBy: 'a release with `holdAtLeastMs` keeps the lock taken until so long after the grant, and no longer',
   },
   {
     name: 'the minimum counts from the release',
-    store: badRelease(({ minHoldMs }) => ({ minHoldMs: minHoldMs > 0 ? minHoldMs + 1_000 : 0 })),
-    noticedBy: 'a release with a `minHoldMs` that is over frees the lock at once',
+    store: badRelease(({ holdAtLeastMs }) => ({ holdAtLeastMs: holdAtLeastMs > 0 ? holdAtLeastMs + 1_000 : 0 })),
+    noticedBy: 'a release with a `holdAtLeastMs` that is over frees the lock at once',
   },
   {
     name: 'leases do not end',
@@ -115,7 +115,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
     store: badRenew(async (asked, store, send) => {
       const [reply] = await send([asked]);
       if (reply!.outcome !== 'lost') return reply!;
-      const again = { attempt: `${asked.attempt}x`, keys: [asked.key], waiterLeaseMs: 0, fair: true, limit: 0 };
+      const again = { attempt: `${asked.attempt}x`, keys: [asked.key], waiterLeaseMs: 0, fair: true, permits: 0 };
       await store.acquire({ ...asked, ...again });
       return { outcome: 'renewed', remainingMs: asked.leaseMs };
     }),
@@ -170,7 +170,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
     name: 'a downgrade is a release and another acquire',
     store: class extends MemoryLockStore {
       override async downgrade({ key, attempt }: Parameters<MemoryLockStore['downgrade']>[0]) {
-        await this.release({ key, attempt, minHoldMs: 0, leaseMs: 0 });
+        await this.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 0 });
         return { outcome: 'downgraded' } as const;
       }
     },

@@ -1,4 +1,4 @@
-import { type WakeUpListener } from '../../../lib/core/lock-store.js';
+import { type WakeUpListener } from '../../../lib/core/store/lock-store.js';
 import { MemoryQueue } from '../../../lib/testing/memory/memory-queue.js';
 import { MemoryLockStore } from '../../../lib/testing/index.js';
 import { type BadStore, badAcquire, badListener, lockOf, misread, mistold } from './bad-stores.js';
@@ -150,7 +150,7 @@ export const BAD_WAITING: readonly BadStore[] = [
     store: class extends MemoryLockStore {
       override async forceRelease(key: string): Promise<boolean> {
         const { queue } = lockOf(this, key);
-        for (const { attempt } of queue.waiters) await this.release({ key, attempt, minHoldMs: 0, leaseMs: 0 });
+        for (const { attempt } of queue.waiters) await this.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 0 });
         return super.forceRelease(key);
       }
     },

@@ -7,7 +7,7 @@ import {
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from '../../../lib/core/lock-store.js';
+} from '../../../lib/core/store/lock-store.js';
 import { MemoryLockStore } from '../../../lib/testing/index.js';
 
 /** A store that breaks one promise, and a case of the contract that has to notice. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type AcquireRequest } from '../../../lib/core/lock-store.js';
+import { type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { GrantingStore } from '../../../lib/testing/granting-store.js';
 import { ManualClock } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/eventually.js';
@@ -12,7 +12,7 @@ const request = (part: Partial<AcquireRequest> = {}): AcquireRequest => ({
   leaseMs: 1_000,
   waiterLeaseMs: 0,
   fair: true,
-  limit: 0,
+  permits: 0,
   holder: 'host:1 Class.method',
   ...part,
 });
@@ -23,7 +23,7 @@ describe('a GrantingStore', () => {
     const replies = [
       await store.acquire(request()),
       await store.acquire(request({ keys: ['a', 'b'] })),
-      await store.acquire(request({ mode: 'read', limit: 1 })),
+      await store.acquire(request({ mode: 'read', permits: 1 })),
     ];
     expect(replies).toEqual(
       [[0], [1, 0], [2]].map((micros) => ({
@@ -40,12 +40,12 @@ describe('a GrantingStore', () => {
     const store = new GrantingStore(new ManualClock(7_000));
     await store.acquire(request({ attempt: 'one', owner: 'me' }));
     await store.acquire(request({ attempt: 'two', mode: 'read' }));
-    const told = { host: 'host', pid: 1, context: 'Class.method', since: new Date(7_000), remainingMs: 1_000 };
+    const told = { host: 'host', pid: 1, where: 'Class.method', since: new Date(7_000), remainingMs: 1_000 };
     expect((await store.inspect('a')).holders).toMatchObject([
       { ...told, owner: 'me', attempt: 'one', mode: 'write' },
       { ...told, owner: 'two', attempt: 'two', mode: 'read' },
     ]);
-    const release = { key: 'a', minHoldMs: 0, leaseMs: 1_000 };
+    const release = { key: 'a', holdAtLeastMs: 0, leaseMs: 1_000 };
     expect(await store.release({ ...release, attempt: 'one' })).toMatchObject({ outcome: 'released', holds: 1 });
     expect(await store.inspect('a')).toMatchObject({ mode: 'read', fencingToken: 2 ** 50 + 1 });
     expect(await store.release({ ...release, attempt: 'two' })).toMatchObject({ holds: 0 });

@@ -1,6 +1,6 @@
 import { ManualClock, MemoryLockServer, MemoryLockStore } from '../../../lib/testing/index.js';
 
-const REQUEST = { owner: undefined, mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: true, limit: 0 } as const;
+const REQUEST = { owner: undefined, mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: true, permits: 0 } as const;
 
 describe('forceRelease of a MemoryLockStore', () => {
   it('is never taken for the command of another operator', async () => {

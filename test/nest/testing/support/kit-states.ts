@@ -55,9 +55,9 @@ export const HOLDS: readonly KitCase[] = [
     locks.withLock('a', () => Promise.all([0, 1].map((i) => locks.withLock('a', () => i))))],
   ['an operator takes it away', async ({ locks }) => {
     const lost = locks.withLock('a', async ({ signal }) => {
-      const forced = await locks.forceRelease('a');
+      const revoked = await locks.forceRelease('a');
       await eventually(() => signal.aborted);
-      return { forced, again: await locks.forceRelease('a') };
+      return { revoked, again: await locks.forceRelease('a') };
     });
     return ended(lost);
   }],
@@ -116,9 +116,9 @@ export const STATES: readonly KitCase[] = [
     const lock = await locks.acquire('b');
     const states = (await locks.inspect(['a', 'b'])).map(stateTold);
     const answers = [await locks.isLocked(['a', 'b']), await locks.isLocked(['a', 'c']), await locks.isLocked(['b', 'b'])];
-    const forced = [await locks.forceRelease(['a', 'b']), await locks.forceRelease(['a', 'b'])];
+    const revoked = [await locks.forceRelease(['a', 'b']), await locks.forceRelease(['a', 'b'])];
     await eventually(() => lock.signal.aborted);
-    return { states, answers, forced };
+    return { states, answers, revoked };
   }],
   ...[[], ['a', ''], ['a', 7], Array.from({ length: 17 }, (_, i) => `k${i}`)].flatMap((keys): KitCase[] => [
     [`inspect several keys: ${JSON.stringify(keys).slice(0, 20)}`, ({ locks }) => locks.inspect(keys as string[])],

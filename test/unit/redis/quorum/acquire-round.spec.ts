@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AcquireReply } from '../../../../lib/core/lock-store.js';
+import { type AcquireReply } from '../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { AcquireRound } from '../../../../lib/redis/quorum/acquire-round.js';
 import { acquireRequest, busy, givenBack, granted, nodesOf, refused, votesOf } from './fake-nodes.js';

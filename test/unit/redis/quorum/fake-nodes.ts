@@ -1,6 +1,6 @@
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Vote } from '../../../../lib/redis/quorum/votes.js';
-import { type AcquireReply, type AcquireRequest, type WakeUpListener } from '../../../../lib/core/lock-store.js';
+import { type AcquireReply, type AcquireRequest, type WakeUpListener } from '../../../../lib/core/store/lock-store.js';
 import { type LockStoreError } from '../../../../lib/core/lock.errors.js';
 
 /** Nodes of a quorum as far as a round or a merge looks at them: n1, n2, ... */
@@ -33,7 +33,7 @@ export const acquireRequest = (request: Partial<AcquireRequest> = {}): AcquireRe
   leaseMs: 3_000,
   waiterLeaseMs: 0,
   fair: false,
-  limit: 0,
+  permits: 0,
   holder: 'host:1',
   ...request,
 });

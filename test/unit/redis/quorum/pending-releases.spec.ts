@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ReleaseRequest } from '../../../../lib/core/lock-store.js';
+import { type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { PendingReleases } from '../../../../lib/redis/quorum/pending-releases.js';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { FakeClock, settled } from '../../../support/fake-clock.js';
 
-const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', minHoldMs: 0, leaseMs: 3_000 };
+const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', holdAtLeastMs: 0, leaseMs: 3_000 };
 
 /** A node that fails for as long as the test says so. */
 function setUp() {

@@ -1,5 +1,5 @@
 import { LockConfigurationError, LockStoreError } from '../../../../lib/core/lock.errors.js';
-import { type AcquireReply, type ReleaseRequest } from '../../../../lib/core/lock-store.js';
+import { type AcquireReply, type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { NodeIdentity } from '../../../../lib/redis/quorum/node-identity.js';
 import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { gather } from '../../../../lib/redis/quorum/votes.js';
@@ -7,7 +7,7 @@ import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { FakeClock, settled } from '../../../support/fake-clock.js';
 import { acquireRequest, granted } from './fake-nodes.js';
 
-const RELEASE: ReleaseRequest = { key: 'k', attempt: 'client.1', minHoldMs: 0, leaseMs: 3_000 };
+const RELEASE: ReleaseRequest = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 3_000 };
 
 /** A server as a connection finds it: by its run id, and of whom it is a replica. */
 interface Server {

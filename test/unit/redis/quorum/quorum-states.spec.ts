@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LastRun, type LockHolder, type LockState } from '../../../../lib/core/lock-store.js';
+import { type LastRun, type LockHolder, type LockState } from '../../../../lib/core/store/lock-store.js';
 import { mergeRuns, mergeStates } from '../../../../lib/redis/quorum/quorum-merge.js';
 import { nodesOf } from './fake-nodes.js';
 
@@ -9,7 +9,7 @@ const holder = (attempt: string, rest: Partial<LockHolder> = {}): LockHolder => 
   mode: 'write',
   host: 'host',
   pid: 1,
-  context: '',
+  where: '',
   since: new Date(1_000),
   remainingMs: 3_000,
   fencingToken: 7,

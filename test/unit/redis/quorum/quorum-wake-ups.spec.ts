@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type WakeUp } from '../../../../lib/core/lock-store.js';
+import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
 import { QuorumWakeUps } from '../../../../lib/redis/quorum/quorum-wake-ups.js';
 import { FakeClock } from '../../../support/fake-clock.js';
 import { listeningNodes } from './fake-nodes.js';

@@ -1,0 +1,207 @@
+import { isWellFormed } from './key.js';
+import { LockConfigurationError, type LockMode } from './lock.errors.js';
+
+/** What one acquisition may ask for. All durations are whole milliseconds. */
+export interface LockOptions {
+  /**
+   * `write` excludes everybody, `read` shares with other readers. One key is one lock: write excludes read of the same key.
+   * @default 'write'
+   */
+  mode?: LockMode;
+  /**
+   * For how long Redis grants the lock; the watchdog renews it at a third. Longer: a dead holder blocks others longer.
+   * Shorter: more renewals, and a shorter pause of the process loses the lock.
+   * @default the module's `leaseMs`
+   */
+  leaseMs?: number;
+  /**
+   * How long to wait for a busy lock; 0 is one try, `Infinity` waits for ever.
+   * @default the module's `waitMs`
+   */
+  waitMs?: number;
+  /**
+   * After it the watchdog stops and the signal fires, so that hung work does not hold the lock for ever.
+   * @default the module's `maxHoldMs`
+   */
+  maxHoldMs?: number;
+  /**
+   * The key stays taken this long after the grant, even if the work ends sooner.
+   * @default 0
+   */
+  holdAtLeastMs?: number;
+  /**
+   * Whether the watchdog renews the lease.
+   * @default true
+   */
+  renew?: boolean;
+  /**
+   * With mode `read`: at most this many holders at once (a counting semaphore). Each call counts all readers of the key.
+   * @default no limit
+   */
+  permits?: number;
+  /**
+   * First in, first out among all waiters, and a waiting writer holds back new readers. `false`: whoever asks first when
+   * it is free, which may be sooner, and may leave somebody waiting for long.
+   * @default true
+   */
+  fair?: boolean;
+  /**
+   * Who holds it, instead of a random id: acquisitions of one owner share the lock, on any process, one hold each.
+   * Whoever knows it gets in, so it is not a password.
+   */
+  owner?: string;
+  /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
+  signal?: AbortSignal;
+  /**
+   * Whether a nested call on a key that the same chain of calls holds runs under that hold, where it may (`withLock`
+   * and the decorators); else it rejects with a `LockReentryError` at once, also one of `acquire`, which would wait for
+   * its own chain.
+   * @default true
+   */
+  reentrant?: boolean;
+}
+
+/** The options of an acquisition with nothing left open. */
+export interface ResolvedLockOptions {
+  readonly mode: LockMode;
+  readonly leaseMs: number;
+  readonly waitMs: number;
+  readonly maxHoldMs: number;
+  readonly holdAtLeastMs: number;
+  readonly renew: boolean;
+  /** 0: no limit. */
+  readonly permits: number;
+  readonly fair: boolean;
+  readonly owner: string | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly reentrant: boolean;
+}
+
+/** What the module decides for calls that do not. */
+export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs'> {
+  /** Whether the locks are in a quorum of masters, which has no queue and no semaphores. */
+  readonly isQuorum: boolean;
+}
+
+/** A lease has to outlast a round trip and a late timer; a longer one than 30 days is a mistake of units. */
+const MIN_LEASE_MS = 50;
+export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
+const MAX_PERMITS = 100_000;
+const MAX_OWNER_LENGTH = 128;
+
+const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
+  mode: (value, where) => {
+    if (value !== 'write' && value !== 'read') fail(where, value, `'write' or 'read'`);
+  },
+  leaseMs: (value, where) => checkDuration(value, where, { min: MIN_LEASE_MS, max: MAX_LEASE_MS }),
+  waitMs: (value, where) => checkDuration(value, where, { min: 0, max: Infinity }),
+  maxHoldMs: (value, where) => checkDuration(value, where, { min: 1, max: Infinity }),
+  holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
+  renew: (value, where) => {
+    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+  },
+  permits: checkPermits,
+  fair: (value, where) => {
+    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+  },
+  owner: (value, where) => {
+    const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
+    if (!valid || !isWellFormed(value)) {
+      fail(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
+    }
+  },
+  signal: (value, where) => {
+    if (typeof value?.addEventListener !== 'function') fail(where, value, 'an AbortSignal');
+  },
+  reentrant: (value, where) => {
+    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+  },
+};
+
+/** The names of all options of an acquisition. */
+export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
+
+/**
+ * Checks the options of one call.
+ * @throws LockConfigurationError that names the option, the value and what was expected
+ */
+export function checkLockOptions(options: object, allowed: readonly string[] = []): void {
+  if (typeof options !== 'object' || options === null) fail('options', options, 'an object such as { waitMs: 0 }');
+  for (const [name, value] of Object.entries(options)) {
+    if (allowed.includes(name)) continue;
+    if (!Object.hasOwn(CHECKS, name)) {
+      const known = [...LOCK_OPTION_NAMES, ...allowed].join(', ');
+      throw new LockConfigurationError(`Unknown lock option \`${name}\`; expected one of ${known}.`);
+    }
+    if (value !== undefined) CHECKS[name as keyof LockOptions](value, name);
+  }
+  const { permits, mode } = options as LockOptions;
+  if (permits !== undefined && mode !== 'read') fail('permits', permits, "left out, or to stand beside `mode: 'read'`");
+}
+
+/** Checks how many holders a semaphore admits. */
+export function checkPermits(value: unknown, where: string): void {
+  if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
+  fail(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
+}
+
+/**
+ * Fills what the call left open; the options were checked before.
+ * @throws LockConfigurationError for what a quorum cannot do
+ */
+export function resolveLockOptions(options: LockOptions, defaults: LockDefaults): ResolvedLockOptions {
+  if (defaults.isQuorum) checkQuorumOptions(options);
+  return {
+    mode: options.mode ?? 'write',
+    leaseMs: options.leaseMs ?? defaults.leaseMs,
+    waitMs: options.waitMs ?? defaults.waitMs,
+    maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
+    holdAtLeastMs: options.holdAtLeastMs ?? 0,
+    renew: options.renew ?? true,
+    permits: options.permits ?? 0,
+    fair: options.fair ?? !defaults.isQuorum,
+    owner: options.owner,
+    signal: options.signal,
+    reentrant: options.reentrant ?? true,
+  };
+}
+
+/** Majorities of a semaphore may admit more than its permits, and queues of several masters may differ in their order. */
+function checkQuorumOptions({ permits, fair }: LockOptions): void {
+  const name = permits !== undefined ? '`permits` (a counting semaphore)' : fair ? '`fair: true` (a queue)' : undefined;
+  if (name === undefined) return;
+  throw new LockConfigurationError(
+    `A quorum of masters cannot keep ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,
+  );
+}
+
+/** What a decorated call does when Redis cannot be asked. */
+export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
+
+/** Checks what to do when Redis cannot be asked. */
+export function checkOnUnavailable(value: unknown): void {
+  if (!['fail', 'skip', 'run-unlocked'].includes(value as string)) {
+    fail('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
+  }
+}
+
+/** Checks the name of a connection; the default one has none. */
+export function checkConnectionName(name: unknown, where: string): void {
+  if (name !== undefined && (typeof name !== 'string' || name === ''))
+    fail(where, name, 'a non-empty string or left out');
+}
+
+/** Checks a duration in milliseconds; `orElse`: what else it might have been, as words before it. */
+export function checkDuration(value: unknown, where: string, range: { min: number; max: number }, orElse = ''): void {
+  const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
+  if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
+  const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
+  fail(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
+}
+
+function fail(where: string, value: unknown, expected: string): never {
+  const plain = ['string', 'number', 'boolean', 'bigint', 'undefined'].includes(typeof value) || value === null;
+  const text = value === '' ? '""' : `\`${value as string}\``;
+  const got = plain ? `${text} (${typeof value})` : `a value of type ${typeof value}`;
+  throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got ${got}.`);
+}

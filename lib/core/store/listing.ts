@@ -1,0 +1,41 @@
+import { type LockState } from './lock-store.js';
+import { isWellFormed } from '../key.js';
+import { LockConfigurationError, type LockMode } from '../lock.errors.js';
+
+/** How a lock is held, by its holders. */
+export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockState['mode'] {
+  if (holders.length === 0) return 'free';
+  return holders.some(({ mode }) => mode === 'write') ? 'write' : 'read';
+}
+
+/** Which locks to list: those whose key begins with `prefix`, at most `limit`. */
+export interface ListOptions {
+  readonly prefix: string;
+  readonly limit: number;
+}
+
+/** @throws LockConfigurationError */
+export function checkListOptions({ prefix, limit }: ListOptions): void {
+  if (typeof prefix !== 'string' || !isWellFormed(prefix)) {
+    throw new LockConfigurationError(`Expected \`prefix\` to be a well-formed string, got ${JSON.stringify(prefix)}.`);
+  }
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw new LockConfigurationError(`Expected \`limit\` to be a whole number from 1, got ${String(limit)}.`);
+  }
+}
+
+/** The locks among the keys that are held or waited for; a free one is there only to remember its token. */
+export async function* listLocks(
+  keys: AsyncIterable<string> | Iterable<string>,
+  limit: number,
+  inspect: (key: string) => Promise<LockState | undefined>,
+): AsyncGenerator<LockState> {
+  let count = 0;
+  for await (const key of keys) {
+    const state = await inspect(key);
+    if (!state || (state.mode === 'free' && state.waiters === 0)) continue;
+    yield state;
+    count += 1;
+    if (count >= limit) return;
+  }
+}

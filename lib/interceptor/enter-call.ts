@@ -1,0 +1,156 @@
+import { withEither } from '../core/abort-listener.js';
+import { type Clock } from '../core/clock.js';
+import { type Hold } from '../core/hold/hold.js';
+import { jobName } from '../core/job-name.js';
+import { type LockEventMap } from '../core/lock.events.js';
+import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock.options.js';
+import { type FireClaim } from '../core/store/lock-store.js';
+import {
+  LockBusyError,
+  LockClaimedError,
+  LockConfigurationError,
+  LockShutdownError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../core/lock.errors.js';
+import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
+import { type RedisLockService } from '../redis-lock.service.js';
+import { type FireFinder, fireOfDate } from '../schedule/fire-of-call.js';
+import { checkJobKey } from './check-locked-options.js';
+import { type LockedCall } from './locked-call.js';
+
+/** How a decorated call may go on: under its lock, without one (when its options say so), or not at all. */
+export type Entered =
+  | { readonly kind: 'locked'; readonly lock: Hold }
+  | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
+  | { readonly kind: 'skipped'; readonly answer: unknown };
+
+/** What an entry needs from the module. */
+export interface EntryHost {
+  readonly locks: RedisLockService;
+  readonly fires: FireFinder;
+  readonly clock: Clock;
+  readonly leaseMs: number;
+  readonly onUnavailable: OnUnavailable;
+}
+
+/** What the functions among the options are called with. */
+interface Caller {
+  readonly self: unknown;
+  readonly args: readonly unknown[];
+}
+
+/** How long a claim is remembered at the least: clocks and event loops of the instances may differ. */
+const MIN_REMEMBER_MS = 60_000;
+const DEFAULT_SPREAD_MS = 50;
+
+/** Enters the lock of a decorated call, and applies what its options say for a busy lock or an absent Redis. */
+export async function enterCall(
+  host: EntryHost,
+  call: LockedCall,
+  self: unknown,
+  args: readonly unknown[],
+  signal?: AbortSignal,
+): Promise<Entered> {
+  const key = call.keyOf(self, args);
+  const claim = claimOf(host, call, { self, args }, key);
+  if (claim) await spread(call, host.clock);
+  const options = { ...optionsOf(host, call, claim), ...permitsOf(call, { self, args }) };
+  const { where, template } = call;
+  const entry = { label: { where, template }, claim };
+  try {
+    const enter = (either?: AbortSignal) => host.locks.enter(key, { ...options, signal: either }, entry);
+    return { kind: 'locked', lock: await withEither(options.signal, signal, enter) };
+  } catch (error) {
+    return notEntered(host, call, error, { key, args, isClaim: claim !== undefined });
+  }
+}
+
+function notEntered(
+  host: EntryHost,
+  call: LockedCall,
+  error: unknown,
+  { key, args, isClaim }: { key: string | readonly string[]; args: readonly unknown[]; isClaim: boolean },
+): Entered {
+  const text = typeof key === 'string' ? key : key.join(', ');
+  const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Entered => {
+    const { where, template, options } = call;
+    host.locks.events.emit('skipped', () => ({ where, template, key: text, mode: options.mode ?? 'write', reason }));
+    return { kind: 'skipped', answer: answer?.() };
+  };
+  const { ifBusy = isClaim ? 'skip' : 'wait', rerunOnLoss, onUnavailable = host.onUnavailable } = call.options;
+  if (error instanceof LockClaimedError) return skip('claimed');
+  if (isClaim && error instanceof LockShutdownError) return skip('shutdown');
+  if (isClaim && rerunOnLoss && error instanceof LockWaitTimeoutError) return skip('busy');
+  if (error instanceof LockBusyError) {
+    if (ifBusy === 'skip') return skip('busy');
+    if (typeof ifBusy === 'function') return skip('busy', () => ifBusy(text, ...args));
+  }
+  // Credentials that are refused are no outage: such a call fails whatever the options say.
+  if (error instanceof LockStoreError && error.retryable) {
+    if (onUnavailable === 'skip') return skip('unavailable');
+    if (onUnavailable === 'run-unlocked') {
+      const run = new UnlockedHandle(typeof key === 'string' ? [key] : key, call.options.mode ?? 'write');
+      return { kind: 'unlocked', run, cause: error };
+    }
+  }
+  throw error;
+}
+
+/** The options of the acquisition; whoever is not to wait tries once. */
+function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefined): LockOptions {
+  const {
+    ifBusy = claim ? 'skip' : 'wait',
+    oncePer: _oncePer,
+    spreadMs: _spreadMs,
+    rerunOnLoss,
+    connection: _connection,
+    onUnavailable: _onUnavailable,
+    permits: _permits,
+    ...options
+  } = call.options;
+  if (rerunOnLoss) return { ...options, waitMs: options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
+  return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
+}
+
+/** How many holders the call lets in; nothing where that is any number. */
+function permitsOf({ where, options: { permits } }: LockedCall, { self, args }: Caller): Pick<LockOptions, 'permits'> {
+  if (permits === undefined) return {};
+  if (typeof permits === 'number') return { permits };
+  const given = permits.apply(self, [...args]);
+  try {
+    checkPermits(given, 'permits');
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+  return { permits: given };
+}
+
+/** `Class.method`, of the class of the instance: each subclass of a base with a schedule is a job of its own. */
+function jobOf({ where }: LockedCall, self: unknown): string {
+  const type = (self as object | null | undefined)?.constructor;
+  return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
+}
+
+/** Which fire the call is for; taken before the random delay, which may reach into the next one. */
+function claimOf(
+  { fires, clock }: EntryHost,
+  call: LockedCall,
+  { self, args }: Caller,
+  key: string | readonly string[],
+): FireClaim | undefined {
+  const { oncePer, rerunOnLoss = false } = call.options;
+  if (oncePer === undefined) return undefined;
+  const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
+  checkJobKey(key, call.where);
+  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
+  if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
+  const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
+  return { ...common, kind: 'slot', ms: oncePer, rememberMs };
+}
+
+/** Whoever claims first wins, and the fastest instance would always be first. */
+async function spread({ options }: LockedCall, clock: Clock): Promise<void> {
+  const spreadMs = options.spreadMs ?? DEFAULT_SPREAD_MS;
+  if (spreadMs > 0) await new Promise<void>((resume) => clock.setTimer(resume, Math.random() * spreadMs));
+}

@@ -1,0 +1,61 @@
+import { Observable } from 'rxjs';
+import { LockNotHeldError } from '../../core/lock.errors.js';
+import { isAsyncIterable, isObservableLike } from './stream-kind.js';
+import { LockedIterator, iterateUnder } from './stream-iterator.js';
+import { type StreamLock } from './stream-lock.js';
+import { HeldSubscription } from './stream-observable.js';
+
+export { iterablePromise } from './iterable-promise.js';
+export { type ResultKind, mayBeIterable, refuseStream, resultKindOf } from './stream-kind.js';
+export { lockedAsyncIterable } from './stream-iterator.js';
+export { type OpenLock, type StreamLock } from './stream-lock.js';
+export { lockedObservable } from './stream-observable.js';
+
+/**
+ * For a method that gave a promise: when its awaited result is an Observable or an async iterable, gives the same as one
+ * that keeps the lock, held already, until it ends; null for any other result. There is but this one lock, so it can be
+ * consumed once. The caller asks `refuseStream` first.
+ */
+export function finishStream(lock: StreamLock, result: unknown): Observable<unknown> | AsyncIterable<unknown> | null {
+  if (isObservableLike(result)) return heldObservable(lock, result);
+  return isAsyncIterable(result) ? heldIterable(lock, result) : null;
+}
+
+function heldObservable(lock: StreamLock, result: unknown): Observable<unknown> {
+  const take = once('subscribed to');
+  return new Observable((subscriber) => {
+    take();
+    new HeldSubscription(lock, subscriber).start(() => result);
+  });
+}
+
+/** The iterable is not its iterator: an iterator gives itself as often as it is asked. */
+function heldIterable(lock: StreamLock, result: AsyncIterable<unknown>): AsyncGenerator<unknown, unknown, unknown> {
+  const take = once('iterated');
+  const iterator = new LockedIterator(
+    null,
+    iterateUnder(lock, () => result),
+  );
+  return {
+    next: (value?: unknown) => iterator.next(value),
+    return: (value) => iterator.return(value),
+    throw: (error) => iterator.throw(error),
+    [Symbol.asyncDispose]: () => iterator[Symbol.asyncDispose](),
+    [Symbol.asyncIterator]: () => {
+      take();
+      return iterator;
+    },
+  };
+}
+
+/** A check that passes once. */
+function once(done: string): () => void {
+  let taken = false;
+  return () => {
+    if (taken) {
+      const text = `This result of a locked method was ${done} before, and the lock ended with that. Call the method again.`;
+      throw new LockNotHeldError(text);
+    }
+    taken = true;
+  };
+}

@@ -1,0 +1,188 @@
+import { onAbort } from '../../core/abort-listener.js';
+import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
+
+type Result = IteratorResult<unknown, unknown>;
+
+/** An iterator and the lock under which it is asked. */
+interface HeldIterator {
+  readonly lock: StreamLock;
+  readonly inner: AsyncIterator<unknown, unknown, unknown>;
+}
+
+type Start = (signal: AbortSignal) => Promise<HeldIterator | null>;
+type Ask = (inner: HeldIterator['inner']) => PromiseLike<Result>;
+
+const done = (value?: unknown): Result => ({ done: true, value });
+
+/** An iterator that acquires its lock and calls the method at the first `next()`, and releases after the end. */
+export function lockedAsyncIterable(open: OpenLock, method: () => unknown): LockedIterator {
+  return new LockedIterator(async (signal) => {
+    const lock = await open(signal);
+    if (!lock) return null;
+    try {
+      lock.signal.throwIfAborted();
+      if (!signal.aborted) return iterateUnder(lock, method);
+    } catch (error) {
+      await endQuietly(lock, 'failed');
+      throw error;
+    }
+    await endQuietly(lock, 'failed');
+    return null;
+  }, null);
+}
+
+/** Asks for the iterator of what `method` returns, under the lock. */
+export function iterateUnder(lock: StreamLock, method: () => unknown): HeldIterator {
+  const inner = lock.run(() => (method() as AsyncIterable<unknown>)[Symbol.asyncIterator]());
+  return { lock, inner };
+}
+
+/**
+ * What a real async generator is to its callers. Between two calls nothing but this object refers to the lock, not even
+ * a listener on its signal: that is how an iterator which was dropped before its end can be noticed.
+ */
+export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown> {
+  readonly #waiting = new AbortController();
+  #start: Start | null;
+  /** What has been started, when it is; null: nothing was, or it is over. */
+  #held: Promise<HeldIterator | null>;
+  #isStarted = false;
+  #isOver = false;
+  /** The calls that the inner iterator has not answered. */
+  readonly #underWay = new Set<Promise<unknown>>();
+
+  /** One of the two is null: what starts the iteration, or what has been started. */
+  constructor(start: Start | null, held: HeldIterator | null) {
+    this.#start = start;
+    this.#held = Promise.resolve(held);
+    this.#isStarted = held !== null;
+  }
+
+  next(value?: unknown): Promise<Result> {
+    this.#begin();
+    return this.#call(
+      (inner) => inner.next(value),
+      async () => done(),
+    );
+  }
+
+  return(value?: unknown): Promise<Result> {
+    this.#stopWaiting();
+    const otherwise = async (): Promise<Result> => done(await value);
+    const end = (inner: HeldIterator['inner']) => (inner.return ? inner.return(value) : otherwise());
+    return this.#call(end, otherwise, true);
+  }
+
+  throw(error: unknown): Promise<Result> {
+    this.#stopWaiting();
+    const end = async (inner: HeldIterator['inner']): Promise<Result> => {
+      if (inner.throw) return inner.throw(error);
+      await inner.return?.();
+      throw error;
+    };
+    return this.#call(end, () => Promise.reject(error), true);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #begin(): void {
+    const start = this.#start;
+    this.#start = null;
+    if (!start) return;
+    const { signal } = this.#waiting;
+    const begin = async (): Promise<HeldIterator | null> => {
+      try {
+        // Not in this turn: who ends it at once acquires nothing.
+        await Promise.resolve();
+        if (signal.aborted) return null;
+        const held = await start(signal);
+        this.#isStarted = held !== null;
+        return held;
+      } catch (error) {
+        if (signal.aborted) return null;
+        this.#held = Promise.resolve(null);
+        throw error;
+      }
+    };
+    this.#held = begin();
+  }
+
+  /** Who ends the iteration does not want the lock any more: a `next()` that waits for it is told so at once. */
+  #stopWaiting(): void {
+    this.#start = null;
+    if (!this.#isStarted) this.#waiting.abort();
+  }
+
+  /**
+   * Calls reach the inner iterator in their order and do not wait for each other, as without a lock: a `return()` may be what
+   * ends a `next()` that waits for a value.
+   */
+  async #call(ask: Ask, otherwise: () => Promise<Result>, isEnd = false): Promise<Result> {
+    const held = await this.#held;
+    if (!held || this.#isOver) return otherwise();
+    // A generator is ended after the value that is under way: one that never comes must not keep the lock for ever.
+    if (isEnd && this.#underWay.size > 0) held.lock.limit?.();
+    return this.#ask(held, ask);
+  }
+
+  async #ask(held: HeldIterator, ask: Ask): Promise<Result> {
+    const { lock, inner } = held;
+    lock.iteration?.ask();
+    const answer = untilLost(lock.signal, () => lock.run(() => ask(inner)));
+    this.#underWay.add(answer);
+    let result: Result;
+    try {
+      result = await answer.finally(() => {
+        this.#underWay.delete(answer);
+        lock.iteration?.answered();
+      });
+      if (!result.done) return lock.iteration?.give(result.value) ?? result;
+      if (this.#isOver) return result;
+    } catch (error) {
+      if (this.#isOver) throw error;
+      this.#isOver = true;
+      if (!isLoss(lock, error)) await this.#idle();
+      await giveUp(held, error);
+      throw error;
+    }
+    this.#isOver = true;
+    await this.#idle();
+    await lock.end('done');
+    return result;
+  }
+
+  /** The lock is not given back while a call still works. */
+  async #idle(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
+  }
+}
+
+/** The listener lives no longer than the call: see `LockedIterator`. */
+async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Promise<T> {
+  signal.throwIfAborted();
+  let stop = (): void => {};
+  const lost = new Promise<never>((_resolve, reject) => {
+    stop = onAbort(signal, () => reject(signal.reason as Error));
+  });
+  try {
+    return await Promise.race([ask(), lost]);
+  } finally {
+    stop();
+  }
+}
+
+const isLoss = ({ signal }: StreamLock, error: unknown): boolean => signal.aborted && error === signal.reason;
+
+/** After a loss the method is told to stop, but nobody waits for it: it may be anywhere in its work. */
+async function giveUp({ lock, inner }: HeldIterator, error: unknown): Promise<void> {
+  if (!isLoss(lock, error)) return endQuietly(lock, 'failed');
+  void endQuietly(lock, 'failed');
+  const close = async (): Promise<unknown> => inner.return?.();
+  lock.run(close).catch(() => undefined);
+}

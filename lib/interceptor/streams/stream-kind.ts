@@ -1,0 +1,127 @@
+import { type Readable } from 'node:stream';
+import { observable } from 'rxjs';
+import { LockConfigurationError } from '../../core/lock.errors.js';
+
+/** What a call of a decorated method gives back at once. */
+export type ResultKind = 'promise' | 'observable' | 'async-iterable';
+
+export interface ObservableLike {
+  subscribe(observer: unknown): unknown;
+  pipe(...operators: unknown[]): unknown;
+}
+
+/**
+ * What a call of the decorated method has to return before anything is acquired: told from the kind of the function and
+ * from `design:returntype`, since the method itself is not called yet.
+ */
+export function resultKindOf(method: Function, returnType: unknown): ResultKind {
+  if (tagOf(method) === '[object AsyncGeneratorFunction]') return 'async-iterable';
+  if (isAsyncFunction(method)) return 'promise';
+  return typeof returnType === 'function' && isObservableLike(returnType.prototype) ? 'observable' : 'promise';
+}
+
+/** Whether a call that gives a promise may be meant to be iterated: neither the function nor its type tells. */
+export function mayBeIterable(method: Function, returnType: unknown): boolean {
+  return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
+}
+
+/** A promise, or what stands for one: it may be lazy, and begin its work when it is asked. */
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return has(value, 'then');
+}
+
+/** An Observable of any copy of rxjs. */
+export function isObservableLike(value: unknown): value is ObservableLike {
+  return has(value, 'subscribe') && has(value, 'pipe');
+}
+
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return has(value, Symbol.asyncIterator);
+}
+
+/**
+ * Refuses what goes on after the method without a way to know its end, and closes it. A stream is often read by a part
+ * of Node or Nest that takes nothing else in its place, so it cannot be wrapped; ask before `finishStream`: it may be
+ * iterable, too.
+ * @throws LockConfigurationError
+ */
+export function refuseStream(result: unknown, where: string): void {
+  const kind = streamKindOf(result);
+  if (kind === null) return;
+  discard(result);
+  throw new LockConfigurationError(
+    `${where} is locked and returned ${kind}, which goes on after the lock is released. Return an Observable of rxjs, an ` +
+      'async iterable (`async function*`), or a promise of the whole result.',
+  );
+}
+
+/**
+ * Refuses a body that Nest sends piece by piece after its handler, as it is or inside a plain object, and closes it:
+ * the lock of a request ends with the handler and the interceptors.
+ * @throws LockConfigurationError
+ */
+export function refuseOpenBody(body: unknown, where: string): void {
+  const open = [body, ...partsOf(body)].filter((one) => openKindOf(one) !== null);
+  if (open.length === 0) return;
+  const kind = openKindOf(open[0]);
+  for (const one of open) discard(one);
+  throw new LockConfigurationError(
+    `${where} is locked by LockInterceptor.for() and returned ${kind}, which goes on after the lock is released. Return an ` +
+      'Observable of rxjs or the whole result; or put @Locked on the method, which holds the lock until an async iterable ends.',
+  );
+}
+
+function partsOf(body: unknown): unknown[] {
+  if (typeof body !== 'object' || body === null) return [];
+  return Object.getPrototypeOf(body) === Object.prototype ? Object.values(body) : [];
+}
+
+function openKindOf(value: unknown): string | null {
+  if (isAsyncIterable(value) && streamKindOf(value) === null) return 'an async iterable';
+  return isWebResponse(value) ? 'a Response with a stream' : streamKindOf(value);
+}
+
+/** Nobody else would close what a body reads from that is not sent, such as an open file. */
+function discard(body: unknown): void {
+  const source = has(body, 'getStream') ? (body as { getStream(): unknown }).getStream() : body;
+  if (has(source, 'destroy')) {
+    const stream = source as Readable;
+    // What can only be written may be the response, which others use.
+    if (!has(stream, 'read')) return;
+    // It may be about to fail, when nobody listens to it any more: that would end the process.
+    stream.on('error', () => undefined);
+    stream.destroy();
+    return;
+  }
+  const closed = async (): Promise<unknown> => {
+    if (isWebResponse(source)) return source.body.cancel();
+    return has(source, 'getReader')
+      ? (source as ReadableStream).cancel()
+      : (source as Partial<AsyncGenerator>).return?.(undefined);
+  };
+  closed().catch(() => undefined);
+}
+
+function isWebResponse(value: unknown): value is { readonly body: ReadableStream } {
+  return has(value, 'arrayBuffer') && has((value as { body?: unknown }).body, 'getReader');
+}
+
+function streamKindOf(value: unknown): string | null {
+  if (isSentResponse(value)) return null;
+  if (has(value, 'getStream')) return 'a StreamableFile';
+  if (has(value, 'getReader')) return 'a ReadableStream';
+  if (has(value, 'pipe')) return has(value, 'on') && !has(value, 'subscribe') ? 'a Node stream' : null;
+  return has(value, 'subscribe') && has(value, observable) ? 'an observable of another library' : null;
+}
+
+/** The response of a handler that has answered by itself: `return response.send(body)`. */
+const isSentResponse = (value: unknown): boolean =>
+  has(value, 'writeHead') && (value as { readonly writableEnded?: boolean }).writableEnded === true;
+
+const tagOf = (method: Function): string => Object.prototype.toString.call(method);
+const isAsyncFunction = (method: Function): boolean => tagOf(method) === '[object AsyncFunction]';
+
+function has(value: unknown, name: PropertyKey): boolean {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
+  return typeof (value as Record<PropertyKey, unknown>)[name] === 'function';
+}

@@ -1,0 +1,142 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Observable, Subject, type ObservableInput, type Subscriber, type TeardownLogic } from 'rxjs';
+import { defer, from, mergeMap, of, takeUntil } from 'rxjs';
+import { onAbort } from '../../core/abort-listener.js';
+import { type WorkOutcome } from '../../core/hold/hold.js';
+import { type HandlerCalls } from '../request/handler-calls.js';
+import { type ObservableLike, isObservableLike, isThenable } from './stream-kind.js';
+import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
+
+/**
+ * A cold Observable of which each subscription acquires its own lock, calls the method under it and subscribes to what
+ * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of
+ * a handler, it is held until these have settled, too, and a subscription that ends only ends an Observable: other work
+ * goes on.
+ */
+export function lockedObservable(open: OpenLock, method: () => unknown, calls?: HandlerCalls): Observable<unknown> {
+  return new Observable((subscriber) => {
+    const waiting = new AbortController();
+    const start = async (): Promise<void> => {
+      const lock = await open(waiting.signal);
+      if (lock) new HeldSubscription(lock, subscriber, calls).start(method);
+      else subscriber.complete();
+    };
+    start().catch((error: unknown) => subscriber.error(error));
+    return () => waiting.abort();
+  });
+}
+
+/** One subscription under a lock that is held already; gives the lock back once, however it ends. */
+export class HeldSubscription {
+  /** Ends the source even while it emits synchronously, when there is no subscription to hold on to yet. */
+  readonly #stop = new Subject<void>();
+  /** The source emits in the context of the lock, into which a subscriber must not come: it may be anybody's. */
+  readonly #inSubscriberContext = AsyncLocalStorage.snapshot();
+  #ignoreLoss = (): void => {};
+  #over = false;
+  #hasValue = false;
+  /** Nobody wants its values any more, and it goes on under its lock. */
+  #isAbandoned = false;
+
+  constructor(
+    private readonly lock: StreamLock,
+    private readonly subscriber: Subscriber<unknown>,
+    private readonly calls?: HandlerCalls,
+  ) {}
+
+  /** Calls the method and passes on what it returns, unless nobody wants it any more or the lock is lost already. */
+  start(method: () => unknown): void {
+    const { lock, subscriber, calls } = this;
+    const { signal } = lock;
+    if (subscriber.closed) return this.#end('failed', () => {});
+    if (signal.aborted) return this.#end('failed', () => subscriber.error(signal.reason));
+    this.#ignoreLoss = onAbort(signal, () => this.#lose(signal.reason));
+    subscriber.add(() => this.#abandon());
+    const subscribe = () =>
+      defer(() => sourceOf(method()))
+        .pipe(takeUntil(this.#stop))
+        .subscribe({
+          next: (value) => this.#next(value),
+          error: (error: unknown) => this.#end('failed', () => subscriber.error(error)),
+          complete: () => this.#end('done', (lost) => (lost ? subscriber.error(lost.error) : subscriber.complete())),
+        });
+    lock.run(() => (calls ? calls.run(subscribe) : subscribe()));
+  }
+
+  #next(value: unknown): void {
+    this.#hasValue = true;
+    if (this.#isAbandoned) this.#cancel('done');
+    else this.#inSubscriberContext(() => this.subscriber.next(value));
+  }
+
+  /** Nobody can cancel a handler: only when it has returned an Observable, or is done, the source is of no use any more. */
+  #abandon(): void {
+    const { calls } = this;
+    if (!calls || calls.isStream || this.#hasValue) return this.#cancel('done');
+    this.#isAbandoned = true;
+    calls.onStream(() => this.#cancel('done'));
+  }
+
+  /**
+   * The source has ended by itself: gives the lock back first, so that who is told finds it free; but nobody waits for a
+   * handler that goes on without them.
+   */
+  #end(outcome: WorkOutcome, then: (lost?: { error: unknown }) => void): void {
+    if (!this.#settle()) return;
+    const tell = (lost?: { error: unknown }): void => this.#inSubscriberContext(() => then(lost));
+    if (this.calls?.isWorking) {
+      void this.#giveBack(outcome);
+      return tell();
+    }
+    this.lock.end(outcome).then(
+      () => tell(),
+      (error: unknown) => tell({ error }),
+    );
+  }
+
+  /** Whoever goes on must not wait for the release of a lock that is gone. */
+  #lose(reason: unknown): void {
+    try {
+      this.#cancel('failed');
+    } finally {
+      this.#inSubscriberContext(() => this.subscriber.error(reason));
+    }
+  }
+
+  /** Stops the source, also when its teardown throws, under the lock that this teardown may still need. */
+  #cancel(outcome: WorkOutcome): void {
+    if (!this.#settle()) return;
+    try {
+      this.lock.run(() => this.#stop.next());
+    } finally {
+      void this.#giveBack(outcome);
+    }
+  }
+
+  /** A lock that is lost is nobody's any more, whatever still works. */
+  async #giveBack(outcome: WorkOutcome): Promise<void> {
+    if (this.calls?.isWorking && !this.lock.signal.aborted) await this.calls.idle();
+    await endQuietly(this.lock, outcome);
+  }
+
+  /** Whether this is the first end. */
+  #settle(): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.#ignoreLoss();
+    this.calls?.close();
+    return true;
+  }
+}
+
+function sourceOf(result: unknown): Observable<unknown> {
+  if (isObservableLike(result)) return ofThisCopy(result);
+  if (!isThenable(result)) return from(result as ObservableInput<unknown>);
+  return from(result).pipe(mergeMap((value) => (isObservableLike(value) ? ofThisCopy(value) : of(value))));
+}
+
+/** `from` refuses the Observable of another copy of rxjs when they disagree on `Symbol.observable`. */
+export function ofThisCopy(source: ObservableLike): Observable<unknown> {
+  if (source instanceof Observable) return source;
+  return new Observable((subscriber) => source.subscribe(subscriber) as TeardownLogic);
+}

@@ -1,0 +1,134 @@
+import { randomUUID } from 'node:crypto';
+import { inspect, isDeepStrictEqual } from 'node:util';
+import { type LockStore, type ReleaseReply } from '../../../core/store/lock-store.js';
+import { type ManualClock } from '../../manual-clock.js';
+import { CaseTime } from './case-time.js';
+import { Client } from './client.js';
+import { promised, same } from './promised.js';
+
+/** What a store promises beyond exclusion; all of it, unless told otherwise. */
+export interface LockStoreSupport {
+  /** Waiters are served in the order in which they came. @default true */
+  readonly queue?: boolean;
+  /** At most `permits` readers share a lock. @default true */
+  readonly permits?: boolean;
+  /** One acquire may name several keys. @default true */
+  readonly severalKeys?: boolean;
+  /** Fires of jobs are granted once. @default true */
+  readonly claims?: boolean;
+  /**
+   * An acquire that is asked again after its grant gives that grant again; several servers may give a greater token.
+   * @default true
+   */
+  readonly sameGrant?: boolean;
+  /** The store tells waiters and holders by itself, by `listen`. @default true */
+  readonly wakeUps?: boolean;
+}
+
+/** The store under test, as its author describes it. */
+export interface LockStoreContractOptions {
+  /**
+   * Opens one more client of the same server; the case closes it. All keys of one case begin with the same text up to a
+   * colon, for a store that has to place them together.
+   */
+  readonly open: () => LockStore | Promise<LockStore>;
+  /** The clock of the server, if a test can move it: then no case has to wait. */
+  readonly clock?: ManualClock;
+  readonly supports?: LockStoreSupport;
+  /** How far apart two times of the store may lie where it asks several servers, in milliseconds. @default 0 */
+  readonly spreadMs?: number;
+  /** How long a case waits for what is promised, in milliseconds; less than what the test runner gives it. @default 4_000 */
+  readonly deadlineMs?: number;
+}
+
+/** One case: its clients, and keys that nobody else has. */
+export class Scene {
+  /** What the keys of this case begin with, up to the colon. */
+  readonly prefix = `contract-${randomUUID()}:`;
+  readonly key = `${this.prefix}a`;
+  readonly time: CaseTime;
+  readonly supports: Required<LockStoreSupport>;
+  readonly spreadMs: number;
+  readonly #stores: LockStore[] = [];
+
+  constructor(private readonly options: LockStoreContractOptions) {
+    this.time = new CaseTime(options.clock, options.deadlineMs ?? 4_000);
+    const all = { queue: true, permits: true, severalKeys: true, claims: true, sameGrant: true, wakeUps: true };
+    this.supports = { ...all, ...options.supports };
+    this.spreadMs = options.spreadMs ?? 0;
+  }
+
+  /** A client that listens already. */
+  async client(): Promise<Client> {
+    const client = await this.silentClient();
+    client.store.open();
+    if (this.supports.wakeUps) await this.time.until('`onListening`', () => client.listenings > 0 || undefined);
+    return client;
+  }
+
+  async clients(): Promise<[Client, Client, Client]> {
+    return [await this.client(), await this.client(), await this.client()];
+  }
+
+  /** A client that was not opened. */
+  async silentClient(): Promise<Client> {
+    const store = await this.options.open();
+    this.#stores.push(store);
+    return new Client(store, this.key, this.time);
+  }
+
+  /** Waits until nobody holds the lock any more. */
+  async leaseEnds({ store }: Client): Promise<void> {
+    await this.time.until('the lease to end', async () => (await store.inspect(this.key)).mode === 'free' || undefined);
+  }
+
+  /** Where there are several servers, one may hear of it late. */
+  async nobodyWaits({ store }: Client): Promise<void> {
+    await this.time.until('nobody to wait', async () => (await store.inspect(this.key)).waiters === 0 || undefined);
+  }
+
+  /** Two keys, in the order of the store; another name gives others. */
+  twoKeys({ store }: Client, name = ''): [string, string] {
+    const groups = store.groups([`${this.prefix}${name}a`, `${this.prefix}${name}b`]);
+    same(groups.length, 1, 'the number of groups of two keys that one acquire may name');
+    return groups[0] as [string, string];
+  }
+
+  /** That a lock was free for the first time so long after a moment, and not sooner. */
+  notBefore(what: string, momentMs: number, { serverTimeMs }: { readonly serverTimeMs: number }): void {
+    const earlyMs = momentMs - serverTimeMs;
+    promised(earlyMs <= this.spreadMs, `${what} not to end before its time`, `${earlyMs} ms too early`);
+  }
+
+  /** Two times of the store that are the same, as far as it can tell. */
+  sameTime(actual: number, expected: number, what: string): void {
+    promised(Math.abs(actual - expected) <= this.spreadMs, `${what} to be ${expected}`, actual);
+  }
+
+  /** How many holds a release left; who asks several servers may hear of one that is gone already. */
+  holdsLeft({ holds }: ReleaseReply, expected: number): void {
+    this.#counted('the number of holds that remain', holds, expected);
+  }
+
+  /** What a store tells after a change, at once; one of several servers may hear of the change late. */
+  async tells<T>(what: string, expected: T, ask: () => Promise<T>): Promise<void> {
+    if (this.spreadMs === 0) return same(await ask(), expected, what);
+    await this.time.until(`${what} to be ${inspect(expected)}`, async () => {
+      return isDeepStrictEqual(await ask(), expected) || undefined;
+    });
+  }
+
+  /** The last fencing token of a lock; one of several servers may have counted on. */
+  lastToken(actual: number, expected: number): void {
+    this.#counted('the last fencing token', actual, expected);
+  }
+
+  #counted(what: string, actual: number, expected: number): void {
+    const isKept = this.spreadMs > 0 ? actual >= expected : actual === expected;
+    promised(isKept, `${what} to be ${expected}`, actual);
+  }
+
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#stores.map((store) => store.close()));
+  }
+}
