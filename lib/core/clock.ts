@@ -1,4 +1,5 @@
 import { MessageChannel } from 'node:worker_threads';
+import { LATE_MS, READ_MS } from './timing.js';
 
 /** The time as the core sees it; tests pass another one. */
 export interface Clock {
@@ -11,12 +12,6 @@ export interface Clock {
   /** Keeps the process alive until the function that it gives is called. A clock that leaves it out lets the process end. */
   keepAlive?(): () => void;
 }
-
-/** A timer that is later than this was held up: the event loop stood still. */
-const LATE_MS = 5;
-
-/** What came while the event loop stood still has been read this long after it goes on. */
-const READ_MS = 50;
 
 /**
  * How long to wait still before a limit that was set for `at` counts as passed without an answer. After a standstill of

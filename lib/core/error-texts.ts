@@ -3,11 +3,15 @@ import {
   type LockMode,
   LockBusyError,
   LockClaimedError,
+  LockLostError,
+  type LockLostReason,
   LockReentryError,
+  LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
   type NodeAnswer,
 } from './lock.errors.js';
+import { type Lock } from './lock.js';
 import { messageOf } from './reporter.js';
 
 /** Of which lock an error speaks: several keys are joined by `, `. */
@@ -66,6 +70,34 @@ export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
 
 export const claimedError = ({ key, mode }: LockName): LockClaimedError =>
   new LockClaimedError(`This fire of "${key}" is run, or was run, by another call.`, { key, mode });
+
+/** One for each call that a shutdown ends: its stack says where the call came from. */
+export const shutdownError = (): LockShutdownError =>
+  new LockShutdownError('The application is shutting down: locks are no longer acquired.');
+
+const WHY_LOST: Record<LockLostReason, string> = {
+  expired: 'its lease ended before it was renewed (was the process paused, or the key deleted in Redis?)',
+  taken: 'somebody else was granted it since',
+  unreachable: 'Redis could not be asked until the lease was over',
+  'max-hold': 'it was held for longer than maxHoldMs, or for more than a lease after its iteration was ended',
+  revoked: 'an operator revoked it (`forceRelease`)',
+  shutdown: 'the app shuts down, and `drainMs` was over',
+  dropped: 'its handle was garbage-collected without a release',
+};
+
+/** Tells a holder of its loss. */
+export function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): LockLostError {
+  const text =
+    `The lock "${lock.key}" (${lock.mode}, fencing token ${lock.fencingTokens.join(', ')}) was lost: ${WHY_LOST[reason]}. ` +
+    'Stop the work on `lock.signal`, and let the protected resource refuse older fencing tokens.';
+  return new LockLostError(text, { key: lock.key, mode: lock.mode, reason, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** A command for a lock that is held had no answer. */
+export const unconfirmedError = ({ key, mode }: LockName, done: string, cause: unknown): LockStoreError => {
+  const text = `The lock "${key}" could not be ${done}: ${messageOf(cause)}. It is held while \`held\` is true.`;
+  return new LockStoreError(text, { key, mode, cause });
+};
 
 /** What each master of a quorum answered, as a sentence more; nothing elsewhere. */
 export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {

@@ -1,10 +1,7 @@
 import { type Clock } from './clock.js';
 import { printable } from './printable.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
-
-/** How many lines of a kind are said as they are, within how long; the others are counted. */
-const IN_FULL = 10;
-const WITHIN_MS = 10_000;
+import { LINES_IN_FULL, LOG_WINDOW_MS } from './timing.js';
 
 /** Says the first lines of a kind, and how many more there were: an outage meets all locks and calls of a process at once. */
 export class LogLimit {
@@ -25,10 +22,10 @@ export class LogLimit {
     const now = this.clock.now();
     if (now >= this.#until) {
       this.flush();
-      this.#until = now + WITHIN_MS;
+      this.#until = now + LOG_WINDOW_MS;
     }
     this.#said += 1;
-    if (this.#said <= IN_FULL) return this.say(printable(line));
+    if (this.#said <= LINES_IN_FULL) return this.say(printable(line));
     this.#untold += 1;
     this.#summary ??= this.timers.schedule(this.#until, () => this.flush());
   }
@@ -40,6 +37,6 @@ export class LogLimit {
     const untold = this.#untold;
     this.#said = this.#untold = 0;
     this.#until = -Infinity;
-    if (untold > 0) this.say(`Within ${WITHIN_MS / 1_000} s, ${untold} more ${this.what}.`);
+    if (untold > 0) this.say(`Within ${LOG_WINDOW_MS / 1_000} s, ${untold} more ${this.what}.`);
   }
 }

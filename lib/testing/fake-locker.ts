@@ -1,6 +1,6 @@
 import { failedEvent } from '../core/acquire/acquire-failed.js';
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
-import { FIRST_ANSWER_MS } from '../core/acquire/acquisition.js';
+import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
 import { type WorkOutcome } from '../core/hold/hold.js';
 import { StoreHold } from '../core/hold/store-hold.js';

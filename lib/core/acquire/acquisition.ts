@@ -7,20 +7,16 @@ import {
   grantOf,
   holderOf,
   leaseOfPushed,
-  pauseMs,
   requestOf,
   setLimit,
   waitedMsOf,
 } from './request.js';
-import { commandTimeoutMs } from '../timing.js';
+import { busyRetryMs, commandTimeoutMs, failureRetryMs, FIRST_ANSWER_MS, splitRetryMs } from '../timing.js';
 import { type Grant } from '../hold/store-hold.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
 import { type ScheduledCall } from '../timer-queue.js';
-
-/** How long the first answer may take even if `waitMs` is shorter. */
-export const FIRST_ANSWER_MS = 1_000;
 
 /**
  * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first
@@ -175,9 +171,9 @@ export class Acquisition {
     this.#splits = reply.isSplit ? this.#splits + 1 : 0;
     if (reply.isSplit && reply.isSpent) this.#takeNewAttempt();
     else this.#isSpent = reply.isSpent ?? false;
-    if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, 8));
+    if (reply.isSplit) return this.#askIn(splitRetryMs(reply.retryMs, this.#splits));
     if (this.#askAgain) return this.#ask();
-    this.#askIn(pauseMs(reply, leaseMs));
+    this.#askIn(busyRetryMs(reply, leaseMs));
   }
 
   #onFailure(error: unknown): void {
@@ -187,7 +183,7 @@ export class Acquisition {
     this.#lastError = error;
     this.#failures += 1;
     if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
-    this.#askIn(Math.min(20 * 2 ** this.#failures, 500) * (0.5 + Math.random() / 2));
+    this.#askIn(failureRetryMs(this.#failures));
   }
 
   #askIn(delayMs: number): void {

@@ -5,30 +5,24 @@ import { type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { commandTimeoutMs } from '../timing.js';
+import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { heldEvent, heldMsOf } from '../hold/held-event.js';
 import { type Hold, type WorkOutcome } from '../hold/hold.js';
 import { type Grant, StoreHold, type LockKeeper } from '../hold/store-hold.js';
 import { downgradeHolds, releaseHolds } from '../hold/holds-in-store.js';
-import { CompositeHold } from '../hold/composite-hold.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { LockEvents } from '../lock.events.js';
 import { type LockLabel, NO_LABEL } from '../lock-label.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
-import { shutdownError, throwIfLost, unconfirmedError } from './locker-errors.js';
+import { shutdownError, unconfirmedError } from '../error-texts.js';
 import { LogLimit } from '../log-limit.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Reporter } from '../reporter.js';
 import { TimerQueue } from '../timer-queue.js';
 import { Watchdog } from '../hold/watchdog.js';
-
-/** How long a release may keep its caller waiting; it goes on in the background until the lease is over. */
-const RELEASE_PATIENCE_MS = 1_000;
-
-/** How long the last releases may take at a shutdown when the holders have used up all of its time. */
-const LAST_RELEASES_MS = 250;
 
 /** Acquires locks of one store, keeps their leases, gives them back; all that is alive in between is here. */
 export class Locker implements LockKeeper, WakeUpListener {

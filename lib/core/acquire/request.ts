@@ -91,15 +91,6 @@ export const waitedMsOf = (
   { clock }: Pick<AcquisitionHost, 'clock'>,
 ): number => Math.round(clock.now() - startedAt);
 
-/**
- * When to ask again for a busy lock that nobody wakes us for. Nobody tells that a holder has died: then those at the head ask
- * first, and the others soon after, since the head may be dead, too.
- */
-export function pauseMs({ retryMs, ahead }: { retryMs: number; ahead: number }, leaseMs: number): number {
-  const pollMs = waiterLeaseMs(leaseMs) / 3;
-  return retryMs > 0 ? Math.min(pollMs, retryMs + 2 + Math.min(ahead, 100)) : pollMs;
-}
-
 /** What to ask the store. */
 export function requestOf(wanted: LockRequest, attempt: string, host: AcquisitionHost): AcquireRequest {
   const { keys, claim, options } = wanted;

@@ -2,6 +2,14 @@ import { Hold, type WorkOutcome } from './hold.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { LossSignal } from './loss.js';
 
+/**
+ * For holds that were acquired one after the other: an earlier one may be gone when the last one comes.
+ * @throws LockLostError
+ */
+export function throwIfLost(holds: readonly Hold[]): void {
+  for (const { lost } of holds) if (lost) throw lost;
+}
+
 /** Several holds as one lock: keys that no one command may name together, or of which an outer call holds some. */
 export class CompositeHold extends Hold {
   #lost: LockLostError | null = null;

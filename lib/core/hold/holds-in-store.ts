@@ -4,7 +4,7 @@ import { type WorkOutcome } from './hold.js';
 import { type StoreHold } from './store-hold.js';
 import { type LockEvents } from '../lock.events.js';
 import { type LockStore } from '../store/lock-store.js';
-import { unconfirmedError } from '../acquire/locker-errors.js';
+import { unconfirmedError } from '../error-texts.js';
 import { type Releaser } from './releaser.js';
 import { lossReason } from './watchdog.js';
 

@@ -4,15 +4,10 @@ import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 
 /** How many may wait for their next try; more than that end with their leases, the oldest first. */
 const MAX_WAITING = 10_000;
-
-/** How many are tried again at a time: all of an outage at once would be too much for a Redis that is just back. */
-const AT_A_TIME = 100;
-
-const FIRST_PAUSE_MS = 50;
-const MAX_PAUSE_MS = 1_000;
 
 /** What became of a release: the store's answer, and whether an earlier command of it went unanswered. */
 export interface Released {
@@ -114,8 +109,8 @@ export class Releaser {
 
   #schedule(): void {
     if (this.#nextRound || this.#inRound > 0 || this.#waiting.size === 0) return;
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#silentRounds, MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
-    this.#nextRound = this.timers.schedule(this.clock.now() + pauseMs, () => this.#retry());
+    const at = this.clock.now() + releaseRetryMs(this.#silentRounds);
+    this.#nextRound = this.timers.schedule(at, () => this.#retry());
   }
 
   #retry(): void {
@@ -124,7 +119,7 @@ export class Releaser {
     const now = this.clock.now();
     for (const pending of this.#waiting) if (now >= pending.until) this.#giveUp(pending, this.#lastError);
     this.#isAnswered = false;
-    for (let i = 0; i < AT_A_TIME; i += 1) this.#tryNext();
+    for (let i = 0; i < RELEASES_AT_A_TIME; i += 1) this.#tryNext();
     this.#endRound();
   }
 

@@ -5,7 +5,7 @@ import { type LockLabel } from '../lock-label.js';
 import { type HoldRef } from '../store/lock-store.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { LossSignal } from './loss.js';
-import { lostError } from './lost-error.js';
+import { lostError } from '../error-texts.js';
 
 /** What a held lock needs from those who made it. */
 export interface LockKeeper {

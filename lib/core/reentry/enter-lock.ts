@@ -3,7 +3,7 @@ import { busyError, waitTimeoutError } from '../error-texts.js';
 import { waitedMsOf } from '../acquire/request.js';
 import { type Hold } from '../hold/hold.js';
 import { enterBeside } from './iteration.js';
-import { CompositeHold } from '../hold/composite-hold.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type SlotOutcome } from './local-slot.js';
 import { heldInContext, keptByChain } from './context.js';
 import { type LockLabel } from '../lock-label.js';
@@ -11,7 +11,6 @@ import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim } from '../store/lock-store.js';
 import { type LockError, type LockMode, LockReentryError } from '../lock.errors.js';
 import { type Locker } from '../acquire/locker.js';
-import { throwIfLost } from '../acquire/locker-errors.js';
 import { NestedHold } from '../hold/nested-hold.js';
 
 interface Nested {

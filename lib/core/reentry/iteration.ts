@@ -4,6 +4,7 @@ import { type Hold } from '../hold/hold.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { LockReentryError } from '../lock.errors.js';
 import { type Locker } from '../acquire/locker.js';
+import { STANDSTILL_MS } from '../timing.js';
 
 /** What a consumer works on: which value of which iteration. */
 interface Consumed {
@@ -18,9 +19,6 @@ const storage = new AsyncLocalStorage<Consumed | null>();
 // Node (before 24) follows async contexts from the first use on: what was begun before shares one context, and all of
 // it would be the consumer of the first value.
 storage.run(null, () => undefined);
-
-/** For how long both may stand still; a consumer that does not await its call asks on before that. */
-const STANDSTILL_MS = 500;
 
 /**
  * An iteration under a lock, and the value that its consumer works on. The consumer holds nothing: its call of the same key
