@@ -1,5 +1,5 @@
-import { encodeKey, isWellFormed, storedKey } from '../core/key.js';
-import { LockKeyError } from '../core/lock.errors.js';
+import { encodeKey, isWellFormed, storedKey } from '../../core/key.js';
+import { LockKeyError } from '../../core/lock.errors.js';
 
 const NO_TAG = (): undefined => undefined;
 

@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { type Reporter } from '../core/reporter.js';
+import { type Reporter } from '../../core/reporter.js';
 import { isRetryable } from './redis-errors.js';
 
 /** The run id in what `INFO server` tells: another one each time a server starts; null where it is not told. */

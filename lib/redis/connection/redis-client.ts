@@ -1,5 +1,5 @@
 import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
-import { LockConfigurationError } from '../core/lock.errors.js';
+import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type ServerAddress } from './server-address.js';
 
 /** Any ioredis client, of the caller's own copy of ioredis. */

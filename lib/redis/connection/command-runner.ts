@@ -1,13 +1,13 @@
 import { type Redis } from 'ioredis';
-import { type Clock, setDeadline } from '../core/clock.js';
-import { LockStoreError } from '../core/lock.errors.js';
-import { type Reporter } from '../core/reporter.js';
+import { type Clock, setDeadline } from '../../core/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { type Reporter } from '../../core/reporter.js';
 import { type Destination } from './cluster-nodes.js';
 import { type UnderWay, deliver } from './delivery.js';
 import { LiveClient } from './live-client.js';
 import { type RedisClient, addressOf, duplicateClient, endsForGood, isCluster } from './redis-client.js';
 import { isNoScript, isReadOnly, isSubscriber, storeError } from './redis-errors.js';
-import { type LuaScript } from './scripts/lua.js';
+import { type LuaScript } from '../scripts/lua.js';
 import { type IsThere, ifElsewhere } from './sentinel-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
 

@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 import { type Redis, type RedisOptions } from 'ioredis';
-import { type Clock } from '../core/clock.js';
-import { type Reporter, withoutRepeats } from '../core/reporter.js';
+import { type Clock } from '../../core/clock.js';
+import { type Reporter, withoutRepeats } from '../../core/reporter.js';
 import { type RedisClient, closeClient, isCluster, openSentinel, reconnectDelayMs } from './redis-client.js';
-import { readableText } from './refusals.js';
+import { readableText } from './error-advice.js';
 import { type ServerAddress, addressText, reachedBy } from './server-address.js';
 
 /** How often a sentinel is asked whether it is there: a connection that carries nothing may be dead without a word. */

@@ -1,14 +1,20 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Redis } from 'ioredis';
-import { type Clock, setDeadline } from '../core/clock.js';
-import { type WakeUpListener } from '../core/store/lock-store.js';
-import { type Reporter, withoutRepeats } from '../core/reporter.js';
-import { type RedisClient, closeClient, isCluster, openSubscriber, reconnectDelayMs } from './redis-client.js';
-import { isRetryable } from './redis-errors.js';
-import { readableText } from './refusals.js';
-import { type IsThere, ifElsewhere } from './sentinel-watch.js';
-import { readServerId } from './server-id.js';
-import { supervise } from './supervise.js';
+import { type Clock, setDeadline } from '../../core/clock.js';
+import { type WakeUpListener } from '../../core/store/lock-store.js';
+import { type Reporter, withoutRepeats } from '../../core/reporter.js';
+import {
+  type RedisClient,
+  closeClient,
+  isCluster,
+  openSubscriber,
+  reconnectDelayMs,
+} from '../connection/redis-client.js';
+import { isRetryable } from '../connection/redis-errors.js';
+import { readableText } from '../connection/error-advice.js';
+import { type IsThere, ifElsewhere } from '../connection/sentinel-watch.js';
+import { readServerId } from '../connection/server-id.js';
+import { supervise } from '../connection/supervise.js';
 
 /** How long the server may take to answer the subscriber, before another connection is made. */
 const ANSWER_MS = 2_000;

@@ -1,6 +1,6 @@
-import { type Clock } from '../core/clock.js';
+import { type Clock } from '../../core/clock.js';
 import { connectionErrorOf } from './redis-errors.js';
-import { NEVER_READY, readableText } from './refusals.js';
+import { NEVER_READY, readableText } from './error-advice.js';
 
 /** What the events of a client tell of its connection. */
 export class ConnectionState {

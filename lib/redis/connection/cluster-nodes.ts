@@ -1,6 +1,6 @@
 import { type Cluster, type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
-import { masterOf } from './key-groups.js';
+import { type Clock } from '../../core/clock.js';
+import { masterOf } from './cluster-slots.js';
 import { type RedisClient, isCluster, isWritable } from './redis-client.js';
 
 /** How long the connection to one node may be away before its locks go on without it. */

@@ -1,5 +1,5 @@
-import { type AcquireRequest } from '../core/store/lock-store.js';
-import { type LockScripts } from './scripts/lock-scripts.js';
+import { type AcquireRequest } from '../../core/store/lock-store.js';
+import { type LockScripts } from '../scripts/lock-scripts.js';
 
 /** What all scripts that change a lock are told. */
 export interface SharedOperands {

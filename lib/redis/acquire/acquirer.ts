@@ -1,17 +1,17 @@
-import { type Clock } from '../core/clock.js';
-import { givingBack } from '../core/store/give-back.js';
-import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/store/lock-store.js';
-import { LockStoreError } from '../core/lock.errors.js';
-import { printable } from '../core/printable.js';
-import { type SharedOperands, acquireCall } from './acquire-call.js';
-import { type CommandRunner, type ScriptCall } from './command-runner.js';
-import { serverOf } from './key-groups.js';
-import { isCluster } from './redis-client.js';
-import { isUnservedAcquire } from './queue-serving.js';
+import { type Clock } from '../../core/clock.js';
+import { givingBack } from '../../core/store/give-back.js';
+import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { printable } from '../../core/printable.js';
+import { type SharedOperands, acquireCall } from '../codec/script-calls.js';
+import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
+import { serverOf } from '../connection/cluster-slots.js';
+import { isCluster } from '../connection/redis-client.js';
+import { isUnservedAcquire } from '../queue-serving.js';
 import { type ReplicaAcks } from './replica-acks.js';
-import { type LockScripts } from './scripts/lock-scripts.js';
+import { type LockScripts } from '../scripts/lock-scripts.js';
 import { ServerClock } from './server-clock.js';
-import { readAcquireReply } from './store-replies.js';
+import { readAcquireReply } from '../codec/store-replies.js';
 
 /** How often one acquire may be sent in a row, while the server says that it came too late, or that it has more to do. */
 const MAX_SENT = 64;

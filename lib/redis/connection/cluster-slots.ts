@@ -1,5 +1,5 @@
 import { type Cluster, type Redis } from 'ioredis';
-import { inOrder } from '../core/key.js';
+import { inOrder } from '../../core/key.js';
 import { type RedisClient, isCluster } from './redis-client.js';
 import { type ServerAddress, addressText, reachedBy, readAddress } from './server-address.js';
 

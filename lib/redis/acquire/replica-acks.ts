@@ -1,14 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Cluster, type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
-import { LockStoreError } from '../core/lock.errors.js';
-import { type Reporter } from '../core/reporter.js';
-import { CommandRunner, type ScriptCall } from './command-runner.js';
-import { masterAddressOf } from './key-groups.js';
-import { type RedisClient, databaseOf, duplicateRedis, endsForGood, isCluster, openNode } from './redis-client.js';
-import { readRedirect } from './redis-errors.js';
-import { type IsThere } from './sentinel-watch.js';
-import { type ServerAddress, addressText, reachedBy } from './server-address.js';
+import { type Clock } from '../../core/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { type Reporter } from '../../core/reporter.js';
+import { CommandRunner, type ScriptCall } from '../connection/command-runner.js';
+import { masterAddressOf } from '../connection/cluster-slots.js';
+import {
+  type RedisClient,
+  databaseOf,
+  duplicateRedis,
+  endsForGood,
+  isCluster,
+  openNode,
+} from '../connection/redis-client.js';
+import { readRedirect } from '../connection/redis-errors.js';
+import { type IsThere } from '../connection/sentinel-watch.js';
+import { type ServerAddress, addressText, reachedBy } from '../connection/server-address.js';
 
 export interface ReplicaAcksOptions {
   readonly minReplicas: number;

@@ -1,4 +1,4 @@
-import { type Clock, setDeadline } from '../core/clock.js';
+import { type Clock, setDeadline } from '../../core/clock.js';
 import { type RedisClient } from './redis-client.js';
 
 /** A connection is given this many times what its answers take; and at most so many milliseconds. */

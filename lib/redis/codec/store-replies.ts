@@ -1,5 +1,5 @@
-import { LockKeyError } from '../core/lock.errors.js';
-import { type AcquireReply, type LostReply } from '../core/store/lock-store.js';
+import { LockKeyError } from '../../core/lock.errors.js';
+import { type AcquireReply, type LostReply } from '../../core/store/lock-store.js';
 
 type Refusal = Extract<AcquireReply, { outcome: 'refused' }>['reason'];
 

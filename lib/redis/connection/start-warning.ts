@@ -1,8 +1,8 @@
 import { errorMonitor } from 'node:events';
-import { type Reporter } from '../core/reporter.js';
+import { type Reporter } from '../../core/reporter.js';
 import { type RedisClient, addressOf, isCluster } from './redis-client.js';
 import { connectionErrorOf } from './redis-errors.js';
-import { NEVER_READY, adviceOn, readableText } from './refusals.js';
+import { NEVER_READY, adviceOn, readableText } from './error-advice.js';
 
 /**
  * Warns when the first connection of a client fails, and not again: an app may start before its Redis, and is to know

@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { type Clock, setDeadline } from '../core/clock.js';
+import { type Clock, setDeadline } from '../../core/clock.js';
 import { attachToNodes } from './cluster-nodes.js';
 import { type RedisClient, endsForGood, isCluster, reconnectDelayMs } from './redis-client.js';
 

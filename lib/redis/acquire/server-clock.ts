@@ -1,4 +1,4 @@
-import { type Clock } from '../core/clock.js';
+import { type Clock } from '../../core/clock.js';
 
 /** By how much our clock may run faster than a server's. */
 const DRIFT = 0.001;

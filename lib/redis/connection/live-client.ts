@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { errorMonitor } from 'node:events';
 import { type Redis } from 'ioredis';
-import { type Clock } from '../core/clock.js';
-import { type Reporter } from '../core/reporter.js';
+import { type Clock } from '../../core/clock.js';
+import { type Reporter } from '../../core/reporter.js';
 import { ClusterNodes, type Destination, nodeOf } from './cluster-nodes.js';
 import { ConnectionHealth } from './connection-health.js';
 import { ConnectionState } from './connection-state.js';

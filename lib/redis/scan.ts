@@ -1,7 +1,7 @@
 import { type Redis } from 'ioredis';
-import { type CommandRunner } from './command-runner.js';
-import { isCluster } from './redis-client.js';
-import { type RedisKeys } from './redis-keys.js';
+import { type CommandRunner } from './connection/command-runner.js';
+import { isCluster } from './connection/redis-client.js';
+import { type RedisKeys } from './codec/redis-keys.js';
 
 /** Which keys are looked for, and how long each answer may take. */
 interface ScanRequest {

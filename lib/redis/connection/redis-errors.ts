@@ -1,5 +1,5 @@
-import { LockStoreError } from '../core/lock.errors.js';
-import { adviceOn, isPassing, needsCluster, readableText } from './refusals.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { adviceOn, isPassing, needsCluster, readableText } from './error-advice.js';
 import { type ServerAddress, readAddress } from './server-address.js';
 
 /** Whether asking again may help: any failure of the connection, and a state of the server that passes; no other refusal. */
