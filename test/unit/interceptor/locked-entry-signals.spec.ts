@@ -4,7 +4,7 @@ import { ModulesContainer } from '@nestjs/core';
 import { type EntryHost, enterCall } from '../../../lib/interceptor/enter-call.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
-import { FireFinder } from '../../../lib/schedule/fire-of-call.js';
+import { FireFinder } from '../../../lib/schedule/fire-finder.js';
 import { outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { busy } from '../../support/fake-store.js';
@@ -19,7 +19,7 @@ function start() {
   const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
   const options = { mode: 'write', signal: ofOptions.signal } as const;
   const call = { where: 'Feed.read', template: 'feed', kind: 'observable', keyOf: () => 'feed', options } as const;
-  const enter = () => enterCall(host, { ...call, method: () => start }, undefined, [], ofCall.signal);
+  const enter = () => enterCall(host, { ...call, name: 'read', method: start }, undefined, [], ofCall.signal);
   return { store, locker, enter, ofOptions, ofCall };
 }
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
-import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+import { type LockedOptions } from '../../../lib/interceptor/locked.options.js';
 import { type EntryHost, enterCall } from '../../../lib/interceptor/enter-call.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
-import { FireFinder } from '../../../lib/schedule/fire-of-call.js';
+import { FireFinder } from '../../../lib/schedule/fire-finder.js';
 import { outcomeOf, startLocker } from '../../support/core-parts.js';
 import { settled } from '../../support/fake-clock.js';
 import { type FakeStore, busy } from '../../support/fake-store.js';

@@ -6,9 +6,9 @@ import {
   LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
-} from '../core/lock.errors.js';
-import { checkDuration } from '../core/lock.options.js';
-import { checkOptionNames } from '../core/option-names.js';
+} from '../../core/lock.errors.js';
+import { checkDuration } from '../../core/lock.options.js';
+import { checkOptionNames } from '../../core/option-names.js';
 import {
   answerTo,
   checkStatus,
@@ -17,8 +17,8 @@ import {
   type LockErrorBody,
   RequestKeyException,
   tellRetryAfter,
-} from './request/lock-answer.js';
-import { logger } from './lock-logger.js';
+} from './lock-answer.js';
+import { logger } from '../lock-logger.js';
 
 /** The options of `LockExceptionFilter`. */
 export interface LockExceptionFilterOptions {
