@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
-import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
+import { failedEvent, type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
@@ -12,8 +11,7 @@ import { type Grant, StoreHold, type LockKeeper } from '../hold/store-hold.js';
 import { downgradeHolds, releaseHolds } from '../hold/holds-in-store.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
-import { LockEvents } from '../lock.events.js';
-import { type LockLabel, NO_LABEL } from '../lock-label.js';
+import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
@@ -118,7 +116,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     } catch (error) {
       // Within the limit for the whole call, also when Redis is away by now.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.within(patienceMs, Promise.all(parts.map((part) => part.release())));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
     return new CompositeHold(named, parts);
@@ -175,7 +173,8 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.#held.delete(lock.grant.attempt);
     const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
     // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    const isConfirmed = !lock.lost && (await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released)));
+    const isConfirmed =
+      !lock.lost && (await this.awaited.keepAlive(this.timers.withTimeout(RELEASE_PATIENCE_MS, released)));
     this.#onRelease?.();
     return isConfirmed === true;
   }
@@ -192,7 +191,7 @@ export class Locker implements LockKeeper, WakeUpListener {
       this.#onRelease = () => this.#watchdog.size === 0 && resolve();
       this.#onRelease();
     });
-    await this.timers.within(drainMs, drained);
+    await this.timers.withTimeout(drainMs, drained);
     const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
     for (const lock of this.#watchdog.locks) {
       log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
@@ -202,7 +201,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     log.flush();
     this.#releaser.hurry();
     const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
-    await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
+    await this.timers.withTimeout(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
     this.#releaser.stop();
     this.#watchdog.stop();
     for (const log of [this.#losses, this.#thrown]) log.flush();

@@ -1,10 +1,10 @@
-import { StoreHold, type Grant, type LockKeeper } from '../../../lib/core/hold/store-hold.js';
+import { Locker } from '../../../lib/core/acquire/locker.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { leaseFrom, moment } from '../../../lib/core/hold/lease.js';
-import { NO_LABEL } from '../../../lib/core/lock-label.js';
-import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
+import { StoreHold, type Grant, type LockKeeper } from '../../../lib/core/hold/store-hold.js';
 import { type LockLostError } from '../../../lib/core/lock.errors.js';
-import { Locker } from '../../../lib/core/acquire/locker.js';
+import { NO_LABEL } from '../../../lib/core/lock.events.js';
+import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
 import { enterLock } from '../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { FakeClock } from './fake-clock.js';
