@@ -68,7 +68,7 @@ async function enter(
 export function refuseNested(locker: Locker, keys: readonly string[], { mode, reentrant }: ResolvedLockOptions): void {
   if (reentrant) return;
   for (const key of keys) {
-    const outer = heldInContext(key, locker);
+    const outer = heldInContext(key, locker.holds);
     if (outer) throw notReentrantError(key, outer.mode, mode);
   }
 }
@@ -77,7 +77,7 @@ export function refuseNested(locker: Locker, keys: readonly string[], { mode, re
 function heldOuter(locker: Locker, keys: readonly string[], options: ResolvedLockOptions): Nested[] {
   const nested: Nested[] = [];
   for (const key of keys) {
-    const outer = heldInContext(key, locker);
+    const outer = heldInContext(key, locker.holds);
     if (outer?.lost) throw outer.lost;
     refuseLeftover(key, locker, options.mode, outer);
     if (!outer) continue;
@@ -105,9 +105,9 @@ async function enterAll(
   const entered: Step[] = [];
   const leave = (): void => {
     for (const { lock, key } of entered) lock.leave(key);
-    for (const { outer } of nested) outer.letGo();
+    for (const { outer } of nested) outer.removeNestedCall();
   };
-  for (const { outer } of nested) outer.retain();
+  for (const { outer } of nested) outer.addNestedCall();
   try {
     for (const step of steps) {
       if ((await enterSlot(locker, step, options, call.startedAt, call.label)) === 'closed') {
@@ -195,7 +195,7 @@ function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
 
 /** One permit under a hold that more calls share than there are permits would be one more: the store has not counted it. */
 function refuseUncounted(key: string, outer: Hold, { mode, permits }: ResolvedLockOptions): void {
-  const limit = outer.limitOf(key);
+  const limit = outer.maxHoldersOf(key);
   if (permits === 0 || limit <= permits) return;
   const shared = limit === Infinity ? 'any number of readers' : `up to ${limit}`;
   const advice = `at most ${permits} are to be inside, and ${shared} may be there with such a hold. Take the permit from the start`;
@@ -204,7 +204,7 @@ function refuseUncounted(key: string, outer: Hold, { mode, permits }: ResolvedLo
 
 /** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */
 function refuseLeftover(key: string, locker: Locker, mode: LockMode, outer: Hold | undefined): void {
-  const kept = keptByChain(key, locker, outer);
+  const kept = keptByChain(key, locker.holds, outer);
   if (!kept || (kept.mode === 'read' && mode === 'read')) return;
   const text = `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it`;
   throw new LockReentryError(`${text} from ending. Await nested calls before the outer one returns.`, { key, mode });

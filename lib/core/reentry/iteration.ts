@@ -102,7 +102,7 @@ function consumedOf(
   { mode, owner }: ResolvedLockOptions,
 ): Consumed | null | undefined {
   const excludes = ({ iteration: { lock } }: Consumed): boolean =>
-    lock.keeper === locker &&
+    lock.keeper === locker.holds &&
     (mode === 'write' || lock.mode === 'write') &&
     owner !== lock.owner &&
     lock.keys.some((key) => keys.includes(key));
