@@ -1,5 +1,5 @@
 import { type Clock } from '../core/clock.js';
-import { givingBack } from '../core/store/give-back.js';
+import { releasesOfAttempt } from '../core/store/attempt-ids.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { printable } from '../core/printable.js';
@@ -80,7 +80,7 @@ export class Acquirer {
       return read(confirmed);
     } catch (cause) {
       if (!(cause instanceof LockStoreError)) throw cause;
-      const releases = givingBack({ ...request, unanswered: true });
+      const releases = releasesOfAttempt({ ...request, unanswered: true });
       await Promise.allSettled(releases.map((release) => this.parts.release(release, timeoutMs)));
       return { outcome: 'given-back', cause };
     }

@@ -1,10 +1,10 @@
-import { failedEvent } from '../core/acquire/acquire-failed.js';
+import { failedEvent } from '../core/acquire/request.js';
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
 import { type StoreHold } from '../core/hold/store-hold.js';
 import { type CompositeHold } from '../core/hold/composite-hold.js';
-import { type LockLabel, NO_LABEL } from '../core/lock-label.js';
+import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { Locker } from '../core/acquire/locker.js';

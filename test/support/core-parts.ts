@@ -1,7 +1,7 @@
 import { StoreHold, type Grant, type HoldKeeper } from '../../lib/core/hold/store-hold.js';
 import { type Hold } from '../../lib/core/hold/hold.js';
 import { leaseFrom, moment } from '../../lib/core/hold/lease.js';
-import { NO_LABEL } from '../../lib/core/lock-label.js';
+import { NO_LABEL } from '../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../lib/core/lock.options.js';
 import { type LockLostError } from '../../lib/core/lock.errors.js';
 import { Locker } from '../../lib/core/acquire/locker.js';

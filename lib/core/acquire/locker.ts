@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
-import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
+import { failedEvent, type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
@@ -11,8 +10,7 @@ import { Holds } from '../hold/holds.js';
 import { type Grant, type StoreHold } from '../hold/store-hold.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
-import { LockEvents } from '../lock.events.js';
-import { type LockLabel, NO_LABEL } from '../lock-label.js';
+import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { shutdownError } from '../error-texts.js';
@@ -112,7 +110,7 @@ export class Locker implements WakeUpListener {
     } catch (error) {
       // Within the limit for the whole call, also when Redis is away by now.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.within(patienceMs, Promise.all(parts.map((part) => part.release())));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
     return new CompositeHold(named, parts);

@@ -103,7 +103,7 @@ export class Holds implements HoldKeeper {
     const { awaited, timers } = this.parts;
     const ended = this.#endInStore(hold, outcome);
     // The holder of a lost lock is not kept waiting: the answer of the store is of no use to it.
-    const isConfirmed = !hold.lost && (await awaited.keepAlive(timers.within(RELEASE_PATIENCE_MS, ended)));
+    const isConfirmed = !hold.lost && (await awaited.keepAlive(timers.withTimeout(RELEASE_PATIENCE_MS, ended)));
     this.#onGone?.();
     return isConfirmed === true;
   }
@@ -112,7 +112,7 @@ export class Holds implements HoldKeeper {
   async close(drainMs: number): Promise<void> {
     const { timers, reporter, releaser } = this.parts;
     const until = this.clock.now() + drainMs;
-    await timers.within(drainMs, this.#allGone());
+    await timers.withTimeout(drainMs, this.#allGone());
     const log = new LogLimit(this.clock, timers, 'locks were still held', (line) => reporter.warn(line));
     for (const hold of this) {
       log.add(`The lock "${hold.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
@@ -122,7 +122,7 @@ export class Holds implements HoldKeeper {
     log.flush();
     releaser.retryNow();
     const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
-    await timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), releaser.idle());
+    await timers.withTimeout(Math.min(leftMs, RELEASE_PATIENCE_MS), releaser.idle());
     releaser.stop();
     this.#watchdog.stop();
     this.#losses.flush();

@@ -1,7 +1,7 @@
 import { type Clock } from '../clock.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { type Lease, type Moment, longer, remainingOf } from './lease.js';
-import { type LockLabel } from '../lock-label.js';
+import { type LockLabel } from '../lock.events.js';
 import { type HoldRef } from '../store/lock-store.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { Loss } from './loss.js';

@@ -13,7 +13,7 @@ import { abortOnStandstill } from './iteration.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type SlotOutcome } from './local-slot.js';
 import { heldInContext, keptByChain } from './context.js';
-import { type LockLabel } from '../lock-label.js';
+import { type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim } from '../store/lock-store.js';
 import { type LockError, type LockMode } from '../lock.errors.js';

@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { type Observable, concatMap, from, of, tap } from 'rxjs';
 import { LockConfigurationError, type LockMode } from '../../core/lock.errors.js';
-import { checkIsObject } from '../../core/option-names.js';
+import { checkIsObject } from '../../core/lock.options.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
 import { checkLockedOptions } from '../check-locked-options.js';

@@ -1,4 +1,4 @@
-import { NO_LABEL } from '../../../lib/core/lock-label.js';
+import { NO_LABEL } from '../../../lib/core/lock.events.js';
 import { type FireClaim } from '../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
