@@ -174,7 +174,7 @@ const LEFT = 'The iteration was ended while a value was under way, and that took
 
 async function endOf(lock: Hold, outcome: WorkOutcome): Promise<void> {
   const lostBefore = lock.lost;
-  await lock.finish(outcome);
+  await lock.releaseAfter(outcome);
   const lost = lostBefore ?? lock.lost;
   if (lost) throw lost;
 }

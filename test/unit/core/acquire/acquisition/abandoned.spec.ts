@@ -82,7 +82,7 @@ describe('an acquisition that is abandoned', () => {
       await settled();
       store.acquires[0]!.reply(granted(30_000));
       const lock = await acquiring;
-      if (!isHeld) await lock.finish('done');
+      if (!isHeld) await lock.releaseAfter('done');
       store.acquires[0]!.replyLate(granted(30_000));
       await settled();
       expect(store.releases.map(({ request }) => request.runOutcome)).toEqual(isHeld ? [] : ['done', undefined]);

@@ -49,9 +49,9 @@ describe('a release tells whether the lock was still held', () => {
   it('while a nested call keeps it, too', async () => {
     const { store, enter } = startLocker();
     const outer = await enter('k');
-    outer.retain();
+    outer.addNestedCall();
     expect([await outer.release(), store.releases.length]).toEqual([true, 0]);
-    outer.letGo();
+    outer.removeNestedCall();
     await settled();
     expect(store.releases).toHaveLength(1);
   });
