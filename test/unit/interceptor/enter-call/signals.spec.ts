@@ -5,9 +5,10 @@ import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-cal
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../../lib/redis-lock.service.js';
 import { FireFinder } from '../../../../lib/schedule/fire-of-call.js';
-import { outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 /** A call whose options have a signal of long life, and which comes with one of its own. */
 function start() {
