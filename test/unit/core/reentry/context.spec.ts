@@ -78,7 +78,7 @@ describe('the lock of a chain of calls', () => {
   });
 
   it('is shared by two copies of the package', async () => {
-    const path = '../../../lib/core/reentry/context.ts?copy';
+    const path = '../../../../lib/core/reentry/context.ts?copy';
     const copy = (await import(path)) as { currentLock: typeof currentLock };
     const lock = heldLock();
     expect(copy.currentLock).not.toBe(currentLock);
