@@ -1,7 +1,7 @@
-import { claimFire } from '../support/claim-fire.js';
-import { eventually } from '../support/eventually.js';
-import { hashOf, isCommand, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { claimFire } from '../support/apps/claim-fire.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { hashOf, isCommand, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 
 describe('a claim of a fire that is given up after Redis granted it', () => {
   afterEach(closeAll);
