@@ -9,7 +9,7 @@ import {
 } from './core/lock.options.js';
 import { checkIsObject, checkOptionNames } from './core/option-names.js';
 import type { RedisConnection } from './redis/connection/redis-client.js';
-import { checkConnection } from './redis-lock.connection.js';
+import { checkConnection } from './redis/connection/check-connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {

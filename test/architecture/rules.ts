@@ -22,7 +22,6 @@ interface LayerRule {
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
 const ROOT_FILES = [
-  'redis-lock.connection',
   'redis-lock.service',
   'redis-lock.tokens',
   'redis-lock.options',
@@ -61,7 +60,11 @@ const LAYERS: Readonly<Record<string, LayerRule>> = {
   },
   'redis-lock.module': { lib: [...FOLDERS, ...ROOT_FILES], packages: [...NEST, 'ioredis'] },
   'redis-lock.module-definition': { lib: ['core', ...ROOT_FILES], types: FOLDERS, packages: [...NEST, 'ioredis'] },
-  'redis-lock.options': { lib: ['core', ...ROOT_FILES], types: FOLDERS, packages: [...NEST, 'ioredis'] },
+  'redis-lock.options': {
+    lib: ['core', 'redis/connection/check-connection', ...ROOT_FILES],
+    types: FOLDERS,
+    packages: [...NEST, 'ioredis'],
+  },
   'redis-lock.registration': { lib: ['core', 'redis-lock.tokens'], packages: NEST },
   '.': { lib: ['core', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'], packages: NEST },
 };

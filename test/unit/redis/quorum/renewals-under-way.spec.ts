@@ -1,4 +1,4 @@
-import { RenewalsUnderWay } from '../../../../lib/redis/quorum/renewals-under-way.js';
+import { RenewalsUnderWay } from '../../../../lib/redis/quorum/quorum-renewals.js';
 import { gate } from '../../../support/core-parts.js';
 import { settled } from '../../../support/fake-clock.js';
 
