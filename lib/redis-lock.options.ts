@@ -10,7 +10,7 @@ import {
   checkOptionNames,
 } from './core/lock.options.js';
 import type { RedisConnection } from './redis/connection/redis-client.js';
-import { checkConnection } from './redis-lock.connection.js';
+import { checkConnection } from './redis/connection/check-connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {

@@ -4,12 +4,12 @@ import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './connection/redis-client.js';
 import { RedisLockStore, type RedisLockStoreOptions } from './redis-lock-store.js';
 
-export interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {
+interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {
   /** One Redis, or the independent masters of a quorum. */
   readonly connection: RedisConnection | readonly RedisConnection[];
 }
 
-/** The store of a connection: of one Redis, Sentinel or a cluster, or of a quorum. */
+/** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */
 export function openStore({ connection, ...options }: StoreOptions): LockStore {
   if (!isList(connection)) return new RedisLockStore({ ...options, connection });
   const clientId = newClientId();

@@ -1,48 +1,47 @@
 import { type Redis } from 'ioredis';
+import { type RedisKeys } from './codec/redis-keys.js';
 import { type CommandRunner } from './connection/command-runner.js';
 import { isCluster } from './connection/redis-client.js';
-import { type RedisKeys } from './codec/redis-keys.js';
+import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
-/** Which keys are looked for, and how long each answer may take. */
-interface ScanRequest {
-  readonly keys: RedisKeys;
-  readonly prefix: string;
-  readonly timeoutMs: number;
-}
-
-/** The keys under a prefix, of all nodes of a cluster; each once, though SCAN may tell it again. */
-export async function* scanKeys(commands: CommandRunner, request: ScanRequest): AsyncGenerator<string> {
+/**
+ * Finds the keys of locks, held or not, that begin with `prefix`, by SCAN on all nodes; each once, though SCAN may return
+ * it again. Which of them are listed decides `listLocks` of the core.
+ */
+export async function* scanKeys(commands: CommandRunner, keys: RedisKeys, prefix: string): AsyncGenerator<string> {
   const seen = new Set<string>();
-  const asked = commands.forAllNodes;
+  const first = commands.forAllNodes;
   try {
-    yield* scanAll(asked, request, seen);
+    yield* scanNodes(first, keys, prefix, seen);
   } catch (error) {
-    // This may have been what found a node silent: another client serves in its place.
-    const other = commands.forAllNodes;
-    if (other === asked) throw error;
-    yield* scanAll(other, request, seen);
+    // The failure may have shown that a node is silent; then another client serves in its place.
+    const second = commands.forAllNodes;
+    if (second === first) throw error;
+    yield* scanNodes(second, keys, prefix, seen);
   }
 }
 
-async function* scanAll(
+async function* scanNodes(
   commands: CommandRunner,
-  { keys, prefix, timeoutMs }: ScanRequest,
+  keys: RedisKeys,
+  prefix: string,
   seen: Set<string>,
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
-  // ioredis adds its own key prefix to keys, but neither to a pattern nor to what SCAN gives; a cluster's nodes lack it.
+  // ioredis adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
   const before = client.options.keyPrefix ?? '';
   const pattern = keys.pattern(prefix, before);
-  const asked = { key: `${prefix}*`, timeoutMs };
+  const request = { key: `${prefix}*`, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
   const nodes: readonly Redis[] = isCluster(client)
-    ? await commands.ask(client, async () => client.nodes('master'), asked)
+    ? await commands.send(client, async () => client.nodes('master'), request)
     : [client];
   for (const node of nodes) {
     let cursor = '0';
     do {
       const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
-      const [next, found] = await commands.ask(client, scan, { ...asked, node: isCluster(client) ? node : undefined });
+      const to = { node: isCluster(client) ? node : undefined };
+      const [next, found] = await commands.send(client, scan, { ...request, ...to });
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
       for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);
@@ -53,7 +52,7 @@ async function* scanAll(
   }
 }
 
-/** A key of another type under the same prefix belongs to somebody else. */
-export function noneOfOurs(error: Error): undefined {
+/** Passes over a key of another type: something else than a lock is stored under the same prefix. */
+export function ignoreWrongType(error: Error): undefined {
   if (!/\bWRONGTYPE\b/.test(error.message)) throw error;
 }

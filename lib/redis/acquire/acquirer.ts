@@ -3,39 +3,41 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
-import { acquireCall, type SharedOperands } from '../codec/script-calls.js';
+import { type RedisKeys } from '../codec/redis-keys.js';
+import { type ScriptCalls } from '../codec/script-calls.js';
+import {
+  isListenedTo,
+  isTooLate,
+  isUnservedAcquire,
+  readAcquireReply,
+  serverMicrosIn,
+} from '../codec/store-replies.js';
 import { serverOf } from '../connection/cluster-slots.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
 import { isCluster } from '../connection/redis-client.js';
-import { isUnservedAcquire } from '../queue-serving.js';
+import { MAX_SENT, maxAcquireAgeMs } from '../timing.js';
 import { type ReplicaAcks } from './replica-acks.js';
-import { type LockScripts } from '../scripts/lock-scripts.js';
 import { ServerClock } from './server-clock.js';
-import { readAcquireReply } from '../codec/store-replies.js';
-
-/** How often one acquire may be sent in a row, while the server says that it came too late, or that it has more to do. */
-const MAX_SENT = 64;
 
 /** What an acquirer works with. */
-export interface AcquirerParts {
+interface AcquirerParts {
   readonly commands: CommandRunner;
-  readonly scripts: LockScripts;
+  readonly calls: ScriptCalls;
+  readonly keys: RedisKeys;
   readonly clock: Clock;
   readonly replicas: ReplicaAcks | null;
-  readonly storageKey: (key: string) => string;
-  readonly shared: () => SharedOperands;
   readonly release: LockStore['release'];
-  /** A call waits; the command whose reply said so was sent at `sentAt`, and its server knows a listener of ours, or not. */
-  readonly onWaiting: (isListenedTo: boolean, sentAt: number) => void;
+  /** A call waits, says the reply to the command of `sentAt`; `isHeard`: the server knows a subscriber of ours. */
+  readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
 }
 
-/** An acquire that is not answered yet. */
+/** An acquire that has no answer yet. */
 interface Pending {
-  /** Withdraws its command, if that was not sent. */
+  /** Withdraws its command; false when that was sent. */
   withdraw: () => boolean;
 }
 
-/** What was sent last, and its reply. */
+/** The command that was sent last, and its reply. */
 interface Answered {
   readonly call: ScriptCall;
   readonly reply: readonly string[];
@@ -63,21 +65,14 @@ export class Acquirer {
   ): Promise<AcquireReply> {
     const { commands, replicas } = this.parts;
     const { epoch } = commands;
-    const key = request.keys.join(', ');
-    const read = (reply: readonly string[]): AcquireReply => {
-      const answer = readAcquireReply(key, request.keys.length > 1, reply);
-      // The client may have sent it twice: the reply is that of the second copy, and the first may still arrive.
-      const mayComeAgain = commands.epoch !== epoch && (answer.outcome === 'granted' || answer.outcome === 'busy');
-      const told = mayComeAgain ? { ...answer, unanswered: true } : answer;
-      return told.outcome === 'busy' ? { ...told, server: commands.serverId ?? undefined } : told;
-    };
-    const { call, reply } = await this.#askFor(request, timeoutMs, (late) => onLate(read(late)));
+    const read = (reply: readonly string[]): AcquireReply => this.#read(request, reply, commands.epoch !== epoch);
+    const { call, reply } = await this.#send(request, timeoutMs, (late) => onLate(read(late)));
     if (!replicas || reply[0] !== 'granted') return read(reply);
     try {
       const confirmed = await replicas.confirm(call);
-      if (isTooLate(confirmed))
-        throw new LockStoreError(`The lock "${key}" ended before replicas confirmed it.`, { key });
-      return read(confirmed);
+      if (!isTooLate(confirmed)) return read(confirmed);
+      const { key } = call;
+      throw new LockStoreError(`The lock "${key}" ended before replicas confirmed it.`, { key });
     } catch (cause) {
       if (!(cause instanceof LockStoreError)) throw cause;
       const releases = releasesOfAttempt({ ...request, unanswered: true });
@@ -86,8 +81,17 @@ export class Acquirer {
     }
   }
 
-  /** Asks, and may be withdrawn until the first command is sent. */
-  async #askFor(request: AcquireRequest, timeoutMs: number, onLate: (reply: string[]) => void): Promise<Answered> {
+  /** `maybeResent`: the reply may be that of a second copy, and the first may still arrive. */
+  #read({ keys }: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
+    const answer = readAcquireReply(keys.join(', '), keys.length > 1, reply);
+    const unanswered = maybeResent ? { unanswered: true } : {};
+    if (answer.outcome === 'granted') return { ...answer, ...unanswered };
+    if (answer.outcome !== 'busy') return answer;
+    return { ...answer, ...unanswered, server: this.parts.commands.serverId ?? undefined };
+  }
+
+  /** Sends an acquire that may be withdrawn until its first command is sent. */
+  async #send(request: AcquireRequest, timeoutMs: number, onLate: (reply: string[]) => void): Promise<Answered> {
     let isWithdrawn = false;
     const pending: Pending = { withdraw: () => (isWithdrawn = true) };
     this.#pending.set(request.attempt, pending);
@@ -95,34 +99,34 @@ export class Acquirer {
       const server = await this.#serverOf(request, timeoutMs);
       if (isWithdrawn) throw new LockStoreError('It was withdrawn before it was sent.', { wasSent: false });
       pending.withdraw = () => false;
-      return await this.#ask(request, server, { timeoutMs, pending }, onLate);
+      return await this.#untilDecided(request, { server, timeoutMs, pending }, onLate);
     } finally {
       if (this.#pending.get(request.attempt) === pending) this.#pending.delete(request.attempt);
     }
   }
 
-  /** Asks again at once, as the same attempt, while the server did not get to an outcome. */
-  async #ask(
+  /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */
+  async #untilDecided(
     request: AcquireRequest,
-    server: string,
-    { timeoutMs, pending }: { readonly timeoutMs: number; readonly pending: Pending },
+    sending: { readonly server: string; readonly timeoutMs: number; readonly pending: Pending },
     onLate: (reply: string[]) => void,
   ): Promise<Answered> {
+    const { server, timeoutMs, pending } = sending;
     const { clock, commands } = this.parts;
     const until = clock.now() + timeoutMs;
     for (let sent = 1; ; sent += 1) {
       const sentAt = clock.now();
       const call = this.#callOf(request, server, timeoutMs);
-      const onUnderWay = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
-      const first = sent === 1 ? { onUnderWay } : {};
+      const onStart = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
+      const first = sent === 1 ? { onStart } : {};
       const running = commands.run({ ...call, ...first, onLate: (late) => !isTooLate(late) && onLate(late) });
-      // One that was answered before has left something.
+      // A command that was answered before may have left something on the server.
       const reply = await running.catch((error: unknown) => {
-        throw sent === 1 ? error : retold(error, true);
+        throw sent === 1 ? error : asFailureOf(error, true);
       });
       pending.withdraw = () => false;
-      if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(reply[7] !== '0', sentAt);
-      this.#serverClock.read(server, isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000);
+      if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), sentAt);
+      this.#serverClock.onReply(server, serverMicrosIn(reply));
       if (!isTooLate(reply) && !isUnservedAcquire(reply)) return { call, reply };
       if (sent < MAX_SENT && clock.now() < until) continue;
       if (!isTooLate(reply)) return { call, reply };
@@ -132,48 +136,42 @@ export class Acquirer {
   }
 
   /**
-   * The server of a request, whose time is known if there is only one.
-   * @throws LockStoreError when it cannot be asked: nothing was sent
+   * The server of a request, whose time is known unless it is a node of a cluster.
+   * @throws LockStoreError when the server does not answer: nothing was sent
    */
   async #serverOf({ keys }: AcquireRequest, timeoutMs: number): Promise<string> {
     const { commands } = this.parts;
-    const storageKey = this.parts.storageKey(keys[0]!);
+    const storageKey = this.parts.keys.storageKey(keys[0]!);
     const client = commands.liveClient(storageKey);
     const server = serverOf(client, storageKey);
-    // Each node of a cluster refuses the first acquire, which has no time, and tells its own: one that serves is known then.
+    // Which node serves is known only by its reply: each refuses the first acquire, which names no time, and tells its own.
     if (isCluster(client)) return server;
+    const key = keys.join(', ');
     try {
-      await this.#serverClock.learn(server, () =>
-        commands.ask(client, () => client.time(), { key: keys.join(', '), timeoutMs }),
-      );
+      await this.#serverClock.learn(server, () => commands.send(client, () => client.time(), { key, timeoutMs }));
     } catch (error) {
-      throw retold(error, false, keys.join(', '));
+      throw asFailureOf(error, false, key);
     }
     return server;
   }
 
   #callOf(request: AcquireRequest, server: string, timeoutMs: number): ScriptCall {
-    const { scripts, clock, storageKey, shared } = this.parts;
     const sentMicros = this.#serverClock.micros(server);
-    const sending = { now: clock.now(), sentMicros, maxAgeMs: 2 * timeoutMs };
-    const script = acquireCall(scripts, request, shared(), storageKey, sending);
-    return { ...script, key: request.keys.join(', '), timeoutMs, echo: request.attempt };
+    const times = { now: this.parts.clock.now(), sentMicros, maxAgeMs: maxAcquireAgeMs(timeoutMs) };
+    return this.parts.calls.acquire(request, timeoutMs, times);
   }
 }
 
-/** The same failure, of an acquire that was sent, or was not, for this key: it may have met another call, who asked for both. */
-function retold(error: unknown, wasSent: boolean, key?: string): unknown {
+/** The same failure, told of an acquire for `key`: the error of a question that several calls share names one of them. */
+function asFailureOf(error: unknown, wasSent: boolean, key?: string): unknown {
   if (!(error instanceof LockStoreError)) return error;
   const { message, cause, retryable } = error;
-  const [before, now] = [error.key ?? '', key ?? error.key ?? ''].map((one) => `"${printable(one)}"`) as [
-    string,
-    string,
-  ];
+  const own = key ?? error.key;
+  const [named, wanted] = [quoted(error.key), quoted(own)];
   return new LockStoreError(
-    message.replace(before, () => now),
-    { key: key ?? error.key, cause, retryable, wasSent },
+    message.replace(named, () => wanted),
+    { key: own, cause, retryable, wasSent },
   );
 }
 
-/** Refused, since it was sent too long ago, or at a time that the server does not know. */
-const isTooLate = ([outcome, , , reason]: readonly string[]): boolean => outcome === 'refused' && reason === 'late';
+const quoted = (key: string | undefined): string => `"${printable(key ?? '')}"`;

@@ -1,38 +1,28 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Cluster, type Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
 import { CommandRunner, type ScriptCall } from '../connection/command-runner.js';
 import { masterAddressOf } from '../connection/cluster-slots.js';
-import {
-  type RedisClient,
-  databaseOf,
-  duplicateRedis,
-  endsForGood,
-  isCluster,
-  openNode,
-} from '../connection/redis-client.js';
+import { duplicateRedis, openNode } from '../connection/open-client.js';
+import { type RedisClient, databaseOf, endsForGood, isCluster } from '../connection/redis-client.js';
 import { readRedirect } from '../connection/redis-errors.js';
-import { type IsThere } from '../connection/sentinel-watch.js';
+import { type LeadsToMaster } from '../connection/sentinel-watch.js';
 import { type ServerAddress, addressText, reachedBy } from '../connection/server-address.js';
+import { MAX_REDIRECTS, WAIT_ROUND_TRIP_MS } from '../timing.js';
 
-export interface ReplicaAcksOptions {
+interface ReplicaAcksOptions {
   readonly minReplicas: number;
   readonly replicaTimeoutMs: number;
   readonly clock: Clock;
   readonly reporter: Reporter;
 }
 
-/** What WAIT may take on top of its own time-out. */
-const ROUND_TRIP_MS = 1_000;
-/** As many as a slot that has just moved, and moves on, may need. */
-const MOST_REDIRECTS = 4;
-
 /**
- * Proves that grants have reached replicas (WAIT, Redis docs). WAIT speaks of what its own connection wrote, and holds up
- * all that is sent there after it. So it has connections of its own, one per master, on which a grant is written once
- * more: the same acquire, sent again.
+ * Proves that grants have reached replicas (WAIT, Redis docs). WAIT covers what its own connection wrote, and blocks all
+ * that is sent there after it. Therefore it has connections of its own, one per master, on which a grant is written
+ * again: by sending the same acquire once more.
  */
 export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
@@ -40,34 +30,34 @@ export class ReplicaAcks {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
 
   constructor(
-    /** Gives the client of a storage key. */
+    /** Returns the client of a storage key. */
     private readonly client: (storageKey: string) => RedisClient,
     private readonly options: ReplicaAcksOptions,
   ) {}
 
   /**
-   * Sends an acquire again and gives its reply, a grant only if enough replicas have it.
-   * @throws LockStoreError that says how many have it
+   * Sends an acquire again and resolves with its reply; with a grant only if enough replicas have it.
+   * @throws LockStoreError that says how many replicas have it
    */
   confirm(call: ScriptCall): Promise<string[]> {
     const client = this.client(String(call.operands[1]));
     if (isCluster(client)) return this.#confirmOnNode(client, call);
-    // A given client may go to another one, and its locks with it.
+    // A given client may select another one, and its locks move with it.
     const database = `database ${databaseOf(client)}`;
     const connection = this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client))!;
     return connection.confirm(call);
   }
 
   /** Behind Sentinel: leaves the old master. */
-  move(isThere: IsThere): void {
-    for (const { commands } of this.#connections.values()) commands.move(isThere, () => undefined);
+  move(leadsToMaster: LeadsToMaster): void {
+    for (const { commands } of this.#connections.values()) commands.move(leadsToMaster, () => undefined);
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#connections.values()].map((connection) => connection.commands.close()));
   }
 
-  /** Follows the nodes to where the slot is: the view that the cluster's client has may be old, or the slot on its way. */
+  /** Follows the redirections to the slot: the cluster client's view may be outdated, or the slot may be moving. */
   async #confirmOnNode(cluster: Cluster, call: ScriptCall): Promise<string[]> {
     let address = masterAddressOf(cluster, String(call.operands[1]));
     let asking = false;
@@ -78,7 +68,7 @@ export class ReplicaAcks {
         return await node.confirm({ ...call, asking });
       } catch (error) {
         const redirect = readRedirect((error as Error).cause);
-        if (!redirect || redirects === MOST_REDIRECTS) throw error;
+        if (!redirect || redirects === MAX_REDIRECTS) throw error;
         address = reachedBy(redirect.address, cluster.options.natMap);
         asking = redirect.isAsk;
       }
@@ -110,7 +100,7 @@ interface Unconfirmed {
   fail(error: unknown): void;
 }
 
-/** Nothing is sent behind a WAIT: who comes while one is under way belongs to the next batch. */
+/** Nothing is sent behind a WAIT: acquires that come while one is under way belong to the next batch. */
 class AckConnection {
   readonly commands: CommandRunner;
   readonly #inOurContext = AsyncLocalStorage.snapshot();
@@ -137,7 +127,7 @@ class AckConnection {
     this.#isBusy = false;
   }
 
-  /** All are written, then one WAIT proves them all. */
+  /** All acquires are written, then one WAIT proves them all. */
   async #confirmBatch(batch: readonly Unconfirmed[]): Promise<void> {
     const { epoch } = this.commands;
     const granted: { readonly one: Unconfirmed; readonly reply: string[] }[] = [];
@@ -160,7 +150,7 @@ class AckConnection {
     const { minReplicas, replicaTimeoutMs } = this.options;
     const client = this.commands.liveClient() as Redis;
     const wait = () => client.wait(minReplicas, replicaTimeoutMs);
-    return this.commands.ask(client, wait, { key, timeoutMs: replicaTimeoutMs + ROUND_TRIP_MS });
+    return this.commands.send(client, wait, { key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }
 
   #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {
@@ -169,7 +159,7 @@ class AckConnection {
       const text = `Replicas did not confirm the lock "${key}": ${((acks.cause ?? acks) as Error).message}. It was given back.`;
       return new LockStoreError(text, { key, cause: acks });
     }
-    // A new connection has written nothing: there WAIT counts all replicas at once.
+    // A new connection has written nothing: there, WAIT counts all replicas at once.
     if (this.commands.epoch !== epoch) {
       return new LockStoreError(`The connection was lost while replicas confirmed the lock "${key}".`, { key });
     }

@@ -1,9 +1,11 @@
-import { encodeKey, isWellFormed, storedKey } from '../../core/key.js';
+import { encodeKey, inOrder, isWellFormed, storedKey } from '../../core/key.js';
 import { LockKeyError } from '../../core/lock.errors.js';
+import { slotOf } from '../connection/cluster-slots.js';
+import { type RedisClient, isCluster } from '../connection/redis-client.js';
 
 const NO_TAG = (): undefined => undefined;
 
-/** The storage keys of one prefix. A hash tag of a cluster that is wanted stands before the key: `lock:{tag}key`. */
+/** The storage keys of one prefix. The hash tag that a key may have in a cluster stands before it: `lock:{tag}key`. */
 export class RedisKeys {
   /** `hashTag`: see the module option. */
   constructor(
@@ -11,9 +13,17 @@ export class RedisKeys {
     private readonly hashTag: (key: string) => string | undefined = NO_TAG,
   ) {}
 
-  /** @throws LockKeyError when the key is empty, ill-formed or too long */
+  /**
+   * Checks a key before anything is sent for it.
+   * @throws LockKeyError when the key is empty, ill-formed or too long, or its hash tag cannot be used
+   */
+  check(key: string): void {
+    storedKey(key, (one) => this.#checkedTagOf(one));
+  }
+
+  /** How a key that was checked is stored. */
   storageKey(key: string): string {
-    return this.prefix + storedKey(key, (one) => this.#tagOf(one));
+    return this.prefix + tagText(this.hashTag(key)) + encodeKey(key);
   }
 
   /** The key as the caller gave it. */
@@ -22,7 +32,10 @@ export class RedisKeys {
     return encoded.replace(/%(25|7B|7D)/g, decodeURIComponent);
   }
 
-  /** A pattern for SCAN: all storage keys whose key begins with `prefix`, at least; `before` is what stands before them. */
+  /**
+   * A pattern for SCAN that matches at least the storage keys of all keys that begin with `prefix`; `before`: what the
+   * client puts before each storage key.
+   */
   pattern(prefix: string, before = ''): string {
     const literal = (text: string): string => text.replace(/[\\*?[\]^-]/g, '\\$&');
     // A tag stands before the key, and may be any.
@@ -30,12 +43,31 @@ export class RedisKeys {
     return `${literal(before + this.prefix)}${anyTag}${literal(encodeKey(prefix))}*`;
   }
 
-  #tagOf(key: string): string {
+  #checkedTagOf(key: string): string {
     const tag: unknown = this.hashTag(key);
-    if (tag === undefined) return '';
-    if (typeof tag === 'string' && tag !== '' && isWellFormed(tag)) return `{${encodeKey(tag)}}`;
+    if (tag === undefined || (typeof tag === 'string' && tag !== '' && isWellFormed(tag))) return tagText(tag);
     const got = typeof tag === 'string' ? JSON.stringify(tag) : typeof tag;
     const text = `Expected \`hashTag\` to give a non-empty string or undefined for the lock key "${key}", got ${got}.`;
     throw new LockKeyError(text, { key });
   }
+}
+
+const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `{${encodeKey(tag)}}`);
+
+/**
+ * Splits keys into groups that one script may name: all on a single Redis, those of one slot on a cluster. The order is the
+ * same for everybody, by slot and then by the bytes of the storage key, so that calls never wait for each other in a circle.
+ */
+export function groupKeys(
+  keys: readonly string[],
+  storageKey: (key: string) => string,
+  client: RedisClient,
+): readonly (readonly string[])[] {
+  const before = client.options.keyPrefix ?? '';
+  const groups = new Map<number, string[]>();
+  for (const [stored, key] of inOrder(keys, storageKey)) {
+    const slot = isCluster(client) ? slotOf(before + stored) : 0;
+    groups.set(slot, [...(groups.get(slot) ?? []), key]);
+  }
+  return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group);
 }

@@ -1,53 +1,120 @@
-import { type AcquireRequest } from '../../core/store/lock-store.js';
+import {
+  type AcquireRequest,
+  type HoldRef,
+  type ReleaseRequest,
+  type RenewRequest,
+} from '../../core/store/lock-store.js';
+import { type ScriptCall } from '../connection/command-runner.js';
 import { type LockScripts } from '../scripts/lock-scripts.js';
+import { OPERATOR_TIMEOUT_MS } from '../timing.js';
+import { type RedisKeys } from './redis-keys.js';
 
-/** What all scripts that change a lock are told. */
-export interface SharedOperands {
+/** The operands of all scripts that change a lock. */
+interface SharedOperands {
   readonly keepMs: number;
   readonly channelPrefix: string;
-  readonly countReceivers: number;
+  /** 1: the number of receivers of a message says whether anybody listens. */
+  readonly countReceivers: 0 | 1;
 }
 
-/** When an acquire is sent, and how old it may get. */
-export interface AcquireTimes {
-  /** On our monotonic clock, to tell how old a fire is. */
+/** When an acquire is sent, and how old it may be when it arrives. */
+interface AcquireTimes {
+  /** On our monotonic clock. */
   readonly now: number;
-  /** By the server's clock, as far as it is known. */
+  /** On the clock of the server, as far as it is known. */
   readonly sentMicros: number;
   readonly maxAgeMs: number;
 }
 
-/** The script and the operands of an acquire. */
-export function acquireCall(
-  { acquire, acquireMany }: LockScripts,
-  { keys, claim, ...request }: AcquireRequest,
-  shared: SharedOperands,
-  storageKey: (key: string) => string,
-  { now, ...age }: AcquireTimes,
-) {
-  const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, permits, holder } = request;
-  const wish = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, permits, holder };
-  const common = { ...shared, ...wish, ...age, fair: fair ? 1 : 0 };
-  if (keys.length > 1) {
-    return { script: acquireMany, operands: acquireMany.operands({ ...common, lock: keys.map(storageKey) }) };
+/** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
+export class ScriptCalls {
+  constructor(
+    private readonly scripts: LockScripts,
+    private readonly keys: RedisKeys,
+    private readonly shared: SharedOperands,
+  ) {}
+
+  acquire({ keys, claim, ...request }: AcquireRequest, timeoutMs: number, times: AcquireTimes): ScriptCall {
+    const { acquire, acquireMany } = this.scripts;
+    const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, permits, holder } = request;
+    const { now, ...age } = times;
+    const call = { key: keys.join(', '), timeoutMs, echo: attempt };
+    const asked = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, permits, holder };
+    const common = { ...this.shared, ...asked, ...age, fair: fair ? 1 : 0 };
+    if (keys.length > 1) {
+      const lock = keys.map((key) => this.keys.storageKey(key));
+      return { script: acquireMany, operands: acquireMany.operands({ ...common, lock }), ...call };
+    }
+    const operands = acquire.operands({
+      ...common,
+      lock: this.keys.storageKey(keys[0]!),
+      job: encodeJob(claim?.job),
+      fireKind: claim?.kind ?? '-',
+      fireMs: claim?.ms ?? 0,
+      fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
+      rememberMs: claim?.rememberMs ?? 0,
+      rerun: claim?.rerunOnLoss ? 1 : 0,
+    });
+    return { script: acquire, operands, ...call };
   }
-  const operands = acquire.operands({
-    ...common,
-    lock: storageKey(keys[0]!),
-    job: encodeJob(claim?.job),
-    fireKind: claim?.kind ?? '-',
-    fireMs: claim?.ms ?? 0,
-    fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
-    rememberMs: claim?.rememberMs ?? 0,
-    rerun: claim?.rerunOnLoss ? 1 : 0,
-  });
-  return { script: acquire, operands };
+
+  renew({ leaseMs, mode, timeoutMs, ...hold }: RenewRequest): ScriptCall {
+    const { renew } = this.scripts;
+    return this.#call(renew, renew.operands({ ...this.#operandsOf(hold), leaseMs, mode }), hold, timeoutMs);
+  }
+
+  release(request: ReleaseRequest, timeoutMs: number): ScriptCall {
+    const { key, attempt, holdAtLeastMs, runOutcome = '-', job } = request;
+    const { release } = this.scripts;
+    const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
+    const operands = release.operands({ ...this.shared, lock: this.keys.storageKey(key), attempt, ...end });
+    return this.#call(release, operands, request, timeoutMs);
+  }
+
+  downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
+    const { downgrade } = this.scripts;
+    return this.#call(downgrade, downgrade.operands(this.#operandsOf(hold)), hold, timeoutMs);
+  }
+
+  /** For a node of a quorum: gives a hold the token that the grants of all nodes add up to. */
+  writeBack(hold: HoldRef, newToken: number, timeoutMs: number): ScriptCall {
+    const { writeBack } = this.scripts;
+    const operands = writeBack.operands({ ...this.#operandsOf(hold), newToken: String(newToken) });
+    return this.#call(writeBack, operands, hold, timeoutMs);
+  }
+
+  /** `seenToken`: the last token granted when the operator looked; a later holder is left alone. */
+  forceRelease(key: string, attempt: string, seenToken: number): ScriptCall {
+    const { forceRelease } = this.scripts;
+    const lock = this.keys.storageKey(key);
+    const operands = forceRelease.operands({ ...this.shared, lock, attempt, seenToken: String(seenToken) });
+    return this.#call(forceRelease, operands, { key, attempt }, OPERATOR_TIMEOUT_MS);
+  }
+
+  inspect(key: string): ScriptCall {
+    const { inspect } = this.scripts;
+    const operands = inspect.operands({ lock: this.keys.storageKey(key) });
+    return { script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS };
+  }
+
+  #operandsOf({ key, attempt, fencingToken }: HoldRef) {
+    return { ...this.shared, lock: this.keys.storageKey(key), attempt, token: String(fencingToken) };
+  }
+
+  #call(
+    script: ScriptCall['script'],
+    operands: ScriptCall['operands'],
+    { key, attempt }: { readonly key: string; readonly attempt: string },
+    timeoutMs: number,
+  ): ScriptCall {
+    return { script, operands, key, timeoutMs, echo: attempt };
+  }
 }
 
-/** A part of a field's name, and of a list: without blanks and colons. The scripts write no job as `-`. */
-export const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
+/** Part of a field's name, and of a list: without blanks and colons. The scripts write a missing job as `-`. */
+const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
 
-/** The scripts write no owner as `-`. */
+/** The scripts write a missing owner as `-`. */
 function encodeOwner(owner: string | undefined): string {
   if (owner === undefined) return '-';
   return owner === '-' ? '%2D' : encodeURIComponent(owner);

@@ -1,49 +1,44 @@
-import { type Cluster, type Redis } from 'ioredis';
+import type { Cluster, Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
+import { GIVEN_CLIENT_AWAY_MS, SLOTS_RETRY_MS } from '../timing.js';
 import { masterOf } from './cluster-slots.js';
 import { type RedisClient, isCluster, isWritable } from './redis-client.js';
 
-/** How long the connection to one node may be away before its locks go on without it. */
-const PATIENCE_MS = 3_000;
-
-/** How long to wait before a cluster is asked again where its slots are. */
-const REFRESH_PAUSE_MS = 100;
-
-/** Where a command goes: to the node of a cluster that serves the storage key, or to this one. */
+/** Where a command goes: to this node of a cluster, or to the one that serves the storage key. */
 export interface Destination {
   readonly storageKey?: string | undefined;
   readonly node?: Redis | undefined;
 }
 
-/** The connection to a node by which a cluster's client sends a command, as far as it knows. */
+/** The connection to a node by which a cluster client sends a command, as far as it knows. */
 export function nodeOf(client: RedisClient, { storageKey, node }: Destination): Redis | undefined {
   return node ?? (isCluster(client) && storageKey !== undefined ? masterOf(client, storageKey) : undefined);
 }
 
-interface Host {
-  /** Runs what makes connections or timers. */
+interface NodeListener {
+  /** Runs what opens connections or sets timers. */
   readonly inOurContext: <R>(work: () => R) => R;
-  /** Hears that commands to some node may be sent now, or not any more. */
+  /** Commands to some node may be sent now, or no longer. */
   onChange(): void;
-  /** Hears that there is a new connection to a node. */
+  /** There is a new connection to a node. */
   onReady(node: Redis): void;
-  /** Hears that a connection to a node was lost. */
+  /** A connection to a node was lost. */
   onLoss(): void;
 }
 
-/** The connections of a cluster's client to its nodes: ioredis queues what is sent to one that is not ready. */
+/** The connections of a cluster client to its nodes: ioredis queues what is sent by one that is not ready. */
 export class ClusterNodes {
   readonly #refreshing = new WeakSet<Cluster>();
-  /** Since when a connection is not ready, though a command needs it. */
+  /** Since when a connection that a command needs is not ready. */
   readonly #unreadySince = new WeakMap<Redis, number>();
   readonly #silent = new WeakSet<Redis>();
 
   constructor(
     private readonly clock: Clock,
-    private readonly host: Host,
+    private readonly listener: NodeListener,
   ) {}
 
-  /** Whether the node takes a command now; if not, what can be done for it is done. */
+  /** Whether the node takes a command now; if not, starts what may help. */
   isReady(cluster: Cluster, to: Destination): boolean {
     const node = nodeOf(cluster, to);
     if (!node && to.storageKey === undefined) return true;
@@ -51,40 +46,42 @@ export class ClusterNodes {
       this.#refresh(cluster);
       return false;
     }
-    if (node.status === 'wait') void this.host.inOurContext(() => node.connect().catch(() => undefined));
+    if (node.status === 'wait') void this.listener.inOurContext(() => node.connect().catch(() => undefined));
     if (isWritable(node)) return true;
     if (!this.#unreadySince.has(node)) this.#unreadySince.set(node, this.clock.now());
     return false;
   }
 
-  /** Whether a node does not answer, as far as is known. */
+  /** Whether a node does not answer, as far as known. */
   isSilent(node: Redis): boolean {
-    return this.#silent.has(node) || this.clock.now() - (this.#unreadySince.get(node) ?? Infinity) > PATIENCE_MS;
+    return (
+      this.#silent.has(node) || this.clock.now() - (this.#unreadySince.get(node) ?? Infinity) > GIVEN_CLIENT_AWAY_MS
+    );
   }
 
-  /** Remembers that a node did not answer; false when that is known. */
-  silence(node: Redis): boolean {
+  /** Remembers that a node does not answer; false when that was known. */
+  markSilent(node: Redis): boolean {
     if (this.#silent.has(node)) return false;
     this.#silent.add(node);
     return true;
   }
 
-  /** An answer came from a node, however late. */
+  /** A node has answered, however late. */
   onAnswer(node: Redis): void {
     this.#silent.delete(node);
   }
 
-  /** Follows the connections; gives what ends that. */
+  /** Follows the connections; returns a function that stops this. */
   watch(cluster: Cluster): () => void {
     return attachToNodes(cluster, (node) => {
       const onReady = (): void => {
         this.#unreadySince.delete(node);
-        this.host.onReady(node);
-        this.host.onChange();
+        this.listener.onReady(node);
+        this.listener.onChange();
       };
       const onClose = (): void => {
         this.#silent.delete(node);
-        this.host.onLoss();
+        this.listener.onLoss();
       };
       node.on('ready', onReady);
       node.on('close', onClose);
@@ -100,13 +97,13 @@ export class ClusterNodes {
     this.#refreshing.add(cluster);
     const next = (): void => {
       this.#refreshing.delete(cluster);
-      this.host.onChange();
+      this.listener.onChange();
     };
-    this.host.inOurContext(() => cluster.refreshSlotsCache(() => void this.clock.setTimer(next, REFRESH_PAUSE_MS)));
+    this.listener.inOurContext(() => cluster.refreshSlotsCache(() => void this.clock.setTimer(next, SLOTS_RETRY_MS)));
   }
 }
 
-/** Attaches something to each connection to a node that a cluster has, or will have; gives what detaches it from all. */
+/** Attaches something to each present and future connection to a node; returns a function that detaches it from all. */
 export function attachToNodes(cluster: Cluster, attach: (node: Redis) => () => void): () => void {
   const attached = new Map<Redis, () => void>();
   const onNode = (node: Redis): void => {

@@ -1,80 +1,98 @@
-import { type Clock, setDeadline } from '../../core/clock.js';
-import { type RedisClient } from './redis-client.js';
-
-/** A connection is given this many times what its answers take; and at most so many milliseconds. */
-const TIMES = 3;
-const LONGEST_MS = 5_000;
-
-/** How much slower than the fastest one before it an answer counts. */
-const GROWTH = 1.1;
-
-/** What is known of one connection. */
-interface Health {
-  /** When the last answer came. */
-  answeredAt: number;
-  /** How long the fastest of its latest answers took: others may have waited behind somebody's blocking command. */
-  fastMs: number;
-  /** How often it was taken for dead since it answered. */
-  deaths: number;
-  /** Whether it is on trial: an answer shows that it lives. */
-  isSuspected: boolean;
-}
+import { type Redis } from 'ioredis';
+import { type Reporter } from '../../core/reporter.js';
+import { type Destination, nodeOf } from './cluster-nodes.js';
+import { type LiveClient } from './live-client.js';
+import { type RedisClient, isCluster } from './redis-client.js';
+import { isReadOnly, isSubscriber } from './redis-errors.js';
+import { type SilenceWatch } from './silence-watch.js';
 
 /**
- * Tells a dead connection from a slow one. A command that is given up says nothing about its connection, which it shares with
- * commands that have more time: only silence does, which is longer than its answers take. What they take is learned, and the
- * patience doubles each time that the connection was replaced in vain, as TCP's retransmission timeout does (RFC 6298, 5.5).
+ * Decides from the answers of a connection, from their absence and from refusals, whether commands can go on using it. A
+ * connection of our own is replaced; a given one is not ours to cut, and is left; of a given cluster only the silent node.
  */
 export class ConnectionHealth {
-  readonly #known = new WeakMap<RedisClient, Health>();
+  /** Connections that we are closing. */
+  readonly #closing = new WeakSet<RedisClient>();
 
-  constructor(private readonly clock: Clock) {}
+  constructor(
+    private readonly live: LiveClient,
+    private readonly silence: SilenceWatch,
+    private readonly reporter: Reporter,
+  ) {}
 
-  /** An answer came to what was sent at `sentAt`. */
-  onAnswer(connection: RedisClient, sentAt: number): void {
-    const health = this.#of(connection);
-    const now = this.clock.now();
-    health.answeredAt = now;
-    health.fastMs = Math.min(now - sentAt, health.fastMs * GROWTH || Infinity);
-    health.deaths = 0;
+  /** An answer came to what was sent at `sentAt`, however late. */
+  onAnswer(client: RedisClient, to: Destination, sentAt: number): void {
+    const node = nodeOf(client, to);
+    this.silence.onAnswer(node ?? client, sentAt);
+    if (client === this.live.client) this.live.onAnswer();
+    if (node) this.live.nodes.onAnswer(node);
   }
 
-  /** A new connection is not to blame for what the one before it left unanswered. */
-  onReady(connection: RedisClient): void {
-    const health = this.#of(connection);
-    health.answeredAt = this.clock.now();
-    // Its way may be another one.
-    health.fastMs = 0;
+  /** What was sent at `sentAt` has no answer in time: replaces the connection if it is dead. */
+  onTimeout(client: RedisClient, to: Destination, sentAt: number, timeoutMs: number): void {
+    const replace = (): void => this.replace(client, to);
+    this.live.inOurContext(() => this.silence.onTimeout(nodeOf(client, to) ?? client, sentAt, timeoutMs, replace));
   }
 
-  /**
-   * What was sent at `sentAt` has no answer after `timeoutMs`: calls back if the connection is dead, as soon as that is
-   * clear.
-   */
-  onTimeout(connection: RedisClient, sentAt: number, timeoutMs: number, onDead: () => void): void {
-    const health = this.#of(connection);
-    if (health.isSuspected) return;
-    const silentSince = Math.max(sentAt, health.answeredAt);
-    const usualMs = Math.max(timeoutMs, TIMES * health.fastMs);
-    const patienceMs = Math.max(timeoutMs, Math.min(usualMs * 2 ** health.deaths, LONGEST_MS));
-    const decide = (): void => {
-      health.isSuspected = false;
-      if (health.answeredAt > silentSince) return;
-      health.deaths += 1;
-      onDead();
-    };
-    const restMs = silentSince + patienceMs - this.clock.now();
-    if (restMs <= 0) return decide();
-    health.isSuspected = true;
-    setDeadline(this.clock, decide, restMs);
+  /** A command failed on this connection. */
+  onFailure(error: Error, client: RedisClient, to: Destination): void {
+    if (isSubscriber(error)) this.#onSubscriber(client);
+    if (isReadOnly(error)) this.#onReadOnly(client, to);
   }
 
-  #of(connection: RedisClient): Health {
-    let health = this.#known.get(connection);
-    if (!health) {
-      health = { answeredAt: -Infinity, fastMs: 0, deaths: 0, isSuspected: false };
-      this.#known.set(connection, health);
-    }
-    return health;
+  /** The connection leads to a server that is no longer the master; one that is not ready finds the new one by itself. */
+  onDemotion(client: RedisClient): void {
+    const { live } = this;
+    if (live.isClosed || client !== live.client) return;
+    if (live.isOwned) live.inOurContext(() => client.disconnect(true));
+    else live.leaveGiven('is connected to a server that is no master any more');
+  }
+
+  /** Replaces a connection that is dead, or that gives the replies of other commands. */
+  replace(client: RedisClient, to: Destination): void {
+    const { live } = this;
+    // After the close nobody would ever close a new connection.
+    if (live.isClosed || client !== live.client) return;
+    const node = nodeOf(client, to);
+    if (live.isOwned) return this.#cut(isCluster(client) ? node : client);
+    // A given client may wait behind a blocking command of the application.
+    if (!isCluster(client)) return live.leaveGiven();
+    if (node) this.#markSilent(node);
+  }
+
+  /** Whether that node of a given cluster does not answer, so that another connection has to serve its locks. */
+  isSilent(to: Destination): boolean {
+    const { live } = this;
+    const node = live.isOwned ? undefined : nodeOf(live.client, to);
+    if (!node || !live.nodes.isSilent(node)) return false;
+    this.#markSilent(node);
+    return true;
+  }
+
+  /** The application subscribes by its client, which then takes no commands. */
+  #onSubscriber(client: RedisClient): void {
+    const { live } = this;
+    if (!live.isClosed && !live.isOwned && client === live.client) live.leaveGiven('subscribes to channels');
+  }
+
+  /** The master became a replica, and its connection stayed: a new connection finds the new master. */
+  #onReadOnly(client: RedisClient, to: Destination): void {
+    if (this.live.isOwned) this.replace(client, to);
+    else if (client === this.live.client) this.live.state.onReadOnly();
+  }
+
+  /** Of a cluster, only the connection to the node: the others answer. One that is not ready yet has its own deadline. */
+  #cut(client: RedisClient | undefined): void {
+    // Once: it stays ready until its socket is closed, and each cut leaves a listener there.
+    if (client?.status !== 'ready' || this.#closing.has(client)) return;
+    this.#closing.add(client);
+    client.once('close', () => this.#closing.delete(client));
+    this.live.inOurContext(() => client.disconnect(true));
+  }
+
+  #markSilent(node: Redis): void {
+    if (!this.live.nodes.markSilent(node)) return;
+    this.reporter.warn('A node of the given cluster does not answer; its locks continue on a connection of their own.');
+    this.live.beginEpoch();
   }
 }

@@ -2,37 +2,37 @@ import { type Clock } from '../../core/clock.js';
 import { connectionErrorOf } from './redis-errors.js';
 import { NEVER_READY, readableText } from './error-advice.js';
 
-/** What the events of a client tell of its connection. */
+/** The state of a client's connection, as its events tell. */
 export class ConnectionState {
   /** How many connections have ended, or failed to begin. */
   losses = 0;
-  /** Whether the connection was lost, or could not be had, and is not there now. */
+  /** Whether the connection was lost, or could not be opened, and is not back. */
   isDown = false;
-  /** Why the last connection failed, while there is none. */
+  /** Why the last connection failed, as long as there is none. */
   lastError: Error | undefined;
-  /** Since when it is not ready, though it should be. */
+  /** Since when the connection should be ready, and is not. */
   #unreadySince: number | null = null;
-  /** Since when it leads to a replica, which writes nothing. */
+  /** Since when it leads to a replica, which takes no writes. */
   #readOnlySince: number | null = null;
 
   readonly #waiting = new Set<() => void>();
 
   constructor(private readonly clock: Clock) {}
 
-  /** Calls back at the next change of what is ready; gives what takes that back. */
+  /** Calls back once, at the next change; returns a function that cancels. */
   onceChanged(callback: () => void): () => void {
     this.#waiting.add(callback);
     return () => this.#waiting.delete(callback);
   }
 
-  /** Something else is ready now, or not any more. */
+  /** Commands may be sent now that could not be before, or the other way round. */
   changed(): void {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
     for (const callback of waiting) callback();
   }
 
-  /** Whether it has been of no use for longer than that. */
+  /** Whether the connection has been useless for longer than this. */
   isAwayFor(ms: number): boolean {
     const since = this.#unreadySince ?? this.#readOnlySince;
     return since !== null && this.clock.now() - since > ms;
@@ -51,20 +51,20 @@ export class ConnectionState {
 
   onClose(): void {
     this.#countLoss();
-    // A server that takes connections and says nothing causes no error.
+    // A server that accepts connections and stays silent causes no error.
     if (this.#unreadySince !== null) this.lastError ??= new Error(NEVER_READY);
     this.#unreadySince ??= this.clock.now();
   }
 
-  /** Gives its text, unless it is that of the error before: an outage says the same at each try. */
+  /** Returns the text of the error, or null when it repeats the one before: in an outage, each retry fails alike. */
   onError(error: Error): string | null {
     const before = this.lastError && readableText(this.lastError);
-    const ofSentinels = error.message.startsWith('All sentinels are unreachable');
-    // So ioredis says, too, when they are reached and the master that they know is not.
-    if (ofSentinels && before !== undefined && !error.message.includes('Last error')) return null;
+    const isOfSentinels = error.message.startsWith('All sentinels are unreachable');
+    // ioredis says so even when the sentinels are reachable, and only their master is not.
+    if (isOfSentinels && before !== undefined && !error.message.includes('Last error')) return null;
     this.lastError = connectionErrorOf(error);
-    // Where no sentinel knows a master, no connection begins that could end.
-    if (ofSentinels) this.#countLoss();
+    // While no sentinel knows a master, no connection begins that could be lost.
+    if (isOfSentinels) this.#countLoss();
     const text = readableText(this.lastError);
     return text === before ? null : text;
   }

@@ -1,4 +1,4 @@
-/** What to do about a state of a server that passes: asking again within the deadline may help. */
+/** What to do about a passing state of a server: a retry within the deadline may help. */
 const PASSING: Advice = {
   LOADING: 'Redis still loads its data: wait for it.',
   READONLY:
@@ -17,7 +17,7 @@ const PASSING: Advice = {
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
 };
 
-/** What to do about a refusal that stays. */
+/** What to do about a permanent refusal. */
 const STAYING: Advice = {
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
@@ -27,10 +27,10 @@ const STAYING: Advice = {
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
 };
 
-/** What is said of a connection that ended without an error. */
+/** The text for a connection that ended without an error. */
 export const NEVER_READY = 'the connection ended before it was ready';
 
-/** What to do when the connection to a server fails, or leads to something that is no Redis. */
+/** What to do when a connection fails, or leads to something else than Redis. */
 const OF_THE_CONNECTION: Advice = {
   'RESP type|Protocol error': 'What answers is no Redis, or one that expects TLS (`rediss://`).',
   'certificate|altnames': 'See "TLS" in docs/security.md.',
@@ -42,21 +42,18 @@ const OF_THE_CONNECTION: Advice = {
   'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
 };
 
-/**
- * Advice by what the text of an error has, anywhere: a script's error begins with `ERR Error running script` before
- * Redis 7.
- */
+/** Advice by a word anywhere in an error text: before Redis 7, that of a script begins with `ERR Error running script`. */
 type Advice = Readonly<Record<string, string>>;
 
 const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;
 
-/** Whether it is a state of the server that passes. */
+/** Whether an error text reports a passing state of the server. */
 export const isPassing = (message: string): boolean => find(PASSING, message) !== undefined;
 
-/** Whether a client of one server is told that it needs the whole cluster. */
+/** Whether the server refuses a client because it is not one of the whole cluster. */
 export const needsCluster = ({ message }: Error): boolean => /\b(MOVED|CROSSSLOT)\b/.test(message);
 
-/** What to do about an error of Redis or of the connection to it. `isSingle`: of a client that knows of no cluster. */
+/** What to do about an error of Redis or of the connection to it. `isSingle`: the client is not one of a cluster. */
 export function adviceOn({ name, message }: Error, isSingle: boolean): string {
   if (isSingle && NODE_OF_CLUSTER.test(message))
     return 'This Redis is a node of a cluster: use `connection: { cluster: [...] }`.';
@@ -68,7 +65,7 @@ export function adviceOn({ name, message }: Error, isSingle: boolean): string {
 const find = (advice: Advice, message: string): string | undefined =>
   Object.entries(advice).find(([what]) => new RegExp(`\\b(${what})\\b`).test(message))?.[1];
 
-/** The text of an error, to stand inside a sentence: without where in a script it was said, and what to do about ioredis. */
+/** The text of an error, to stand inside a sentence: without its place in a script, and without advice about ioredis. */
 export function readableText(error: Error): string {
   const text = error.message || textOfMany(error);
   return text
@@ -79,7 +76,7 @@ export function readableText(error: Error): string {
     .replace(/\.$/, '');
 }
 
-/** Node tells of several addresses of one host by an error without a text of its own. */
+/** Node reports failures of several addresses of one host by an error without a text of its own. */
 function textOfMany(error: Error): string {
   const { errors = [], code } = error as { readonly errors?: readonly Error[]; readonly code?: string };
   return [...new Set(errors.map(({ message }) => message))].join(', ') || (code ?? error.name);

@@ -2,33 +2,35 @@ import { type Redis } from 'ioredis';
 import { type Reporter } from '../../core/reporter.js';
 import { isRetryable } from './redis-errors.js';
 
-/** The run id in what `INFO server` tells: another one each time a server starts; null where it is not told. */
-export const runIdIn = (info: string): string | null => /^run_id:(\w+)/m.exec(info)?.[1] ?? null;
+/**
+ * The run id of the server that a connection leads to, another one each time a server starts; null where the server does
+ * not report it. Rejects as INFO does.
+ */
+export async function readServerId(client: Redis): Promise<string | null> {
+  return /^run_id:(\w+)/m.exec(await client.info('server'))?.[1] ?? null;
+}
 
-/** The run id of the server that a connection leads to; null where the server does not tell it. Rejects as INFO does. */
-export const readServerId = async (client: Redis): Promise<string | null> => runIdIn(await client.info('server'));
-
-/** Which server one connection leads to, as long as it does. */
+/** Which server the present connection of a client leads to. */
 export class ServerId {
   /** The run id; null while it is not known. */
   value: string | null = null;
   #connections = 0;
-  /** Which of the connections was asked last. */
-  #askedOf = -1;
+  /** The number of the connection that was asked last. */
+  #lastAsked = -1;
   #isRefused = false;
 
   constructor(private readonly reporter: Reporter) {}
 
-  /** The connection leads nowhere. */
+  /** The connection was lost. */
   forget(): void {
     this.#connections += 1;
     this.value = null;
   }
 
-  /** Asks a connection that is ready, unless it was asked, and calls back when it has answered. */
+  /** Asks a connection that is ready, once, and calls back when it has answered. */
   ask(client: Redis, onKnown: () => void): void {
-    if (this.#isRefused || this.#askedOf === this.#connections) return;
-    const connection = (this.#askedOf = this.#connections);
+    if (this.#isRefused || this.#lastAsked === this.#connections) return;
+    const connection = (this.#lastAsked = this.#connections);
     readServerId(client).then(
       (id) => {
         if (connection !== this.#connections) return;
@@ -41,13 +43,13 @@ export class ServerId {
 
   #onFailure(connection: number, error: Error): void {
     if (this.#isRefused) return;
-    // What passes may have passed when it is asked again; a refusal stays one, and is told once.
+    // A passing failure may be over at the next question; a refusal stays one, and is reported once.
     if (isRetryable(error)) {
-      if (this.#askedOf === connection) this.#askedOf = -1;
+      if (this.#lastAsked === connection) this.#lastAsked = -1;
       return;
     }
     this.#isRefused = true;
-    const text = 'Redis does not tell which server it is, so locks that are handed over are asked for once more';
+    const text = 'Redis does not tell which server it is, so locks that are handed over are requested once more';
     this.reporter.warn(`${text}: ${error.message}`);
   }
 }

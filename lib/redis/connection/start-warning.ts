@@ -1,12 +1,12 @@
 import { errorMonitor } from 'node:events';
 import { type Reporter } from '../../core/reporter.js';
+import { NEVER_READY, adviceOn, readableText } from './error-advice.js';
 import { type RedisClient, addressOf, isCluster } from './redis-client.js';
 import { connectionErrorOf } from './redis-errors.js';
-import { NEVER_READY, adviceOn, readableText } from './error-advice.js';
 
 /**
- * Warns when the first connection of a client fails, and not again: an app may start before its Redis, and is to know
- * at once that it has none. Gives what ends the wait for that.
+ * Warns once when the first connection of a client fails: an application may start before its Redis, and its operator
+ * should know at once that Redis is missing. Returns a function that stops waiting for that.
  */
 export function warnOfFailedStart(client: RedisClient, reporter: Reporter): () => void {
   if (client.status === 'ready') return () => undefined;

@@ -1,18 +1,13 @@
 import { type Redis } from 'ioredis';
 import { type Clock, setDeadline } from '../../core/clock.js';
+import { GREETING_MS, IOREDIS_CONNECT_TIMEOUT_MS, reconnectDelayMs } from '../timing.js';
 import { attachToNodes } from './cluster-nodes.js';
-import { type RedisClient, endsForGood, isCluster, reconnectDelayMs } from './redis-client.js';
-
-/** How long a server that took a connection may be silent before another connection is tried. */
-const GREETING_MS = 2_000;
-
-/** How long a connection may take to be taken where the application has set no limit. */
-const CONNECT_MS = 10_000;
+import { type RedisClient, endsForGood, isCluster } from './redis-client.js';
 
 /**
- * Replaces the socket of a connection of ours that is not ready in time, and of those to the nodes of a cluster, again
- * and again, and opens one again that has ended; gives what ends that. ioredis has no deadline for a server that takes
- * a connection and says nothing.
+ * Replaces the socket of a connection of ours that is not ready in time, also to the nodes of a cluster, again and again,
+ * and reopens the connection when it has ended. Returns a function that stops this. ioredis has no deadline for a server
+ * that accepts a connection and stays silent.
  */
 export function supervise(client: RedisClient, clock: Clock): () => void {
   const stops = [superviseOne(client, clock), reopen(client, clock)];
@@ -22,7 +17,7 @@ export function supervise(client: RedisClient, clock: Clock): () => void {
   };
 }
 
-/** ioredis ends one of ours when it is told to leave a master while it looks for one. */
+/** ioredis ends a connection when it is told to leave a master while it looks for one. */
 function reopen(client: RedisClient, clock: Clock): () => void {
   let ends = 0;
   let cancel = (): void => undefined;
@@ -46,11 +41,11 @@ function superviseOne(client: RedisClient, clock: Clock): () => void {
   let cancel = (): void => undefined;
   const arm = (ms: number): void => {
     cancel();
-    // For one that ioredis does not open again it is the end, and another one is made.
+    // A connection that ioredis does not reopen ends here, and is replaced by a new one.
     cancel = setDeadline(clock, () => client.disconnect(true), ms);
   };
   const onConnecting = (): void => {
-    // A cluster, and the search for a master by way of sentinels, take as many steps as there are nodes, each with a limit.
+    // A cluster, and the search for a master by sentinels, take a step per node, and each step has its own limit.
     if (!isCluster(client) && !client.options.sentinels) arm(connectMs(client) + GREETING_MS);
   };
   const onConnect = (): void => arm(isCluster(client) ? 2 * GREETING_MS : GREETING_MS);
@@ -65,4 +60,4 @@ function superviseOne(client: RedisClient, clock: Clock): () => void {
   };
 }
 
-const connectMs = ({ options }: Redis): number => options.connectTimeout || CONNECT_MS;
+const connectMs = ({ options }: Redis): number => options.connectTimeout || IOREDIS_CONNECT_TIMEOUT_MS;

@@ -2,22 +2,20 @@ import { nodesText } from '../../core/error-texts.js';
 import { type AcquireReply, type AcquireRequest } from '../../core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut, type NodeAnswer } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
-import { mayAnswer } from './quorum-merge.js';
+import { MAX_SPLIT_BACKOFF_MS } from '../timing.js';
+import { mayAnswerOnRetry } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Vote, countOf, isBeyond, majorityOf } from './votes.js';
+import { type Vote, countOf, rulesOutMajority, majorityOf } from './votes.js';
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
 type Refused = Extract<AcquireReply, { outcome: 'refused' }>;
 
-/** A node that granted, and what. */
+/** A node that granted the lock, and its reply. */
 export interface NodeGrant {
   readonly node: QuorumNode;
   readonly reply: Granted;
 }
-
-/** Those who split the votes try again after a random time of up to this many milliseconds. */
-const MAX_BACK_OFF_MS = 60;
 
 /** The votes of one round, sorted. */
 export class AcquireRound {
@@ -36,7 +34,7 @@ export class AcquireRound {
     this.#busy = replies.filter((reply) => reply.outcome === 'busy');
     this.#refused = replies.filter((reply) => reply.outcome === 'refused');
     this.#failures = votes.flatMap(({ value, error }) => {
-      // What a node could not have confirmed by its replicas is no answer.
+      // A grant that the replicas of a node did not confirm is no answer.
       if (value?.outcome === 'given-back') return [value.cause];
       return value ? [] : [error];
     });
@@ -47,8 +45,8 @@ export class AcquireRound {
   }
 
   /**
-   * Per key, the token of a majority that agrees: its owner holds the lock with that one, and a node that did not know of
-   * it has minted another. Else the greatest that a node has minted.
+   * Per key, the token that a majority agrees on: its owner holds the lock with that one, and a node that did not know of
+   * it has minted another. Otherwise the greatest that a node has minted.
    */
   get tokens(): readonly number[] {
     return this.request.keys.map((_key, i) => {
@@ -59,9 +57,9 @@ export class AcquireRound {
   }
 
   /**
-   * Where a round that is not won has left something that is of no use: what was granted, or may be, unheard. Places in
-   * the queues are left where it waits for a known holder, and given back where the next round, of another attempt,
-   * comes at once.
+   * The nodes on which a round that is not won has to be given back: where it was granted, or may have been without an
+   * answer. Its places in the queues stay while it waits for a known holder; they are given back when the next round, of
+   * another attempt, follows at once.
    */
   toGiveBack(): readonly QuorumNode[] {
     const isRefused = this.#refused.some(({ reason }) => reason === 'released');
@@ -69,20 +67,20 @@ export class AcquireRound {
     return this.nodes.filter((node) => {
       const vote = this.votes.find((one) => one.node === node);
       if (vote?.value) return vote.value.outcome === 'granted';
-      // A node that was not waited for has it, too.
+      // A node that was not waited for may have granted it, too.
       return this.request.waiterLeaseMs === 0 && mayBeCarriedOut(vote?.error);
     });
   }
 
   /**
-   * Whether the attempt is over when the round is not won: some of it was given back, or is now. A release may come late, and
-   * would take away what a later round of the same attempt counts.
+   * Whether the attempt is over when the round is not won: part of it was given back, or is now. A release may arrive late,
+   * and would end what a later round of the same attempt counts.
    */
   get isSpent(): boolean {
     return this.#isGivenBack || this.toGiveBack().length > 0;
   }
 
-  /** Whether a node granted it, or has given it back. */
+  /** Whether a node has granted it, or has given it back. */
   get #isTouched(): boolean {
     return this.#isGivenBack || this.grants.length > 0 || this.#refused.some(({ reason }) => reason === 'released');
   }
@@ -92,12 +90,12 @@ export class AcquireRound {
     return this.votes.some(({ value }) => value?.outcome === 'given-back');
   }
 
-  /** Whether a majority names one owner, or readers: there may be nodes that do not know of them. */
+  /** Whether a majority names one owner, or readers; other nodes may not know of them. */
   get #isHeld(): boolean {
-    return mostOften(this.#busy.map(({ owner }) => owner)) >= majorityOf(this.nodes);
+    return highestCount(this.#busy.map(({ owner }) => owner)) >= majorityOf(this.nodes);
   }
 
-  /** The reply to a round that is won, and whose tokens are written back. */
+  /** The reply of a round that is won, and whose tokens are written back. */
   granted(): AcquireReply {
     const replies = this.grants.map(({ reply }) => reply);
     const remainingMs = Math.min(...replies.map((reply) => reply.remainingMs));
@@ -108,8 +106,8 @@ export class AcquireRound {
   }
 
   /**
-   * The reply to a round that is not won.
-   * @throws LockStoreError when too few nodes answered, with what each said; LockConfigurationError
+   * The reply of a round that is not won.
+   * @throws LockStoreError when too few nodes answered, with the answer of each; LockConfigurationError
    */
   notWon(): AcquireReply {
     const misconfigured = this.#failures.find((error) => error instanceof LockConfigurationError);
@@ -124,30 +122,31 @@ export class AcquireRound {
   }
 
   /**
-   * `released`: of any node. `upgrade`: when no majority is left without it; the rest of a read hold may linger on a few.
-   * `claimed`: of a node that knows how the run ended, or by one attempt on a majority; others may give it up again.
+   * `released` counts from any node; `upgrade` when no majority is left without it, as the rest of a read hold may linger on
+   * a few nodes; `claimed` from a node that knows the outcome of the run, or by one attempt on a majority, as other claims
+   * may be given back.
    */
   #refusal(): Refused | undefined {
     const of = (reason: Refused['reason']) => this.#refused.filter((reply) => reply.reason === reason);
     const [released] = of('released');
     if (released) return released;
     const upgrades = of('upgrade');
-    if (isBeyond(this.nodes, upgrades.length)) return upgrades[0];
+    if (rulesOutMajority(this.nodes, upgrades.length)) return upgrades[0];
     const claimed = of('claimed');
     const run = claimed.find(({ claimedBy }) => claimedBy === undefined);
     if (run) return run;
-    return mostOften(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes) ? claimed[0] : undefined;
+    return highestCount(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes) ? claimed[0] : undefined;
   }
 
   #busyReply(): AcquireReply {
     const isClaimed = this.#refused.some(({ reason }) => reason === 'claimed');
     const isSplit = (this.#isTouched || isClaimed) && !this.#isHeld;
-    // It is free when a majority of the nodes is, and those that did not answer are not counted on.
+    // The lock is free when a majority of the nodes is; nodes that did not answer are not counted on.
     const retries = this.#busy.map(({ retryMs }) => retryMs).sort((a, b) => a - b);
     const lastMs = retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0;
     return {
       outcome: 'busy',
-      retryMs: isSplit ? 1 + Math.floor(Math.random() * MAX_BACK_OFF_MS) : lastMs,
+      retryMs: isSplit ? 1 + Math.floor(Math.random() * MAX_SPLIT_BACKOFF_MS) : lastMs,
       ahead: 0,
       holder: this.#busy.find(({ holder }) => holder !== undefined)?.holder,
       serverTimeMs: Math.max(0, ...this.#busy.map(({ serverTimeMs }) => serverTimeMs)),
@@ -160,13 +159,13 @@ export class AcquireRound {
   #unavailable(answered: number): LockStoreError {
     const key = this.request.keys.join(', ');
     const nodes = this.answers();
-    const retryable = mayAnswer(this.nodes, this.#failures);
+    const retryable = mayAnswerOnRetry(this.nodes, this.#failures);
     const text = `Only ${answered} of ${this.nodes.length} masters answered for the lock "${key}", and a majority is needed.`;
     const wasSent = this.votes.some(({ value, error }) => value !== undefined || mayBeCarriedOut(error));
     return new LockStoreError(text + nodesText(nodes), { key, nodes, retryable, wasSent, cause: this.#failures[0] });
   }
 
-  /** What each node answered, in the order of the nodes. */
+  /** The answer of each node, in the order of the nodes. */
   answers(): readonly NodeAnswer[] {
     return this.nodes.map((node) => {
       const vote = this.votes.find((one) => one.node === node);
@@ -184,5 +183,6 @@ function answerOf(vote: Vote<AcquireReply> | undefined): Omit<NodeAnswer, 'node'
   return { answer: 'unreachable', detail: error ? reasonOf(error) : 'not waited for' };
 }
 
-/** How often the most frequent value is there. */
-const mostOften = (values: readonly unknown[]): number => Math.max(0, ...values.map((value) => countOf(values, value)));
+/** How often the most common value occurs. */
+const highestCount = (values: readonly unknown[]): number =>
+  Math.max(0, ...values.map((value) => countOf(values, value)));

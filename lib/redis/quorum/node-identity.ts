@@ -1,32 +1,39 @@
+import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { type LockError, LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
+import { readServerId } from '../connection/server-id.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
-import { type NodeServer, readServer } from './node-server.js';
+import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
 
-/** How soon a replica is asked again: it may be promoted while its connections stay. */
-const REPLICA_MS = 1_000;
+/** The server that a connection leads to. */
+interface NodeServer {
+  /** Another one each time the server starts. */
+  readonly runId: string;
+  /** Where its master is, as `host:port`; undefined: it is a master itself. */
+  readonly master: string | undefined;
+}
 
-/** What was asked of one connection. */
-interface Asked {
+/** The question that was sent on one connection. */
+interface Question {
   readonly epoch: number;
   readonly server: Promise<NodeServer>;
   known?: NodeServer;
-  /** When it is to be asked again, on the monotonic clock. */
+  /** When it has to be asked again, on the monotonic clock. */
   until: number;
 }
 
 /**
- * Which server a node leads to: asked once for each connection, since an address may lead to another server then. A
- * server has one vote: of the nodes that lead to the same one, the first of the list has it.
+ * Which server a node leads to: asked once per connection, since the next one may lead to another server. A server has one
+ * vote: of the nodes that lead to the same one, the first of the list has it.
  */
 export class NodeIdentity {
-  #asked: Asked | null = null;
-  /** The connection of which it could not be learned, though it was there. */
+  #question: Question | null = null;
+  /** The connection on which the question failed although the connection was not lost. */
   #silentEpoch = -1;
   #wasMaster = false;
-  #told: string | undefined;
-  /** Those that led to other servers while this one led to its own: with them it was set up rightly. */
+  #lastReported: string | undefined;
+  /** The nodes that have led to other servers while this one led to its own: the configuration names different servers. */
   readonly #apartFrom = new Set<NodeIdentity>();
 
   /** `all`: of the nodes of the quorum, in the order of the list. */
@@ -37,18 +44,18 @@ export class NodeIdentity {
     private readonly reporter: Reporter,
   ) {}
 
-  /** The run id of the server to which the present connection leads; undefined: not known. */
+  /** The run id of the server that the present connection leads to; undefined: unknown. */
   get runId(): string | undefined {
     return this.#known?.runId;
   }
 
-  /** Whether nobody knows yet, and somebody soon may, whether it is a master of its own. */
+  /** Whether it is unknown, and may soon be known, whether the node leads to a master of its own. */
   get isNew(): boolean {
     const { epoch, outage } = this.store.commands;
     return !this.#wasMaster && this.#known === undefined && outage === null && epoch !== this.#silentEpoch;
   }
 
-  /** Why it has no vote: its server is a replica, or that of another node; null: it has one, or is not known. */
+  /** Why the node has no vote: its server is a replica, or that of another node; null: it has one, or is unknown. */
   get fault(): LockError | null {
     const known = this.#known;
     if (known?.master !== undefined) return this.#replicaFault(known.master);
@@ -58,8 +65,8 @@ export class NodeIdentity {
   }
 
   /**
-   * Makes sure that it leads to a master of its own, and gives the run id.
-   * @throws LockConfigurationError for a quorum that is set up wrongly; LockStoreError while it has no vote
+   * Makes sure that the node leads to a master of its own; resolves with the run id.
+   * @throws LockConfigurationError for a quorum that is set up wrongly; LockStoreError while the node has no vote
    */
   async check(): Promise<string> {
     const { runId } = await this.identify();
@@ -71,14 +78,14 @@ export class NodeIdentity {
   /** @throws LockStoreError */
   identify(): Promise<NodeServer> {
     const { epoch } = this.store.commands;
-    if (this.#asked?.epoch === epoch && this.clock.now() < this.#asked.until) return this.#asked.server;
-    const asked: Asked = { epoch, server: readServer(this.store), until: Infinity };
-    this.#asked = asked;
-    asked.server.then(
-      (server) => this.#onKnown(asked, server),
-      () => this.#onSilence(asked),
+    if (this.#question?.epoch === epoch && this.clock.now() < this.#question.until) return this.#question.server;
+    const question: Question = { epoch, server: readServer(this.store), until: Infinity };
+    this.#question = question;
+    question.server.then(
+      (server) => this.#onKnown(question, server),
+      () => this.#onFailure(question),
     );
-    return asked.server;
+    return question.server;
   }
 
   get #address(): string {
@@ -86,34 +93,34 @@ export class NodeIdentity {
   }
 
   get #known(): NodeServer | undefined {
-    return this.#asked?.epoch === this.store.commands.epoch ? this.#asked.known : undefined;
+    return this.#question?.epoch === this.store.commands.epoch ? this.#question.known : undefined;
   }
 
-  #onKnown(asked: Asked, server: NodeServer): void {
-    asked.known = server;
-    if (server.master !== undefined) asked.until = this.clock.now() + REPLICA_MS;
+  #onKnown(question: Question, server: NodeServer): void {
+    question.known = server;
+    if (server.master !== undefined) question.until = this.clock.now() + REPLICA_RECHECK_MS;
     else this.#wasMaster = true;
     for (const other of this.all) {
       if (other.runId === undefined || other.runId === this.runId) continue;
       this.#apartFrom.add(other);
       other.#apartFrom.add(this);
     }
-    for (const one of this.all) one.#tell();
+    for (const one of this.all) one.#report();
   }
 
-  #onSilence(asked: Asked): void {
-    if (this.store.commands.outage === null) this.#silentEpoch = asked.epoch;
-    if (this.#asked === asked) this.#asked = null;
+  #onFailure(question: Question): void {
+    if (this.store.commands.outage === null) this.#silentEpoch = question.epoch;
+    if (this.#question === question) this.#question = null;
   }
 
-  /** Once, until it is well again. */
-  #tell(): void {
+  /** Reports a fault once, until the node is well again. */
+  #report(): void {
     const message = this.fault?.message;
-    if (message !== undefined && message !== this.#told) this.reporter.error(message);
-    if (this.#known) this.#told = message;
+    if (message !== undefined && message !== this.#lastReported) this.reporter.error(message);
+    if (this.#known) this.#lastReported = message;
   }
 
-  /** A server that was a master may be one again: it was set up rightly. */
+  /** A server that was a master may become one again: the configuration is right. */
   #replicaFault(master: string): LockError {
     if (this.#wasMaster)
       return withoutVote(`${this.#address} is a replica of ${master} now, and has no vote meanwhile.`);
@@ -134,3 +141,34 @@ export class NodeIdentity {
 }
 
 const withoutVote = (message: string): LockStoreError => new LockStoreError(message, { wasSent: false });
+
+/** Asks a node which server it leads to. @throws LockStoreError */
+async function readServer(store: RedisLockStore): Promise<NodeServer> {
+  const [runId, replication] = await Promise.all([
+    askServer(store, 'INFO', readServerId),
+    askServer(store, 'INFO', (client) => client.info('replication')),
+  ]);
+  if (runId === null)
+    throw withoutVote('The server does not tell its run id (INFO server). A quorum needs servers that do.');
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(replication)?.[1];
+  const isReplica = field('role') === 'slave';
+  return { runId, master: isReplica ? `${field('master_host')}:${field('master_port')}` : undefined };
+}
+
+/** The time of a server, in milliseconds. @throws LockStoreError */
+export async function readTime(store: RedisLockStore): Promise<number> {
+  const [seconds, micros] = await askServer(store, 'TIME', (client) => client.time());
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+}
+
+/** Asks a node about its server. No lock was requested yet, whatever fails here. */
+async function askServer<T>(store: RedisLockStore, name: string, send: (client: Redis) => Promise<T>): Promise<T> {
+  const { commands } = store;
+  const client = commands.liveClient() as Redis;
+  try {
+    return await commands.send(client, () => send(client), { key: name, timeoutMs: NODE_INFO_TIMEOUT_MS });
+  } catch (error) {
+    const { message, retryable } = error as LockStoreError;
+    throw new LockStoreError(message, { cause: error, retryable, wasSent: false });
+  }
+}

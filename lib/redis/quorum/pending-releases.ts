@@ -1,13 +1,13 @@
 import { type Clock } from '../../core/clock.js';
-import { type ReleaseRequest } from '../../core/store/lock-store.js';
-import type { QuorumNode } from './quorum-node.js';
+import { type LockStore, type ReleaseRequest } from '../../core/store/lock-store.js';
+import { MAX_PENDING_RELEASES, MAX_RELEASES_UNDER_WAY, RELEASE_RETRY_MS } from '../timing.js';
 
-/** How often a node is asked that did not answer. */
-const RETRY_MS = 250;
-/** More than that end with their leases, the oldest first. */
-const MAX_PENDING = 10_000;
-/** How many are sent at a time: all of an outage at once would be too much for a node that is just back. */
-const AT_A_TIME = 100;
+/** The node that the releases are for. */
+interface ReleasingNode {
+  /** Whether it is known that no command reaches it now. */
+  readonly isAway: boolean;
+  ask<T>(send: (store: Pick<LockStore, 'release'>) => Promise<T>): Promise<T>;
+}
 
 interface Pending {
   readonly request: ReleaseRequest;
@@ -17,7 +17,7 @@ interface Pending {
 }
 
 /**
- * Releases that a node did not confirm. A majority did, so nobody waits for them; but what stays on the node would count
+ * Releases that a node did not confirm. A majority did, so no caller waits for them; but what stays on the node would count
  * against the next holder as soon as another node is away.
  */
 export class PendingReleases {
@@ -27,7 +27,7 @@ export class PendingReleases {
   #isClosed = false;
 
   constructor(
-    private readonly node: QuorumNode,
+    private readonly node: ReleasingNode,
     private readonly clock: Clock,
   ) {}
 
@@ -38,7 +38,7 @@ export class PendingReleases {
   add(request: ReleaseRequest, timeoutMs: number, until = this.clock.now() + request.leaseMs): void {
     if (this.#isClosed) return;
     const [oldest] = this.#pending.keys();
-    if (this.#pending.size >= MAX_PENDING) this.#pending.delete(oldest!);
+    if (this.#pending.size >= MAX_PENDING_RELEASES) this.#pending.delete(oldest!);
     this.#pending.set(`${request.attempt} ${request.key}`, { request, timeoutMs, until });
     this.#schedule();
   }
@@ -50,17 +50,17 @@ export class PendingReleases {
   }
 
   #schedule(): void {
-    if (this.#pending.size > 0) this.#cancel ??= this.clock.setTimer(() => this.#retry(), RETRY_MS);
+    if (this.#pending.size > 0) this.#cancel ??= this.clock.setTimer(() => this.#retry(), RELEASE_RETRY_MS);
   }
 
   #retry(): void {
     this.#cancel = null;
     for (const [id, { until }] of this.#pending) if (this.clock.now() >= until) this.#pending.delete(id);
-    for (let free = AT_A_TIME - this.#underWay; free > 0; free -= 1) this.#sendNext();
+    for (let free = MAX_RELEASES_UNDER_WAY - this.#underWay; free > 0; free -= 1) this.#sendNext();
     this.#schedule();
   }
 
-  /** Sent when the node is back; each answer has the next one sent. */
+  /** Sends one when the node is back; its answer sends the next one. */
   #sendNext(): void {
     const [next] = this.#pending;
     if (!next || this.node.isAway) return;

@@ -6,36 +6,29 @@ import {
   type FireClaim,
   type RenewRequest,
 } from '../../core/store/lock-store.js';
+import { confirmExtraMs, voteTimeoutMs } from '../timing.js';
 import { AcquireRound, type NodeGrant } from './acquire-round.js';
 import { checkAnswered, valuesOf } from './quorum-merge.js';
-import { readTime } from './node-server.js';
+import { readTime } from './node-identity.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Ballot, type Vote, gather, isBeyond, majorityOf } from './votes.js';
-
-/** How long the nodes are waited for: little compared to the lease, which runs from the first command on. */
-const voteTimeoutMs = (leaseMs: number, timeoutMs = Infinity): number =>
-  Math.min(Math.max(leaseMs / 20, 100), 500, timeoutMs);
-
-/** How much longer where replicas confirm the grants: those that confirm another lock may have to be waited for before. */
-const extraMs = (leaseMs: number, confirmMs: number): number =>
-  Math.max(Math.min(2 * confirmMs, leaseMs - voteTimeoutMs(leaseMs)), 0);
+import { type Ballot, type Vote, gather, rulesOutMajority, majorityOf } from './votes.js';
 
 const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome === 'granted';
 
 type OnLate = (reply: AcquireReply) => void;
 
-/** One round, as those see it whose votes come late. */
-interface Asking {
+/** What a late vote of a round needs to know. */
+interface RoundState {
   readonly request: AcquireRequest;
   readonly timeoutMs: number;
   readonly onLate: OnLate;
-  /** Its attempt is over, and what is granted to it from now on is given back. */
+  /** Whether its attempt is over, so that a grant from now on is given back. */
   isOver: boolean;
 }
 
-/** Acquires on a majority of the nodes, or gives back what it got. */
+/** Acquires on a majority of the nodes, or gives back what was granted. */
 export class QuorumAcquirer {
-  /** Which fire a claim of a slot is for: decided once, however often it is asked for. */
+  /** The fire that a claim of a slot is for: decided once, however often it is requested. */
   readonly #fires = new WeakMap<FireClaim, FireClaim>();
 
   constructor(
@@ -44,38 +37,38 @@ export class QuorumAcquirer {
     private readonly confirmMs: number,
   ) {}
 
-  /** `onLate` hears grants that come after the outcome; the caller knows what became of the attempt. */
-  async acquire(asked: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
-    await this.#meetStrangers(asked);
-    const request = { ...asked, claim: await this.#decideFire(asked) };
-    const asking: Asking = { request, timeoutMs, onLate, isOver: false };
-    const round = await this.#vote(asking);
+  /** `onLate` receives grants that come after the outcome; the caller knows what became of the attempt. */
+  async acquire(given: AcquireRequest, timeoutMs: number, onLate: OnLate): Promise<AcquireReply> {
+    await this.#identifyNodes(given);
+    const request = { ...given, claim: await this.#decideFire(given) };
+    const state: RoundState = { request, timeoutMs, onLate, isOver: false };
+    const round = await this.#vote(state);
     if (round.isWon && (await this.#writeBack(request, round, timeoutMs))) return round.granted();
-    asking.isOver = round.isSpent;
+    state.isOver = round.isSpent;
     for (const node of round.toGiveBack()) this.#giveBackTo(node, request, timeoutMs);
     return round.notWon();
   }
 
   /**
-   * Refuses a quorum that is set up wrongly as soon as that can be seen: it would work until a node fails.
+   * Refuses a quorum that is set up wrongly as soon as that shows: it would work until a node fails.
    * @throws LockConfigurationError
    */
-  async #meetStrangers({ leaseMs }: AcquireRequest): Promise<void> {
-    const nodes = this.nodes.filter(({ isStranger }) => isStranger);
+  async #identifyNodes({ leaseMs }: AcquireRequest): Promise<void> {
+    const nodes = this.nodes.filter(({ isUnidentified }) => isUnidentified);
     if (nodes.length === 0) return;
-    const ask = (node: QuorumNode) => node.meet();
+    const ask = (node: QuorumNode) => node.identify();
     await gather(this.clock, { nodes, ask, timeoutMs: voteTimeoutMs(leaseMs), isDecided: () => false });
-    const misfit = nodes.map((node) => node.misfit).find((error) => error !== null);
-    if (misfit) throw misfit;
+    const error = nodes.map((node) => node.configurationError).find((one) => one !== null);
+    if (error) throw error;
   }
 
-  /** The clocks of the nodes differ, and near a border they would grant different slots: the one in the middle counts. */
+  /** The clocks of the nodes differ, and near a border they would grant different slots: the median decides. */
   async #decideFire({ keys, claim, leaseMs }: AcquireRequest): Promise<FireClaim | undefined> {
     if (claim?.kind !== 'slot') return claim;
     const decided = this.#fires.get(claim);
     if (decided) return decided;
     const timeoutMs = voteTimeoutMs(leaseMs);
-    // Before the nodes are asked: their times are of then, however long the last answer takes.
+    // Read before the nodes are asked: their times are of then, however long the last answer takes.
     const ageMs = this.clock.now() - claim.calledAt;
     const ask = (node: QuorumNode) => node.ask((store) => readTime(store));
     const votes = await gather<number>(this.clock, { nodes: this.nodes, ask, timeoutMs, isDecided: () => false });
@@ -88,15 +81,15 @@ export class QuorumAcquirer {
   }
 
   /**
-   * Nodes that came back empty get a hold again that a majority has just renewed; never to make up a majority. Those that
-   * do not are asked at the next renewal.
+   * Restores a hold that a majority has just renewed on nodes that have lost it; never to make up a majority. A node that
+   * does not grant it is asked again at the next renewal.
    */
-  lockAgain(nodes: readonly QuorumNode[], request: RenewRequest): void {
+  restore(nodes: readonly QuorumNode[], request: RenewRequest): void {
     const { key, attempt, owner, mode, leaseMs, holder, fencingToken, timeoutMs } = request;
-    const wish = { attempt, owner, mode, leaseMs, holder, waiterLeaseMs: 0, fair: false, permits: 0 };
-    const acquire: AcquireRequest = { ...wish, keys: [key] };
+    const hold = { attempt, owner, mode, leaseMs, holder, keys: [key] };
+    const acquire: AcquireRequest = { ...hold, waiterLeaseMs: 0, fair: false, permits: 0 };
     for (const node of nodes) {
-      // Never given back: a release that is late would take away what a later renewal counts.
+      // Never given back: a late release would end what a later renewal counts.
       const take = (reply: AcquireReply): void => {
         if (reply.outcome === 'granted') void this.#writeBackTo({ node, reply }, acquire, [fencingToken], timeoutMs);
       };
@@ -104,13 +97,13 @@ export class QuorumAcquirer {
     }
   }
 
-  async #vote(asking: Asking): Promise<AcquireRound> {
-    const { request, timeoutMs, onLate } = asking;
+  async #vote(state: RoundState): Promise<AcquireRound> {
+    const { request, timeoutMs, onLate } = state;
     const { owner } = request;
     let round: AcquireRound | undefined;
     const takeLate = ({ node, value }: Vote<AcquireReply>): void => {
       if (value?.outcome !== 'granted') return;
-      if (asking.isOver) this.#giveBackTo(node, request, timeoutMs);
+      if (state.isOver) this.#giveBackTo(node, request, timeoutMs);
       else if (round?.isWon) void this.#writeBackTo({ node, reply: value }, request, round.tokens, timeoutMs);
       onLate(value);
     };
@@ -122,7 +115,7 @@ export class QuorumAcquirer {
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
       extra: this.#extraFor(request),
-      // Who re-enters may come by any majority, and has to find one token: with an owner all nodes are waited for.
+      // A reentry may use any majority, and has to find one token: for an owner, all nodes are waited for.
       isDecided: (cast) => owner === undefined && cast.filter(isGranted).length >= majorityOf(this.nodes),
       onLate: takeLate,
     });
@@ -132,14 +125,14 @@ export class QuorumAcquirer {
 
   #extraFor({ leaseMs }: AcquireRequest): Ballot<AcquireReply>['extra'] {
     if (this.confirmMs === 0) return undefined;
-    const isHopeful = (cast: readonly Vote<AcquireReply>[]) =>
-      !isBeyond(this.nodes, cast.filter((vote) => !isGranted(vote)).length);
-    return { ms: extraMs(leaseMs, this.confirmMs), isHopeful };
+    const canWin = (cast: readonly Vote<AcquireReply>[]) =>
+      !rulesOutMajority(this.nodes, cast.filter((vote) => !isGranted(vote)).length);
+    return { ms: confirmExtraMs(leaseMs, this.confirmMs), canWin };
   }
 
   /**
-   * Has a majority remember the token before the work begins: then every later majority has a node that has, and
-   * mints a greater one (docs/adr/007).
+   * Has a majority remember the token before the work begins: then every later majority contains a node that does, and
+   * that mints a greater one (docs/adr/007).
    */
   async #writeBack(request: AcquireRequest, round: AcquireRound, timeoutMs: number): Promise<boolean> {
     const { owner } = request;
@@ -156,7 +149,7 @@ export class QuorumAcquirer {
     return votes.filter(({ value }) => value).length >= majorityOf(this.nodes);
   }
 
-  /** Never rejects; false when the node has lost a hold, or gave no answer. */
+  /** Never rejects; false when the node has lost a hold, or did not answer. */
   async #writeBackTo(
     { node, reply }: NodeGrant,
     { keys, attempt }: AcquireRequest,

@@ -15,8 +15,9 @@ import {
 } from '../../core/store/lock-store.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
-import { noneOfOurs } from '../scan.js';
+import { ignoreWrongType } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
+import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
 import { NodeIdentity } from './node-identity.js';
 import { QuorumNode } from './quorum-node.js';
@@ -24,24 +25,20 @@ import {
   checkAnswered,
   mergeDowngrades,
   mergeReleases,
-  mergeRenewals,
   mergeRuns,
   mergeStates,
   tooFew,
   valuesOf,
 } from './quorum-merge.js';
 import { QuorumWakeUps } from './quorum-wake-ups.js';
-import { type Renewals, RenewalsUnderWay } from './renewals-under-way.js';
+import { QuorumRenewals } from './quorum-renewals.js';
 import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
-
-/** How long the nodes are waited for by who only looks. */
-const OPERATOR_TIMEOUT_MS = 1_000;
 
 /** What a quorum needs besides its nodes. */
 export interface QuorumOptions {
-  /** Is told of a node that has no vote. */
+  /** Receives a report of each node that has no vote. */
   readonly reporter: Reporter;
-  /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: none is asked. */
+  /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: they are not asked. */
   readonly confirmMs: number;
 }
 
@@ -50,16 +47,16 @@ const SILENT: QuorumOptions = { reporter: { debug: ignore, warn: ignore, error: 
 
 /**
  * Locks in a quorum of independent masters: held when a majority granted them (the Redlock algorithm, Redis docs,
- * "Distributed Locks with Redis"). What it adds is told in docs/adr/007-a-quorum-of-stores.md: a fencing token that rises
- * over majorities, and holds that come back on nodes that had lost them.
+ * "Distributed Locks with Redis"). It adds fencing tokens that rise over majorities, and restores holds on nodes that have
+ * lost them (docs/adr/007-a-quorum-of-stores.md).
  */
 export class QuorumLockStore implements LockStore {
   readonly #nodes: readonly QuorumNode[];
   readonly #acquirer: QuorumAcquirer;
-  readonly #renewals = new RenewalsUnderWay();
+  readonly #renewals: QuorumRenewals;
   #wakeUps: QuorumWakeUps | null = null;
 
-  /** `stores`: of each master; all have the same client id. */
+  /** `stores`: one per master, all with the same client id. */
   constructor(
     readonly clientId: string,
     stores: readonly RedisLockStore[],
@@ -70,6 +67,7 @@ export class QuorumLockStore implements LockStore {
     for (const store of stores) identities.push(new NodeIdentity(store, identities, clock, reporter));
     this.#nodes = identities.map((identity, i) => new QuorumNode(stores[i]!, identity, clock));
     this.#acquirer = new QuorumAcquirer(this.#nodes, clock, confirmMs);
+    this.#renewals = new QuorumRenewals(this.#nodes, this.#acquirer, clock);
   }
 
   checkKey(key: string): void {
@@ -88,8 +86,8 @@ export class QuorumLockStore implements LockStore {
   open(): void {
     for (const node of this.#nodes) {
       node.store.open();
-      // What is set up wrongly is told now, and not when a node fails.
-      if (node.isStranger) node.meet().catch(ignore);
+      // A quorum that is set up wrongly is reported now, and not when a node fails.
+      if (node.isUnidentified) node.identify().catch(ignore);
     }
   }
 
@@ -103,38 +101,12 @@ export class QuorumLockStore implements LockStore {
   }
 
   withdraw(attempt: string): boolean {
-    // Of all nodes, not only up to the first that was asked.
+    // From all nodes, and not only up to the first to which it was sent.
     return this.#nodes.map(({ store }) => store.withdraw(attempt)).every(Boolean);
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
-    const renewOne = (request: RenewRequest): Promise<RenewReply> =>
-      this.#renewals.during(request.attempt, (renewals) => this.#renewOne(request, renewals));
-    return Promise.all(requests.map(renewOne));
-  }
-
-  async #renewOne(request: RenewRequest, renewals: Renewals): Promise<RenewReply> {
-    const lost: QuorumNode[] = [];
-    let reply: RenewReply | undefined;
-    /** Also when a node tells late that it lost it. */
-    const lockAgain = (): void => {
-      if (reply?.outcome === 'renewed' && !renewals.isReleased) this.#acquirer.lockAgain(lost.splice(0), request);
-    };
-    const votes = await this.#gather<RenewReply>({
-      ask: (node) =>
-        this.#renewals.during(request.attempt, async () => {
-          const told = (await node.askAbout(request.attempt, (store) => store.renew([request])))[0]!;
-          if (told.outcome !== 'lost' || told.revoked) return told;
-          lost.push(node);
-          lockAgain();
-          return told;
-        }),
-      timeoutMs: request.timeoutMs,
-      isDecided: (cast) => mergeRenewals(this.#nodes, cast).outcome !== 'unknown',
-    });
-    reply = mergeRenewals(this.#nodes, votes);
-    lockAgain();
-    return reply;
+    return Promise.all(requests.map((request) => this.#renewals.renew(request)));
   }
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
@@ -175,10 +147,10 @@ export class QuorumLockStore implements LockStore {
 
   list(options: ListOptions): AsyncIterable<LockState> {
     checkListOptions(options);
-    return listLocks(this.#scan(options.prefix), options.limit, (key) => this.inspect(key).catch(noneOfOurs));
+    return listLocks(this.#scan(options.prefix), options.limit, (key) => this.inspect(key).catch(ignoreWrongType));
   }
 
-  /** Whatever a majority holds is on one of the nodes that answer, as long as these are a majority. */
+  /** As long as a majority answers, each lock that a majority holds is on one of the nodes that do. */
   async *#scan(prefix: string): AsyncGenerator<string> {
     const seen = new Set<string>();
     const votes: Vote<true>[] = [];
@@ -196,11 +168,11 @@ export class QuorumLockStore implements LockStore {
     checkAnswered(`${prefix}*`, this.#nodes, votes);
   }
 
-  /** Of a majority at least. Nodes that are away are waited for only if it takes them. @throws LockStoreError */
+  /** The answers of at least a majority; nodes that are away are waited for only to reach it. @throws LockStoreError */
   async #answers<T>(key: string, ask: (store: RedisLockStore) => Promise<T>): Promise<readonly T[]> {
     const votes = await this.#gather({
       ask: (node) => node.askPatiently(ask),
-      timeoutMs: OPERATOR_TIMEOUT_MS,
+      timeoutMs: QUORUM_READ_TIMEOUT_MS,
       isDecided: (cast) =>
         valuesOf(cast).length >= majorityOf(this.#nodes) &&
         this.#nodes.every((node) => node.isAway || cast.some((vote) => vote.node === node)),

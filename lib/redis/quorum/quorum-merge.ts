@@ -11,20 +11,20 @@ import {
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';
-import { type Vote, countOf, isBeyond, majorityOf } from './votes.js';
+import { type Vote, countOf, rulesOutMajority, majorityOf } from './votes.js';
 
 /** The values among the votes. */
 export const valuesOf = <T>(votes: readonly Vote<T>[]): T[] =>
   votes.flatMap((vote) => (vote.error === undefined ? [vote.value as T] : []));
 
-/** @throws LockStoreError that tells what each node said, unless a majority answered */
+/** @throws LockStoreError with the answer of each node, unless a majority answered */
 export function checkAnswered<T>(key: string, nodes: readonly QuorumNode[], votes: readonly Vote<T>[]): void {
   const values = valuesOf(votes);
   if (values.length >= majorityOf(nodes)) return;
   throw tooFew(key, nodes, votes, `Only ${values.length} of ${nodes.length} masters answered`);
 }
 
-/** Too few nodes did what was asked. */
+/** The error when too few nodes carried out a request. */
 export function tooFew<T>(
   key: string,
   nodes: readonly QuorumNode[],
@@ -35,7 +35,7 @@ export function tooFew<T>(
   const answers = failures.map(({ node, error }) => {
     return { node: node.name, answer: 'unreachable', detail: reasonOf(error) } as const;
   });
-  const retryable = mayAnswer(
+  const retryable = mayAnswerOnRetry(
     nodes,
     failures.map(({ error }) => error),
   );
@@ -43,83 +43,83 @@ export function tooFew<T>(
   return new LockStoreError(text, { key, nodes: answers, retryable, cause: failures[0]?.error });
 }
 
-/** Whether enough nodes may answer when they are asked again. */
-export function mayAnswer(nodes: readonly QuorumNode[], failures: readonly unknown[]): boolean {
-  const hopeless = failures.filter((error) => error instanceof LockStoreError && !error.retryable);
-  return !isBeyond(nodes, hopeless.length);
+/** Whether a retry may reach a majority. */
+export function mayAnswerOnRetry(nodes: readonly QuorumNode[], failures: readonly unknown[]): boolean {
+  const permanent = failures.filter((error) => error instanceof LockStoreError && !error.retryable);
+  return !rulesOutMajority(nodes, permanent.length);
 }
 
-/** How many answers tell what a majority may have, when those that did not come could tell the same. */
+/** How many equal answers show what a majority may say, if the missing answers are equal, too. */
 const enoughOf = (nodes: readonly QuorumNode[], answers: readonly unknown[]): number =>
   Math.max(majorityOf(nodes) - (nodes.length - answers.length), 1);
 
-/** The n-th greatest, from 1. */
-const nth = (values: readonly number[], n: number): number => [...values].sort((a, b) => b - a)[n - 1] ?? 0;
+/** The n-th greatest value, counted from 1. */
+const nthGreatest = (values: readonly number[], n: number): number => [...values].sort((a, b) => b - a)[n - 1] ?? 0;
 
-/** A renewal counts when a majority renewed, for as long as the shortest of the best majority. */
+/** A renewal counts when a majority renewed; it lasts as long as the shortest lease of the best majority. */
 export function mergeRenewals(nodes: readonly QuorumNode[], votes: readonly Vote<RenewReply>[]): RenewReply {
   const replies = valuesOf(votes);
   const renewed = replies.filter((reply) => reply.outcome === 'renewed');
   const lost = replies.filter((reply) => reply.outcome === 'lost');
   const majority = majorityOf(nodes);
   if (renewed.length >= majority) {
-    const remainingMs = nth(
+    const remainingMs = nthGreatest(
       renewed.map((reply) => reply.remainingMs),
       majority,
     );
     return { outcome: 'renewed', remainingMs };
   }
-  if (isBeyond(nodes, lost.length)) return mergeLosses(lost);
+  if (rulesOutMajority(nodes, lost.length)) return mergeLosses(lost);
   const failed = replies.find((reply) => reply.outcome === 'unknown')?.cause;
   return { outcome: 'unknown', cause: failed ?? votes.find(({ error }) => error !== undefined)?.error };
 }
 
-/** What several nodes said of a hold that is gone. */
+/** Merges the replies of nodes that have lost a hold. */
 export const mergeLosses = (losses: readonly LostReply[]): LostReply => ({
   outcome: 'lost',
   lastToken: Math.max(...losses.map(({ lastToken }) => lastToken)),
   revoked: losses.some(({ revoked }) => revoked),
 });
 
-/** Undefined: it is not known yet, or too few nodes answered. */
+/** Undefined: not known yet, or too few nodes answered. */
 export function mergeDowngrades(
   nodes: readonly QuorumNode[],
   votes: readonly Vote<DowngradeReply>[],
 ): DowngradeReply | undefined {
   const replies = valuesOf(votes);
   const lost = replies.filter((reply) => reply.outcome === 'lost');
-  if (isBeyond(nodes, lost.length)) return mergeLosses(lost);
+  if (rulesOutMajority(nodes, lost.length)) return mergeLosses(lost);
   return replies.length - lost.length >= majorityOf(nodes) ? { outcome: 'downgraded' } : undefined;
 }
 
 type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
 
-const GIVEN_BACK = ['released', 'again', 'cancelled'];
+const CONFIRMING = ['released', 'again', 'cancelled'];
 
-/** Undefined: it is not known yet, or too few nodes answered. */
+/** Undefined: not known yet, or too few nodes answered. */
 export function mergeReleases(
   nodes: readonly QuorumNode[],
   votes: readonly Vote<ReleaseReply>[],
 ): ReleaseReply | undefined {
   const replies = valuesOf(votes);
   const majority = majorityOf(nodes);
-  const given = replies.filter(({ outcome }) => GIVEN_BACK.includes(outcome));
-  const gone = replies.filter(({ outcome }) => !GIVEN_BACK.includes(outcome));
+  const confirmed = replies.filter(({ outcome }) => CONFIRMING.includes(outcome));
+  const gone = replies.filter(({ outcome }) => !CONFIRMING.includes(outcome));
   const lastToken = Math.max(0, ...replies.map((reply) => reply.lastToken));
-  const holds = nth(
+  const holds = nthGreatest(
     replies.map((reply) => reply.holds),
     enoughOf(nodes, replies),
   );
   const best = (candidates: readonly ReleaseReply[], order: readonly ReleaseReply['outcome'][]) =>
     order.find((outcome) => candidates.some((reply) => reply.outcome === outcome))!;
-  if (given.length >= majority) {
-    return { outcome: best(given, ['released', 'again', 'cancelled']), holds, lastToken };
+  if (confirmed.length >= majority) {
+    return { outcome: best(confirmed, ['released', 'again', 'cancelled']), holds, lastToken };
   }
-  if (!isBeyond(nodes, gone.length)) return undefined;
+  if (!rulesOutMajority(nodes, gone.length)) return undefined;
   return { outcome: best(gone, ['revoked', 'expired', 'unknown']), holds, lastToken };
 }
 
-/** A lock is held by those who hold it on a majority of the nodes, as far as those that answered can tell. */
+/** A lock is held by the attempts that hold it on a majority of the nodes, as far as the answers show. */
 export function mergeStates(key: string, nodes: readonly QuorumNode[], states: readonly LockState[]): LockState {
   const enough = enoughOf(nodes, states);
   const found = states.flatMap(({ holders }) => holders);
@@ -129,13 +129,13 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
     .filter((same) => same.length >= enough)
     .sort((a, b) => b.length - a.length);
   const counted = groups.map((same) => mergeHolder(same, enough));
-  // Only one owner can have it for writing; the others are about to give back what they got.
+  // Only one owner can hold it for writing; the others are about to give back what they were granted.
   const isSure = (i: number) => groups[i]!.length >= majorityOf(nodes);
   const first = counted.find(({ mode }, i) => mode === 'write' && isSure(i)) ?? counted[0];
   const holders = counted.filter(({ mode, owner }) =>
     first!.mode === 'write' ? owner === first!.owner : mode === 'read',
   );
-  const waiters = nth(
+  const waiters = nthGreatest(
     states.map((state) => state.waiters),
     enough,
   );
@@ -147,7 +147,7 @@ const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder =>
   ...same[0]!,
   // A node may have missed a downgrade.
   mode: same.filter(({ mode }) => mode === 'write').length >= enough ? 'write' : 'read',
-  remainingMs: nth(
+  remainingMs: nthGreatest(
     same.map(({ remainingMs }) => remainingMs),
     enough,
   ),
@@ -155,52 +155,53 @@ const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder =>
 });
 
 /**
- * A node that voted late has a token of its own, until that of the majority is written back; of equally common ones,
- * the greatest.
+ * The most common token, or the greatest of several: a node that voted late has a token of its own until that of the
+ * majority is written back.
  */
 function mostCommon(tokens: readonly number[]): number {
   return [...tokens].sort((a, b) => countOf(tokens, b) - countOf(tokens, a) || b - a)[0] ?? 0;
 }
 
-/** A run as several nodes tell it. */
+/** A run as several nodes report it. */
 interface MergedRun {
   readonly run: LastRun;
-  /** Whether a majority may know it, with nodes that did not answer. */
+  /** Whether a majority may know it, counting nodes that did not answer. */
   readonly isLikely: boolean;
 }
 
 /**
- * What each node tells that answered: the last run of each job. Gives the last one of that job, or the latest of all
- * jobs.
+ * Merges the last run of each job, as each node that answered reports it. Returns the last run of one job, or the latest
+ * of all jobs.
  */
-export function mergeRuns(nodes: readonly QuorumNode[], told: Told, job?: string): LastRun | null {
-  const jobs = job === undefined ? [...new Set(told.flat().map((run) => run.job))] : [job];
-  const enough = enoughOf(nodes, told);
-  const merged = jobs.flatMap((one) => mergeRunsOf(one, told, enough) ?? []);
+export function mergeRuns(nodes: readonly QuorumNode[], reports: RunReports, job?: string): LastRun | null {
+  const jobs = job === undefined ? [...new Set(reports.flat().map((run) => run.job))] : [job];
+  const enough = enoughOf(nodes, reports);
+  const merged = jobs.flatMap((one) => mergeRunsOf(one, reports, enough) ?? []);
   return merged.sort((a, b) => byLikelihood(a, b) || byBegin(a.run, b.run))[0]?.run ?? null;
 }
 
-type Told = readonly (readonly LastRun[])[];
+/** Per node, the last run of each job. */
+type RunReports = readonly (readonly LastRun[])[];
 
-/** A node may remember a claim that was given up: what a majority may know comes first. */
+/** A node may remember a claim that was given back: what a majority may know comes first. */
 const byLikelihood = (a: MergedRun, b: MergedRun): number => Number(b.isLikely) - Number(a.isLikely);
 
 /**
- * The latest run of a job, of those that a majority may know: nodes that missed it may tell the one before. It began when the
- * first node granted it, and a node that knows how it ended is believed: another may have missed that.
+ * The latest run of a job among those that a majority may know: a node that missed it may report the one before. It began
+ * when the first node granted it; and a node that knows its outcome is believed, because another may have missed that.
  */
-function mergeRunsOf(job: string, told: Told, enough: number): MergedRun | undefined {
-  const known = told.flat().filter((run) => run.job === job);
-  const isTold = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
+function mergeRunsOf(job: string, reports: RunReports, enough: number): MergedRun | undefined {
+  const known = reports.flat().filter((run) => run.job === job);
+  const hasOutcome = ({ outcome }: LastRun) => outcome === 'done' || outcome === 'failed';
   const merged = [...new Set(known.map(({ attempt }) => attempt))].map((attempt): MergedRun => {
     const same = known.filter((run) => run.attempt === attempt);
     const started = new Date(Math.min(...same.map((run) => run.started.getTime())));
-    return { run: { ...(same.find(isTold) ?? same[0]!), started }, isLikely: same.length >= enough };
+    return { run: { ...(same.find(hasOutcome) ?? same[0]!), started }, isLikely: same.length >= enough };
   });
   const order: ((one: MergedRun) => number)[] = [
     ({ isLikely }) => Number(isLikely),
     ({ run }) => run.fire.getTime(),
-    ({ run }) => Number(isTold(run)),
+    ({ run }) => Number(hasOutcome(run)),
     ({ run }) => run.started.getTime(),
   ];
   const later = (a: MergedRun, b: MergedRun) =>

@@ -1,17 +1,15 @@
 import { type Clock } from '../../core/clock.js';
 import { type WakeUp, type WakeUpListener } from '../../core/store/lock-store.js';
-import { majorityOf } from './votes.js';
+import { WAKE_UP_SPREAD_MS } from '../timing.js';
 import { type QuorumNode } from './quorum-node.js';
-
-/** How long the first node that tells of a release is ahead of the others at most, usually. */
-const SETTLE_MS = 10;
+import { majorityOf } from './votes.js';
 
 /**
- * Listens to all nodes. A release reaches them one after the other: whoever asks at the first word of it splits the votes.
- * So a waiter is woken when a majority told it, or soon after the first did.
+ * Listens to all nodes. A release reaches them one after the other, and a waiter that asked at the first message would
+ * split the votes. Therefore it is woken when a majority has sent one, or soon after the first message.
  */
 export class QuorumWakeUps {
-  readonly #told = new Map<string, Told>();
+  readonly #reports = new Map<string, Report>();
   #isClosed = false;
 
   constructor(
@@ -30,44 +28,44 @@ export class QuorumWakeUps {
 
   close(): void {
     this.#isClosed = true;
-    for (const { cancel } of this.#told.values()) cancel();
-    this.#told.clear();
+    for (const { cancel } of this.#reports.values()) cancel();
+    this.#reports.clear();
   }
 
   #onWakeUp(node: QuorumNode, attempt: string, wakeUp: WakeUp): void {
     if (this.#isClosed) return;
     if (wakeUp.kind === 'revoked') return this.listener.onWakeUp(attempt, wakeUp);
-    // A node that tells again tells of another release.
-    if (this.#told.get(attempt)?.nodes.has(node)) this.#settle(attempt);
-    const told = this.#told.get(attempt) ?? this.#expect(attempt);
-    told.nodes.add(node);
-    if (told.nodes.size === majorityOf(this.nodes)) this.#wake(attempt, told);
+    // A second message of a node is about another release.
+    if (this.#reports.get(attempt)?.nodes.has(node)) this.#settle(attempt);
+    const report = this.#reports.get(attempt) ?? this.#expect(attempt);
+    report.nodes.add(node);
+    if (report.nodes.size === majorityOf(this.nodes)) this.#wake(attempt, report);
   }
 
-  #expect(attempt: string): Told {
-    const cancel = this.clock.setTimer(() => this.#settle(attempt), SETTLE_MS);
-    const told: Told = { nodes: new Set(), cancel, hasWoken: false };
-    this.#told.set(attempt, told);
-    return told;
+  #expect(attempt: string): Report {
+    const cancel = this.clock.setTimer(() => this.#settle(attempt), WAKE_UP_SPREAD_MS);
+    const report: Report = { nodes: new Set(), cancel, hasWoken: false };
+    this.#reports.set(attempt, report);
+    return report;
   }
 
   #settle(attempt: string): void {
-    const told = this.#told.get(attempt);
-    if (!told) return;
-    told.cancel();
-    this.#told.delete(attempt);
-    this.#wake(attempt, told);
+    const report = this.#reports.get(attempt);
+    if (!report) return;
+    report.cancel();
+    this.#reports.delete(attempt);
+    this.#wake(attempt, report);
   }
 
-  #wake(attempt: string, told: Told): void {
-    if (told.hasWoken) return;
-    told.hasWoken = true;
+  #wake(attempt: string, report: Report): void {
+    if (report.hasWoken) return;
+    report.hasWoken = true;
     this.listener.onWakeUp(attempt, { kind: 'wake' });
   }
 }
 
-/** Who has told of a release so far. */
-interface Told {
+/** The nodes that have reported one release so far. */
+interface Report {
   readonly nodes: Set<QuorumNode>;
   readonly cancel: () => void;
   hasWoken: boolean;

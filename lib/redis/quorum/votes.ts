@@ -2,22 +2,22 @@ import { type Clock, setDeadline } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type QuorumNode } from './quorum-node.js';
 
-/** What one node answered: a value, or why there is none. */
+/** The answer of one node: a value, or why there is none. */
 export type Vote<T> =
   | { readonly node: QuorumNode; readonly value: T; readonly error?: undefined }
   | { readonly node: QuorumNode; readonly value?: undefined; readonly error: unknown };
 
-/** One question to all nodes at once. */
+/** One request to all nodes at once. */
 export interface Ballot<T> {
   readonly nodes: readonly QuorumNode[];
   readonly ask: (node: QuorumNode) => Promise<T>;
-  /** For how long the nodes are waited for. */
+  /** How long the nodes are waited for. */
   readonly timeoutMs: number;
-  /** How much longer, if it may still come to what is hoped for. */
-  readonly extra?: { readonly ms: number; readonly isHopeful: (votes: readonly Vote<T>[]) => boolean } | undefined;
-  /** Whether these votes decide, whatever the others will be. */
+  /** How much longer, if these votes can still be won. */
+  readonly extra?: { readonly ms: number; readonly canWin: (votes: readonly Vote<T>[]) => boolean } | undefined;
+  /** Whether these votes decide, whatever the others are. */
   readonly isDecided: (votes: readonly Vote<T>[]) => boolean;
-  /** Hears the votes that come after the others were counted. */
+  /** Receives the votes that come after the others were counted. */
   readonly onLate?: (vote: Vote<T>) => void;
 }
 
@@ -27,17 +27,18 @@ export const majorityOf = (nodes: readonly unknown[]): number => Math.floor(node
 /** How many of `values` are `value`. */
 export const countOf = <T>(values: readonly T[], value: T): number => values.filter((other) => other === value).length;
 
-/** Whether so many nodes lost or refused something that no majority can have it. */
-export const isBeyond = (nodes: readonly unknown[], count: number): boolean => count > nodes.length - majorityOf(nodes);
+/** Whether no majority is left when so many nodes have lost or refused something. */
+export const rulesOutMajority = (nodes: readonly unknown[], count: number): boolean =>
+  count > nodes.length - majorityOf(nodes);
 
 /**
- * Asks all nodes in parallel. Gives the votes as soon as they decide, or all are in, or the time is over: then there is
- * one for each node. Never rejects.
+ * Asks all nodes in parallel. Resolves with the votes as soon as they decide, or all are in; or at the timeout, then with
+ * one vote per node. Never rejects.
  */
 export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vote<T>[]> {
   const { nodes, timeoutMs } = ballot;
   const votes: Vote<T>[] = [];
-  const heard = new Set<string>();
+  const voters = new Set<string>();
   return new Promise((resolve) => {
     let isCounted = false;
     let open = nodes.length;
@@ -46,14 +47,14 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
       cancel();
       resolve([...votes]);
     };
-    const giveUp = (waitedMs: number): void => {
+    const countSilent = (waitedMs: number): void => {
       votes.push(...silentOf(nodes, votes, waitedMs));
       count();
     };
     const waitMore = (): void => {
-      const { ms, isHopeful } = ballot.extra ?? { ms: 0, isHopeful: () => false };
-      if (!isHopeful(votes)) return giveUp(timeoutMs);
-      cancel = setDeadline(clock, () => giveUp(timeoutMs + ms), ms);
+      const { ms, canWin } = ballot.extra ?? { ms: 0, canWin: () => false };
+      if (!canWin(votes)) return countSilent(timeoutMs);
+      cancel = setDeadline(clock, () => countSilent(timeoutMs + ms), ms);
     };
     let cancel = setDeadline(clock, waitMore, timeoutMs);
     const take = (vote: Vote<T>): void => {
@@ -65,9 +66,9 @@ export function gather<T>(clock: Clock, ballot: Ballot<T>): Promise<readonly Vot
       }
     };
     for (const node of nodes) {
-      const asked = (async () => ballot.ask(node))();
-      asked.then(
-        (value) => take(isHeard(heard, node) ? { node, error: heardBefore(node) } : { node, value }),
+      const answer = (async () => ballot.ask(node))();
+      answer.then(
+        (value) => take(hasVoted(voters, node) ? { node, error: votedBefore(node) } : { node, value }),
         (error: unknown) => take({ node, error }),
       );
     }
@@ -79,13 +80,13 @@ function silentOf<T>(nodes: readonly QuorumNode[], votes: readonly Vote<T>[], wa
   return nodes.filter((node) => !votes.some((vote) => vote.node === node)).map((node) => ({ node, error }));
 }
 
-/** Notes whose vote this is; whether its server has voted before, by another node that has led there. */
-function isHeard(heard: Set<string>, { runId }: QuorumNode): boolean {
+/** Whether the server of this node has voted before, by another node that leads to it; notes its vote. */
+function hasVoted(voters: Set<string>, { runId }: QuorumNode): boolean {
   if (runId === undefined) return false;
-  if (heard.has(runId)) return true;
-  heard.add(runId);
+  if (voters.has(runId)) return true;
+  voters.add(runId);
   return false;
 }
 
-const heardBefore = ({ name }: QuorumNode): LockStoreError =>
+const votedBefore = ({ name }: QuorumNode): LockStoreError =>
   new LockStoreError(`The server of ${name} has voted already, by another address.`);

@@ -3,16 +3,12 @@ import { type Redis } from 'ioredis';
 import { type Clock, setDeadline } from '../../core/clock.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
-import {
-  type RedisClient,
-  closeClient,
-  isCluster,
-  openSubscriber,
-  reconnectDelayMs,
-} from '../connection/redis-client.js';
+import { openSubscriber } from '../connection/open-client.js';
+import { type RedisClient, closeClient, isCluster } from '../connection/redis-client.js';
+import { reconnectDelayMs } from '../timing.js';
 import { isRetryable } from '../connection/redis-errors.js';
 import { readableText } from '../connection/error-advice.js';
-import { type IsThere, ifElsewhere } from '../connection/sentinel-watch.js';
+import { type LeadsToMaster, ifElsewhere } from '../connection/sentinel-watch.js';
 import { readServerId } from '../connection/server-id.js';
 import { supervise } from '../connection/supervise.js';
 
@@ -105,9 +101,10 @@ export class WakeUpChannel {
   }
 
   /** Behind Sentinel: leaves a server that is no master any more. */
-  move(isThere: IsThere): void {
+  move(leadsToMaster: LeadsToMaster): void {
     const subscriber = this.#subscriber;
-    if (subscriber) ifElsewhere(subscriber, isThere, () => subscriber === this.#subscriber && this.#connectLater());
+    if (subscriber)
+      ifElsewhere(subscriber, leadsToMaster, () => subscriber === this.#subscriber && this.#connectLater());
   }
 
   async close(): Promise<void> {

@@ -47,6 +47,12 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     ['connection', null, 'ioredis options, `{ cluster: [nodes] }` or an ioredis client', 'null'],
     ['connection', { cluster: [] }, 'to be a list of some of its nodes', '`cluster`'],
     ['connection', { cluster: 'redis://a' }, 'to be a list of some of its nodes', '`cluster`'],
+    [
+      'connection',
+      { evalsha: () => null },
+      'an ioredis client',
+      'looks like a client, but lacks `eval()`, `duplicate()`',
+    ],
     ['connection', [], 'the masters of a quorum', 'an empty list'],
     ['connection', ['redis://a', 'redis://b', 'redis://a'], 'independent masters', 'the same one as [0] and [2]'],
     ['connection', [{ port: 7001 }, { port: 7001, host: 'localhost' }], 'independent masters', '[0] and [1]'],

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { type Clock, systemClock } from '../../../lib/core/clock.js';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { CommandRunner } from '../../../lib/redis/connection/command-runner.js';
-import { openClient } from '../../../lib/redis/connection/redis-client.js';
+import { openClient } from '../../../lib/redis/connection/open-client.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { lua, key } from '../../../lib/redis/scripts/lua.js';

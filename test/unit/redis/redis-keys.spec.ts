@@ -48,9 +48,10 @@ describe('a storage key', () => {
 
   it('may have 512 bytes after encoding, without the prefix', () => {
     for (const key of ['a'.repeat(512), 'é'.repeat(256), '🔑'.repeat(128), `${'%'.repeat(170)}aa`]) {
+      expect(() => keys.check(key)).not.toThrow();
       expect(keys.storageKey(key)).toMatch(/^lock:/);
-      expect(() => keys.storageKey(`${key}a`)).toThrow(LockKeyError);
-      expect(() => keys.storageKey(`${key}a`)).toThrow('at most 512 bytes, got 513');
+      expect(() => keys.check(`${key}a`)).toThrow(LockKeyError);
+      expect(() => keys.check(`${key}a`)).toThrow('at most 512 bytes, got 513');
     }
   });
 
@@ -63,8 +64,8 @@ describe('a storage key', () => {
     ['half \ud83d', 'half of a surrogate pair'],
     ['\udd11 half', 'half of a surrogate pair'],
   ])('of %p is refused', (key: any, expected) => {
-    expect(() => keys.storageKey(key)).toThrow(LockKeyError);
-    expect(() => keys.storageKey(key)).toThrow(expected);
+    expect(() => keys.check(key)).toThrow(LockKeyError);
+    expect(() => keys.check(key)).toThrow(expected);
   });
 });
 

@@ -208,7 +208,7 @@ describe('the store on Redis', () => {
   it('never rejects a renewal', async () => {
     const hold = { ...WISH, key: 'a', attempt: newAttempt(), fencingToken: 1, timeoutMs: TIMEOUT_MS };
     await redis.set(`${keyPrefix}b`, 'mine');
-    const replies = await store.renew([hold, { ...hold, key: 'b' }, { ...hold, key: '' }]);
+    const replies = await store.renew([hold, { ...hold, key: 'b' }, { ...hold, mode: undefined as never }]);
     expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);
   });
 

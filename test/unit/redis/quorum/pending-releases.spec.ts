@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { PendingReleases } from '../../../../lib/redis/quorum/pending-releases.js';
-import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
-import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { settled } from '../../../../lib/testing/manual-clock.js';
+import { FakeClock } from '../../../support/core/fake-clock.js';
 
 const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', holdAtLeastMs: 0, leaseMs: 3_000 };
 
@@ -16,7 +16,7 @@ function setUp() {
     sent.push([`${attempt} ${key}`, clock.now()]);
     return node.isFailing ? Promise.reject(new LockStoreError('down')) : Promise.resolve();
   };
-  return { clock, sent, node, pending: new PendingReleases(node as unknown as QuorumNode, clock) };
+  return { clock, sent, node, pending: new PendingReleases(node as never, clock) };
 }
 
 describe('releases that a node did not confirm', () => {

@@ -27,8 +27,8 @@ class FakeStore {
     public server: Server,
   ) {
     const info = (section: string): Promise<string> => Promise.resolve(this.#tell(section));
-    const ask = (_client: unknown, send: () => Promise<string>) => send();
-    this.commands = { address: name, epoch: 0, outage: null as Error | null, liveClient: () => ({ info }), ask };
+    const send = (_client: unknown, command: () => Promise<string>) => command();
+    this.commands = { address: name, epoch: 0, outage: null as Error | null, liveClient: () => ({ info }), send };
   }
 
   acquire = (): Promise<AcquireReply> => new Promise((resolve) => this.replies.push(resolve));
@@ -92,13 +92,13 @@ describe('a node of a quorum', () => {
     const { stores, nodes, told, answers } = setUp(A, B, C);
     await answers();
     stores[moved]!.lead(to);
-    await Promise.all(nodes.map((node) => node.meet()));
+    await Promise.all(nodes.map((node) => node.identify()));
     expect(await answers()).toEqual(expected);
-    expect(nodes.map(({ misfit }) => misfit)).toEqual([null, null, null]);
+    expect(nodes.map(({ configurationError }) => configurationError)).toEqual([null, null, null]);
     await answers();
     expect(told).toHaveLength(1);
     stores[moved]!.lead([A, B, C][moved]!);
-    await nodes[moved]!.meet();
+    await nodes[moved]!.identify();
     expect(await answers()).toEqual([true, true, true]);
     expect(told).toHaveLength(1);
   });
@@ -106,23 +106,23 @@ describe('a node of a quorum', () => {
   it('is set up wrongly when it never led to a server of its own, also when that one starts again', async () => {
     const { stores, nodes, told, answers } = setUp(A, { runId: 'a' }, C);
     expect(await answers()).toEqual([true, expect.stringContaining('n1 and n2 are the same server'), true]);
-    expect(nodes[1]!.misfit).toBeInstanceOf(LockConfigurationError);
+    expect(nodes[1]!.configurationError).toBeInstanceOf(LockConfigurationError);
     for (const store of stores.slice(0, 2)) store.lead({ runId: 'a2' });
     expect(await answers()).toEqual([true, expect.stringContaining('n1 and n2 are the same server'), true]);
-    expect(nodes[1]!.misfit).toBeInstanceOf(LockConfigurationError);
+    expect(nodes[1]!.configurationError).toBeInstanceOf(LockConfigurationError);
     expect(told).toHaveLength(1);
   });
 
   it('is set up wrongly as a replica, until it is promoted, though its connection stays', async () => {
     const { clock, stores, nodes, told, answers } = setUp(A, { runId: 'b', masterPort: 7 }, C);
     expect(await answers()).toEqual([true, expect.stringContaining('n2 is a replica of 10.0.0.1:7'), true]);
-    expect(nodes[1]!.misfit).toBeInstanceOf(LockConfigurationError);
+    expect(nodes[1]!.configurationError).toBeInstanceOf(LockConfigurationError);
     delete stores[1]!.server.masterPort;
     await clock.advance(1_000);
     expect(await answers()).toEqual([true, true, true]);
     stores[1]!.lead({ runId: 'b', masterPort: 7 });
     expect(await answers()).toEqual([true, expect.stringContaining('is a replica of 10.0.0.1:7 now'), true]);
-    expect(nodes[1]!.misfit).toBeNull();
+    expect(nodes[1]!.configurationError).toBeNull();
     expect(told).toHaveLength(2);
   });
 
@@ -212,7 +212,7 @@ describe('a count of votes', () => {
         await settled();
         stores[0]!.lead(B);
       }
-      await node.meet();
+      await node.identify();
       return node.runId;
     };
     const votes = await gather(clock, { nodes, ask, timeoutMs: 100, isDecided: () => false });
@@ -224,10 +224,10 @@ describe('a count of votes', () => {
 
   it('waits longer for what is hoped for', async () => {
     const { clock, nodes } = setUp(A, B, C);
-    const votedAt = async (isHopeful: boolean) => {
+    const votedAt = async (canWin: boolean) => {
       const began = clock.now();
       const ask = () => new Promise<never>(() => undefined);
-      const extra = { ms: 400, isHopeful: () => isHopeful };
+      const extra = { ms: 400, canWin: () => canWin };
       const counted = gather(clock, { nodes, ask, timeoutMs: 100, isDecided: () => false, extra });
       await clock.advance(1_000);
       const [vote] = await counted;

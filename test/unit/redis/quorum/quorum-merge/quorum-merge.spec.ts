@@ -3,7 +3,7 @@ import { type LostReply, type ReleaseReply, type RenewReply } from '../../../../
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import {
   checkAnswered,
-  mayAnswer,
+  mayAnswerOnRetry,
   mergeDowngrades,
   mergeLosses,
   mergeReleases,
@@ -12,7 +12,7 @@ import {
   valuesOf,
 } from '../../../../../lib/redis/quorum/quorum-merge.js';
 import { type QuorumNode } from '../../../../../lib/redis/quorum/quorum-node.js';
-import { type Vote, isBeyond } from '../../../../../lib/redis/quorum/votes.js';
+import { type Vote, rulesOutMajority } from '../../../../../lib/redis/quorum/votes.js';
 import { nodesOf, votesOf } from '../fake-nodes.js';
 
 const AWAY = new Error('connection lost.');
@@ -46,7 +46,10 @@ describe('what is beyond a majority', () => {
     [6, 3],
     [7, 4],
   ])('of %d nodes begins with %d losses', (count, losses) => {
-    expect([isBeyond(nodesOf(count), losses - 1), isBeyond(nodesOf(count), losses)]).toEqual([false, true]);
+    expect([rulesOutMajority(nodesOf(count), losses - 1), rulesOutMajority(nodesOf(count), losses)]).toEqual([
+      false,
+      true,
+    ]);
   });
 });
 
@@ -213,11 +216,11 @@ describe('too few answers', () => {
       ...Array.from({ length: gone }, () => hopeless),
       ...Array.from({ length: count - gone }, () => AWAY),
     ];
-    expect(mayAnswer(nodesOf(count), failures)).toBe(may);
+    expect(mayAnswerOnRetry(nodesOf(count), failures)).toBe(may);
   });
 
   it('may become enough when those that failed may come back, however many', () => {
-    expect(mayAnswer(nodes, [AWAY, new LockStoreError('down'), undefined])).toBe(true);
+    expect(mayAnswerOnRetry(nodes, [AWAY, new LockStoreError('down'), undefined])).toBe(true);
   });
 
   it('count a value that is false or null', () => {

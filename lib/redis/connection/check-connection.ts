@@ -1,10 +1,42 @@
-import { LockConfigurationError } from './core/lock.errors.js';
+import { LockConfigurationError } from '../../core/lock.errors.js';
+import type { RedisClient } from './redis-client.js';
 
 const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or an ioredis client';
 
+/** The methods of an ioredis client that the store uses. */
+const CLIENT_METHODS = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'] as const;
+
 /**
- * Checks where the locks are, before anything connects.
- * @throws LockConfigurationError that tells what was given; never a URL, which may hold a password
+ * Whether a value is meant as a client, by the methods that no options have: `instanceof` fails when the application and
+ * this package load two copies of ioredis. `checkClient` tells whether the store can use it.
+ */
+export const isRedisClient = (value: unknown): value is RedisClient =>
+  hasMethod(value, 'evalsha') || hasMethod(value, 'duplicate');
+
+const hasMethod = (value: unknown, name: string): boolean =>
+  typeof (value as Record<string, unknown> | null | undefined)?.[name] === 'function';
+
+/**
+ * Checks a client before the first lock fails on it.
+ * @throws LockConfigurationError for one that lacks a method, or that subscribes and thus runs no commands
+ */
+export function checkClient(client: RedisClient, name = '`connection`'): void {
+  const missing = CLIENT_METHODS.filter((method) => !hasMethod(client, method));
+  if (missing.length > 0) {
+    const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
+    throw new LockConfigurationError(
+      `Expected ${name} to be ${FORMS}, got ${got}. Pass the ioredis client itself, not a wrapper of some of its methods.`,
+    );
+  }
+  if ((client as { mode?: string }).mode !== 'subscriber') return;
+  throw new LockConfigurationError(
+    `Expected ${name} to be a client that runs commands, got one in subscriber mode; give the module another client.`,
+  );
+}
+
+/**
+ * Checks the option `connection` before anything connects.
+ * @throws LockConfigurationError that says what was given; never a URL, which may hold a password
  */
 export function checkConnection(connection: unknown): void {
   if (!Array.isArray(connection)) return checkOne(connection, '`connection`');
@@ -30,7 +62,7 @@ function checkMaster(node: unknown, name: string): void {
 }
 
 function checkOne(connection: unknown, name: string): void {
-  if (isRedisClient(connection)) return;
+  if (isRedisClient(connection)) return checkClient(connection, name);
   if (isPlainObject(connection)) return checkOptions(connection, name);
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
   const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
@@ -46,10 +78,6 @@ function checkOptions({ cluster, ...options }: { cluster?: unknown }, name: stri
   if (cluster === undefined || (Array.isArray(cluster) && cluster.length > 0)) return;
   throw new LockConfigurationError(`Expected the \`cluster\` of ${name} to be a list of some of its nodes.`);
 }
-
-/** A client by what it can do; ioredis itself is not imported here. */
-const isRedisClient = (value: unknown): boolean =>
-  typeof (value as { evalsha?: unknown } | null)?.evalsha === 'function';
 
 /** A promise, a `URL` or another library's client would be read as options without a host, which is the local Redis. */
 function isPlainObject(value: unknown): value is { cluster?: unknown } {

@@ -1,4 +1,4 @@
-import { ConnectionHealth } from '../../../lib/redis/connection/connection-health.js';
+import { SilenceWatch } from '../../../lib/redis/connection/silence-watch.js';
 import { type RedisClient } from '../../../lib/redis/connection/redis-client.js';
 import { FakeClock } from '../../support/core/fake-clock.js';
 
@@ -7,7 +7,7 @@ const TIMEOUT_MS = 100;
 
 function start() {
   const clock = new FakeClock();
-  const health = new ConnectionHealth(clock);
+  const health = new SilenceWatch(clock);
   const connection = {} as RedisClient;
   const deaths: number[] = [];
   const begin = clock.now();

@@ -1,0 +1,135 @@
+/** The delays, limits and numbers of retries of the Redis store, each with its reason. Durations are in milliseconds. */
+
+// Connections of our own
+
+/** How long a host may take to accept a connection: ioredis would wait 10 s. The application may choose another limit. */
+export const CONNECT_TIMEOUT_MS = 3_000;
+
+/** The default of ioredis, which means that the application chose none. */
+export const IOREDIS_CONNECT_TIMEOUT_MS = 10_000;
+
+/** How long a sentinel may take to answer: without a limit, a silent one would be waited for indefinitely. */
+export const SENTINEL_COMMAND_TIMEOUT_MS = 1_000;
+
+/** How long a server may stay silent after it accepted a connection; ioredis has no limit for that. */
+export const GREETING_MS = 2_000;
+
+/** How long an orderly end of a socket may take before it is destroyed: an old connection must not delay a new one. */
+export const DISCONNECT_TIMEOUT_MS = 100;
+
+/** How long `close()` waits for the sockets to end: the end of an application must not depend on a silent server. */
+export const CLOSE_TIMEOUT_MS = 500;
+
+/** How often a cluster is asked which nodes it has: without commands, ioredis would never notice that one is gone. */
+export const SLOTS_REFRESH_MS = 30_000;
+
+/** The pause before the next connection, after `failures` failed ones: short, so that locks are back soon after Redis is. */
+export const reconnectDelayMs = (failures: number): number => Math.min(50 * failures, 1_000);
+
+/** How long a given client, or a node of a given cluster, may be away before its locks continue on a connection of ours. */
+export const GIVEN_CLIENT_AWAY_MS = 3_000;
+
+/** The pause before a cluster is asked again where its slots are, so that a failover does not cause a storm of questions. */
+export const SLOTS_RETRY_MS = 100;
+
+// The health of a connection
+
+/** How many times its usual answer time a connection may stay silent before it counts as dead. */
+export const SILENCE_FACTOR = 3;
+
+/** The longest silence that is waited for, unless the command itself has more time. */
+export const MAX_SILENCE_MS = 5_000;
+
+/** By what factor the usual answer time may grow per answer: a single slow answer says little about the network. */
+export const ANSWER_TIME_GROWTH = 1.1;
+
+/** How many connections in a row a command may lose, or fail to get, before it fails; its caller retries. */
+export const MAX_CONNECTION_LOSSES = 2;
+
+// Sentinels
+
+/** How often a sentinel is pinged: a connection that carries nothing may be dead without a word. */
+export const SENTINEL_PING_MS = 2_000;
+
+/** A bound for a list that sentinels tell each other; a group has three to five. */
+export const MAX_SENTINELS = 10;
+
+/** How often a sentinel that the application does not name is tried, about 90 s in all: it may be gone for good. */
+export const MAX_SENTINEL_RETRIES = 100;
+
+// Wake-ups
+
+/** How long the server may take to answer the subscriber before the connection is replaced. */
+export const SUBSCRIBER_ANSWER_MS = 2_000;
+
+/** How often the subscriber checks that it is heard, while a call waits. */
+export const SUBSCRIBER_CHECK_MS = 1_000;
+
+/** How long after its last poll a waiting call still counts as waiting: a little more than two polls. */
+export const WAITER_SEEN_MS = 5_000;
+
+/** After this long without a move to another server, the subscriber moves at once. */
+export const SUBSCRIBER_SETTLED_MS = 60_000;
+
+/** The pause before the subscriber moves again, `moves` times in a row: two servers may name each other for a while. */
+export const moveDelayMs = (moves: number): number => (moves === 0 ? 0 : Math.min(50 * 2 ** moves, 10_000));
+
+// Commands
+
+/** How long a command of an operator may take; no lease depends on it. */
+export const OPERATOR_TIMEOUT_MS = 5_000;
+
+/** How often `forceRelease` retries when the lock changed hands between its look and its command. */
+export const MAX_REVOKE_TRIES = 3;
+
+/** How often an acquire or a release is sent in a row while the server says that it is late, or has more to do. */
+export const MAX_SENT = 64;
+
+/** How old an acquire may be when it arrives. Twice its time limit: the clock of the server is known only by estimate. */
+export const maxAcquireAgeMs = (timeoutMs: number): number => 2 * timeoutMs;
+
+/** By what share our clock may run faster than the clock of a server. */
+export const CLOCK_DRIFT = 0.001;
+
+/** What WAIT may take on top of its own timeout: the round trip. */
+export const WAIT_ROUND_TRIP_MS = 1_000;
+
+/** How many redirections are followed: a slot that has just moved, and moves on, needs no more. */
+export const MAX_REDIRECTS = 4;
+
+// The quorum
+
+/** How long the nodes are waited for: little compared to the lease, which runs from the first command on. */
+export const voteTimeoutMs = (leaseMs: number, timeoutMs = Infinity): number =>
+  Math.min(Math.max(leaseMs / 20, 100), 500, timeoutMs);
+
+/** How much longer, where replicas confirm the grants: a node may first have to confirm those of another lock. */
+export const confirmExtraMs = (leaseMs: number, confirmMs: number): number =>
+  Math.max(Math.min(2 * confirmMs, leaseMs - voteTimeoutMs(leaseMs)), 0);
+
+/** How long the nodes are waited for by a command that only reads. */
+export const QUORUM_READ_TIMEOUT_MS = 1_000;
+
+/** How long a node may take to tell its run id, its role or its time. */
+export const NODE_INFO_TIMEOUT_MS = 1_000;
+
+/** How soon a replica is asked again for its role: it may be promoted while its connections stay. */
+export const REPLICA_RECHECK_MS = 1_000;
+
+/** Calls that split the votes retry after a random time of up to this: several rounds long, so that one of them is first. */
+export const MAX_SPLIT_BACKOFF_MS = 60;
+
+/** By how much the first node that reports a release is usually ahead of the others, at most. */
+export const WAKE_UP_SPREAD_MS = 10;
+
+/** How often a release is retried on a node that did not confirm it. */
+export const RELEASE_RETRY_MS = 250;
+
+/** How many such releases are remembered per node; further ones end with their leases, the oldest first. */
+export const MAX_PENDING_RELEASES = 10_000;
+
+/** How many of them are under way at a time: all those of an outage at once would overload a node that is just back. */
+export const MAX_RELEASES_UNDER_WAY = 100;
+
+/** For how many attempts a node remembers an acquire without an answer; one that arrives late is refused by its age, too. */
+export const MAX_UNANSWERED = 1_000;
