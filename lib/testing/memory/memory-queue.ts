@@ -14,7 +14,7 @@ export interface Waiter extends Ask {
   deadline: number;
 }
 
-/** The waiters of one lock by their places, as the scripts keep them in Redis (lib/redis/scripts/queue.ts). */
+/** The waiters of one lock by their places, as the scripts keep them in Redis (lib/redis/scripts/parts/queue.ts). */
 export class MemoryQueue {
   /** The place of the waiter that is next. */
   head = 1;
