@@ -11,28 +11,28 @@ import { Locker } from '../core/acquire/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
 import { awayError, type GrantingStore, holderFor } from './granting-store.js';
 
-/** One acquisition that was asked for. */
+/** One request for a lock. */
 export interface FakeLockCall {
-  /** In the order in which they were named, without repetitions. */
+  /** In the order in which the call named them, without repetitions. */
   readonly keys: readonly string[];
   readonly mode: LockMode;
-  /** Class and method, where a decorator acquired it; else empty. */
+  /** Class and method of a decorated call; else empty. */
   readonly where: string;
   readonly options: ResolvedLockOptions;
 }
 
-/** What a fake is made of. */
+/** The parts of a fake. */
 export interface FakeLockerParts {
   readonly clock: Clock;
   readonly store: GrantingStore;
   readonly rules: FakeRules;
-  /** How long a shutdown waits for holders; undefined: as long as the module says. */
+  /** How long a shutdown waits for holders, in milliseconds; undefined: as long as the module says. */
   readonly drainMs: number | undefined;
 }
 
 const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void => {} };
 
-/** Grants at once, unless it was told otherwise; what a grant gives is a real lock of the core. */
+/** Grants at once unless a rule says otherwise; its locks are real ones of the core. */
 export class FakeLocker extends Locker {
   readonly calls: FakeLockCall[] = [];
   readonly #fake: FakeLockerParts;
@@ -48,7 +48,7 @@ export class FakeLocker extends Locker {
     this.onListening();
   }
 
-  /** Forgets the calls and the rules, and opens again; what is held stays held. */
+  /** Forgets the calls and the rules, and opens again; locks that are held stay held. */
   forget(): void {
     this.calls.length = 0;
     this.#fake.rules.clear();
@@ -56,7 +56,7 @@ export class FakeLocker extends Locker {
     this.onListening();
   }
 
-  /** For an app that starts: a fake may have been closed with the app of an earlier test. */
+  /** Opens for an app that starts: the fake may have been closed with the app of an earlier test. */
   open(): this {
     this.isClosing = false;
     this.#closed = null;
@@ -64,13 +64,13 @@ export class FakeLocker extends Locker {
     return this;
   }
 
-  /** Once for all modules of an app that share it. */
+  /** Closes once for all modules of an app that share it. */
   override close(drainMs: number): Promise<void> {
     this.#closed ??= super.close(this.#fake.drainMs ?? drainMs);
     return this.#closed;
   }
 
-  /** Gives how many locks were lost. */
+  /** Returns how many locks were lost. */
   lose(which: FakeKey, reason: LockLostReason): number {
     const losing = [...this.holds].filter(({ keys }) => keys.some((key) => matches(which, key)));
     for (const lock of losing) lock.lose(reason);
@@ -83,14 +83,14 @@ export class FakeLocker extends Locker {
     const named = this.checkKeys(keys);
     this.#fake.store.groups(named);
     this.calls.push({ keys: named, mode: options.mode, where: label.where, options });
-    // Whoever comes after the end, or gave up before, asks for nothing, whatever the rules say.
-    const isAsked = !this.isClosing && !options.signal?.aborted;
-    const failure = isAsked ? this.#failureOf(named, options, label) : undefined;
+    // A call after the close, or with an aborted signal, sends no request, whatever the rules say.
+    const isRequested = !this.isClosing && !options.signal?.aborted;
+    const failure = isRequested ? this.#failureOf(named, options, label) : undefined;
     if (failure) throw failure;
     return super.acquire(named, options, label, ...rest);
   }
 
-  /** What the call rejects with, without the time that it takes elsewhere; a wait that has no end goes on. */
+  /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */
   #failureOf(keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): LockError | undefined {
     const { mode, permits, waitMs } = options;
     const outcome = this.#fake.rules.outcomeOf(keys);
@@ -109,16 +109,16 @@ export class FakeLocker extends Locker {
     return this.#failed(error, { keys, options, label, waitedMs: waitMs });
   }
 
-  /** Tells those who listen. */
+  /** Emits the event of a failed call; returns the error. */
   #failed(error: LockError, { waitedMs, ...call }: FailedCall): LockError {
-    const wanted = { ...call, name: call.keys.join(', '), startedAt: this.clock.now() - waitedMs };
+    const request = { ...call, name: call.keys.join(', '), startedAt: this.clock.now() - waitedMs };
     const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';
-    this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, hasWaited));
+    this.events.emit('acquireFailed', () => failedEvent(request, this, error, hasWaited));
     return error;
   }
 }
 
-/** An acquisition that is told to fail. */
+/** A call that a rule fails. */
 interface FailedCall {
   readonly keys: readonly string[];
   readonly options: ResolvedLockOptions;

@@ -58,14 +58,14 @@ export class DrivenLock {
     return reply;
   }
 
-  acquire(who: string, wishes: Operands = {}): Promise<string[]> {
+  acquire(who: string, operands: Operands = {}): Promise<string[]> {
     const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
-    return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes });
+    return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands });
   }
 
   /** Acquires, has to be granted, and gives the token. */
-  async take(who: string, wishes: Operands = {}): Promise<string> {
-    const [outcome, , , token] = await this.acquire(who, wishes);
+  async take(who: string, operands: Operands = {}): Promise<string> {
+    const [outcome, , , token] = await this.acquire(who, operands);
     expect(outcome).toBe('granted');
     return token!;
   }
@@ -83,8 +83,8 @@ export class DrivenLock {
   }
 
   /** Gives the outcome. */
-  async release(who: string, wishes: Operands = {}): Promise<string> {
-    return (await this.run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-', ...wishes }))[0]!;
+  async release(who: string, operands: Operands = {}): Promise<string> {
+    return (await this.run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-', ...operands }))[0]!;
   }
 
   forceRelease(): Promise<string[]> {

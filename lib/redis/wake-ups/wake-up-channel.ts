@@ -33,7 +33,7 @@ interface Commands {
 
 /**
  * The one subscriber connection of a store. Messages are `granted <attempt> <token> <now> <remainingMs>`,
- * `wake <attempt>` (see scripts/queue.ts) or `revoked <attempt>` (see scripts/force-release.ts). Pub/sub loses messages
+ * `wake <attempt>` or `revoked <attempt>` (see scripts/parts/messages.ts and scripts/force-release.ts). Pub/sub loses messages
  * while it is not connected, so everybody who waits asks once after each subscription. It is where the commands are: it
  * moves when they do. On a cluster it is a connection of our own to one node: ioredis does not tell when its own moves to
  * another node.

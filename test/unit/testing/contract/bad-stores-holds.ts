@@ -6,7 +6,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
   {
     name: 'everybody is a reader',
     store: misread(() => ({ mode: 'read' })),
-    noticedBy: 'a lock that is written excludes writers, also of the same client',
+    noticedBy: 'a write hold excludes writers, including those of the same client',
   },
   {
     name: 'it looks first and takes the lock afterwards',
@@ -20,17 +20,17 @@ export const BAD_HOLDS: readonly BadStore[] = [
         return super.acquire(request);
       }
     },
-    noticedBy: 'of many who ask at once, at most one writes',
+    noticedBy: 'at most one of many concurrent writers is granted',
   },
   {
     name: 'writers enter beside readers',
     store: misread(({ mode }) => (mode === 'write' ? { mode: 'read' } : {})),
-    noticedBy: 'a lock that is read excludes writers until the last reader has released it',
+    noticedBy: 'read holds exclude writers until the last reader releases',
   },
   {
     name: 'one reader too many enters',
     store: misread(({ permits }) => ({ permits: permits > 0 ? permits + 1 : 0 })),
-    noticedBy: 'at most `permits` readers share a lock, and each counts all of them',
+    noticedBy: 'at most `permits` readers share a lock, and each request counts all of them',
   },
   {
     name: 'keys are the same in upper and lower case',
@@ -40,22 +40,22 @@ export const BAD_HOLDS: readonly BadStore[] = [
   {
     name: 'fencing tokens repeat',
     store: mistold(({ fencingTokens }) => ({ fencingTokens: fencingTokens.map(() => 7) })),
-    noticedBy: 'fencing tokens rise with every grant, over all clients and modes',
+    noticedBy: 'fencing tokens rise with every grant, across clients and modes',
   },
   {
     name: 'owners mean nothing',
     store: misread(() => ({ owner: undefined })),
-    noticedBy: 'an owner that writes enters its lock again, with the same fencing token, on any client',
+    noticedBy: 'an owner that writes re-enters its lock with the same fencing token, on any client',
   },
   {
     name: 'all attempts without an owner have the same one',
     store: misread(({ owner = '-' }) => ({ owner })),
-    noticedBy: 'owners are told apart by every character, and from none',
+    noticedBy: 'owners that differ in one character are different owners, and so is no owner',
   },
   {
     name: 'an owner that reads may write',
     store: misread(({ mode, owner }) => (owner && mode === 'write' ? { mode: 'read' } : {})),
-    noticedBy: 'an owner that reads is refused for writing, and goes on reading',
+    noticedBy: 'an owner that reads is refused for writing, and keeps reading',
   },
   {
     name: 'an acquire that is asked again counts twice',
@@ -65,7 +65,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
         ? ask({ ...request, attempt: `${request.attempt}x`, owner: request.attempt })
         : reply;
     }),
-    noticedBy: 'an acquire that is asked again gives the same grant, which one release ends',
+    noticedBy: 'an acquire that is sent again returns the same grant, which one release ends',
   },
   {
     name: 'a late acquire of a released attempt is granted',
@@ -75,7 +75,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
         return super.acquire(request);
       }
     },
-    noticedBy: 'an acquire that comes after the release of its attempt is refused, and locks nothing',
+    noticedBy: 'an acquire that arrives after the release of its attempt is refused, and locks nothing',
   },
   {
     name: 'the release of a stranger frees the lock',
@@ -85,22 +85,22 @@ export const BAD_HOLDS: readonly BadStore[] = [
         return super.release({ ...request, attempt });
       }
     },
-    noticedBy: 'the release of a stranger changes nothing',
+    noticedBy: 'a release by another attempt changes nothing',
   },
   {
     name: 'the minimum of a hold is ignored',
     store: badRelease(() => ({ holdAtLeastMs: 0 })),
-    noticedBy: 'a release with `holdAtLeastMs` keeps the lock taken until so long after the grant, and no longer',
+    noticedBy: 'a release with `holdAtLeastMs` keeps the lock taken until that long after the grant, and no longer',
   },
   {
     name: 'the minimum counts from the release',
     store: badRelease(({ holdAtLeastMs }) => ({ holdAtLeastMs: holdAtLeastMs > 0 ? holdAtLeastMs + 1_000 : 0 })),
-    noticedBy: 'a release with a `holdAtLeastMs` that is over frees the lock at once',
+    noticedBy: 'a release after its `holdAtLeastMs` has passed frees the lock at once',
   },
   {
     name: 'leases do not end',
     store: misread(({ leaseMs }) => ({ leaseMs: leaseMs * 1_000 })),
-    noticedBy: 'a lease that ends frees the lock, and not before',
+    noticedBy: 'a lock is free when its lease ends, and not before',
   },
   {
     name: 'leases end early',
@@ -108,7 +108,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
       const reply = await ask({ ...request, leaseMs: request.leaseMs / 2 });
       return reply.outcome === 'granted' ? { ...reply, remainingMs: request.leaseMs } : reply;
     }),
-    noticedBy: 'a lease that ends frees the lock, and not before',
+    noticedBy: 'a lock is free when its lease ends, and not before',
   },
   {
     name: 'a renewal brings back a hold that has ended',
@@ -124,7 +124,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
   {
     name: 'a renewal does nothing',
     store: badRenew(async ({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs })),
-    noticedBy: 'a renewal makes the lease as long as it asks',
+    noticedBy: 'a renewal extends the lease to the requested length',
   },
   {
     name: 'a renewal may shorten the lease',
@@ -150,7 +150,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
         return (await super.renew(requests)).toSorted((a, b) => a.outcome.localeCompare(b.outcome));
       }
     },
-    noticedBy: 'renewals are answered in the order in which they are asked',
+    noticedBy: 'renew() returns its replies in the order of its requests',
   },
   {
     name: 'a downgrade does nothing',
@@ -164,7 +164,7 @@ export const BAD_HOLDS: readonly BadStore[] = [
   {
     name: 'a renewal of what only reads by now leaves a writer',
     store: badRenew(async (asked, _store, send) => (await send([{ ...asked, mode: 'write' }]))[0]!),
-    noticedBy: 'a renewal of a hold that only reads by now makes up for a downgrade that did not arrive',
+    noticedBy: 'a renewal in read mode makes up for a downgrade that did not arrive',
   },
   {
     name: 'a downgrade is a release and another acquire',

@@ -9,12 +9,12 @@ export const BAD_JOBS: readonly BadStore[] = [
       const reply = await ask(request);
       return reply.outcome === 'refused' && reply.reason === 'claimed' ? ask({ ...request, claim: undefined }) : reply;
     }),
-    noticedBy: 'the fire of a time is granted once, and the next fire is another one',
+    noticedBy: 'a fire at a given time is granted once, and the next fire is a new one',
   },
   {
     name: 'fires are known by their time only',
     store: misread(({ claim }) => ({ claim: claim && { ...claim, job: 'Reports.noon' } })),
-    noticedBy: 'each job has its own fires under one key, and the run of one is not that of another',
+    noticedBy: 'jobs that share a key have fires and runs of their own',
   },
   {
     name: 'a claim that is given back gives back those of all jobs',
@@ -25,7 +25,7 @@ export const BAD_JOBS: readonly BadStore[] = [
         return reply;
       }
     },
-    noticedBy: 'a claim that is given back as `void` leaves the fire of another job claimed',
+    noticedBy: 'a `void` claim leaves the fire of another job claimed',
   },
   {
     name: 'the last run of any job is told for each',
@@ -34,7 +34,7 @@ export const BAD_JOBS: readonly BadStore[] = [
         return super.lastRun(key);
       }
     },
-    noticedBy: 'the last run of each job is told, and without a job the one that began last',
+    noticedBy: 'lastRun() reports the last run of a job, and without a job the one that began last',
   },
   {
     name: 'it is not told who claimed a fire',
@@ -42,17 +42,17 @@ export const BAD_JOBS: readonly BadStore[] = [
       const reply = await ask(request);
       return reply.outcome === 'refused' ? { ...reply, claimedBy: undefined } : reply;
     }),
-    noticedBy: 'a fire that is being run is refused, with who claimed it, and nobody waits for it',
+    noticedBy: 'a fire that is running is refused with the attempt that claimed it, and nobody waits for it',
   },
   {
     name: 'a lost run is repeated unasked',
     store: misread(({ claim }) => ({ claim: claim && { ...claim, rerunOnLoss: true } })),
-    noticedBy: 'a fire whose run ended without an outcome is granted again where that is asked, and only there',
+    noticedBy: 'a fire whose run ended without an outcome is granted again only with `rerunOnLoss`',
   },
   {
     name: 'a claim that is given back stays claimed',
     store: badRelease(({ runOutcome }) => ({ runOutcome: runOutcome === 'void' ? undefined : runOutcome })),
-    noticedBy: 'a claim that is given back as `void` leaves its fire to others',
+    noticedBy: 'a `void` claim frees its fire',
   },
   {
     name: 'a slot is that in which the store is asked',
@@ -61,12 +61,12 @@ export const BAD_JOBS: readonly BadStore[] = [
         return super.acquire({ ...request, claim: claim && { ...claim, calledAt: this.server.clock.now() } });
       }
     },
-    noticedBy: 'a call belongs to the slot in which it was made, however late it asks',
+    noticedBy: 'a call belongs to the slot in which it was made, however late its request arrives',
   },
   {
     name: 'a gap is taken for a slot',
     store: misread(({ claim }) => ({ claim: claim?.kind === 'gap' ? { ...claim, kind: 'slot' } : claim })),
-    noticedBy: 'a gap is refused until so long after the last fire, and granted then',
+    noticedBy: 'a gap is refused until its time after the last fire has passed, and then granted',
   },
   {
     name: 'runs are told as done when they are lost',
@@ -76,7 +76,7 @@ export const BAD_JOBS: readonly BadStore[] = [
         return run?.outcome === 'lost' ? { ...run, outcome: 'done' as const } : run;
       }
     },
-    noticedBy: 'a run whose lease ended without an outcome is told as `lost`',
+    noticedBy: 'a run whose lease ended without an outcome is reported as `lost`',
   },
   {
     name: 'no run is told',
@@ -85,7 +85,7 @@ export const BAD_JOBS: readonly BadStore[] = [
         return null;
       }
     },
-    noticedBy: 'a run is told with its fire, its instance, its attempt and its times, from its begin to its end',
+    noticedBy: 'lastRun() reports the fire, instance, attempt and times of a run while it runs and after it ended',
   },
   {
     name: 'inspect tells only one holder',
@@ -95,12 +95,12 @@ export const BAD_JOBS: readonly BadStore[] = [
         return { ...state, holders: holders.slice(0, 1) };
       }
     },
-    noticedBy: 'inspect tells all readers, by owner or attempt',
+    noticedBy: 'inspect() reports all readers, by owner or attempt',
   },
   {
     name: 'inspect mixes up the instance and the context of a holder',
     store: misread(({ holder }) => ({ holder: holder.split(' ').toReversed().join(' ') })),
-    noticedBy: 'inspect tells who writes, since when and for how long',
+    noticedBy: 'inspect() reports the writer, since when it holds the lock and for how long',
   },
   {
     name: 'list ignores the prefix',
@@ -109,7 +109,7 @@ export const BAD_JOBS: readonly BadStore[] = [
         return super.list({ prefix: '', limit });
       }
     },
-    noticedBy: 'list tells the locks whose key begins with the prefix, each once, and no free ones',
+    noticedBy: 'list() yields each lock whose key begins with the prefix once, and no free ones',
   },
   {
     name: 'list ignores the limit',
@@ -118,7 +118,7 @@ export const BAD_JOBS: readonly BadStore[] = [
         return super.list({ prefix, limit: 1_000 });
       }
     },
-    noticedBy: 'list tells at most `limit` locks',
+    noticedBy: 'list() yields at most `limit` locks',
   },
   {
     name: 'the close frees all locks',
@@ -144,6 +144,6 @@ export const BAD_JOBS: readonly BadStore[] = [
         await super.close();
       }
     },
-    noticedBy: 'commands after the close come to an end, and do no harm to others',
+    noticedBy: 'commands after close() settle, and leave other clients alone',
   },
 ];

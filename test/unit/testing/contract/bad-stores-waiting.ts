@@ -10,12 +10,12 @@ export const BAD_WAITING: readonly BadStore[] = [
   {
     name: 'nobody queues',
     store: misread(() => ({ waiterLeaseMs: 0 })),
-    noticedBy: 'an acquire that finds the lock busy takes a place in the queue, and tells how many are ahead',
+    noticedBy: 'an acquire that finds the lock busy joins the queue, and reports how many are ahead',
   },
   {
     name: 'everybody queues',
     store: misread(({ waiterLeaseMs }) => ({ waiterLeaseMs: Math.max(waiterLeaseMs, 1_000) })),
-    noticedBy: 'who asks with a waiter lease of 0 takes no place',
+    noticedBy: 'a request with a waiter lease of 0 does not join the queue',
   },
   {
     name: 'the last waiter is served first',
@@ -29,7 +29,7 @@ export const BAD_WAITING: readonly BadStore[] = [
         return super.release(request);
       }
     },
-    noticedBy: 'waiters are served first in, first out, however often they ask',
+    noticedBy: 'waiters are served first in, first out, however often they send their request',
   },
   {
     name: 'who asks again goes to the end of the queue',
@@ -39,22 +39,22 @@ export const BAD_WAITING: readonly BadStore[] = [
         return super.acquire(request);
       }
     },
-    noticedBy: 'waiters are served first in, first out, however often they ask',
+    noticedBy: 'waiters are served first in, first out, however often they send their request',
   },
   {
     name: 'readers do not care about a waiting writer',
     store: misread(({ mode, fair }) => ({ fair: fair && mode === 'write' })),
-    noticedBy: 'a waiting writer holds back readers that come later',
+    noticedBy: 'a waiting writer holds back later readers',
   },
   {
     name: 'who is not fair has to wait for its turn',
     store: misread(() => ({ fair: true })),
-    noticedBy: 'who does not ask for its turn is not held back by those who wait',
+    noticedBy: 'waiters do not hold back a request that is not fair',
   },
   {
     name: 'dead waiters keep their places',
     store: misread(({ waiterLeaseMs }) => ({ waiterLeaseMs: waiterLeaseMs * 1_000 })),
-    noticedBy: 'a waiter that asks no more holds others back for its waiter lease, and no longer',
+    noticedBy: 'a waiter that died holds others back for its waiter lease, and no longer',
   },
   {
     name: 'who gives up waiting keeps its place',
@@ -64,7 +64,7 @@ export const BAD_WAITING: readonly BadStore[] = [
         return { outcome: 'cancelled', holds: 1, lastToken: 1 } as const;
       }
     },
-    noticedBy: 'who gives up waiting lets those behind it pass',
+    noticedBy: 'a cancelled waiter lets those behind it pass',
   },
   {
     name: 'a release hands nothing over',
@@ -74,7 +74,7 @@ export const BAD_WAITING: readonly BadStore[] = [
         return super.release(request);
       }
     },
-    noticedBy: 'a release tells a waiter, who has the lock then, or when it asks',
+    noticedBy: 'a release wakes a waiter, which has the lock then or on its next request',
   },
   {
     name: 'a pushed grant tells a wrong token',
@@ -99,12 +99,12 @@ export const BAD_WAITING: readonly BadStore[] = [
         super.listen({ ...listener, onWakeUp });
       }
     },
-    noticedBy: 'only the client of an attempt hears of it',
+    noticedBy: 'wake-ups reach only the client of their attempt',
   },
   {
     name: 'nobody is told that it listens',
     store: badListener((listener) => ({ ...listener, onListening: () => undefined })),
-    noticedBy: 'a client hears nothing before it listens, and `open` may be repeated',
+    noticedBy: 'a client hears nothing before open(), which can be called twice',
   },
   {
     name: 'the first of several keys is held while the second is waited for',
@@ -114,7 +114,7 @@ export const BAD_WAITING: readonly BadStore[] = [
       if (reply.outcome === 'busy' && request.keys.length > 1) await ask({ ...request, keys: [first!] });
       return reply;
     }),
-    noticedBy: 'who waits for several keys holds none of them, and gets them when all are free',
+    noticedBy: 'a waiter for several keys holds none of them, and is granted when all are free',
   },
   {
     name: 'the tokens of several keys are in another order',
@@ -128,14 +128,14 @@ export const BAD_WAITING: readonly BadStore[] = [
         return [keys];
       }
     },
-    noticedBy: 'the groups of some keys, and the keys in them, have the same order for everybody',
+    noticedBy: 'groups() orders keys the same way for every client',
   },
   {
     name: 'any value is a key',
     store: class extends MemoryLockStore {
       override checkKey(): void {}
     },
-    noticedBy: 'keys that are empty, ill-formed or too long are refused with LockKeyError',
+    noticedBy: 'keys that are empty, ill-formed or too long throw a LockKeyError',
   },
   {
     name: 'a revocation tells nobody',
@@ -143,7 +143,7 @@ export const BAD_WAITING: readonly BadStore[] = [
       ...listener,
       onWakeUp: (attempt, wakeUp) => wakeUp.kind !== 'revoked' && listener.onWakeUp(attempt, wakeUp),
     })),
-    noticedBy: 'a revocation tells each holder `revoked`',
+    noticedBy: 'a revocation sends `revoked` to each holder',
   },
   {
     name: 'a revocation also sends those away who wait',
@@ -154,7 +154,7 @@ export const BAD_WAITING: readonly BadStore[] = [
         return super.forceRelease(key);
       }
     },
-    noticedBy: 'after a revocation those who wait go on waiting, and the next is served',
+    noticedBy: 'waiters keep waiting after a revocation, and the next one is served',
   },
   {
     name: 'a revocation always tells that there were holders',
@@ -164,6 +164,6 @@ export const BAD_WAITING: readonly BadStore[] = [
         return true;
       }
     },
-    noticedBy: 'a revocation ends all holds, and tells whether there were any',
+    noticedBy: 'a revocation ends all holds, and reports whether there were any',
   },
 ];

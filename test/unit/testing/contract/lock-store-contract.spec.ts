@@ -30,7 +30,7 @@ describe('lockStoreContract', () => {
 
   it('has cases left for a store that only excludes', () => {
     const least = { queue: false, permits: false, severalKeys: false, claims: false, wakeUps: false };
-    expect(namesFor(least)).toContain('a lock that is written excludes readers');
+    expect(namesFor(least)).toContain('a write hold excludes readers');
   });
 
   it('tells which promise is broken and why, and closes what it opened', async () => {

@@ -2,14 +2,14 @@ import { SHORT_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
-/** An acquire that is sent twice, or late. */
-export const ASKED_AGAIN: readonly PortCase[] = [
+/** An acquire that is sent again, or late. */
+export const REPEATED_ACQUIRES: readonly PortCase[] = [
   {
-    name: 'an acquire that is asked again at once does not disturb the hold that it has',
+    name: 'an acquire that is sent again at once does not disturb its own hold',
     needs: ['sameGrant'],
     async run(scene) {
       const a = await scene.client();
-      // Where several servers grant, some may do so while it is asked again: one try would seldom show it.
+      // Some of several servers may grant while it is sent again: one try would seldom show it.
       for (let turn = 1; turn <= 30; turn += 1) {
         const hold = await a.granted(`turn ${turn}`, { keys: [`${scene.prefix}${turn}`] });
         const reply = await a.send(hold.request);
@@ -21,7 +21,7 @@ export const ASKED_AGAIN: readonly PortCase[] = [
     },
   },
   {
-    name: 'an acquire that is asked again gives the same grant, which one release ends',
+    name: 'an acquire that is sent again returns the same grant, which one release ends',
     needs: ['sameGrant'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -34,7 +34,7 @@ export const ASKED_AGAIN: readonly PortCase[] = [
     },
   },
   {
-    name: 'an acquire that is asked again makes the lease as long as it asks, and never shorter',
+    name: 'an acquire that is sent again extends the lease to the requested length, and never shortens it',
     needs: ['sameGrant'],
     async run(scene) {
       const a = await scene.client();
@@ -46,7 +46,7 @@ export const ASKED_AGAIN: readonly PortCase[] = [
     },
   },
   {
-    name: 'an acquire that is asked again after a downgrade gives the same grant, for reading',
+    name: 'an acquire that is sent again after a downgrade returns the same grant, for reading',
     needs: ['sameGrant'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -58,7 +58,7 @@ export const ASKED_AGAIN: readonly PortCase[] = [
     },
   },
   {
-    name: 'an acquire that comes after the release of its attempt is refused, and locks nothing',
+    name: 'an acquire that arrives after the release of its attempt is refused, and locks nothing',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the attempt');
@@ -69,7 +69,7 @@ export const ASKED_AGAIN: readonly PortCase[] = [
     },
   },
   {
-    name: 'an acquire that its own release has overtaken is refused',
+    name: 'an acquire that arrives after its own release is refused',
     async run(scene) {
       const a = await scene.client();
       const attempt = a.nextAttempt();
@@ -79,7 +79,7 @@ export const ASKED_AGAIN: readonly PortCase[] = [
     },
   },
   {
-    name: 'an acquire that comes after its attempt gave up waiting is refused',
+    name: 'an acquire that arrives after its attempt was cancelled is refused',
     needs: ['queue'],
     async run(scene) {
       const [a, b] = await scene.clients();

@@ -1,13 +1,23 @@
-import { arg, key, lua } from './lua.js';
+import { arg, key, lua } from '../lua.js';
+import { JOBS } from './jobs.js';
+import { scriptPart } from './script-part.js';
+import { STATE } from './state.js';
 
 const lock = key('lock');
 
 /**
  * Fires of a scheduled job: each is granted once to each job, of which several may share a lock. The 16 latest are
- * remembered (15 when one was given up), and an earlier one counts as granted. Needs STATE and JOBS before it, and the
- * run that it reads is the one before this script.
+ * remembered (15 after a void claim), and an earlier one counts as granted. The run is the one before this script, until
+ * `record_run` sets it.
  */
-export const CLAIM = lua`
+export const CLAIM = scriptPart(
+  {
+    name: 'claim',
+    needs: [STATE, JOBS],
+    defines: 'kind width recorded run_fire run_attempt run_outcome fire fires',
+    reads: 'now job',
+  },
+  lua`
 local kind, width = ${arg('fireKind')}, tonumber(${arg('fireMs')})
 local recorded = kind ~= '-' and redis.call('HMGET', ${lock}, 'fires:' .. job, 'run:' .. job) or {}
 local run_fire, run_attempt, run_outcome = string.match(recorded[2] or '', '^(%d+) (%S+) %d+ %d+ (%S+)$')
@@ -30,19 +40,19 @@ local function is_in_ring()
   return false
 end
 
-local function is_known()
+local function is_granted()
   if kind == 'gap' then return run_fire ~= nil and math.abs(now - run_fire) < width end
   return is_in_ring() or #fires >= 15 and fire < fires[1]
 end
 
--- A run that ended without an outcome may be repeated, when that is wanted; one that goes on keeps the lock busy.
+-- A run that ended without an outcome is repeated on request; one that goes on keeps the lock busy.
 local function claimed()
-  if kind == '-' or not is_known() then return false end
+  if kind == '-' or not is_granted() then return false end
   local repeats = ${arg('rerun')} == '1' and run_outcome == '-' and (kind == 'gap' or run_fire == fire)
   return not repeats
 end
 
--- The attempt whose run of this fire goes on, or ended without an outcome: it may not have begun. Empty: it was run.
+-- The attempt whose run of this fire goes on, or ended without an outcome: it may not have begun. Empty: the run ended.
 local function claimed_by()
   local is_open = run_outcome == '-' and (kind == 'gap' or run_fire == fire)
   return is_open and run_attempt or ''
@@ -64,4 +74,5 @@ end
 local function fire_of_mine()
   return run_attempt == ${arg('attempt')} and int(run_fire) or ''
 end
-`;
+`,
+);

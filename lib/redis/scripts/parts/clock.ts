@@ -1,4 +1,4 @@
-import { lua } from './lua.js';
+import { lua } from '../lua.js';
 
 /**
  * The one place where a script reads the time: the server's clock in microseconds, as a Lua number (exact below 2^53,

@@ -1,17 +1,33 @@
-import { arg, key, lua } from './lua.js';
+import { arg, key, lua } from '../lua.js';
+import { FINGERPRINTS } from './fingerprints.js';
+import { GRANT } from './grant.js';
+import { HAND_OVER } from './hand-over.js';
+import { HOLDS } from './holds.js';
+import { MESSAGES } from './messages.js';
+import { QUEUE } from './queue.js';
+import { SAVE } from './save.js';
+import { scriptPart } from './script-part.js';
+import { STATE } from './state.js';
 
 const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * What an attempt may do at one lock, in the order check, grant or wait, save: nothing is granted before all is checked,
- * so that several locks can be asked in one script. Needs STATE and QUEUE before it.
+ * The steps of a request at one lock, in the order check, then grant or wait, then save: nothing is granted before all is
+ * checked, so that one script can request several locks.
  */
-export const ASKING = lua`
+export const REQUEST = scriptPart(
+  {
+    name: 'request',
+    needs: [STATE, SAVE, HOLDS, FINGERPRINTS, GRANT, QUEUE, MESSAGES, HAND_OVER],
+    defines: 'mode lease waiter_lease fair permits my_owner place',
+    reads: 'micros now token released writes reads parked owner writer fence due head tail floor freed unserved',
+    writes: 'token head tail freed',
+  },
+  lua`
 local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
 local fair, permits, my_owner = ${arg('fair')}, tonumber(${arg('permits')}), ${arg('owner')}
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
-local hold
 
 -- Whether the lock knows this attempt: it waits, or holds.
 local function knows_attempt()
@@ -27,27 +43,27 @@ local function is_late()
   return sent > micros or sent <= floor or micros - sent > tonumber(${arg('maxAgeMs')}) * 1000
 end
 
--- \`held\` by this attempt; \`refused\` and why; \`entering\` with the token of its owner; else \`asking\`.
+-- What the attempt may do, and a detail: \`held\` and its hold; \`refused\` and why; \`entering\` and the token of its owner;
+-- else \`waiting\` for its turn, which may be now.
 local function standing(is_known)
-  local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-  hold = record and read_hold(record)
-  if hold and hold.token ~= '0' then return 'held' end
-  local given_back = is_in(released, ${attempt}) or string.find(late, ';' .. fingerprint(${attempt}) .. ' ', 1, true)
+  local hold = find_hold(${attempt})
+  if hold and hold.token ~= '0' then return 'held', hold end
+  local given_back = is_in(released, ${attempt}) or is_in_late(${attempt})
   if hold or given_back then return 'refused', 'released' end
   if is_late() and not is_known() then return 'refused', 'late' end
-  if my_owner == '-' then return 'asking' end
+  if my_owner == '-' then return 'waiting' end
   -- A named owner that holds the lock already re-enters with the token it has, past the queue.
   if writes > 0 and owner == my_owner then return 'entering', fence end
   local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
   if owned_token and mode == 'write' then return 'refused', 'upgrade' end
   if owned_token and admits(mode, permits) then return 'entering', owned_token end
-  return 'asking'
+  return 'waiting'
 end
 
--- A place in the queue whose waiter lease is over is none.
+-- Drops a place whose waiter lease is over.
 local function check_place()
   if not place then return end
-  keep_for(0)      -- allowed on a full server, and so is what follows
+  begin_writes()
   if not waiter_at(place) then
     place, freed = false, true
   elseif fair == '1' then
@@ -60,7 +76,7 @@ local function has_turn()
   return hand_over(${attempt}) or head > tail and admits(mode, permits)
 end
 
--- True when there was one.
+-- Returns true when there was a place to leave.
 local function leave_place()
   if not place then return false end
   leave_queue(${attempt}, place)
@@ -69,20 +85,20 @@ local function leave_place()
   return true
 end
 
--- With the token of its owner, or (nil) with a new one.
+-- Grants with the token of the owner, or (nil) with a new one; returns the hold.
 local function take(owned_token)
   leave_place()
   if not owned_token then token = next_token() end
-  hold = grant(${attempt}, mode, lease, my_owner, owned_token or int(token))
+  local hold = grant(${attempt}, mode, lease, my_owner, owned_token or int(token))
   redis.call('HSET', ${lock}, 'id:' .. ${attempt}, ${arg('holder')})
   hand_over(nil)
+  return hold
 end
 
-local function extend()
-  keep_for(0)      -- as above
-  hold.deadline = math.max(hold.deadline, now + lease)
-  hold.lease = math.max(lease, hold.deadline - now)
-  write_hold(${attempt}, hold)
+-- The command was sent again: the hold that it has gets its full lease once more.
+local function extend(hold)
+  begin_writes()
+  extend_hold(${attempt}, hold, lease)
   bound_by(hold)
   if freed then hand_over(nil) end
 end
@@ -99,8 +115,9 @@ local function join_queue(how_fair)
   end
 end
 
--- Who is refused waits no longer. What the sweep found is saved even so: else the counts would keep holds that are gone.
-local function refuse()
+-- A refused attempt waits no longer. What end_expired() \`swept\` is saved even so: else the counts would keep holds that
+-- are gone.
+local function refuse(swept)
   local left = leave_place()
   if freed then hand_over(nil) end
   if swept or left then save() end
@@ -111,6 +128,8 @@ local function busy_reply()
   local ahead = place and math.max(tonumber(place) - head, 0) or 0
   local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
   local heard = listeners(${attempt})
-  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '', unserved and '1' or '', int(token) }
+  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '',
+    unserved and '1' or '', int(token) }
 end
-`;
+`,
+);

@@ -1,16 +1,26 @@
-import { arg, key, lua } from './lua.js';
+import { arg, key, lua } from '../lua.js';
+import { scriptPart } from './script-part.js';
+import { STATE } from './state.js';
 
 const lock = key('lock');
 
 /**
- * The jobs that have fires in this lock. A job whose time is over is forgotten when another one is claimed or ends: it may be
- * gone from the app, while the others keep the key alive. Needs STATE before it.
+ * The jobs that have fires in this lock. A job whose time is over is forgotten when another one is claimed or ends: it may
+ * be gone from the app, while the others keep the key alive.
  */
-export const JOBS = lua`
+export const JOBS = scriptPart(
+  {
+    name: 'jobs',
+    needs: [STATE],
+    defines: 'job',
+    reads: 'now jobs remember',
+    writes: 'jobs remember',
+  },
+  lua`
 local job = ${arg('job')}
 
 -- Whether the hold of its last run is still there.
-local function is_run(name)
+local function is_running(name)
   local attempt = string.match(redis.call('HGET', ${lock}, 'run:' .. name) or '', '^%d+ (%S+)')
   return attempt and redis.call('HGET', ${lock}, 'hold:' .. attempt)
 end
@@ -20,7 +30,7 @@ local function remember_job(ms)
   for name, time in string.gmatch(jobs, '(%S+) (%d+)') do
     if name == job then
       until_ms = math.max(until_ms, tonumber(time))
-    elseif tonumber(time) > now or is_run(name) then
+    elseif tonumber(time) > now or is_running(name) then
       table.insert(kept, name .. ' ' .. time)
     else
       redis.call('HDEL', ${lock}, 'fires:' .. name, 'run:' .. name, 'run:by:' .. name)
@@ -30,4 +40,5 @@ local function remember_job(ms)
   jobs, remember = table.concat(kept, ' '), math.max(remember, until_ms)
   redis.call('HSET', ${lock}, 'jobs', jobs)
 end
-`;
+`,
+);
