@@ -105,7 +105,7 @@ describe('the locks of a cluster', () => {
   afterEach(closeAll);
 
   it.each(FAILOVERS)(
-    'are held by one at a time over %s',
+    'have one holder at a time over %s',
     async (_what, failOver) => {
       const started = await start();
       const { locks, waiting } = await holdAll(started);

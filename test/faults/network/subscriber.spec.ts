@@ -19,7 +19,7 @@ async function listensTo(admin: Redis, { app }: LockApp): Promise<boolean> {
 describe.each(Object.entries(CONNECTIONS))('the subscriber of %s', (_name, open) => {
   afterEach(closeAll);
 
-  it('is replaced when its connection is silently dead and somebody waits', async () => {
+  it('is replaced when its connection is silently dead while a call waits', async () => {
     const { admin, port, url } = await ownRedis();
     const vip = closeLater(await startVip(port));
     const [holder, waiter] = [await startApp({ connection: url }), await startApp({ connection: open(vip.url) })];
@@ -39,7 +39,7 @@ describe.each(Object.entries(CONNECTIONS))('the subscriber of %s', (_name, open)
     expect(performance.now() - from).toBeLessThan(POLL_MS - 500);
   }, 60_000);
 
-  it('moves to the server to which the commands have moved', async () => {
+  it('follows the commands to another server', async () => {
     const [a, b] = [await ownRedis(['--repl-diskless-sync-delay', '0']), await ownRedis()];
     await b.admin.call('REPLICAOF', '127.0.0.1', a.port);
     await eventually(async () => (await a.admin.info('replication')).includes('state=online'), { timeoutMs: 20_000 });

@@ -93,11 +93,11 @@ async function listening(admins: readonly Redis[]): Promise<number> {
   return channels.flat().length;
 }
 
-describe('a process that stands still while a lock is handed over to it', () => {
+describe('a process that is blocked while a lock is handed over to it', () => {
   afterEach(closeAll);
 
   it.each(SERVERS)(
-    'does not believe to hold it beside the next holder, when it was granted %s',
+    'does not consider it held beside the next holder when it was granted %s',
     async (_whose, startServers) => {
       const servers = await startServers();
       const { key } = servers;

@@ -9,7 +9,7 @@ const USES = 10;
 describe('a node of a quorum that has lost a lock', () => {
   afterEach(closeAll);
 
-  it('and tells it late does not get it again when it was released meanwhile', async () => {
+  it('does not get it again when it reports that after the release', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     const slow = net.admins[2]!;

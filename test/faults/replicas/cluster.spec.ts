@@ -68,7 +68,7 @@ describe('minReplicas on a cluster', () => {
     await release([after]);
   });
 
-  it('asks nodes by the addresses of `natMap`, also where a node tells its own (MOVED, ASK)', async () => {
+  it('uses the addresses of `natMap`, even where a node names its own (MOVED, ASK)', async () => {
     const cluster = await start();
     const natMap = await hideAddresses(cluster);
     const connection = { ...cluster.connection, natMap };

@@ -58,7 +58,7 @@ describe('the password', () => {
     'a URL object': new URL(`redis://locks:${ENCODED}@host`),
     'a promise': Promise.resolve(`redis://locks:${ENCODED}@host`),
   };
-  it.each(Object.keys(MISTAKES))('is not told when the connection is %s', async (mistake) => {
+  it.each(Object.keys(MISTAKES))('is not shown when the connection is %s', async (mistake) => {
     const { lines } = spyOnLogs();
     const connection = MISTAKES[mistake] as RedisConnection;
     const error = await rejection(startApp({ connection }));

@@ -51,7 +51,7 @@ describe('behind sentinels', () => {
       ['a connection of its own', (connection: Sentinels['connection']) => connection],
       ['a given client', given],
     ])(
-      'what is held stays held, and who waits is served: %s',
+      'holds are kept and waiters are served: %s',
       async (_client, open) => {
         const topology = await start(open);
         const [a, b] = topology.apps;

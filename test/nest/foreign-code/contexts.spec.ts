@@ -163,7 +163,7 @@ describe('a server that listens inside a lock', () => {
     }
   }
 
-  it.each(PLATFORMS)('takes requests that are no part of what holds it (%s)', async (platform) => {
+  it.each(PLATFORMS)('handles requests outside that lock (%s)', async (platform) => {
     const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
     const imports = [RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 })];
     const metadata = { imports, providers: [Stock], controllers: [StockController] };
@@ -182,7 +182,7 @@ describe('a server that listens inside a lock', () => {
     expect(await whileCounting(held, answer, { counting, end: () => ended.open() })).toBe('false');
   });
 
-  it('of Node itself does so, for each request of a connection, and its own locks are as ever', async () => {
+  it('handles each request of a connection outside that lock when it is Node itself, and its own locks work', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
