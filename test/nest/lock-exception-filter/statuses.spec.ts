@@ -176,7 +176,7 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expectTold(await app.get(`limited/${id}`), LOCKED, id);
   });
 
-  it('answers its own status where it has one, unless the request has one', async () => {
+  it('answers with the status of its options, unless the request has one', async () => {
     const { app, id } = await startHeld(platform, 'read', { status: 503, retryAfterMs: 2_500 });
     const unavailable = { ...LOCKED, statusCode: 503, error: 'Service Unavailable', retryAfterMs: 2_500 };
     for (const path of ['busy', 'limited', 'limited-method']) {
