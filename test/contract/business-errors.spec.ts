@@ -84,15 +84,18 @@ describe('promise 9: business errors pass untouched', () => {
     expect(Object.keys(error)).toEqual([]);
   });
 
-  itOnSingle('rejects with the error of a decorated method: with the lock, without a release, and without the lock', async () => {
-    const proxy = await proxyTo();
-    const { app } = await startApp({ connection: proxy.url }, { providers: [Orders] });
-    const [orders, admin] = [app.get(Orders), openAdmin()];
-    expect(await rejection(orders.close(freshKey()))).toBe(error);
-    const id = freshKey();
-    orders.during = () => admin.del(`lock:close:${id}`);
-    expect(await rejection(orders.close(id))).toBe(error);
-    orders.during = () => disconnect(proxy);
-    expect(await rejection(orders.close(freshKey()))).toBe(error);
-  });
+  itOnSingle(
+    'rejects with the error of a decorated method: with the lock, without a release, and without the lock',
+    async () => {
+      const proxy = await proxyTo();
+      const { app } = await startApp({ connection: proxy.url }, { providers: [Orders] });
+      const [orders, admin] = [app.get(Orders), openAdmin()];
+      expect(await rejection(orders.close(freshKey()))).toBe(error);
+      const id = freshKey();
+      orders.during = () => admin.del(`lock:close:${id}`);
+      expect(await rejection(orders.close(id))).toBe(error);
+      orders.during = () => disconnect(proxy);
+      expect(await rejection(orders.close(freshKey()))).toBe(error);
+    },
+  );
 });

@@ -58,7 +58,7 @@ async function start(connection?: string) {
   return { ...app, work: app.app.get(Work), told: record(app) };
 }
 
-/** The names of what was told, in how many. */
+/** How often each event was emitted. */
 const counts = (told: Told) =>
   Object.fromEntries(EVENT_NAMES.filter((name) => told[name].length > 0).map((name) => [name, told[name].length]));
 

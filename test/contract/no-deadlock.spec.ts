@@ -53,18 +53,21 @@ describe('promise 3: no deadlock', () => {
     expect(await store.queued(key)).toBe(0);
   });
 
-  itOnSingle('grants nothing to a waiter whose waiter lease has ended, even if Redis believes it is connected', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    const [a, gone] = [await startApp(), await startApp({ connection: proxy.url })];
-    const key = freshKey();
-    const held = await a.locks.acquire(key);
-    gone.locks.acquire(key, { leaseMs: 600, waitMs: 60_000 }).catch(() => undefined);
-    await eventually(async () => (await queued(admin, key)) === 1);
-    proxy.blackhole(true);
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
-    await held.release();
-    expect(await a.locks.tryAcquire(key)).not.toBeNull();
-  });
+  itOnSingle(
+    'grants nothing to a waiter whose waiter lease has ended, even if Redis believes it is connected',
+    async () => {
+      const [proxy, admin] = [await proxyTo(), openAdmin()];
+      const [a, gone] = [await startApp(), await startApp({ connection: proxy.url })];
+      const key = freshKey();
+      const held = await a.locks.acquire(key);
+      gone.locks.acquire(key, { leaseMs: 600, waitMs: 60_000 }).catch(() => undefined);
+      await eventually(async () => (await queued(admin, key)) === 1);
+      proxy.blackhole(true);
+      await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
+      await held.release();
+      expect(await a.locks.tryAcquire(key)).not.toBeNull();
+    },
+  );
 
   it('skips a killed waiter at the head of the queue', async () => {
     const [a, b, gone, store] = [await startApp(), await startApp(), await startMortal(), openStore()];

@@ -27,7 +27,7 @@ const start = async (connection?: string) => {
   return { ...app, work: app.app.get(Work) };
 };
 
-/** All that these apps tell their listeners of a key while something goes on, and all that the channels tell of it. */
+/** Records what the listeners of these apps and the channels get about a key while `work` runs. */
 async function recordBoth(apps: readonly LockApp[], key: string, during: () => Promise<void>) {
   const [listened, published]: [Told[], Told[]] = [[], []];
   const subscribers = EVENT_NAMES.map((name) => {

@@ -13,7 +13,7 @@ const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a given client', (url) => givenClient(url, {})],
 ];
 
-/** What asks again until it is told that it will not help. */
+/** A call that retries until the error says that a retry cannot help. */
 const PATIENT = { waitMs: Infinity };
 const BRIEF = { waitMs: 300 };
 const USE_CLUSTER = 'use `connection: { cluster: [...] }`';

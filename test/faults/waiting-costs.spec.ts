@@ -93,7 +93,7 @@ describe('the costs of waiting', () => {
     const { apps, admin } = await startThree();
     const { scripts, messages, polls } = await costOf(apps, admin, { waiters, heldMs: 0, names: 3 });
     expect(messages).toBeLessThanOrEqual(3 * waiters + SLACK);
-    // To ask, to come when told, to give back key by key, and one more for a race.
+    // The request, the acquire when woken, the release of each key, and one more for a race.
     expect(scripts).toBeLessThanOrEqual(6 * (waiters + 1) + polls + SLACK);
   });
 });

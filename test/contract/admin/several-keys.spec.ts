@@ -50,15 +50,18 @@ describe('the operator methods with several keys', () => {
     expect(await b.locks.forceRelease(keys)).toBe(false);
   });
 
-  it.each(['inspect', 'isLocked', 'forceRelease'] as const)('%s rejects an empty list and an invalid key', async (name) => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    const ask = (keys: unknown): Promise<unknown> => locks[name](keys as string);
-    for (const keys of [[], [key, ''], [key, 7], '', undefined]) {
-      expect(await rejection(ask(keys))).toBeInstanceOf(LockKeyError);
-    }
-    expect(lock.held).toBe(true);
-    await lock.release();
-  });
+  it.each(['inspect', 'isLocked', 'forceRelease'] as const)(
+    '%s rejects an empty list and an invalid key',
+    async (name) => {
+      const { locks } = await startApp();
+      const key = freshKey();
+      const lock = await locks.acquire(key);
+      const ask = (keys: unknown): Promise<unknown> => locks[name](keys as string);
+      for (const keys of [[], [key, ''], [key, 7], '', undefined]) {
+        expect(await rejection(ask(keys))).toBeInstanceOf(LockKeyError);
+      }
+      expect(lock.held).toBe(true);
+      await lock.release();
+    },
+  );
 });

@@ -142,7 +142,7 @@ describe('promise 4: a loss is reported', () => {
   });
 });
 
-/** One holder loses its network while another waits; gives when each was told, by the monotonic clock of this host. */
+/** One holder loses its network while another caller waits. Returns when each learned of it, by the monotonic clock. */
 async function loseToAnother(a: LockApp, b: LockApp, lose: () => void) {
   const key = freshKey();
   const lock = await a.locks.acquire(key, { leaseMs: 1_500 });

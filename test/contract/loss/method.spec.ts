@@ -42,7 +42,7 @@ interface Scene {
 
 type TakenAway = Exclude<LockLostReason, 'shutdown' | 'dropped'>;
 
-/** What takes the lock away, by the reason that it is told for. */
+/** Ways to lose the lock, by the reason that is reported. */
 const CAUSES: Record<TakenAway, readonly [keyof Work, (scene: Scene) => unknown]> = {
   expired: ['unrenewed', () => undefined],
   taken: [

@@ -232,13 +232,16 @@ describe('a fire that comes', () => {
 describe('oncePer', () => {
   afterEach(closeAll);
 
-  it.each(['unscheduled', 'nowhere'] as const)('explains what to do when `fire` has no schedule (%s)', async (method) => {
-    const { jobs } = await start();
-    const error = await rejection(jobs[method](freshKey()));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
-    expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
-  });
+  it.each(['unscheduled', 'nowhere'] as const)(
+    'explains what to do when `fire` has no schedule (%s)',
+    async (method) => {
+      const { jobs } = await start();
+      const error = await rejection(jobs[method](freshKey()));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
+      expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
+    },
+  );
 
   it.each([
     ['spreadMs', Locked, { spreadMs: 5 }],

@@ -26,12 +26,12 @@ function everyOtherSecondInIndia(): string {
 const runsOf = (jobs: readonly Pick<JobApp, 'runs'>[]) => jobs.flatMap(({ runs }) => runs);
 const skipsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ skips }) => skips);
 
-/** Has the processes end by themselves, so that all that happened is told. */
+/** Lets the processes end by themselves, so that they report everything. */
 async function stopAll(jobs: readonly JobApp[]): Promise<void> {
   await Promise.all(jobs.map((job) => job.stop()));
 }
 
-/** Each fire was run once, and who did not run it said nothing but that; `others`: for what else it may have been skipped. */
+/** Asserts that each fire ran once, and that all other calls were skipped as claimed, or for a reason in `others`. */
 function expectOncePerFire(jobs: readonly JobApp[], others: readonly string[] = []): void {
   const fires = runsOf(jobs).map(({ fire }) => fire);
   expect(fires.filter((fire, i) => fires.indexOf(fire) !== i)).toEqual([]);

@@ -165,28 +165,25 @@ describe('nested calls of a semaphore', () => {
     return peak;
   }
 
-  itWithPermits(
-    'run one after the other under one permit, so that the limit holds',
-    async () => {
-      const start = () => startApp({}, { providers: [Imports] });
-      const [a, b] = [await start(), await start()];
-      const tenant = freshKey();
-      const key = `tenant:${tenant}`;
-      [inside, most] = [0, 0];
-      await a.locks.withLock(key, permit(2), async () => {
-        // The other permit is always somebody's: another instance's, one call after the other.
-        const over = new AbortController();
-        const other = (async () => {
-          while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
-        })();
-        const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
-        over.abort();
-        await other;
-        expect(new Set(tokens).size).toBe(1);
-      });
-      expect(most).toBe(2);
-    },
-  );
+  itWithPermits('run one after the other under one permit, so that the limit holds', async () => {
+    const start = () => startApp({}, { providers: [Imports] });
+    const [a, b] = [await start(), await start()];
+    const tenant = freshKey();
+    const key = `tenant:${tenant}`;
+    [inside, most] = [0, 0];
+    await a.locks.withLock(key, permit(2), async () => {
+      // The other permit is always somebody's: another instance's, one call after the other.
+      const over = new AbortController();
+      const other = (async () => {
+        while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
+      })();
+      const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
+      over.abort();
+      await other;
+      expect(new Set(tokens).size).toBe(1);
+    });
+    expect(most).toBe(2);
+  });
 
   itWithPermits.each([
     ['that say other permits', permit(20)],
@@ -200,19 +197,22 @@ describe('nested calls of a semaphore', () => {
     });
   });
 
-  itWithPermits('run one after the other below a nested call, and under several keys with one semaphore among them', async () => {
-    const { locks } = await startApp();
-    const [one, two] = [freshKey(), freshKey()];
-    const reading = { mode: 'read', ...PATIENT } as const;
-    const nested = (key: string | string[]) => together(5, (work) => locks.withLock(key, reading, work));
-    await locks.withLock(one, permit(2), () =>
-      locks.withLock([one, two], reading, async () => {
-        expect(await nested(one)).toBe(1);
-        expect(await nested([two, one])).toBe(1);
-        expect(await nested(two)).toBe(5);
-      }),
-    );
-  });
+  itWithPermits(
+    'run one after the other below a nested call, and under several keys with one semaphore among them',
+    async () => {
+      const { locks } = await startApp();
+      const [one, two] = [freshKey(), freshKey()];
+      const reading = { mode: 'read', ...PATIENT } as const;
+      const nested = (key: string | string[]) => together(5, (work) => locks.withLock(key, reading, work));
+      await locks.withLock(one, permit(2), () =>
+        locks.withLock([one, two], reading, async () => {
+          expect(await nested(one)).toBe(1);
+          expect(await nested([two, one])).toBe(1);
+          expect(await nested(two)).toBe(5);
+        }),
+      );
+    },
+  );
 
   itWithPermits(
     'run one after the other under a write lock, even when it is downgraded, beside nested readers',
@@ -309,13 +309,10 @@ describe('invalid permits', () => {
     return Wrong;
   };
 
-  it.each([0, -1, 1.5, NaN, Infinity, '2', null])(
-    'are refused when a class is defined: @Limited(…, %p)',
-    (permits) => {
-      expect(define(permits)).toThrow(LockConfigurationError);
-      expect(define(permits)).toThrow('Wrong.run');
-    },
-  );
+  it.each([0, -1, 1.5, NaN, Infinity, '2', null])('are refused when a class is defined: @Limited(…, %p)', (permits) => {
+    expect(define(permits)).toThrow(LockConfigurationError);
+    expect(define(permits)).toThrow('Wrong.run');
+  });
 
   it('are refused when a class is defined without a number, which would be no limit', () => {
     expect(define(undefined)).toThrow(LockConfigurationError);

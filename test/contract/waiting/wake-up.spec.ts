@@ -23,7 +23,7 @@ async function enqueue(app: LockApp, store: StoreView, key: string): Promise<{ r
   return { lock };
 }
 
-/** Takes its timers from an app, until they are given back: who waits then asks when it is told to, and never by itself. */
+/** Takes the timers away from an app until they are given back: waiting calls then poll only when woken. */
 function withoutPolls({ locker }: LockApp): () => void {
   const schedule = jest.spyOn(locker.timers, 'schedule').mockImplementation((at) => ({ at, cancel: () => undefined }));
   return () => schedule.mockRestore();
@@ -190,7 +190,7 @@ describe('promise 6: waiters that cancel', () => {
     const keys = Array.from({ length: 10 }, () => freshKey());
     await Promise.all(keys.map((key) => lane(key, 80)));
     expect(count.granted + count.timedOut + count.aborted).toBe(800);
-    // Without a queue no release grants, and who gives up right after it is never granted.
+    // Without a queue a release grants nothing, so a call that is cancelled right after it never gets the lock.
     if (topology.supports.queue) {
       expect(Math.min(count.granted, count.timedOut, count.aborted)).toBeGreaterThan(0);
     }

@@ -29,7 +29,7 @@ const CLIENTS: [string, (vip: Vip) => string | Redis][] = [
   ['a given client', (vip) => givenClient(vip.url, {})],
 ];
 
-/** Whoever believes to hold the lock at this moment. */
+/** The locks that their holders consider held at this moment. */
 const believers = (locks: readonly (Lock | undefined)[]): number => locks.filter((lock) => lock?.held).length;
 
 describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connectionTo) => {
@@ -73,7 +73,7 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
     const held = await h.locks.acquire(key, { waitMs: 30_000 });
     const waiting = w.locks.acquire(key, { waitMs: 60_000 });
     await eventually(async () => (await queued(b.admin, key)) === 1, { timeoutMs: 20_000 });
-    // Both instances listen there, and nobody listens to the old one any more.
+    // Both instances listen to the new server, and nothing listens to the old one.
     await eventually(async () => (await b.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2, { timeoutMs: 20_000 });
     await held.release();
     expect((await waiting).held).toBe(true);

@@ -102,7 +102,7 @@ describe('promise 7: commands may be sent twice', () => {
   it('leaves nothing behind of an acquire that was cancelled before its reply', async () => {
     const { proxy, admin, a, b } = await startPair();
     const keys = [freshKey('once'), freshKey('waits')];
-    // It knows the server's clock by then, and has no more to ask before an acquire.
+    // The first lock makes the app read the server's clock, which it would otherwise do before the acquire.
     await a.locks.withLock(freshKey(), () => undefined);
     proxy.delayMs = 2_500;
     const calls = [a.locks.acquire(keys[0]!, { waitMs: 0 }), a.locks.acquire(keys[1]!, { waitMs: 300 })];

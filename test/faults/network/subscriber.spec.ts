@@ -28,7 +28,7 @@ describe.each(Object.entries(CONNECTIONS))('the subscriber of %s', (_name, open)
     const waiting = waiter.locks.acquire(key, { waitMs: 60_000 });
     await eventually(async () => (await holder.locks.inspect(key)).waiters === 1);
     await eventually(() => listensTo(admin, waiter));
-    // As when a NAT forgets it: the server is told, the client is not.
+    // As when a NAT drops the connection: the server notices, the client does not.
     expect(vip.forget((received) => /\bsubscribe\b/i.test(received))).toBe(1);
     await eventually(async () => !(await listensTo(admin, waiter)));
     await eventually(() => listensTo(admin, waiter), { timeoutMs: 5_000 + FREEZE_MS });

@@ -78,7 +78,7 @@ const HEARS: Record<string, Hears> = {
 describe('a call from an unrelated context while `audit` is held', () => {
   afterEach(closeAll);
 
-  /** Holds `audit`, and keeps the timer of the module busy from inside of it; gives what became of the stranger's call. */
+  /** Holds `audit`, and keeps the module's timer busy from inside it. Returns the outcome of the unrelated call. */
   async function meet(hears: Hears): Promise<unknown> {
     const app = await startApp({ connection: (await ownRedis()).url }, { providers: [Stranger] });
     const { locks } = app;

@@ -8,7 +8,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 const scripts = createLockScripts();
 type Admin = ReturnType<typeof openAdmin>;
 
-/** Has calls of a process wait that has died: it asks no more, and nobody listens for it. */
+/** Queues calls of a dead process: it sends nothing, and is not subscribed. */
 async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: number, fair = 1): Promise<void> {
   const terms = {
     lock: `lock:${key}`,

@@ -5,7 +5,7 @@ import { Locked } from '../../../lib/index.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
-/** What was kept once was 900 bytes for each round, and 50 for each call; the heap itself comes and goes by more than that. */
+/** Retained work costs 900 bytes for each round, and 50 for each call; the heap itself varies by more than that. */
 const ROUNDS = { warmUp: 500, counted: 3_000, maxBytes: 300 };
 const CALLS = { warmUp: 2_000, counted: 16_000, maxBytes: 25, atOnce: 100 };
 

@@ -87,7 +87,7 @@ async function start({ connection, scripts }: Servers) {
   return { locks: module.get(RedisLockService), stop: () => clock.stop(), goOn, unheard };
 }
 
-/** How many instances hear what is told to them. */
+/** How many instances are subscribed. */
 async function listening(admins: readonly Redis[]): Promise<number> {
   const channels = await Promise.all(admins.map((admin) => admin.pubsub('CHANNELS', 'lock:wake:*')));
   return channels.flat().length;

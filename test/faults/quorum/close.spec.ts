@@ -67,7 +67,7 @@ async function statsOf(admin: Redis): Promise<{ received: number; clients: numbe
   };
 }
 
-/** No client is there, none comes back, and nothing is run any more. */
+/** Asserts that no client is connected, that none comes back, and that no command runs. */
 async function expectQuiet(admins: readonly Redis[]): Promise<void> {
   const clients = async () => (await Promise.all(admins.map(statsOf))).map((stats) => stats.clients);
   await eventually(async () => (await clients()).every((count) => count === 0), { timeoutMs: 2_000 });

@@ -24,7 +24,7 @@ async function warmUp({ admins }: QuorumNet, { locks }: NetApp): Promise<void> {
   });
 }
 
-/** Asks the store by itself, as who does not wait. */
+/** Sends an acquire to the store directly, without waiting for the lock. */
 function ask({ app }: NetApp, key: string, request: Partial<AcquireRequest> = {}): Promise<AcquireReply> {
   const store = app.get<LockStore>(LOCK_STORE);
   const attempt = `${store.clientId}.${Math.random().toString(36).slice(2, 10).padEnd(8, '0')}`;

@@ -49,7 +49,7 @@ const lose = ({ proxies }: NetApp, nodes: readonly number[], command: Command): 
   for (const node of nodes) proxies[node]!.dropNextReply(isCommand(command));
 };
 
-/** Loses the reply and then the way, so that it cannot be asked for again. */
+/** Loses the reply and then the connection, so that the command cannot be sent again. */
 function loseForGood({ proxies }: NetApp, nodes: readonly number[], command: Command): void {
   const matches = isCommand(command);
   for (const node of nodes) {
@@ -70,7 +70,7 @@ async function expectLost({ proxies }: NetApp, nodes: readonly number[], command
   });
 }
 
-/** One hold of one attempt on all nodes, with the token that the holder was told. */
+/** Asserts that all nodes have one hold of one attempt, with the token of the holder. */
 async function expectOneHold({ admins }: QuorumNet, key: string, token: number): Promise<void> {
   const tokens = async () => {
     const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
@@ -83,7 +83,7 @@ async function expectOneHold({ admins }: QuorumNet, key: string, token: number):
   expect(new Set((await holdsOn(admins, key)).flat()).size).toBe(1);
 }
 
-/** Free on every node well before a lease is over, and nothing of it alive. */
+/** Asserts that the lock is free on every node well before the lease ends, and that nothing of it is alive. */
 async function expectNothingLeft({ admins }: QuorumNet, apps: readonly LockApp[], key: string): Promise<void> {
   await eventually(async () => (await heldRow(admins, key)) === '000', { timeoutMs: LEASE_MS - 500 });
   for (const { locker } of apps) {

@@ -9,7 +9,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 
 const ENCODED = encodeURIComponent(PASSWORD);
 
-/** All that is told of an error, however it is logged. */
+/** Everything that an error can show, however it is logged. */
 const textOf = (error: unknown): string => inspect(error, { depth: Infinity });
 
 const FORMS: Record<string, (port: number) => RedisConnection> = {

@@ -7,7 +7,7 @@ import { startAgain } from '../../support/redis/own-redis.js';
 import { SOON_CLOSED, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 3_000;
-/** For a message, a connection, a renewal, and a machine that stands still meanwhile; Sentinel demotes after 8 s and more. */
+/** For a message, a connection, a renewal, and a machine that freezes meanwhile; Sentinel demotes after 8 s or more. */
 const TOLD_WITHIN_MS = 2_000;
 /** How often a sentinel is asked that lets nobody subscribe. */
 const BEAT_MS = 2_000;

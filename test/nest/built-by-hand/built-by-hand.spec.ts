@@ -30,13 +30,16 @@ describe('an object that Nest did not build', () => {
     ['useFactory', { provide: Base, useFactory: () => new Base() }],
     ['an async useFactory', { provide: Base, useFactory: async () => new Base() }],
     ['useValue', { provide: Base, useValue: new Base() }],
-  ])('is locked by the only running module when made by %s, and refused beside another module', async (_what, provider) => {
-    const app = await start([provider], `${freshKey()}:`);
-    const service = app.app.get(Base);
-    expect(await isLockedBy(service, app)).toBe(true);
-    await start();
-    await expectRefused((key) => service.run(key), SEVERAL);
-  });
+  ])(
+    'is locked by the only running module when made by %s, and refused beside another module',
+    async (_what, provider) => {
+      const app = await start([provider], `${freshKey()}:`);
+      const service = app.app.get(Base);
+      expect(await isLockedBy(service, app)).toBe(true);
+      await start();
+      await expectRefused((key) => service.run(key), SEVERAL);
+    },
+  );
 
   it('is locked by the only running module when made with new, and refused without one', async () => {
     const service = new Base();

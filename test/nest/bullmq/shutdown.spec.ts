@@ -9,7 +9,7 @@ import { untilWaiting } from '../../support/waiting/waiters.js';
 import { closePlaces, gateOfTest } from '../support/places.js';
 import { add, QUEUE, start, Waiting, type WorkerApp, type WorkJob } from '../support/places-bullmq.js';
 
-/** Puts back what its app, which shuts down, can no longer lock; that takes no attempt of the job. */
+/** Puts jobs back that its app cannot lock during a shutdown; that costs the job no attempt. */
 @Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
 class PuttingBack extends Waiting {
   override async process(job: WorkJob, token?: string): Promise<string> {

@@ -69,7 +69,7 @@ class ShipHandler implements ICommandHandler<Ship> {
   }
 }
 
-/** Publishes under the lock an event that others handle, who lock the same key. */
+/** Publishes an event under the lock whose handlers lock the same key. */
 @CommandHandler(Publish)
 class PublishHandler implements ICommandHandler<Publish> {
   constructor(private readonly events: EventBus) {}

@@ -59,7 +59,7 @@ async function start(): Promise<Held> {
   return { stock: app.get(Stock), locks, id: freshKey() };
 }
 
-/** A pool of connections as many are: whoever waits for one is called back by whoever gives it back. */
+/** A typical connection pool: the code that returns a connection calls back the next one in line. */
 class Pool {
   readonly #waiting: (() => void)[] = [];
   #isFree = true;
@@ -80,7 +80,7 @@ class Pool {
 type Ask = (stock: Stock, id: string) => Promise<boolean>;
 const ask: Ask = (stock, id) => stock.isBeside(id);
 
-/** Each gives what a task saw that was queued outside of the lock, and that a library runs inside of it. */
+/** Each returns what a task saw that was queued outside the lock, and that a library runs inside it. */
 const LIBRARIES: Readonly<Record<string, (held: Held, bind: Bind, task: Ask) => Promise<boolean>>> = {
   'p-limit 3': async (held, bind, task) => {
     const [limit, ended, began, room] = [pLimit(1), gate(), gate(), gate()];

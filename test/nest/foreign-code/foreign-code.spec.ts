@@ -77,7 +77,7 @@ describe('a listener of events', () => {
       const listen = (): void => {
         const count = (calls.get(name) ?? 0) + 1;
         calls.set(name, count);
-        // Without an end, so to say: the test is to fail and not to hang.
+        // Long enough to count as endless, but the test must fail rather than hang.
         if (count < 100) app.locks.events.off(name, listen).on(name, listen);
       };
       app.locks.events.on(name, listen).on(name, () => undefined);

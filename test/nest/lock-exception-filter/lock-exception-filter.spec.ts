@@ -141,7 +141,7 @@ const EXPECTED: Record<string, object> = {
 const start = (platform: Platform, { controller, providers = [], prepare = () => undefined }: Door, locks = {}) =>
   startRequests(platform, { controllers: [controller], providers }, { prepare, locks });
 
-/** That a client is told to try again, and nothing else. */
+/** Asserts that the response tells the client to retry, and nothing else. */
 function expectTold({ status, text, headers }: Answer, body: object, retryAfterMs: number, secrets: string[]): void {
   expect(JSON.parse(text)).toEqual({ ...body, retryAfterMs });
   expect(status).toBe((body as typeof BUSY).statusCode);

@@ -265,11 +265,14 @@ describe('a status', () => {
     expect(() => LockInterceptor.for(KEY, options)).toThrow(`LockInterceptor.for('${KEY}'): `);
   });
 
-  it.each<[RequestLockOptions['ifBusy']]>([['skip'], [() => 'busy']])('cannot be combined with `ifBusy: %s`', (ifBusy) => {
-    const define = () => LockInterceptor.for(KEY, { ifBusy, status: 409 });
-    expect(define).toThrow(LockConfigurationError);
-    expect(define).toThrow('`status: 409` has no effect beside an `ifBusy` that answers; leave one of them out.');
-  });
+  it.each<[RequestLockOptions['ifBusy']]>([['skip'], [() => 'busy']])(
+    'cannot be combined with `ifBusy: %s`',
+    (ifBusy) => {
+      const define = () => LockInterceptor.for(KEY, { ifBusy, status: 409 });
+      expect(define).toThrow(LockConfigurationError);
+      expect(define).toThrow('`status: 409` has no effect beside an `ifBusy` that answers; leave one of them out.');
+    },
+  );
 
   it('is accepted when it is an error status', () => {
     for (const status of [400, 423, 429, 599, undefined]) {

@@ -111,7 +111,7 @@ class Orders {
   }
 }
 
-/** What is told of a busy lock beside its status. */
+/** The answer to a busy lock, without its status. */
 const CONFLICT = { ...TOLD, statusCode: 409, error: 'Conflict' };
 const TOO_MANY = { ...TOLD, statusCode: 429, error: 'Too Many Requests' };
 const MISSING = {

@@ -141,7 +141,7 @@ it('a wrong option does not leave a connection behind', async () => {
   const { admin, url } = await ownRedis();
   const before = String(await admin.client('LIST')).split('\n').length;
   await errorOf({ connection: url, leaseMs: 1 });
-  // Connections are accepted in their order: one that was left would be there by now.
+  // Connections are accepted in order, so one that was left open would be in the list.
   await openAdmin(url).ping();
   expect(String(await admin.client('LIST')).split('\n')).toHaveLength(before + 1);
 });

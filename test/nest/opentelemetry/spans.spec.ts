@@ -49,7 +49,7 @@ async function start(options: Omit<InstrumentLocksOptions, 'tracerProvider'> = {
   return { ...traces, ...app, other, orders: app.app.get(Orders) };
 }
 
-/** Waits for a key that somebody else holds, until they let go of it. */
+/** Waits for a key that another caller holds until that one releases it. */
 async function waitFor(key: string, other: LockApp, work: () => Promise<unknown>): Promise<unknown> {
   const held = await other.locks.acquire(key);
   const waiting = work();

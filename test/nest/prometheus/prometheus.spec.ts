@@ -174,7 +174,7 @@ describe('metrics for Prometheus', () => {
     const [a, b] = [await startApp(), await startApp()];
     collect(a.locks, { registry });
     await scrape(registry);
-    // The scrape has renamed the counter; it is the same all the same.
+    // The scrape renames the counter, which is still the same one.
     collect(b.locks, { registry });
     expect(await scrape(registry, 'redis_lock_renewals_total')).toHaveLength(3);
   });

@@ -169,13 +169,16 @@ describe.each(PLATFORMS)('a request for a busy key on %s', (platform) => {
     expect((await app.get(`throw/${id}`)).text).toBe('ran');
   });
 
-  it.each(['value', 'promise', 'observable', 'other-copy'])('is answered by the %s of its ifBusy function', async (how) => {
-    const { app, id, lock, skipped } = await startBusy();
-    expect(await app.get(`${how}/${id}`)).toMatchObject({ status: 200, text: `order:${id} is busy for ${id}` });
-    expect(skipped).toHaveLength(1);
-    await lock.release();
-    expect((await app.get(`${how}/${id}`)).text).toBe('ran');
-  });
+  it.each(['value', 'promise', 'observable', 'other-copy'])(
+    'is answered by the %s of its ifBusy function',
+    async (how) => {
+      const { app, id, lock, skipped } = await startBusy();
+      expect(await app.get(`${how}/${id}`)).toMatchObject({ status: 200, text: `order:${id} is busy for ${id}` });
+      expect(skipped).toHaveLength(1);
+      await lock.release();
+      expect((await app.get(`${how}/${id}`)).text).toBe('ran');
+    },
+  );
 
   it.each(['refuse', 'reject'])('fails with the error of its ifBusy function (%s)', async (how) => {
     const { app, id } = await startBusy();

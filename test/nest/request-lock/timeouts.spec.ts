@@ -44,7 +44,7 @@ class Impatient implements NestInterceptor {
   }
 }
 
-/** Who is to be told when the first call with this id has been given up. */
+/** Called when the first call with this id has timed out. */
 const givenUp = new Map<string, () => void>();
 
 /** Answers the first call without the handler, which goes on. */

@@ -60,12 +60,9 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     }
   }
 
-  it.each(['sync', 'awaited'])(
-    'runs once per fire when it is added as a module starts (%s)',
-    async (name) => {
-      await expectOncePerSecond(await startTwoJobs(Reports), `Reports.${name}`);
-    },
-  );
+  it.each(['sync', 'awaited'])('runs once per fire when it is added as a module starts (%s)', async (name) => {
+    await expectOncePerSecond(await startTwoJobs(Reports), `Reports.${name}`);
+  });
 
   it('runs once per fire of its current schedule when it is added after the start, in place of a deleted one', async () => {
     const apps = await startTwoJobs(Reports);

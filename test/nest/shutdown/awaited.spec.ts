@@ -16,7 +16,7 @@ interface Orders {
   readonly awaited: string;
 }
 
-/** A process that awaits one thing, and its outcome: what it told, and how it ended. */
+/** A process that awaits one thing, and its outcome: its messages, and how it ended. */
 function start({ connection, ...orders }: Orders) {
   const module = { connection, drainMs: 300 };
   const { child, gone } = forkScript('awaiting-process.mjs', JSON.stringify({ module, ...orders }));

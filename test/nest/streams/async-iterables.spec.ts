@@ -11,7 +11,7 @@ async function* count(to: number, onEnd: () => void): AsyncGenerator<number> {
   }
 }
 
-/** Of none of these methods can be told what it returns before it is called. */
+/** What these methods return is not known before they are called. */
 class Lists {
   ended = 0;
 

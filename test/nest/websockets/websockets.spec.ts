@@ -159,14 +159,17 @@ describe('a message handler', () => {
     expect(PerRequest.built - before).toBe(2);
   });
 
-  it.each(['checked above', 'checked below'])('(%s) keeps its guards, and acquires nothing when they refuse', async (event) => {
-    const gateway = await startGateway();
-    for (const refusedBy of ['class', 'method']) {
-      const refused = await ask(gateway, event, { id: freshKey(), refusedBy });
-      expect(refused).toMatchObject({ event: 'exception', data: { message: 'Forbidden resource' } });
-    }
-    expect(gateway.acquired).toEqual([]);
-  });
+  it.each(['checked above', 'checked below'])(
+    '(%s) keeps its guards, and acquires nothing when they refuse',
+    async (event) => {
+      const gateway = await startGateway();
+      for (const refusedBy of ['class', 'method']) {
+        const refused = await ask(gateway, event, { id: freshKey(), refusedBy });
+        expect(refused).toMatchObject({ event: 'exception', data: { message: 'Forbidden resource' } });
+      }
+      expect(gateway.acquired).toEqual([]);
+    },
+  );
 
   it.each(['checked above', 'checked below'])('(%s) locks what its pipes made of the body', async (event) => {
     const received = (id: string): string => `${id}+class+method+parameter`;

@@ -14,7 +14,7 @@ import { FakeClock, settled } from '../../support/core/fake-clock.js';
 import { busy } from '../../support/core/fake-store.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 
-/** Who calls. */
+/** Names the context of a call. */
 const caller = new AsyncLocalStorage<string>();
 const me = (): string => caller.getStore() ?? 'nobody';
 
@@ -37,7 +37,7 @@ describe('a timer of the module', () => {
   });
 });
 
-/** Each way in which a loss is noticed, by somebody who has nothing to do with the lock. */
+/** Each way in which code that is unrelated to the lock notices its loss. */
 const NOTICED: Record<string, (lock: Hold, started: ReturnType<typeof setUp>) => unknown> = {
   'by a timer': (_lock, { clock }) => clock.advance(10_000),
   'by a look at the lock': (lock, { clock }) => {

@@ -70,9 +70,12 @@ describe('the options of a call that waits', () => {
     { reentrant: true },
   ])('are accepted: %j', check);
 
-  it.each(['skip', 'throw', ALTERNATIVE] as const)('cannot be combined with `ifBusy` %p, which tries once', (ifBusy) => {
-    expect(refusalOf({ waitMs: 5, ifBusy }).message).toMatch(
-      /`waitMs: 5` .*`ifBusy: .*`, which tries once; leave it out/,
-    );
-  });
+  it.each(['skip', 'throw', ALTERNATIVE] as const)(
+    'cannot be combined with `ifBusy` %p, which tries once',
+    (ifBusy) => {
+      expect(refusalOf({ waitMs: 5, ifBusy }).message).toMatch(
+        /`waitMs: 5` .*`ifBusy: .*`, which tries once; leave it out/,
+      );
+    },
+  );
 });

@@ -175,18 +175,15 @@ describe('a composite hold', () => {
     expect([lock.mode, store.downgrades.map(({ request }) => request.key)]).toEqual(['read', ['a', 'b']]);
   });
 
-  it.each(['a', 'b', 'c'])(
-    'is not downgraded in part when an outer call writes %s: it sends nothing',
-    async (key) => {
-      const { store, under } = setUp();
-      await under(key, () =>
-        under(['a', 'b', 'c'], async (lock) => {
-          await expect(lock.downgrade()).rejects.toBeInstanceOf(LockReentryError);
-          expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
-        }),
-      );
-    },
-  );
+  it.each(['a', 'b', 'c'])('is not downgraded in part when an outer call writes %s: it sends nothing', async (key) => {
+    const { store, under } = setUp();
+    await under(key, () =>
+      under(['a', 'b', 'c'], async (lock) => {
+        await expect(lock.downgrade()).rejects.toBeInstanceOf(LockReentryError);
+        expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
+      }),
+    );
+  });
 
   it('releases every part once, and refuses what comes after', async () => {
     const { store, locker, acquire } = setUp();

@@ -69,7 +69,7 @@ describe('a lease', () => {
 });
 
 describe('the lease of a grant that was pushed', () => {
-  /** Granted for 2_000 some time after the command that was told to wait; both clocks go `passed` on until it is heard. */
+  /** A grant of 2_000 ms some time after the busy reply; both clocks advance by `passed` before the message arrives. */
   const pushed = (passed: (clock: FakeClock) => void) => {
     const clock = new FakeClock();
     const sent = moment(clock);

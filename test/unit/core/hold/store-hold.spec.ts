@@ -78,7 +78,7 @@ describe('a downgrade', () => {
     expect(store.downgrades).toEqual([]);
   });
 
-  it('rejects with LockStoreError when it is not confirmed, counts as read from the first command, and may be repeated', async () => {
+  it('rejects with LockStoreError when it is not confirmed, reads from the first command on, and is repeatable', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onDowngrade = null;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LocalSlot, type SlotUse } from '../../../../lib/core/reentry/local-slot.js';
 
-/** A slot, and what those who came to it were told, in order. */
+/** A slot, and its callbacks in order. */
 function setUp() {
   const slot = new LocalSlot();
   const told: string[] = [];

@@ -86,8 +86,8 @@ describe('a grant that is pushed', () => {
     expect([outcome.grant, abandoned, store.acquires.length]).toEqual([undefined, [], 2]);
   });
 
-  it.each([['with renew: false', { renew: false }]])('%s is requested, which makes the lease full', async (_what, options) => {
-    const { store, outcome, push } = startAcquisition(options);
+  it('is requested with renew: false, which makes the lease full', async () => {
+    const { store, outcome, push } = startAcquisition({ renew: false });
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
     push(9, 10_000, 500);

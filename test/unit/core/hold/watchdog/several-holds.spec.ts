@@ -75,14 +75,11 @@ describe('the watchdog and a lock of several keys', () => {
   it.each([
     ['expired', 101],
     ['taken', 102],
-  ] as const)(
-    'reports %s when the last token of the second key is %d and ours is 101',
-    async (reason, last) => {
-      const { lock, reply } = await renewing();
-      await reply(renewed(), gone(last), renewed());
-      expect(lock.lost).toMatchObject({ reason });
-    },
-  );
+  ] as const)('reports %s when the last token of the second key is %d and ours is 101', async (reason, last) => {
+    const { lock, reply } = await renewing();
+    await reply(renewed(), gone(last), renewed());
+    expect(lock.lost).toMatchObject({ reason });
+  });
 
   it('extends every hold, and reports a revocation that it finds', async () => {
     const { store, watched, watchdog } = startWatchdog();

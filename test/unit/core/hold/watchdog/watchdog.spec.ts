@@ -55,7 +55,7 @@ describe('the watchdog, renewing', () => {
   it('renews a grant in time that was pushed long after its command', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     renewing();
-    // Asked, told to wait, then granted by a message for a short time: its `sent` is that of the old command.
+    // A request, a busy reply, then a short grant by a message: its `sent` is that of the old command.
     const sent = moment(clock);
     clock.jump(3_000);
     const lock = watched({ sent, lease: leaseFrom(moment(clock), 500), leaseMs: LEASE_MS });
