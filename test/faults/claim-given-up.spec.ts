@@ -21,7 +21,7 @@ describe('a claim of a fire that is cancelled after Redis granted it', () => {
     expect(await failed).toHaveProperty('message', 'given up');
     await eventually(() => a.locker.live.releasing === 0);
     const lock = await claimFire(b, key);
-    await lock.finish('done');
+    await lock.releaseAfter('done');
     expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'done' });
     expect((await rejection(claimFire(a, key))).name).toBe('LockBusyError');
   });
@@ -30,7 +30,7 @@ describe('a claim of a fire that is cancelled after Redis granted it', () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await claimFire(a, key);
-    await lock.finish('failed');
+    await lock.releaseAfter('failed');
     expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'failed' });
     expect((await rejection(claimFire(b, key))).name).toBe('LockBusyError');
   });

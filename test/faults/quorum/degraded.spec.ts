@@ -24,7 +24,7 @@ async function runFires(apps: readonly LockApp[], key: string, fires: number): P
     try {
       const lock = await claimFire(app, key, { ms: 1_000 * (fire + 1) });
       runs[fire]! += 1;
-      await lock.finish('done');
+      await lock.releaseAfter('done');
     } catch (error) {
       if (!['LOCK_CLAIMED', 'LOCK_BUSY'].includes((error as LockError).code)) throw error;
     }

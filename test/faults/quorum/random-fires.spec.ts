@@ -55,7 +55,7 @@ async function callJob(
   const fire = granted.get(key)!;
   runs.set(fire, (runs.get(fire) ?? 0) + 1);
   await sleep(random.chance(0.2) ? random.int(200, 2_500) : random.int(0, 60));
-  await lock.finish(random.pick(['done', 'done', 'failed'])).catch(() => undefined);
+  await lock.releaseAfter(random.pick(['done', 'done', 'failed'])).catch(() => undefined);
 }
 
 describe('fires that a quorum grants under random faults', () => {

@@ -1,4 +1,5 @@
-import { type LockedCall, type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+import { type LockedCall } from '../../../lib/interceptor/locked-call.js';
+import { type LockedOptions } from '../../../lib/interceptor/locked.options.js';
 
 /** A method with `@Locked('job', options)`. */
 export const jobCall = (options: LockedOptions): LockedCall => ({
@@ -6,6 +7,7 @@ export const jobCall = (options: LockedOptions): LockedCall => ({
   template: 'job',
   kind: 'promise',
   keyOf: () => 'job',
-  method: () => jobCall,
+  name: 'run',
+  method: jobCall,
   options: { ...options, mode: 'write' },
 });

@@ -1,4 +1,4 @@
-import { ConnectionState } from '../../../lib/redis/connection-state.js';
+import { ConnectionState } from '../../../lib/redis/connection/connection-state.js';
 import { FakeClock } from '../../support/core/fake-clock.js';
 
 const start = () => new ConnectionState(new FakeClock());

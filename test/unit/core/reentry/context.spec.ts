@@ -165,7 +165,7 @@ describe('work that outlives its lock and acquires the next one', () => {
     const kept = heldLock(keeper);
     const done = gate();
     const inside = runHolding(kept, async () => {
-      kept.retain();
+      kept.addNestedCall();
       const nested = new NestedHold(kept, ['k'], { mode: 'write', permits: 0 });
       await runHolding(nested, async () => {
         await done.opened;

@@ -15,9 +15,9 @@ async function startIteration(options: Partial<LockOptions> = {}) {
   store.onAcquire = ({ keys, leaseMs }) => (keys.includes('k') ? busy() : granted(leaseMs, 200));
   const iteration = new Iteration(lock);
   const give = (value: number): IteratorYieldResult<number> => {
-    iteration.ask();
-    iteration.answered();
-    return iteration.give(value);
+    iteration.onNext();
+    iteration.onNextSettled();
+    return iteration.resultOf(value);
   };
   const consume = async (how: Partial<LockOptions> = {}, by = enter) => {
     const result = await Promise.resolve(give(1));
@@ -30,7 +30,7 @@ async function startIteration(options: Partial<LockOptions> = {}) {
 describe('the consumer of an iteration', () => {
   it('gets plain results', async () => {
     const { iteration } = await startIteration();
-    const result = iteration.give('row');
+    const result = iteration.resultOf('row');
     expect(result).toEqual({ done: false, value: 'row' });
     expect([Object.keys(result), { ...result }]).toEqual([['done', 'value'], { done: false, value: 'row' }]);
   });
@@ -48,7 +48,7 @@ describe('the consumer of an iteration', () => {
   });
 
   it.each<[string, (started: Awaited<ReturnType<typeof startIteration>>) => void]>([
-    ['has asked on', ({ iteration }) => iteration.ask()],
+    ['has asked on', ({ iteration }) => iteration.onNext()],
     ['was given another value', ({ give }) => void give(2)],
     ['has lost its lock', ({ lock }) => lock.lose('expired')],
   ])('may wait when the iteration %s meanwhile', async (_what, happens) => {
@@ -64,11 +64,11 @@ describe('the consumer of an iteration', () => {
 
   it('may wait when the next value is already pending for another consumer', async () => {
     const { clock, consume, iteration } = await startIteration();
-    iteration.ask();
+    iteration.onNext();
     const { call } = await consume();
     await clock.advance(4_999);
     expect(call).toEqual({});
-    iteration.answered();
+    iteration.onNextSettled();
   });
 
   it.each<[string, Partial<LockOptions>]>([

@@ -76,8 +76,8 @@ describe('work under a lock', () => {
   it('rejects with LockLostError when the release finds that the lease had ended', async () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
-    keeper.release = () => {
-      lock.loseAtRelease('taken');
+    keeper.end = () => {
+      lock.loseAtEnd('taken');
       return Promise.resolve(false);
     };
     expect(await rejectionOf(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
@@ -91,7 +91,7 @@ describe('work under a lock', () => {
 
   it('returns its value when the release fails', async () => {
     const keeper = new FakeKeeper();
-    keeper.release = () => Promise.reject(new Error('down'));
+    keeper.end = () => Promise.reject(new Error('down'));
     expect(await runWithLock(heldLock(keeper), () => 'done')).toBe('done');
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { type FireClaim } from '../../../../lib/core/store/lock-store.js';
-import { type LockedOptions } from '../../../../lib/interceptor/locked-call.js';
+import { type LockedOptions } from '../../../../lib/interceptor/locked.options.js';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { jobCall } from '../job-call.js';

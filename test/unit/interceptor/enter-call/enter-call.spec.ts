@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModulesContainer } from '@nestjs/core';
-import { type LockedOptions } from '../../../../lib/interceptor/locked-call.js';
+import { type LockedOptions } from '../../../../lib/interceptor/locked.options.js';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../../lib/redis-lock.service.js';
-import { FireFinder } from '../../../../lib/schedule/fire-of-call.js';
+import { FireFinder } from '../../../../lib/schedule/fire-finder.js';
 import { startLocker } from '../../../support/core/core-parts.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { type FakeStore, busy } from '../../../support/core/fake-store.js';
 import { jobCall } from '../job-call.js';
-import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const SKIPPED = { kind: 'skipped', answer: undefined };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };

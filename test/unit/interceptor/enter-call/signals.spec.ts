@@ -4,11 +4,11 @@ import { ModulesContainer } from '@nestjs/core';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../../lib/redis-lock.service.js';
-import { FireFinder } from '../../../../lib/schedule/fire-of-call.js';
+import { FireFinder } from '../../../../lib/schedule/fire-finder.js';
 import { startLocker } from '../../../support/core/core-parts.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
-import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 /** A call whose options have a signal of long life, and which comes with one of its own. */
 function start() {
@@ -20,7 +20,7 @@ function start() {
   const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
   const options = { mode: 'write', signal: ofOptions.signal } as const;
   const call = { where: 'Feed.read', template: 'feed', kind: 'observable', keyOf: () => 'feed', options } as const;
-  const enter = () => enterCall(host, { ...call, method: () => start }, undefined, [], ofCall.signal);
+  const enter = () => enterCall(host, { ...call, name: 'read', method: start }, undefined, [], ofCall.signal);
   return { store, locker, enter, ofOptions, ofCall };
 }
 

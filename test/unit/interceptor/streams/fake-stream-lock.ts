@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
-import { type OpenLock, type StreamLock } from '../../../../lib/interceptor/streams/locked-stream.js';
+import { type OpenLock, type StreamLock } from '../../../../lib/interceptor/streams/stream-lock.js';
 
 const holders = new AsyncLocalStorage<StreamLock>();
 

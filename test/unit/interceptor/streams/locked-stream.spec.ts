@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { NEVER, Observable, Subject, defer, of, throwError } from 'rxjs';
 import { LockNotHeldError } from '../../../../lib/core/lock.errors.js';
-import { finishStream } from '../../../../lib/interceptor/streams/locked-stream.js';
+import { finishStream } from '../../../../lib/interceptor/streams/stream-result.js';
 import { FakeLock, holder, rejectionOf, settled } from './fake-stream-lock.js';
 import { watch } from './watch.js';
 

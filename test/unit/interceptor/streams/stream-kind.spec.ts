@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { StreamableFile } from '@nestjs/common';
 import { BehaviorSubject, Observable, Subject, of } from 'rxjs';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
-import { refuseStream, resultKindOf } from '../../../../lib/interceptor/streams/locked-stream.js';
+import { refuseStream, resultKindOf } from '../../../../lib/interceptor/streams/stream-kind.js';
 
 describe('the result that a call returns at once', () => {
   const plain = (): void => {};

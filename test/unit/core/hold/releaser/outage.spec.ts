@@ -23,7 +23,7 @@ async function setUp(count: number, leaseMs = LEASE_MS) {
   store.onRelease = fail;
   const release = (key: string) => {
     const request = { key, attempt: `client.${key}`, holdAtLeastMs: 0, leaseMs };
-    return outcomeOf(releaser.release(request, clock.now() + leaseMs, 250));
+    return outcomeOf(releaser.giveBack(request, clock.now() + leaseMs, 250));
   };
   const outcomes = Array.from({ length: count }, (_, i) => release(`k${i}`));
   await settled();

@@ -50,9 +50,9 @@ describe('the result of a release, which says whether the lock was still held', 
   it('is true while a nested call keeps the lock, too', async () => {
     const { store, enter } = startLocker();
     const outer = await enter('k');
-    outer.retain();
+    outer.addNestedCall();
     expect([await outer.release(), store.releases.length]).toEqual([true, 0]);
-    outer.letGo();
+    outer.removeNestedCall();
     await settled();
     expect(store.releases).toHaveLength(1);
   });

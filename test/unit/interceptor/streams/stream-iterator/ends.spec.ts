@@ -1,6 +1,6 @@
 import { EventEmitter, on } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/locked-stream.js';
+import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { FakeLock, SlowOpening, opening, rejectionOf, settled } from '../fake-stream-lock.js';
 
 const DONE = { done: true, value: undefined };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { finishStream, lockedAsyncIterable } from '../../../../../lib/interceptor/streams/locked-stream.js';
+import { finishStream } from '../../../../../lib/interceptor/streams/stream-result.js';
+import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { collectGarbage } from '../../../../support/waiting/collect-garbage.js';
 import { FakeLock, holder, opening, rejectionOf, settled } from '../fake-stream-lock.js';
 

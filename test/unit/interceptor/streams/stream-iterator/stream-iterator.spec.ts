@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError } from '../../../../../lib/core/lock.errors.js';
-import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/locked-stream.js';
+import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { FakeLock, holder, opening, rejectionOf, settled } from '../fake-stream-lock.js';
 
 const DONE = { done: true, value: undefined };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { EMPTY, NEVER, Observable, Subject, concatMap, firstValueFrom, of, range, take } from 'rxjs';
-import { lockedObservable } from '../../../../../lib/interceptor/streams/locked-stream.js';
+import { lockedObservable } from '../../../../../lib/interceptor/streams/stream-observable.js';
 import { FakeLock, SlowOpening, opening, settled } from '../fake-stream-lock.js';
 import { watch } from '../watch.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Observable, Subject, finalize, of, throwError } from 'rxjs';
 import { LockBusyError } from '../../../../../lib/core/lock.errors.js';
-import { lockedObservable } from '../../../../../lib/interceptor/streams/locked-stream.js';
+import { lockedObservable } from '../../../../../lib/interceptor/streams/stream-observable.js';
 import { ofOtherRxjs } from '../../../../support/apps/other-rxjs.js';
 import { FakeLock, holder, opening, settled } from '../fake-stream-lock.js';
 import { watch } from '../watch.js';
