@@ -21,7 +21,7 @@ const isFair = (turn: boolean): boolean => turn && topology.supports.queue;
 describe('downgrade', () => {
   afterEach(closeAll);
 
-  it('lets the readers in that wait and keeps out the writer; the fencing token and the lease stay', async () => {
+  it('admits waiting readers but no writer, and keeps the fencing token and the lease', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
@@ -84,7 +84,7 @@ describe('downgrade', () => {
     }
   });
 
-  it('changes nothing the second time, and nothing of a read lock, for which it sends no command', async () => {
+  it('does nothing the second time, and sends no command for a read lock', async () => {
     const place = await ownPlace();
     const { locks } = await startApp({ ...place.options, leaseMs: 600_000 });
     const lock = await locks.acquire('written');
@@ -119,7 +119,7 @@ describe('downgrade', () => {
     expect(await rejection(released.downgrade())).toBeInstanceOf(LockNotHeldError);
   });
 
-  itOnSingle('is done once when its reply is lost', async () => {
+  itOnSingle('downgrades once when the reply is lost', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -139,7 +139,7 @@ describe('downgrade', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('of all keys is one of each', async () => {
+  it('downgrades each of several keys', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey()];
     const lock = await a.locks.acquire(keys);
@@ -150,7 +150,7 @@ describe('downgrade', () => {
     for (const key of keys) expect(await b.locks.isLocked(key)).toBe(false);
   });
 
-  it('of keys of which an outer call writes one is refused, and all stay written', async () => {
+  it('is refused when an outer call writes one of the keys, and all stay locked for writing', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
     for (const outer of keys) {
@@ -167,7 +167,7 @@ describe('downgrade', () => {
     }
   });
 
-  it('lets work under it read on, and refuses to write or to downgrade the hold of an outer call', async () => {
+  it('lets nested work read, and refuses to write or to downgrade the hold of an outer call', async () => {
     const { locks } = await startApp();
     const [key, entered, leave] = [freshKey(), gate(), gate()];
     await locks.withLock(key, async (lock) => {

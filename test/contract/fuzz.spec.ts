@@ -71,7 +71,7 @@ async function countUpHere(instances: readonly Around[], rounds: number): Promis
 describe('instances that read, wait and write', () => {
   afterEach(closeAll);
 
-  it('lose updates without the lock, and none under it', async () => {
+  it('lose updates without the lock, and none with it', async () => {
     const apps = await Promise.all(Array.from({ length: PROCESSES }, () => startApp()));
     const [key, rounds] = [freshKey(), ROUNDS / 2];
     const without: Around = (work) => work();
@@ -100,7 +100,7 @@ describeOnRedis('processes that read, wait and write', () => {
   );
 
   it(
-    'lose none under the lock',
+    'lose no update under the lock',
     async () => {
       const { url, admin } = await ownRedis();
       expect(await countUp(admin, { url, locked: true })).toEqual([EXPECTED, EXPECTED]);
@@ -109,7 +109,7 @@ describeOnRedis('processes that read, wait and write', () => {
   );
 
   itOnSingle(
-    'lose none under the lock while connections are killed and scripts are forgotten',
+    'lose no update under the lock while connections are killed and scripts are flushed',
     async () => {
       const { url, admin } = await ownRedis();
       let turn = 0;

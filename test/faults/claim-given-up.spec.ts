@@ -5,10 +5,10 @@ import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-ap
 import { hashOf } from '../support/redis/records.js';
 import { rejection } from '../support/waiting/rejection.js';
 
-describe('a claim of a fire that is given up after Redis granted it', () => {
+describe('a claim of a fire that is cancelled after Redis granted it', () => {
   afterEach(closeAll);
 
-  it('is taken back: another instance runs the fire', async () => {
+  it('is given back, and another instance runs the fire', async () => {
     const [admin, proxy] = [openAdmin(), await proxyTo()];
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
     for (const { locks } of [a, b]) await locks.withLock(freshKey(), () => undefined);
@@ -26,7 +26,7 @@ describe('a claim of a fire that is given up after Redis granted it', () => {
     expect((await rejection(claimFire(a, key))).name).toBe('LockBusyError');
   });
 
-  it('is not taken back when it was run', async () => {
+  it('is kept when the fire was run', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await claimFire(a, key);

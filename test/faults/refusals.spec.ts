@@ -13,7 +13,7 @@ const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a given client', (url) => givenClient(url, {})],
 ];
 
-/** What asks again until it is told that it will not help. */
+/** A call that retries until the error says that a retry cannot help. */
 const PATIENT = { waitMs: Infinity };
 const BRIEF = { waitMs: 300 };
 const USE_CLUSTER = 'use `connection: { cluster: [...] }`';
@@ -54,7 +54,7 @@ describe.each(KINDS)('a single client of a node of a cluster, by %s,', (_kind, o
   });
 });
 
-describe.each(KINDS)('what Redis answers stands in the error, with what to do, by %s:', (_kind, open) => {
+describe.each(KINDS)('the error names what Redis answered and what to do, by %s:', (_kind, open) => {
   it('OOM', async () => {
     const { url } = await ownRedis(['--maxmemory', '1mb', '--maxmemory-policy', 'noeviction']);
     const { locks } = await startApp({ connection: open(url) });
@@ -118,7 +118,7 @@ describe.each(KINDS)('what Redis answers stands in the error, with what to do, b
 });
 
 describe('the advice of ioredis', () => {
-  it.each(KINDS)('is in no error while Redis is away, by %s', async (_kind, open) => {
+  it.each(KINDS)('is not part of an error while Redis is away, by %s', async (_kind, open) => {
     const server = await ownRedis();
     const { locks } = await startApp({ connection: open(server.url) });
     await locks.withLock(freshKey(), () => undefined);

@@ -38,7 +38,7 @@ const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
 describe('forceRelease', () => {
   afterEach(closeAll);
 
-  it('says whether anybody held the lock', async () => {
+  it('returns whether anybody held the lock', async () => {
     const [a, b] = await startThree();
     const key = freshKey();
     expect(await b.locks.forceRelease(key)).toBe(false);
@@ -66,7 +66,7 @@ describe('forceRelease', () => {
     expect(lost).toEqual(['revoked']);
   });
 
-  it('tells every reader, and each owner that re-entered', async () => {
+  it('tells every reader, and every hold of an owner that re-entered', async () => {
     const [a, b, c] = await startThree();
     const [key, owned, owner] = [freshKey(), freshKey(), 'order-7'];
     const held = await Promise.all([
@@ -79,7 +79,7 @@ describe('forceRelease', () => {
     expect([await c.locks.isLocked(key), await c.locks.isLocked(owned)]).toEqual([false, false]);
   });
 
-  itOnSingle('tells a holder that cannot hear the message with its next renewal', async () => {
+  itOnSingle('tells a holder that cannot hear the message at its next renewal', async () => {
     const [proxy, b, admin] = [await proxyTo(), await startApp(), openAdmin()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const channels = async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length;
@@ -108,7 +108,7 @@ describe('forceRelease', () => {
     expect(missed.signal.reason).toMatchObject(OPERATOR);
   });
 
-  itOnSingle('tells a holder that releases before it has heard of it', async () => {
+  itOnSingle('tells a holder that releases before it hears of the revocation', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const key = freshKey();
@@ -120,7 +120,7 @@ describe('forceRelease', () => {
     expect(await rejection(work)).toMatchObject({ ...OPERATOR, result: 'value' });
   });
 
-  itWithQueue('hands the lock to the next in the queue, with a greater token, and the queue stays', async () => {
+  itWithQueue('hands the lock to the next waiter with a greater token, and keeps the queue', async () => {
     const [a, b, c] = await startThree();
     const key = freshKey();
     const old = await a.locks.acquire(key, { leaseMs: 600_000 });
@@ -134,7 +134,7 @@ describe('forceRelease', () => {
     expect((await second.lock).fencingToken).toBeGreaterThan(next.fencingToken);
   });
 
-  itOnSingle('is not undone by what its holder still sends', async () => {
+  itOnSingle('is not undone by commands that the old holder still sends', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
     const keys = [freshKey(), freshKey(), freshKey()];
@@ -154,7 +154,7 @@ describe('forceRelease', () => {
     for (const lock of next) await lock.extend(60_000);
   });
 
-  it('ends the nested calls that wait under the hold, and lets in no more', async () => {
+  it('rejects the nested calls that wait under the hold, and admits no more', async () => {
     const [a, b] = await startThree();
     const [key, done] = [freshKey(), gate()];
     const work = a.locks.withLock(key, { leaseMs: 600_000 }, async () => {
@@ -170,7 +170,7 @@ describe('forceRelease', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('of one of several keys is the loss of all', async () => {
+  it('ends the whole lock when one of its several keys is revoked', async () => {
     const [a, b] = await startThree();
     const keys = [freshKey(), freshKey(), freshKey()];
     const lock = await a.locks.acquire(keys, { leaseMs: 600_000 });
@@ -181,7 +181,7 @@ describe('forceRelease', () => {
     await eventually(async () => (await b.locks.tryAcquire(keys)) !== null);
   });
 
-  itOnSingle('of one of several keys, whose grant was not heard of yet, has all of them asked for anew', async () => {
+  itOnSingle('has all keys requested again when one is revoked before the grant arrived', async () => {
     const [commands, messages, b] = [await proxyTo(), await proxyTo(), await startApp()];
     await loadScripts(openAdmin());
     const a = await startApp({ connection: clientWithSubscriberAt(messages.url, commands.url) });

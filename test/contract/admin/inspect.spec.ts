@@ -29,7 +29,7 @@ class Reports {
 describe('inspect', () => {
   afterEach(closeAll);
 
-  it('tells of a free lock that it is free, and writes nothing', async () => {
+  it('reports that a lock is free, and writes nothing', async () => {
     const place = await ownPlace();
     const { locks } = await startApp(place.options);
     const free = { key: 'never-used', mode: 'free', holders: [], waiters: 0, fencingToken: 0 };
@@ -40,7 +40,7 @@ describe('inspect', () => {
     expect(await locks.inspect('used')).toEqual({ ...free, key: 'used', fencingToken });
   });
 
-  it('tells who holds a lock, where, since when and for how long, and how many wait', async () => {
+  it('reports who holds a lock, where, since when and for how long, and how many wait', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const before = await store.now();
@@ -72,7 +72,7 @@ describe('inspect', () => {
     await Promise.all(waiting.map(async (next) => (await next).release()));
   });
 
-  itWithPermits('tells the class and the method of a decorated call, and each holder of a shared lock', async () => {
+  itWithPermits('reports the class and method of a decorated call, and every holder of a shared lock', async () => {
     const start = () => startApp({}, { providers: [Reports] });
     const [a, b] = [await start(), await start()];
     const [reports, others, id] = [a.app.get(Reports), b.app.get(Reports), freshKey()];
@@ -91,7 +91,7 @@ describe('inspect', () => {
     expect(await a.locks.inspect(`export:${id}`)).toMatchObject({ mode: 'free', holders: [] });
   });
 
-  it('leaves out holders whose lease is over', async () => {
+  it('omits holders whose lease has ended', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const short = await locks.acquire(key, { mode: 'read', leaseMs: 60, renew: false });
@@ -101,7 +101,7 @@ describe('inspect', () => {
     expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: long.fencingToken }]);
   });
 
-  it('refuses what is no key', async () => {
+  it('rejects an invalid key', async () => {
     const { locks } = await startApp();
     for (const key of ['', '\ud800', 'x'.repeat(513), undefined as unknown as string]) {
       expect(await rejection(locks.inspect(key))).toBeInstanceOf(LockKeyError);
@@ -110,7 +110,7 @@ describe('inspect', () => {
     }
   });
 
-  it('tells of a lock that is kept taken after its release', async () => {
+  it('reports a lock that holdAtLeastMs keeps taken after its release', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const lock: Lock = await locks.acquire(key, { holdAtLeastMs: 60_000 });

@@ -25,7 +25,7 @@ async function startAlone() {
 describe('list', () => {
   afterEach(closeAll);
 
-  itOnSingle('goes on without a given client that was closed', async () => {
+  itOnSingle('still lists when the given client was closed', async () => {
     const { url } = await ownRedis();
     const [a, client] = [await startApp({ connection: url }), givenClient(url, {})];
     const b = await startApp({ connection: client });
@@ -36,7 +36,7 @@ describe('list', () => {
     expect(keysOf(await listed(b))).toEqual(['held']);
   });
 
-  it('gives the locks that are held or waited for, as inspect does, each once, and no other', async () => {
+  it('yields each lock that is held or waited for exactly once, as inspect reports it', async () => {
     const { a, b } = await startAlone();
     expect(await listed(a)).toEqual([]);
     const names = Array.from({ length: 250 }, (_, i) => `order:${i}`);
@@ -74,7 +74,7 @@ describe('list', () => {
     ['100%', ['100%', '100%25']],
     ['ü', ['üb']],
     ['missing', []],
-  ])('gives those whose key begins with %p, which is no pattern', async (prefix, expected) => {
+  ])('yields the locks whose key begins with %p, which is not a pattern', async (prefix, expected) => {
     const { a } = await startAlone();
     const names = ['order:1', 'order:2', '*', '*:1', '?', '[a]', '[^a]b', 'a', 'ab', 'a\\b', '{x}:1', '100%', '100%25'];
     const held: Lock[] = [];
@@ -83,7 +83,7 @@ describe('list', () => {
     expect(held.every((lock) => lock.held)).toBe(true);
   });
 
-  it('ends after `limit` locks, or when the reader has seen enough', async () => {
+  it('ends after `limit` locks, or when the reader stops', async () => {
     const { a } = await startAlone();
     const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.locks.acquire(`key-${i}`)));
     expect(await listed(a, { limit: 7 })).toHaveLength(7);
@@ -98,7 +98,7 @@ describe('list', () => {
     expect(held.every((lock) => lock.held)).toBe(true);
   });
 
-  itOnRedis('skips keys of another type, and hashes that are no lock, under its prefix', async () => {
+  itOnRedis('skips keys of another type and foreign hashes under its prefix', async () => {
     const { place, a } = await startAlone();
     const { admin, prefix } = place;
     await a.locks.acquire('mine');
@@ -124,7 +124,7 @@ describe('list', () => {
     { limits: 5 },
     { prefix: '\ud800' },
     null,
-  ])('refuses options that make no sense with LockConfigurationError: %p', async (options) => {
+  ])('rejects invalid options with LockConfigurationError: %p', async (options) => {
     const { a, place } = await startAlone();
     expect(await rejection(listed(a, options as object))).toBeInstanceOf(LockConfigurationError);
     await place.expectNotSent('scan');

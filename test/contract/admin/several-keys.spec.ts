@@ -4,10 +4,10 @@ import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
-describe('what operators ask of several keys', () => {
+describe('the operator methods with several keys', () => {
   afterEach(closeAll);
 
-  it('inspect gives an array, in the order of the keys', async () => {
+  it('inspect returns an array in the order of the keys', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [free, held, shared] = [freshKey(), freshKey(), freshKey()];
     const { fencingToken } = await a.locks.acquire(held);
@@ -28,7 +28,7 @@ describe('what operators ask of several keys', () => {
     await waiting;
   });
 
-  it('isLocked tells whether any of them is held', async () => {
+  it('isLocked reports whether any of the keys is held', async () => {
     const { locks } = await startApp();
     const keys = [freshKey(), freshKey(), freshKey()];
     expect(await locks.isLocked(keys)).toBe(false);
@@ -39,7 +39,7 @@ describe('what operators ask of several keys', () => {
     expect(await locks.isLocked(keys)).toBe(false);
   });
 
-  it('forceRelease takes all that are held, and tells whether any was', async () => {
+  it('forceRelease revokes all that are held, and returns whether any was', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const keys = [freshKey(), freshKey(), freshKey()];
     const held = [await a.locks.acquire(keys[0]!), await a.locks.acquire([keys[1]!, keys[2]!])];
@@ -50,15 +50,18 @@ describe('what operators ask of several keys', () => {
     expect(await b.locks.forceRelease(keys)).toBe(false);
   });
 
-  it.each(['inspect', 'isLocked', 'forceRelease'] as const)('%s refuses no key, and a wrong one', async (name) => {
-    const { locks } = await startApp();
-    const key = freshKey();
-    const lock = await locks.acquire(key);
-    const ask = (keys: unknown): Promise<unknown> => locks[name](keys as string);
-    for (const keys of [[], [key, ''], [key, 7], '', undefined]) {
-      expect(await rejection(ask(keys))).toBeInstanceOf(LockKeyError);
-    }
-    expect(lock.held).toBe(true);
-    await lock.release();
-  });
+  it.each(['inspect', 'isLocked', 'forceRelease'] as const)(
+    '%s rejects an empty list and an invalid key',
+    async (name) => {
+      const { locks } = await startApp();
+      const key = freshKey();
+      const lock = await locks.acquire(key);
+      const ask = (keys: unknown): Promise<unknown> => locks[name](keys as string);
+      for (const keys of [[], [key, ''], [key, 7], '', undefined]) {
+        expect(await rejection(ask(keys))).toBeInstanceOf(LockKeyError);
+      }
+      expect(lock.held).toBe(true);
+      await lock.release();
+    },
+  );
 });

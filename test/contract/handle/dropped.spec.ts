@@ -35,7 +35,7 @@ describe('a handle that is dropped without a release', () => {
     await eventuallyPasses(() => expect(a.locker.live).toMatchObject({ locks: 0, releasing: 0 }));
   });
 
-  it('gives back all of its keys, and the keys of a reader', async () => {
+  it('releases all of its keys, and the keys of a reader', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const keys = [freshKey(), freshKey()];
     const shared = freshKey();
@@ -48,7 +48,7 @@ describe('a handle that is dropped without a release', () => {
     });
   });
 
-  it('tells whoever kept its signal, before another can hold the lock', async () => {
+  it('fires the signal before another caller can get the lock', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, keys] = [freshKey(), [freshKey(), freshKey()]];
     const signalOf = async (name: string | string[]) => (await a.locks.acquire(name, OPTIONS)).signal;
@@ -64,7 +64,7 @@ describe('a handle that is dropped without a release', () => {
     expect((signals[0]!.reason as Error).cause).toMatchObject({ message: expect.stringContaining('was dropped') });
   });
 
-  it('is left alone while anybody keeps it, its signal or not', async () => {
+  it('is kept while anything references it, or its signal', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [kept, dropped] = [freshKey(), freshKey()];
     const handle = await a.locks.acquire(kept, OPTIONS);
@@ -79,7 +79,7 @@ describe('a handle that is dropped without a release', () => {
     await handle.release();
   });
 
-  it('is not reported when it was released, or when withLock held it', async () => {
+  it('is not reported when it was released, or when withLock owned it', async () => {
     const a = await startApp();
     const [released, worked, dropped] = [freshKey(), freshKey(), freshKey()];
     await (async () => (await a.locks.acquire(released)).release())();
@@ -92,7 +92,7 @@ describe('a handle that is dropped without a release', () => {
     expect([...messagesOf(released), ...messagesOf(worked)]).toEqual([]);
   });
 
-  it('is not released while withLock works, though nobody has its handle', async () => {
+  it('is not released while withLock runs, though nothing references it', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [working, dropped] = [freshKey(), freshKey()];
     await a.locks.withLock(working, OPTIONS, async () => {

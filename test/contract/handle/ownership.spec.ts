@@ -23,7 +23,7 @@ const holdsOf = async (key: string) =>
 describe('promise 2: ownership', () => {
   afterEach(closeAll);
 
-  itWithOneRecord('leaves a hold as it is when somebody else releases or renews it', async () => {
+  itWithOneRecord('leaves a hold unchanged when another client releases or renews it', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const lock = await locks.acquire(key);
@@ -38,7 +38,7 @@ describe('promise 2: ownership', () => {
     expect(lock.remainingMs).toBeGreaterThan(30_000);
   });
 
-  itWithOneRecord('refuses every late command of a lock that was released, and the next holder keeps it', async () => {
+  itWithOneRecord('refuses every late command of a released lock, and the next holder keeps the lock', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const first = await a.locks.acquire(key);
@@ -64,7 +64,7 @@ describe('promise 2: ownership', () => {
     await expect(lock.extend(5_000)).rejects.toBeInstanceOf(LockLostError);
   });
 
-  it('does not release what another holds since the lease ended', async () => {
+  it('does not release a lock that another client got after the lease ended', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
@@ -76,7 +76,7 @@ describe('promise 2: ownership', () => {
     await taken.extend(60_000);
   });
 
-  it('takes two releases for one, also when they come at once', async () => {
+  it('treats two releases as one, even when they are concurrent', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await a.locks.acquire(key);
@@ -88,7 +88,7 @@ describe('promise 2: ownership', () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
-  it('lets each of several readers of one instance release its own hold only', async () => {
+  it('lets each of several readers of one instance release only its own hold', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const [one, two] = [await locks.acquire(key, { mode: 'read' }), await locks.acquire(key, { mode: 'read' })];
@@ -97,7 +97,7 @@ describe('promise 2: ownership', () => {
     expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: two.fencingToken, mode: 'read' }]);
   });
 
-  it('rejects extending a released lock with LockNotHeldError', async () => {
+  it('rejects extend() of a released lock with LockNotHeldError', async () => {
     const { locks } = await startApp();
     const lock = await locks.acquire(freshKey());
     await lock.release();
@@ -105,7 +105,7 @@ describe('promise 2: ownership', () => {
     expect(await locks.isLocked(lock.key)).toBe(false);
   });
 
-  it('releases at the end of the block with `await using`, also when it throws', async () => {
+  it('releases at the end of an `await using` block, even when it throws', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const error = new Error('from the block');

@@ -7,7 +7,7 @@ import { itWithPermits } from '../../support/topologies/topology.js';
 describe('release()', () => {
   afterEach(closeAll);
 
-  it('resolves to true once, when the lock was still held', async () => {
+  it('resolves to true, once, when the lock was still held', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     for (const name of [key, [key, freshKey()]]) {
@@ -25,7 +25,7 @@ describe('release()', () => {
     for (const lock of await Promise.all(held)) expect(await lock.release()).toBe(true);
   });
 
-  it('resolves to true inside withLock, whose own release follows, and for a nested call', async () => {
+  it('resolves to true inside withLock and in a nested call', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const inner = await locks.withLock(key, async (outer) => {
@@ -47,7 +47,7 @@ describe('release()', () => {
     expect([await lock.release(), lock.signal.aborted]).toEqual([false, true]);
   });
 
-  it('resolves to false when an operator has revoked it, and when one of several keys is gone', async () => {
+  it('resolves to false when the lock was revoked, and when one of several keys is gone', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, other] = [freshKey(), freshKey()];
     const lock = await a.locks.acquire(key);

@@ -43,7 +43,7 @@ async function startJobs() {
 describe('holdAtLeastMs', () => {
   afterEach(closeAll);
 
-  it('keeps the key taken after the work ended, and lets the waiter in when it is over', async () => {
+  it('keeps the key taken after the work ended, and admits the waiter when the time is over', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const first = await a.locks.withLock(key, { holdAtLeastMs: 5_000 }, (lock) => lock);
@@ -57,7 +57,7 @@ describe('holdAtLeastMs', () => {
     expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
   });
 
-  it('keeps it taken after an error of the work, too', async () => {
+  it('keeps the key taken after the work failed, too', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const error = new Error('from the work');
@@ -67,7 +67,7 @@ describe('holdAtLeastMs', () => {
     expect(await a.locks.isLocked(key)).toBe(true);
   });
 
-  it('lets a waiter in that came during the work, not before the time is over', async () => {
+  it('admits a waiter that came during the work only when the time is over', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const first = await a.locks.acquire(key, { holdAtLeastMs: 1_000 });
@@ -86,7 +86,7 @@ describe('holdAtLeastMs', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('keeps the key for longer than the lease when that is shorter', async () => {
+  it('keeps the key for longer than a shorter lease', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: 5_000, holdAtLeastMs: 30_000 });
@@ -99,7 +99,7 @@ describe('holdAtLeastMs', () => {
 describe('holdAtLeastMs with `ifBusy: skip`', () => {
   afterEach(closeAll);
 
-  it('skips the call of a second instance that comes when the first has ended, and of the first one, too', async () => {
+  it('skips calls of any instance that come after the work has ended', async () => {
     const [a, b, key] = [await startJobs(), await startJobs(), freshKey()];
     expect(await a.jobs.run(key)).toBe('ran');
     expect([await b.jobs.run(key), await a.jobs.run(key), await b.jobs.shortly(key)]).toEqual(Array(3).fill(undefined));
@@ -108,7 +108,7 @@ describe('holdAtLeastMs with `ifBusy: skip`', () => {
     expect(await b.locks.inspect(`job:${key}`)).toMatchObject({ holders: [{ fencingToken: 0 }], waiters: 0 });
   });
 
-  it('runs again when the time is over; without it, as soon as the first has ended', async () => {
+  it('runs again when the time is over, and at once without holdAtLeastMs', async () => {
     const [a, b, key] = [await startJobs(), await startJobs(), freshKey()];
     expect([await a.jobs.shortly(key), await b.jobs.shortly(key), await a.jobs.brief(key)]).toEqual(RAN);
     await eventually(() => b.jobs.brief(key));

@@ -63,7 +63,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     expect(await b.locks.tryAcquire(key)).toBeNull();
   });
 
-  it('lets others in when its time is over, though the app is gone', async () => {
+  it('admits others when the time is over, though the app is gone', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const first = await a.locks.withLock(key, { holdAtLeastMs: 1_500 }, (lock) => lock);
@@ -72,7 +72,7 @@ describe('holdAtLeastMs and the end of the app', () => {
     expect(grantedAt(next)).toBeGreaterThanOrEqual(grantedAt(first) + 1_500);
   });
 
-  itOnRedis('keeps the key of a process that ends by SIGTERM in the midst of its work', async () => {
+  itOnRedis('keeps the key taken when SIGTERM ends the process in the midst of its work', async () => {
     const [{ locks }, store] = [await startApp(), openStore()];
     const key = freshKey();
     const job = await startJob({

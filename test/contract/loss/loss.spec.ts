@@ -22,8 +22,8 @@ function blockEventLoop(ms: number): void {
 
 afterEach(closeAll);
 
-describe('promise 4: loss is told', () => {
-  it('tells `expired` at the next renewal when the key was deleted', async () => {
+describe('promise 4: a loss is reported', () => {
+  it('reports `expired` at the next renewal when the key was deleted', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const lock = await locks.acquire(key, { leaseMs: 5_000 });
@@ -33,7 +33,7 @@ describe('promise 4: loss is told', () => {
     expect(await rejection(lock.extend(5_000))).toBe(lost);
   });
 
-  it('tells `taken` when the key was deleted and another was granted the lock', async () => {
+  it('reports `taken` when the key was deleted and another client was granted the lock', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await a.locks.acquire(key);
@@ -45,7 +45,7 @@ describe('promise 4: loss is told', () => {
     await next.extend(60_000);
   });
 
-  itOnSingle('tells `unreachable` when Redis could not be asked until the lease was over', async () => {
+  itOnSingle('reports `unreachable` when Redis could not be reached before the lease ended', async () => {
     const [silent, refusing] = [await proxyTo(), await proxyTo()];
     const apps = [await startApp({ connection: silent.url }), await startApp({ connection: refusing.url })];
     const held = await Promise.all(apps.map(({ locks }) => locks.acquire(freshKey(), { leaseMs: 4_000 })));
@@ -59,7 +59,7 @@ describe('promise 4: loss is told', () => {
     expect(held[0]!.signal.reason.cause).toBeInstanceOf(Error);
   });
 
-  it('tells `max-hold` after maxHoldMs, and gives the lock back', async () => {
+  it('reports `max-hold` after maxHoldMs, and releases the lock', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const work = a.locks.withLock(key, { maxHoldMs: 200 }, async (lock) => {
@@ -70,14 +70,14 @@ describe('promise 4: loss is told', () => {
     await b.locks.acquire(key);
   });
 
-  it('tells a lease without renewals that it ended', async () => {
+  it('reports the end of a lease that is not renewed', async () => {
     const { locks } = await startApp();
     const lock = await locks.acquire(freshKey(), { leaseMs: 200, renew: false });
     expect(await lossOf(lock)).toMatchObject({ reason: 'expired' });
     expect(lock.remainingMs).toBe(0);
   });
 
-  it('gives the signal of a lock that was lost already the same reason', async () => {
+  it('gives a signal that is read after the loss the same reason', async () => {
     const { locks } = await startApp();
     const lock = await locks.acquire(freshKey(), { leaseMs: 60, renew: false });
     await eventually(() => !lock.held);
@@ -86,7 +86,7 @@ describe('promise 4: loss is told', () => {
     expect(lock.signal.reason).toBe(lost);
   });
 
-  it('rejects withLock with LockLostError that carries the value of the work', async () => {
+  it('rejects withLock with a LockLostError that carries the value of the work', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const value = { paid: true };
@@ -99,7 +99,7 @@ describe('promise 4: loss is told', () => {
     expect(lost.result).toBe(value);
   });
 
-  it('logs a loss once, also when the lock is released afterwards', async () => {
+  it('logs a loss once, even when the lock is released afterwards', async () => {
     const { locks, locker } = await startApp();
     const logged = jest.spyOn(Logger.prototype, 'error');
     const lock = await locks.acquire(freshKey(), { leaseMs: 60, renew: false });
@@ -111,7 +111,7 @@ describe('promise 4: loss is told', () => {
     expect(messages).toHaveLength(1);
   });
 
-  itOnSingle('keeps a lock whose renewal fails once and then works', async () => {
+  itOnSingle('keeps a lock whose renewal fails once and then succeeds', async () => {
     const proxy = await proxyTo();
     await loadScripts(openAdmin());
     const { locks } = await startApp({ connection: proxy.url });
@@ -128,7 +128,7 @@ describe('promise 4: loss is told', () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
-  it('tells after a blocked event loop: `held` at once, the signal in the first turn', async () => {
+  it('reports a loss after a blocked event loop: `held` at once, the signal in the first turn', async () => {
     const { locks } = await startApp();
     for (const renew of [true, false]) {
       const lock = await locks.acquire(freshKey(), { leaseMs: 300, renew });
@@ -142,7 +142,7 @@ describe('promise 4: loss is told', () => {
   });
 });
 
-/** One holder loses its network while another waits; gives when each was told, by the monotonic clock of this host. */
+/** One holder loses its network while another caller waits. Returns when each learned of it, by the monotonic clock. */
 async function loseToAnother(a: LockApp, b: LockApp, lose: () => void) {
   const key = freshKey();
   const lock = await a.locks.acquire(key, { leaseMs: 1_500 });

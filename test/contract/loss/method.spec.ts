@@ -42,7 +42,7 @@ interface Scene {
 
 type TakenAway = Exclude<LockLostReason, 'shutdown' | 'dropped'>;
 
-/** What takes the lock away, by the reason that it is told for. */
+/** Ways to lose the lock, by the reason that is reported. */
 const CAUSES: Record<TakenAway, readonly [keyof Work, (scene: Scene) => unknown]> = {
   expired: ['unrenewed', () => undefined],
   taken: [
@@ -70,7 +70,7 @@ describe('a decorated method that loses its lock', () => {
   afterEach(closeAll);
 
   it.each(topology.isSingle ? REASONS : REASONS.filter((reason) => reason !== 'unreachable'))(
-    'rejects with LockLostError and its value, though it returned (%s)',
+    'rejects with LockLostError and its value although it returned (%s)',
     async (reason) => {
       const [{ app: started, cut }, other] = [await startCuttable(), await startApp()];
       const { app, locks } = started;
@@ -94,7 +94,7 @@ describe('a decorated method that loses its lock', () => {
     },
   );
 
-  it('rejects with LockLostError and its value when the app shuts down, and it takes longer than drainMs', async () => {
+  it('rejects with LockLostError and its value when it runs for longer than drainMs of a shutdown', async () => {
     const { app, locks } = await startApp({ drainMs: 50 }, { providers: [Work] });
     const told: LockLostReason[] = [];
     locks.events.on('lost', ({ reason }) => told.push(reason));
@@ -111,7 +111,7 @@ describe('a decorated method that loses its lock', () => {
     await closed;
   });
 
-  it('rejects also when its caller awaits it late, and gives an error of its own as it is', async () => {
+  it('rejects even when its caller awaits it late, and passes its own error unchanged', async () => {
     const { app } = await startApp({}, { providers: [Work] });
     const own = new Error('of the work');
     const call = app.get(Work).brief(freshKey(), async ({ signal }) => {
@@ -125,7 +125,7 @@ describe('a decorated method that loses its lock', () => {
 describe('maxHoldMs', () => {
   afterEach(closeAll);
 
-  it('of the module counts for calls that say nothing, and gives way to their own', async () => {
+  it('of the module applies to calls without their own', async () => {
     const { locks } = await startApp({ maxHoldMs: 100 });
     const [short, long] = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { maxHoldMs: Infinity })];
     await eventually(() => short.signal.aborted);
@@ -133,7 +133,7 @@ describe('maxHoldMs', () => {
     expect(long.held).toBe(true);
   });
 
-  it('frees the lock for another while the work goes on, and the work is told in time', async () => {
+  it('frees the lock while the work goes on, and tells the work in time', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     let told = Infinity;
@@ -148,7 +148,7 @@ describe('maxHoldMs', () => {
     expect(told).toBeLessThanOrEqual(error.result as number);
   });
 
-  it('ends also the handle of acquire, which can be released, and not extended', async () => {
+  it('also ends a handle of acquire(), which can then be released but not extended', async () => {
     const { locks } = await startApp();
     const lock = await locks.acquire(freshKey(), { maxHoldMs: 60 });
     await eventually(() => lock.signal.aborted);
@@ -161,7 +161,7 @@ describe('maxHoldMs', () => {
 describe('forceRelease', () => {
   afterEach(closeAll);
 
-  it('tells all holders, of any app, and lets the next one in', async () => {
+  it('tells the holders of all apps, and admits the next one', async () => {
     const [a, b, c] = [await startApp(), await startApp(), await startApp()];
     const key = freshKey();
     const held = [await a.locks.acquire(key, { mode: 'read' }), await b.locks.acquire(key, { mode: 'read' })];
@@ -176,7 +176,7 @@ describe('forceRelease', () => {
     expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken }]);
   });
 
-  itOnSingle('is told at the next renewal also to a holder that missed the message', async () => {
+  itOnSingle('tells a holder that missed the message at its next renewal', async () => {
     const [proxy, b] = [await proxyTo(), await startApp()];
     const a = await startApp({ connection: proxy.url });
     await loadScripts(openAdmin());
@@ -192,7 +192,7 @@ describe('forceRelease', () => {
     expect(told).toMatchObject({ reason: 'revoked' });
   });
 
-  it('of a lock that nobody holds gives false', async () => {
+  it('resolves to false for a lock that nobody holds', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     expect(await locks.forceRelease(key)).toBe(false);
@@ -204,7 +204,7 @@ describe('forceRelease', () => {
 describe('the signal', () => {
   afterEach(closeAll);
 
-  it('fires before the lease is over by the clock of the server', async () => {
+  it('fires before the lease ends by the clock of the server', async () => {
     const [{ locks }, store] = [await startApp(), openStore()];
     // Where this process stood still, its timers are late, and the round proves nothing.
     for (let round = 1; ; round += 1) {
@@ -220,7 +220,7 @@ describe('the signal', () => {
     }
   });
 
-  it('does not fire for a lock that was released, whatever becomes of its key', async () => {
+  it('does not fire after a release, whatever happens to the key', async () => {
     const [{ locks }, store] = [await startApp(), openStore()];
     const lock = await locks.acquire(freshKey(), { leaseMs: 200 });
     await lock.release();

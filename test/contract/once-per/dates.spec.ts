@@ -66,13 +66,13 @@ describe('a job whose fire is named by a function of its arguments', () => {
     });
   });
 
-  it('is claimed by one of many calls at the same time', async () => {
+  it('is claimed by one of many concurrent calls', async () => {
     const [a, b, id] = [await start(), await start(), freshKey()];
     const calls = Array.from({ length: 20 }, (_, i) => [a, b][i % 2]!.reports.of(id, NOON));
     expect((await Promise.all(calls)).filter((result) => result !== undefined)).toHaveLength(1);
   });
 
-  it('is asked with the instance as its `this`', async () => {
+  it('calls the function with the instance as `this`', async () => {
     const [{ reports, locks }, id] = [await start(), freshKey()];
     expect([await reports.own(id), await reports.own(id)]).toEqual(['ran', undefined]);
     expect((await locks.lastRun(`own:${id}`))?.fire).toEqual(NOON);
@@ -85,7 +85,7 @@ describe('a job whose fire is named by a function of its arguments', () => {
     ['a promise', Promise.resolve(NOON), 'a promise'],
     ['no valid date', new Date('never'), 'an invalid Date'],
     ['a date before 1970', new Date(-1), 'a Date before 1970'],
-  ])('rejects and sends nothing when it gives %s', async (_what, fire, told) => {
+  ])('rejects and sends nothing when the function returns %s', async (_what, fire, told) => {
     const [{ reports, locks }, id] = [await start(), freshKey()];
     const error = await rejection(reports.given(id, fire));
     expect(error).toBeInstanceOf(LockConfigurationError);
@@ -96,7 +96,7 @@ describe('a job whose fire is named by a function of its arguments', () => {
     expect(await locks.lastRun(`given:${id}`)).toBeNull();
   });
 
-  it('takes a Date of any kind', async () => {
+  it('accepts a Date of any kind', async () => {
     const [{ reports }, id] = [await start(), freshKey()];
     const ofSubclass = new (class extends Date {})(NOON);
     expect(types.isDate(ofSubclass)).toBe(true);
@@ -111,13 +111,13 @@ describe('a job whose fire is named by a function of its arguments', () => {
   });
 });
 
-describe('what names a fire', () => {
+describe('the name of a fire', () => {
   it.each<[string, unknown, string]>([
     ['another word', 'fires', 'got `fires` (string)'],
     ['a date itself', NOON, 'got a value of type object'],
     ['half a millisecond', 0.5, 'got `0.5` (number)'],
     ['null', null, 'got `null` (object)'],
-  ])('is not %s', (_what, oncePer, told) => {
+  ])('cannot be %s', (_what, oncePer, told) => {
     const define = () =>
       Locked('job', { oncePer } as LockedOptions)(Reports.prototype, 'own', {
         value: async () => undefined,

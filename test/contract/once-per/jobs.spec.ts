@@ -48,7 +48,7 @@ const run = async (): Promise<string> => 'ran';
 describe('two jobs with one key', () => {
   afterEach(closeAll);
 
-  it('run the same fire each, and each once', async () => {
+  it('each run the same fire once', async () => {
     const [a, b, id] = [await start(), await start(), freshKey()];
     expect(await a.reports.daily(id, run)).toBe('ran');
     expect(await b.reports.weekly(id, run)).toBe('ran');
@@ -58,7 +58,7 @@ describe('two jobs with one key', () => {
     expect([...a.skipped, ...b.skipped]).toEqual(Array.from({ length: 4 }, () => 'claimed'));
   });
 
-  it('are those of two subclasses that inherit one method, too', async () => {
+  it('include the jobs of two subclasses that inherit one method', async () => {
     const [{ inheriting, locks }, id] = [await start(), freshKey()];
     const answers: unknown[] = [];
     for (const job of [...inheriting, ...inheriting]) answers.push(await job.inherited(id));
@@ -66,7 +66,7 @@ describe('two jobs with one key', () => {
     expect(await locks.lastRun(`report:${id}`, 'ShopReports.inherited')).toMatchObject({ outcome: 'done' });
   });
 
-  it('have a last run each; without a name, it is that of the job that began last', async () => {
+  it('each have a last run, and lastRun() without a job reports the one that began last', async () => {
     const [a, b, id] = [await start(), await start(), freshKey()];
     const key = `report:${id}`;
     expect(await a.locks.lastRun(key, 'Reports.daily')).toBeNull();
@@ -84,7 +84,7 @@ describe('two jobs with one key', () => {
     });
   });
 
-  it.each(['', 5, null, {}])('are named by a text: %p is refused before anything is sent', async (job) => {
+  it.each(['', 5, null, {}])('need a string as job name: %p is refused before anything is sent', async (job) => {
     const place = await ownPlace();
     const { locks } = await startApp(place.options);
     const error = await rejection(locks.lastRun('report', job as string));
@@ -93,7 +93,7 @@ describe('two jobs with one key', () => {
     await place.expectNotSent('eval');
   });
 
-  it('run one after the other: who is not to wait is skipped as busy, and its fire is left to be run', async () => {
+  it('run one after the other: a call that must not wait is skipped as busy, and its fire can still run', async () => {
     const [a, b, id] = [await start(), await start(), freshKey()];
     const [begun, until] = [gate(), gate()];
     const first = a.reports.daily(id, async () => {

@@ -94,7 +94,7 @@ describe('the last run of a job', () => {
     expect(after.ended!.getTime()).toBeLessThanOrEqual(await store.now());
   });
 
-  it('is failed when the work threw: the caller gets the error, and the fire is not run again', async () => {
+  it('is failed when the work threw, and the fire does not run again', async () => {
     const [a, b] = [await start(), await start()];
     const [id, error] = [freshKey(), new Error('of the work')];
     expect(await rejection(a.jobs.run(id, () => Promise.reject(error)))).toBe(error);
@@ -122,7 +122,7 @@ describe('the last run of a job', () => {
 describe('a call of a job that runs once per slot', () => {
   afterEach(closeAll);
 
-  it('belongs to the slot in which it was made, however long its claim is delayed', async () => {
+  it('belongs to the slot in which it was made, however late its claim is', async () => {
     const [a, store] = [await start(), openStore()];
     const slot = (ms: number): number => Math.floor(ms / WIDTH_MS) * WIDTH_MS;
     const calls = Array.from({ length: 6 }, async () => {
@@ -158,7 +158,7 @@ describe('a process that dies in the midst of a fire', () => {
     return victim;
   };
 
-  it('blocks all later fires, which are skipped as busy, until its lease is over', async () => {
+  it('blocks all later fires, which are skipped as busy, until its lease ends', async () => {
     const [a, id] = [await start(), freshKey()];
     const victim = await startVictim(id);
     await victim.kill();
@@ -169,7 +169,7 @@ describe('a process that dies in the midst of a fire', () => {
     expect(await a.lastRun(id)).toMatchObject({ job: 'Jobs.often', outcome: 'done' });
   });
 
-  it('has lost its run when the lease is over, and nobody runs that fire again', async () => {
+  it('has lost its run when the lease ends, and nobody runs that fire again', async () => {
     const [a, id] = [await start(), freshKey()];
     const victim = await startVictim(id);
     expect(await a.lastRun(id)).toMatchObject({ outcome: 'running', instance: victim.instance });
@@ -180,7 +180,7 @@ describe('a process that dies in the midst of a fire', () => {
     expect(await a.lastRun(id)).toMatchObject({ outcome: 'lost', instance: victim.instance });
   });
 
-  it('has it run again with `rerunOnLoss`, by exactly one other', async () => {
+  it('has its fire run again by exactly one other instance with `rerunOnLoss`', async () => {
     const [a, b, id] = [await start(), await start(), freshKey()];
     const victim = await startVictim(id);
     const again = [a, b, a].map(({ rerunning }) => rerunning.run(id, run));
@@ -196,7 +196,7 @@ describe('a process that dies in the midst of a fire', () => {
 describe('a fire that comes', () => {
   afterEach(closeAll);
 
-  it('while the last one is still run is skipped as busy', async () => {
+  it('is skipped as busy while the last one still runs', async () => {
     const [a, b, store] = [await start(), await start(), openStore()];
     const [id, until] = [freshKey(), gate()];
     const first = a.jobs.often(id, () => until.opened.then(run));
@@ -209,7 +209,7 @@ describe('a fire that comes', () => {
     expect(await b.jobs.often(id, run)).toBe('ran');
   });
 
-  it('while the app shuts down is skipped, and is no error', async () => {
+  it('is skipped while the app shuts down, without an error', async () => {
     const a = await start();
     const [begun, until] = [gate(), gate()];
     const working = a.jobs.run(freshKey(), () => {
@@ -232,13 +232,16 @@ describe('a fire that comes', () => {
 describe('oncePer', () => {
   afterEach(closeAll);
 
-  it.each(['unscheduled', 'nowhere'] as const)('`fire` without a schedule names what to do (%s)', async (method) => {
-    const { jobs } = await start();
-    const error = await rejection(jobs[method](freshKey()));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
-    expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
-  });
+  it.each(['unscheduled', 'nowhere'] as const)(
+    'explains what to do when `fire` has no schedule (%s)',
+    async (method) => {
+      const { jobs } = await start();
+      const error = await rejection(jobs[method](freshKey()));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
+      expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
+    },
+  );
 
   it.each([
     ['spreadMs', Locked, { spreadMs: 5 }],
@@ -248,7 +251,7 @@ describe('oncePer', () => {
     ['oncePer', Locked, { oncePer: 'day' }],
     ['spreadMs', Locked, { oncePer: 'fire', spreadMs: -1 }],
     ['rerunOnLoss', Locked, { oncePer: 'fire', rerunOnLoss: 'yes' }],
-  ])('that is wrong is refused where it stands, with %s in the message (%#)', (option, decorator, options) => {
+  ])('is refused at its place when it is invalid, with %s in the message (%#)', (option, decorator, options) => {
     const define = () => {
       class Orders {
         @decorator('job', options as LockedOptions)
@@ -260,7 +263,7 @@ describe('oncePer', () => {
     expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
   });
 
-  it.each(['fire', 60_000] as const)('of %s with two keys is refused when the class is defined', (oncePer) => {
+  it.each(['fire', 60_000] as const)('refuses %s with two keys when the class is defined', (oncePer) => {
     const define = () => {
       class Orders {
         @Locked(['job', 'other'], { oncePer })
@@ -272,7 +275,7 @@ describe('oncePer', () => {
     expect(define).toThrow(/^Orders\.run: `oncePer` needs one key, got 2; give the job one name\.$/);
   });
 
-  itWithOneClock('claims the slot in which the call was made, on the clock of the server', async () => {
+  itWithOneClock('claims the slot in which the call was made, by the clock of the server', async () => {
     const [{ jobs, lastRun }, store, id] = [await start(), openStore(), freshKey()];
     const before = await store.now();
     const { fire, started } = (await jobs.often(id, () => lastRun(id))) as LastRun;

@@ -26,12 +26,12 @@ function everyOtherSecondInIndia(): string {
 const runsOf = (jobs: readonly Pick<JobApp, 'runs'>[]) => jobs.flatMap(({ runs }) => runs);
 const skipsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ skips }) => skips);
 
-/** Has the processes end by themselves, so that all that happened is told. */
+/** Lets the processes end by themselves, so that they report everything. */
 async function stopAll(jobs: readonly JobApp[]): Promise<void> {
   await Promise.all(jobs.map((job) => job.stop()));
 }
 
-/** Each fire was run once, and who did not run it said nothing but that; `others`: for what else it may have been skipped. */
+/** Asserts that each fire ran once, and that all other calls were skipped as claimed, or for a reason in `others`. */
 function expectOncePerFire(jobs: readonly JobApp[], others: readonly string[] = []): void {
   const fires = runsOf(jobs).map(({ fire }) => fire);
   expect(fires.filter((fire, i) => fires.indexOf(fire) !== i)).toEqual([]);
@@ -121,7 +121,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
 
   // A file, as some images have it, and a name that nobody knows: cron goes by UTC then, whatever the offset of the clock.
   it.each([':/etc/localtime', '/usr/share/zoneinfo/Asia/Kolkata', 'Nowhere/Atall'])(
-    'runs an unnamed @Cron where Node knows no time zone: TZ=%s',
+    'runs an unnamed @Cron where Node cannot tell its time zone: TZ=%s',
     async (localZone) => {
       const hour = new Date().getUTCHours();
       const schedule = { kind: 'cron', cron: `* * ${hour},${(hour + 1) % 24} * * *` } as const;
@@ -136,7 +136,7 @@ describeOnRedis('a job with `oncePer` in several processes', () => {
     60_000,
   );
 
-  it('runs once per slot of the server, whatever the clocks of the callers', async () => {
+  it('runs once per slot of the server clock, whatever the clocks of the callers', async () => {
     const key = freshKey('job');
     const schedule = { kind: 'interval', intervalMs: 90 } as const;
     const jobs = await startAll([HOUR_MS, -HOUR_MS], { key, schedule, locked: { oncePer: 1_000, spreadMs: 20 } });

@@ -46,7 +46,7 @@ async function fire(jobs: readonly Job[], method: 'spread' | 'atOnce'): Promise<
 describe('the winner of a fire, with clocks that agree', () => {
   afterEach(closeAll);
 
-  it('is one, and each instance as often as any (chi-square of 3 degrees of freedom, p = 0.0001)', async () => {
+  it('is unique, and each instance wins equally often (chi-square with 3 degrees of freedom, p = 0.0001)', async () => {
     const jobs = await start();
     for (let round = 0; round < ROUNDS; round += 1) expect(await fire(jobs, 'spread')).toBe(1);
     const expected = ROUNDS / INSTANCES;
@@ -55,7 +55,7 @@ describe('the winner of a fire, with clocks that agree', () => {
     expect({ wins, isUniform: chiSquare < CRITICAL }).toEqual({ wins, isUniform: true });
   }, 60_000);
 
-  it('is one also without a delay before the claim', async () => {
+  it('is unique even without a delay before the claim', async () => {
     const jobs = await start();
     for (let round = 0; round < 50; round += 1) expect(await fire(jobs, 'atOnce')).toBe(1);
     expect(jobs.reduce((sum, { wins }) => sum + wins, 0)).toBe(50);

@@ -55,7 +55,7 @@ describe('the fire of a @Cron with a time zone', () => {
     ['inIndia', beginAt(INDIA)],
     ['onTheMarquesas', beginAt(MARQUESAS)],
     ['hoursLater', beginAt(INDIA) + INDIA.aheadMs - MARQUESAS.aheadMs - DAY_MS],
-  ] as const)('%s is of the wall-clock time there, and is run once', async (method, fire) => {
+  ] as const)('%s follows the wall clock of that zone, and runs once', async (method, fire) => {
     const [a, b, key] = [await start(), await start(), freshKey()];
     expect([await a.jobs[method](key), await b.jobs[method](key)]).toEqual(['ran', undefined]);
     expect(await a.fireOf(key)).toBe(toText(fire));

@@ -53,7 +53,7 @@ const start = async () => {
 afterEach(closeAll);
 
 describe('permits as a function of the arguments', () => {
-  itWithPermits('let in as many calls as it says, over all instances', async () => {
+  itWithPermits('admit as many calls as the function returns, over all instances', async () => {
     const [a, b, id, until] = [await start(), await start(), freshKey(), gate()];
     const tenant = { id, seats: 2 };
     const running = [a.imports.run(tenant, until.opened), b.imports.run(tenant, until.opened)];
@@ -66,7 +66,7 @@ describe('permits as a function of the arguments', () => {
     expect(await a.imports.ofInstance(tenant)).toBe('ran');
   });
 
-  itWithPermits('reject and send nothing when it gives no number of permits', async () => {
+  itWithPermits('reject the call and send nothing when the function returns an invalid number', async () => {
     const { imports, locks } = await start();
     for (const seats of [0, -1, 1.5, NaN, Infinity, 100_001, '2', undefined, null, Promise.resolve(2)]) {
       const id = freshKey();
@@ -77,7 +77,7 @@ describe('permits as a function of the arguments', () => {
     }
   });
 
-  it('stand beside the mode read only, and not beside `oncePer`', () => {
+  it('can be combined with mode read only, and not with `oncePer`', () => {
     const define = (decorator: (...args: any[]) => unknown) => () =>
       decorator(Imports.prototype, 'run', { value: async () => undefined });
     expect(define(Locked('tenant', { permits: () => 2 }))).toThrow(/`permits`.*mode: 'read'/);
@@ -87,7 +87,7 @@ describe('permits as a function of the arguments', () => {
 });
 
 describe('permits that are all taken', () => {
-  itWithPermits('are named by the error, which tells how many there are', async () => {
+  itWithPermits('are reported by the error, with their number', async () => {
     const [{ imports, locks }, id, until] = [await start(), freshKey(), gate()];
     const running = [1, 2, 3].map(() => imports.run({ id, seats: 3 }, until.opened));
     await untilHolders({ locks }, id, 3);
@@ -109,7 +109,7 @@ describe('permits that are all taken', () => {
     await Promise.all(running);
   });
 
-  itWithPermits('are not blamed for what a writer holds, nor is a lock without permits', async () => {
+  itWithPermits('are not reported when a writer holds the lock, or when the lock has no permits', async () => {
     const [{ imports, locks }, id] = [await start(), freshKey()];
     const key = `tenant:${id}`;
     const writer = await locks.acquire(key);

@@ -55,7 +55,7 @@ const holders = async ({ locks }: LockApp, key: string) => (await locks.inspect(
 afterEach(closeAll);
 
 describe('permits', () => {
-  itWithPermits('let in at most so many at once, over all instances, and no fewer', async () => {
+  itWithPermits('admit exactly that many holders at once, over all instances', async () => {
     const start = () => startApp({}, { providers: [Imports] });
     const apps = [await start(), await start(), await start()];
     const [tenant, other] = [freshKey(), freshKey()];
@@ -73,7 +73,7 @@ describe('permits', () => {
     expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).not.toBeNull();
   });
 
-  itWithPermits('have a lease each: a process that is killed frees its own only', async () => {
+  itWithPermits('each have a lease: a killed process frees only its own', async () => {
     const [a, gone] = [await startApp(), await startMortal()];
     const key = freshKey();
     await gone.acquire(key, { ...permit(2), leaseMs: 3_000 });
@@ -87,7 +87,7 @@ describe('permits', () => {
     expect(await a.locks.tryAcquire(key, permit(2))).toBeNull();
   });
 
-  itWithPermits('are granted in the order of arrival, one for each that is given back', async () => {
+  itWithPermits('are granted in the order of arrival, one for each that is released', async () => {
     const apps = [await startApp(), await startApp(), await startApp()];
     const [key, order] = [freshKey(), [] as number[]];
     const held = [await apps[0]!.locks.acquire(key, permit(2)), await apps[1]!.locks.acquire(key, permit(2))];
@@ -106,7 +106,7 @@ describe('permits', () => {
     }
   });
 
-  itWithPermits('are taken by nobody who counts fewer, and count every reader', async () => {
+  itWithPermits('are refused to calls that allow fewer, and count every reader', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const three = await Promise.all([1, 2, 3].map(() => a.locks.acquire(key, permit(3))));
@@ -121,7 +121,7 @@ describe('permits', () => {
     expect(await b.locks.tryAcquire(key, permit(1))).not.toBeNull();
   });
 
-  itWithPermits('exclude a writer and are excluded by one, which is not overtaken while it waits', async () => {
+  itWithPermits('exclude a writer, are excluded by one, and do not overtake a waiting one', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const one = await a.locks.acquire(key, permit(5));
@@ -165,34 +165,31 @@ describe('nested calls of a semaphore', () => {
     return peak;
   }
 
-  itWithPermits(
-    'run one after the other under one permit, so that no more are inside than there are permits',
-    async () => {
-      const start = () => startApp({}, { providers: [Imports] });
-      const [a, b] = [await start(), await start()];
-      const tenant = freshKey();
-      const key = `tenant:${tenant}`;
-      [inside, most] = [0, 0];
-      await a.locks.withLock(key, permit(2), async () => {
-        // The other permit is always somebody's: another instance's, one call after the other.
-        const over = new AbortController();
-        const other = (async () => {
-          while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
-        })();
-        const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
-        over.abort();
-        await other;
-        expect(new Set(tokens).size).toBe(1);
-      });
-      expect(most).toBe(2);
-    },
-  );
+  itWithPermits('run one after the other under one permit, so that the limit holds', async () => {
+    const start = () => startApp({}, { providers: [Imports] });
+    const [a, b] = [await start(), await start()];
+    const tenant = freshKey();
+    const key = `tenant:${tenant}`;
+    [inside, most] = [0, 0];
+    await a.locks.withLock(key, permit(2), async () => {
+      // The other permit is always somebody's: another instance's, one call after the other.
+      const over = new AbortController();
+      const other = (async () => {
+        while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
+      })();
+      const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
+      over.abort();
+      await other;
+      expect(new Set(tokens).size).toBe(1);
+    });
+    expect(most).toBe(2);
+  });
 
   itWithPermits.each([
     ['that say other permits', permit(20)],
     ['that say none', { mode: 'read', ...PATIENT } as const],
     ['of an owner', { ...permit(2), owner: 'somebody' }],
-  ])('%s do as well: what counts is the hold', async (_what, options) => {
+  ])('%s run one after the other, too, since the hold counts', async (_what, options) => {
     const { locks } = await startApp();
     const key = freshKey();
     await locks.withLock(key, permit(2), async () => {
@@ -200,22 +197,25 @@ describe('nested calls of a semaphore', () => {
     });
   });
 
-  itWithPermits('do so below a nested call, and under several keys of which one is held as a semaphore', async () => {
-    const { locks } = await startApp();
-    const [one, two] = [freshKey(), freshKey()];
-    const reading = { mode: 'read', ...PATIENT } as const;
-    const nested = (key: string | string[]) => together(5, (work) => locks.withLock(key, reading, work));
-    await locks.withLock(one, permit(2), () =>
-      locks.withLock([one, two], reading, async () => {
-        expect(await nested(one)).toBe(1);
-        expect(await nested([two, one])).toBe(1);
-        expect(await nested(two)).toBe(5);
-      }),
-    );
-  });
+  itWithPermits(
+    'run one after the other below a nested call, and under several keys with one semaphore among them',
+    async () => {
+      const { locks } = await startApp();
+      const [one, two] = [freshKey(), freshKey()];
+      const reading = { mode: 'read', ...PATIENT } as const;
+      const nested = (key: string | string[]) => together(5, (work) => locks.withLock(key, reading, work));
+      await locks.withLock(one, permit(2), () =>
+        locks.withLock([one, two], reading, async () => {
+          expect(await nested(one)).toBe(1);
+          expect(await nested([two, one])).toBe(1);
+          expect(await nested(two)).toBe(5);
+        }),
+      );
+    },
+  );
 
   itWithPermits(
-    'do so under a lock for writing, also when it is downgraded, beside others that only read',
+    'run one after the other under a write lock, even when it is downgraded, beside nested readers',
     async () => {
       const { locks } = await startApp();
       const key = freshKey();
@@ -232,7 +232,7 @@ describe('nested calls of a semaphore', () => {
   itWithPermits.each([
     ['reads', { mode: 'read', ...PATIENT }],
     ['has one of more permits', permit(3)],
-  ] as const)('are refused under a hold that %s: Redis would not count them', async (_what, outer) => {
+  ] as const)('are refused under a hold that %s, since Redis would not count them', async (_what, outer) => {
     const [a, b] = [await startApp({}, { providers: [Imports] }), await startApp()];
     const tenant = freshKey();
     const key = `tenant:${tenant}`;
@@ -274,8 +274,8 @@ describe('nested calls of a semaphore', () => {
   });
 });
 
-describe('permits that make no sense', () => {
-  itWithoutPermits('are all, where Redis counts none: refused with LockConfigurationError', async () => {
+describe('invalid permits', () => {
+  itWithoutPermits('are refused with LockConfigurationError on a topology without permits', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const error = await rejection(locks.acquire(key, { mode: 'read', permits: 2 }));
@@ -309,15 +309,12 @@ describe('permits that make no sense', () => {
     return Wrong;
   };
 
-  it.each([0, -1, 1.5, NaN, Infinity, '2', null])(
-    'do not pass the definition of a class: @Limited(…, %p)',
-    (permits) => {
-      expect(define(permits)).toThrow(LockConfigurationError);
-      expect(define(permits)).toThrow('Wrong.run');
-    },
-  );
+  it.each([0, -1, 1.5, NaN, Infinity, '2', null])('are refused when a class is defined: @Limited(…, %p)', (permits) => {
+    expect(define(permits)).toThrow(LockConfigurationError);
+    expect(define(permits)).toThrow('Wrong.run');
+  });
 
-  it('do not pass the definition of a class: a number that is missing, which would be no limit', () => {
+  it('are refused when a class is defined without a number, which would be no limit', () => {
     expect(define(undefined)).toThrow(LockConfigurationError);
   });
 });

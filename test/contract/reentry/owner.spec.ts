@@ -27,7 +27,7 @@ function remainingHolds({ locks }: LockApp): (number | undefined)[] {
 describe('reentry across processes: one owner', () => {
   afterEach(closeAll);
 
-  it('shares the lock with itself, one hold per attempt, all with one fencing token; others wait', async () => {
+  it('shares the lock with itself: one hold per attempt, one fencing token, and others wait', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'order-7'];
     const [one, two] = [await a.locks.acquire(key, { owner }), await b.locks.acquire(key, { owner })];
@@ -62,7 +62,7 @@ describe('reentry across processes: one owner', () => {
     expect((await a.locks.acquire(key)).fencingToken).toBeGreaterThan(two.fencingToken);
   });
 
-  it('enters past those who wait, as it would wait for itself behind them', async () => {
+  it('enters ahead of waiters, since behind them it would wait for itself', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'order-7'];
     const one = await a.locks.acquire(key, { owner });
@@ -76,7 +76,7 @@ describe('reentry across processes: one owner', () => {
     expect((await waiting).fencingToken).toBeGreaterThan(one.fencingToken);
   });
 
-  it('reads under its own write, and is refused at once when it wants to write what it reads', async () => {
+  it('may read under its own write, and is refused at once when it upgrades a read to a write', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'order-7'];
     const write = await a.locks.acquire(key, { owner });
@@ -91,7 +91,7 @@ describe('reentry across processes: one owner', () => {
     expect((await a.locks.acquire(key, { owner })).mode).toBe('write');
   });
 
-  it('is told of the loss of its own hold only', async () => {
+  it('learns only of the loss of its own hold', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'order-7'];
     const short = await a.locks.acquire(key, { owner, leaseMs: 100, renew: false });
@@ -104,7 +104,7 @@ describe('reentry across processes: one owner', () => {
     await eventually(async () => (await a.locks.inspect(key)).holders.length === 1);
   });
 
-  it('is held by nobody else: a foreign release or renewal changes nothing', async () => {
+  it('is unaffected when another client releases or renews', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'order-7'];
     const lock = await a.locks.acquire(key, { owner });
@@ -131,7 +131,7 @@ describe('reentry across processes: one owner', () => {
     await lock.extend(60_000);
   });
 
-  itOnSingle('counts once when its acquire is sent again', async () => {
+  itOnSingle('has one hold when its acquire is sent again', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -155,24 +155,21 @@ describe('reentry across processes: one owner', () => {
 describe('reentry across processes: two of them', () => {
   afterEach(closeAll);
 
-  itOnRedis(
-    'share the lock under one owner, whatever their clocks, until the last of them has released it',
-    async () => {
-      const [here, ...there] = await Promise.all([startApp(), startChildApp(), startChildApp({}, 3_600_000)]);
-      const [[one, two], key, owner] = [there, freshKey(), 'order-7'];
-      const fencingToken = await one.acquire(key, { owner });
-      expect(await two.tryAcquire(key, { owner: 'order-8' })).toBeNull();
-      expect(await two.acquire(key, { owner, waitMs: 0 })).toBe(fencingToken);
-      const { holders } = await here.locks.inspect(key);
-      expect(new Set(holders.map(({ pid }) => pid))).toEqual(new Set([one.process.pid, two.process.pid]));
-      expect(holders).toMatchObject([{ owner, fencingToken }, { owner, fencingToken }]); // prettier-ignore
-      await one.release();
-      expect([await one.isHeld(), await two.isHeld()]).toEqual([false, true]);
-      expect(await here.locks.tryAcquire(key)).toBeNull();
-      await two.release();
-      expect((await here.locks.tryAcquire(key))!.fencingToken).toBeGreaterThan(fencingToken);
-    },
-  );
+  itOnRedis('share the lock under one owner, whatever their clocks, until the last one releases', async () => {
+    const [here, ...there] = await Promise.all([startApp(), startChildApp(), startChildApp({}, 3_600_000)]);
+    const [[one, two], key, owner] = [there, freshKey(), 'order-7'];
+    const fencingToken = await one.acquire(key, { owner });
+    expect(await two.tryAcquire(key, { owner: 'order-8' })).toBeNull();
+    expect(await two.acquire(key, { owner, waitMs: 0 })).toBe(fencingToken);
+    const { holders } = await here.locks.inspect(key);
+    expect(new Set(holders.map(({ pid }) => pid))).toEqual(new Set([one.process.pid, two.process.pid]));
+    expect(holders).toMatchObject([{ owner, fencingToken }, { owner, fencingToken }]); // prettier-ignore
+    await one.release();
+    expect([await one.isHeld(), await two.isHeld()]).toEqual([false, true]);
+    expect(await here.locks.tryAcquire(key)).toBeNull();
+    await two.release();
+    expect((await here.locks.tryAcquire(key))!.fencingToken).toBeGreaterThan(fencingToken);
+  });
 
   it('do not lose the lock when one of them is killed', async () => {
     const [here, one, two] = await Promise.all([startApp(), startMortal(), startMortal()]);
@@ -191,7 +188,7 @@ describe('reentry across processes: two of them', () => {
 describe('reentry across processes: names of owners', () => {
   afterEach(closeAll);
 
-  it('may be any text, which inspect gives back, and re-enter whatever they are', async () => {
+  it('may be any string, which inspect returns', async () => {
     const [a, b] = await startTwo();
     for (const owner of OWNERS) {
       const key = freshKey();
@@ -208,7 +205,7 @@ describe('reentry across processes: names of owners', () => {
     }
   });
 
-  it('are told apart from each other, and from having none', async () => {
+  it('are distinct from each other, and from having no name', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     for (const owner of [undefined, ...OWNERS]) {
@@ -220,7 +217,7 @@ describe('reentry across processes: names of owners', () => {
     }
   });
 
-  itWithQueue('wait for their turn and get in together with their own kind only', async () => {
+  itWithQueue('wait for their turn, and enter together with the same name only', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const held = await a.locks.acquire(key);

@@ -10,7 +10,7 @@ const STRICT: LockOptions = { reentrant: false, waitMs: Infinity };
 describe('reentrant: false', () => {
   afterEach(closeAll);
 
-  it('rejects a nested withLock, acquire or tryAcquire at once, and the outer work goes on', async () => {
+  it('rejects a nested withLock, acquire or tryAcquire at once, while the outer work goes on', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const outer = await locks.withLock(key, async (lock) => {
@@ -32,7 +32,7 @@ describe('reentrant: false', () => {
     expect([outer, await locks.isLocked(key)]).toEqual([true, false]);
   });
 
-  it('changes nothing for what is not nested: other keys, other chains of calls, and when the outer call has ended', async () => {
+  it('does not affect calls that are not nested: other keys, other chains of calls, and after the outer call', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, other] = [freshKey(), freshKey()];
     const [entered, held, ended] = [gate(), gate(), gate()];
@@ -52,7 +52,7 @@ describe('reentrant: false', () => {
     expect(await late).toBe('late');
   });
 
-  it('is true by default, and refused when it is no boolean', async () => {
+  it('defaults to true, and must be a boolean', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const nested = (options: LockOptions) => locks.withLock(key, () => locks.withLock(key, options, () => 'inside'));

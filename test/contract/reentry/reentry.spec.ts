@@ -75,7 +75,7 @@ describe('reentry: a nested call', () => {
     expect(await locks.isLocked('key')).toBe(false);
   });
 
-  it('of a decorated method to another one with the same key enters under its hold', async () => {
+  it('enters the hold of a decorated method that has the same key', async () => {
     const { app } = await startApp({}, { providers: [Stock] });
     const [outer, inner] = await app.get(Stock).count(freshKey());
     expect(inner).toBe(outer);
@@ -121,7 +121,7 @@ describe('reentry: siblings under one hold', () => {
     expect(await locks.isLocked(key)).toBe(false);
   });
 
-  it('share when they read, and keep readers and a writer apart', async () => {
+  it('overlap when they read, and keep a writer apart from readers', async () => {
     const { locks } = await startApp();
     const [key, log] = [freshKey(), [] as string[]];
     let reading = 0;
@@ -136,7 +136,7 @@ describe('reentry: siblings under one hold', () => {
     expect(log).toEqual(['read', 'read', 'read', 'write']);
   });
 
-  it('give up waiting for each other as they would for anybody', async () => {
+  it('time out waiting for each other as for any other holder', async () => {
     const { locks } = await startApp();
     const [key, abort, reason] = [freshKey(), new AbortController(), new Error('enough')];
     await locks.withLock(key, async () => {
@@ -156,10 +156,10 @@ describe('reentry: siblings under one hold', () => {
   });
 });
 
-describe('reentry: work that nobody awaits', () => {
+describe('reentry: work that is not awaited', () => {
   afterEach(closeAll);
 
-  it('acquires anew when its hold is gone, and waits for the other holder', async () => {
+  it('acquires the lock itself when the hold has ended, and waits for the other holder', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, over] = [freshKey(), gate()];
     let late!: Promise<number>;
@@ -173,7 +173,7 @@ describe('reentry: work that nobody awaits', () => {
     expect(await late).toBeGreaterThan(other.fencingToken);
   });
 
-  it('keeps the lock until it leaves, and does not delay the outer call', async () => {
+  it('keeps the lock until it ends, and does not delay the outer call', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const [key, entered, leave] = [freshKey(), gate(), gate()];
     let [child, sibling] = [Promise.resolve(0), Promise.resolve(0)];
@@ -197,10 +197,10 @@ describe('reentry: work that nobody awaits', () => {
   });
 });
 
-describe('reentry: what could only wait for itself', () => {
+describe('reentry: a call that would wait for itself', () => {
   afterEach(closeAll);
 
-  it('is refused at once: write under read', async () => {
+  it('is refused at once when it writes under a read', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     await locks.withLock(key, { mode: 'read' }, async (outer) => {
@@ -212,7 +212,7 @@ describe('reentry: what could only wait for itself', () => {
     expect(await locks.isLocked(key)).toBe(false);
   });
 
-  it('is refused at once: a nested call with reentrant: false, which runs when it is not nested', async () => {
+  it('is refused at once with reentrant: false, and runs when it is not nested', async () => {
     const { app, locks } = await startApp({}, { providers: [Stock] });
     const [stock, id] = [app.get(Stock), freshKey()];
     expect(await rejection(stock.strictly(id))).toMatchObject({ code: 'LOCK_REENTRY', key: `stock:${id}` });
@@ -239,13 +239,13 @@ describe('reentry: two modules', () => {
     });
   };
 
-  it('do not see the holds of each other: other prefix', () => expectApart({ keyPrefix: 'lock:other:' }));
+  it('do not share holds when their prefixes differ', () => expectApart({ keyPrefix: 'lock:other:' }));
 
-  itOnRedis('do not see the holds of each other: other Redis', async () =>
+  itOnRedis('do not share holds when their Redis differs', async () =>
     expectApart({ connection: (await ownRedis()).url }),
   );
 
-  it('exclude each other on one key, also when one calls the other', async () => {
+  it('exclude each other on one key, even when one calls the other', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const nested = a.locks.withLock(key, () => b.locks.withLock(key, { waitMs: 0 }, () => 'inside'));

@@ -33,7 +33,7 @@ class Accounts {
 describe('several keys', () => {
   afterEach(closeAll);
 
-  it('are locked all or none', async () => {
+  it('are all locked, or none', async () => {
     const [a, b] = await startTwo();
     const [one, two] = [freshKey(), freshKey()];
     const busy = await a.locks.acquire(two);
@@ -48,7 +48,7 @@ describe('several keys', () => {
     expect(await areLocked(a, [one, two])).toEqual([false, false]);
   });
 
-  it('and their fencing tokens are in the order given, a key that is named twice counts once', async () => {
+  it('have fencing tokens in the order given, and a key that is named twice counts once', async () => {
     const { locks } = await startApp();
     const [one, two, three] = [freshKey('b'), freshKey('a'), freshKey('c')];
     await (await locks.acquire(two)).release();
@@ -78,7 +78,7 @@ describe('several keys', () => {
     }
   });
 
-  it('are lost together: the loss of one is the loss of all', async () => {
+  it('are lost together when one of them is lost', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
     const lock = await a.locks.acquire(keys);
@@ -139,7 +139,7 @@ describe('several keys', () => {
     expect(await b.locks.tryAcquire(keys)).not.toBeNull();
   });
 
-  it('may be read by many, and re-entered by one owner', async () => {
+  it('may be shared by readers, and re-entered by one owner', async () => {
     const [a, b] = await startTwo();
     const [keys, owner] = [[freshKey(), freshKey()], 'order-7'];
     const reader = await a.locks.acquire(keys, { mode: 'read' });
@@ -157,7 +157,7 @@ describe('several keys', () => {
 describe('several keys of a decorated method', () => {
   afterEach(closeAll);
 
-  it('are filled from its arguments, and locked all or none', async () => {
+  it('are filled from the arguments, and all locked or none', async () => {
     const { app, locks } = await startApp({}, { providers: [Accounts] });
     const [accounts, one, two] = [app.get(Accounts), freshKey(), freshKey()];
     expect(await accounts.transfer(one, two)).toEqual([`acct:${one}`, `acct:${two}`]);
@@ -170,7 +170,7 @@ describe('several keys of a decorated method', () => {
   });
 });
 
-describe('several keys that make no sense', () => {
+describe('the limits of several keys', () => {
   afterEach(closeAll);
 
   it.each([
@@ -188,7 +188,7 @@ describe('several keys that make no sense', () => {
     await place.expectNotSent('eval');
   });
 
-  it('may be 16, and more names than that of the same', async () => {
+  it('may be 16 different keys, however often each is named', async () => {
     const { locks } = await startApp();
     const keys = Array.from({ length: 16 }, () => freshKey());
     const lock = await locks.acquire([...keys, ...keys]);

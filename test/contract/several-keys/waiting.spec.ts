@@ -60,7 +60,7 @@ describe('waiting for several keys', () => {
     expect((await a.locks.inspect(one)).holders).toHaveLength(1);
   });
 
-  it('ends when the last of their holders has gone, in whatever order they go', async () => {
+  it('ends when the last holder has released, in whatever order they do', async () => {
     const [a, b] = await startTwo();
     for (const order of [[0, 1, 2], [2, 1, 0], [1, 2, 0]]) {
       const keys = [freshKey(), freshKey(), freshKey()];
@@ -79,7 +79,7 @@ describe('waiting for several keys', () => {
     } // prettier-ignore
   });
 
-  it('is over for those who wait for one of them when all are released', async () => {
+  it('leaves no waiter of a single key behind when all are released', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
     const lock = await a.locks.acquire(keys);
@@ -90,7 +90,7 @@ describe('waiting for several keys', () => {
     granted.forEach(({ fencingToken }, i) => expect(fencingToken).toBeGreaterThan(lock.fencingTokens[i]!));
   });
 
-  itWithOneMoment('holds back nobody who holds an earlier of the keys and asks for a later one', async () => {
+  itWithOneMoment('does not block a holder of an earlier key that requests a later one', async () => {
     const [a, b] = await startTwo();
     const [first, free, last] = [freshKey('a'), freshKey('b'), freshKey('c')];
     await a.locks.withLock(first, async () => {
@@ -103,7 +103,7 @@ describe('waiting for several keys', () => {
     await (await a.locks.acquire([first, free, last], PATIENT)).release();
   });
 
-  itWithQueue('is fair: it is not overtaken for ever by calls for single keys', async () => {
+  itWithQueue('is not overtaken for ever by calls for single keys', async () => {
     const [a, b] = await startTwo();
     const [keys, stop] = [[freshKey(), freshKey()], new AbortController()];
     let single = 0;
@@ -141,7 +141,7 @@ describe('waiting for several keys', () => {
     expect(await a.locks.tryAcquire(keys)).not.toBeNull();
   });
 
-  it('rejects with an error that names the keys in the order given, and so do the events', async () => {
+  it('rejects with an error that names the keys in the order given, as the events do', async () => {
     const [a, b] = [await startApp(IN_ONE_SLOT), await startApp(IN_ONE_SLOT)];
     const keys = [freshKey('b'), freshKey('c'), freshKey('a')];
     const told: string[] = [];
@@ -156,7 +156,7 @@ describe('waiting for several keys', () => {
     expect(told).toEqual([name, name, name]);
   });
 
-  itWithQueue('leaves all queues within its waiter lease when its process is killed', async () => {
+  itWithQueue('leaves all queues within the waiter lease when its process is killed', async () => {
     const [a, gone] = [await startApp(), await startMortal()];
     const keys = [freshKey(), freshKey()];
     const busy = await Promise.all(keys.map((key) => a.locks.acquire(key)));
@@ -192,7 +192,7 @@ describe('waiting for several keys', () => {
     expect(await apps[0].locks.tryAcquire(keys)).not.toBeNull();
   });
 
-  it('hands all keys on when it is aborted in the very moment of its grant', async () => {
+  it('hands all keys on when it is aborted at the moment of its grant', async () => {
     const [a, b] = await startTwo();
     const lane = async (keys: readonly string[]) => {
       for (let round = 0; round < 15; round++) {

@@ -42,7 +42,7 @@ describe('fair: first in, first out', () => {
     expect(granted).toEqual(granted.toSorted((one, two) => one - two));
   });
 
-  itWithQueue('does not let a newcomer overtake those who wait', async () => {
+  itWithQueue('does not let a newcomer overtake waiters', async () => {
     const { a, b, key } = await startTwo();
     const reader = await a.locks.acquire(key, { mode: 'read' });
     const { lock } = await enqueue(b, key);
@@ -53,7 +53,7 @@ describe('fair: first in, first out', () => {
   });
 });
 
-describe('fair: those who do not come for their turn', () => {
+describe('fair: waiters that miss their turn', () => {
   itWithQueue('leave the queue within their waiter lease when they are killed', async () => {
     const { a, b, key } = await startTwo();
     const gone = await startMortal();
@@ -68,7 +68,7 @@ describe('fair: those who do not come for their turn', () => {
     expect((await lock).held).toBe(true);
   });
 
-  it('do not keep the lock from those behind them when they are killed', async () => {
+  it('do not block the waiters behind them when they are killed', async () => {
     const { a, b, store, key } = await startTwo();
     const gone = await startMortal();
     const held = await a.locks.acquire(key);
@@ -99,7 +99,7 @@ describe('fair: those who do not come for their turn', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('hand the lock on when they are aborted in the very moment of their grant', async () => {
+  it('hand the lock on when they are aborted at the moment of their grant', async () => {
     const { a, b } = await startTwo();
     const count = { granted: 0, aborted: 0 };
     const lane = async (key: string) => {
@@ -130,7 +130,7 @@ describe('fair: those who do not come for their turn', () => {
 });
 
 describe('fair: false', () => {
-  it('is granted too when it waits, alone or among others', async () => {
+  it('still grants a waiting call, alone or among others', async () => {
     const { a, b, key } = await startTwo();
     const held = await a.locks.acquire(key);
     const alone = await enqueue(b, key, { fair: false });
@@ -151,7 +151,7 @@ describe('fair: false', () => {
     expect(await a.locks.inspect(key)).toMatchObject({ mode: 'free', waiters: 0 });
   });
 
-  it('may overtake those who wait', async () => {
+  it('may overtake waiters', async () => {
     const { a, b, key } = await startTwo();
     const reader = await a.locks.acquire(key, { mode: 'read' });
     const { lock } = await enqueue(b, key);

@@ -23,7 +23,7 @@ async function enqueue(app: LockApp, store: StoreView, key: string): Promise<{ r
   return { lock };
 }
 
-/** Takes its timers from an app, until they are given back: who waits then asks when it is told to, and never by itself. */
+/** Takes the timers away from an app until they are given back: waiting calls then poll only when woken. */
 function withoutPolls({ locker }: LockApp): () => void {
   const schedule = jest.spyOn(locker.timers, 'schedule').mockImplementation((at) => ({ at, cancel: () => undefined }));
   return () => schedule.mockRestore();
@@ -65,7 +65,7 @@ describe('promise 6: no lost wake-up', () => {
     expect(next.held).toBe(true);
   });
 
-  itOnSingle('learns a grant within the poll when the message is lost in a connection that looks alive', async () => {
+  itOnSingle('notices a grant within the poll when its message is lost on a connection that looks alive', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     const [a, b] = [await startApp(), await startApp({ connection: clientWithSubscriberAt(proxy.url) })];
     const key = freshKey();
@@ -80,7 +80,7 @@ describe('promise 6: no lost wake-up', () => {
     expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
   });
 
-  itOnSingle('asks again after a new subscription, as the message may have been missed', async () => {
+  itOnSingle('requests again after a new subscription, since a message may have been missed', async () => {
     const { admin, url } = await ownRedis();
     const proxy = await proxyTo(url);
     const client = clientWithSubscriberAt(proxy.url, url);
@@ -104,7 +104,7 @@ describe('promise 6: no lost wake-up', () => {
     }
   });
 
-  itWithQueue('serves the waiters of all instances in the order in which they came', async () => {
+  itWithQueue('serves the waiters of all instances in the order of arrival', async () => {
     const [a, b, c] = [await startApp(), await startApp(), await startApp()];
     const [store, key, order] = [openStore(), freshKey(), [] as number[]];
     const held = await a.locks.acquire(key);
@@ -140,7 +140,7 @@ describe('promise 6: no lost wake-up', () => {
   });
 });
 
-describe('promise 6: waiters that give up', () => {
+describe('promise 6: waiters that cancel', () => {
   it('rejects an aborted wait with the reason of its signal, and leaves the queue at once', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const [key, abort, reason] = [freshKey(), new AbortController(), new Error('the user left')];
@@ -168,7 +168,7 @@ describe('promise 6: waiters that give up', () => {
     expect(held.held).toBe(true);
   });
 
-  it('hands the lock on when a waiter gives up in the very moment of its grant', async () => {
+  it('hands the lock on when a waiter cancels at the moment of its grant', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const count = { granted: 0, timedOut: 0, aborted: 0 };
     const lane = async (key: string, rounds: number) => {
@@ -190,7 +190,7 @@ describe('promise 6: waiters that give up', () => {
     const keys = Array.from({ length: 10 }, () => freshKey());
     await Promise.all(keys.map((key) => lane(key, 80)));
     expect(count.granted + count.timedOut + count.aborted).toBe(800);
-    // Without a queue no release grants, and who gives up right after it is never granted.
+    // Without a queue a release grants nothing, so a call that is cancelled right after it never gets the lock.
     if (topology.supports.queue) {
       expect(Math.min(count.granted, count.timedOut, count.aborted)).toBeGreaterThan(0);
     }

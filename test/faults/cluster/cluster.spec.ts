@@ -22,7 +22,7 @@ const release = async (locks: readonly Lock[]) => void (await Promise.all(locks.
 describe('a cluster', () => {
   afterEach(closeAll);
 
-  it('is reached by some of its nodes, or by a client of it', async () => {
+  it('is reached through some of its nodes, or through a given client', async () => {
     const cluster = await start();
     const client = new Cluster(cluster.connection.cluster);
     closeLater({ close: async () => client.disconnect() });
@@ -42,7 +42,7 @@ describe('a cluster', () => {
     }
   });
 
-  it('tells of the locks on all its masters', async () => {
+  it('lists the locks on all its masters', async () => {
     const cluster = await start({ replicas: 0 });
     const { locks } = (await cluster.startApps(1))[0]!;
     const prefix = freshKey();
@@ -78,7 +78,7 @@ describe('a cluster', () => {
     expect(await locks.isLocked(keys[0]!)).toBe(false);
   });
 
-  it('keeps what is held and serves who waits while the slot moves (MOVED, ASK)', async () => {
+  it('keeps holds and serves waiters while the slot moves (MOVED, ASK)', async () => {
     const cluster = await start({ replicas: 0 });
     const [a, b, c] = (await cluster.startApps(3)) as [LockApp, LockApp, LockApp];
     const key = keyOn(0);
@@ -102,7 +102,7 @@ describe('a cluster', () => {
     await (await c.locks.acquire(key)).release();
   });
 
-  it('locks several keys of a slot that moves, when both are there again (TRYAGAIN)', async () => {
+  it('locks several keys of a moving slot once all of them have arrived (TRYAGAIN)', async () => {
     const cluster = await start({ replicas: 0 });
     const hashTag = () => 'one';
     const [a, b] = (await cluster.startApps(2, { hashTag })) as [LockApp, LockApp];
@@ -123,7 +123,7 @@ describe('a cluster', () => {
     await lock.release();
   });
 
-  it('goes on when a master dies and its replica is promoted', async () => {
+  it('keeps working when a master dies and its replica is promoted', async () => {
     const cluster = await start();
     const [a, b] = (await cluster.startApps(2)) as [LockApp, LockApp];
     const keys = [0, 1, 2].map(keyOn);

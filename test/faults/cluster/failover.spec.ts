@@ -8,7 +8,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 3_000;
-/** A holder whom the new master does not know goes on until its next renewal; the machine may stand still meanwhile. */
+/** A holder that the new master does not know goes on until its next renewal; the machine may freeze meanwhile. */
 const TOLD_WITHIN_MS = LEASE_MS / 3 + 2_000;
 const HANGS_MS = 4_000;
 
@@ -49,7 +49,7 @@ async function holdAll({ cluster: { connection }, nodes }: Started) {
   return { locks, waiting };
 }
 
-/** A hold goes on, or its holder is told in time that somebody else has it; then who waits gets it. */
+/** Asserts that a hold goes on, or that its holder learns of the loss in time; then the waiter gets the lock. */
 async function expectServed(lock: Lock, waiting: readonly Promise<Lock>[]): Promise<void> {
   const first = Promise.race(waiting);
   const isTaken = await Promise.race([first, sleep(2 * LEASE_MS, null)]);
@@ -105,7 +105,7 @@ describe('the locks of a cluster', () => {
   afterEach(closeAll);
 
   it.each(FAILOVERS)(
-    'are held by one at a time over %s',
+    'have one holder at a time over %s',
     async (_what, failOver) => {
       const started = await start();
       const { locks, waiting } = await holdAll(started);

@@ -27,7 +27,7 @@ const STARTS: readonly [string, Start][] = [
 describe('list with a `keyPrefix` of ioredis', () => {
   afterEach(closeAll);
 
-  it.each(STARTS)('%s gives the locks under it, by their keys, and no other', async (_whose, start) => {
+  it.each(STARTS)('%s yields the locks under the prefix by their keys, and no others', async (_whose, start) => {
     const { admin, prefixed, plain } = await start();
     const [a, b] = [await startApp({ connection: prefixed }), await startApp({ connection: plain })];
     const keysOf = async ({ locks }: typeof a, prefix = '') => {

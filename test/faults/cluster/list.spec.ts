@@ -39,7 +39,7 @@ describe('list', () => {
   afterEach(closeAll);
 
   it.each(['a given cluster', 'a cluster of its own'] as const)(
-    'tells of the locks that a replica serves in place of a node that hangs (%s)',
+    'includes the locks that a replica serves in place of a hanging node (%s)',
     async (name) => {
       const { cluster, given } = await start();
       const app = await startApp({ connection: name === 'a given cluster' ? given : cluster.connection });
@@ -48,7 +48,7 @@ describe('list', () => {
     120_000,
   );
 
-  it('is the first to find that a node of a given cluster hangs, and asks in its place', async () => {
+  it('notices by itself that a node of a given cluster hangs, and asks its replica', async () => {
     const { cluster, given } = await start();
     const [app, other] = [await startApp({ connection: given }), await startApp({ connection: cluster.connection })];
     expect(await keysOf(app)).toEqual([]);
@@ -57,7 +57,7 @@ describe('list', () => {
     await hang(cluster, other, async (keys) => expect(await list()).toEqual(keys));
   }, 120_000);
 
-  it('waits for all nodes when it is the first call', async () => {
+  it('waits for all nodes when it is the first command', async () => {
     const cluster = await startCluster({ replicas: 0 });
     closeLater({ close: () => cluster.stop() });
     const holder = await startApp({ connection: cluster.connection });
@@ -70,7 +70,7 @@ describe('list', () => {
     await Promise.all(held.map((lock) => lock.release()));
   });
 
-  it('rejects when no node can be reached, and does not tell that there are none', async () => {
+  it('rejects when no node can be reached, rather than end without locks', async () => {
     const node = await startClusterNode();
     const app = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }] } });
     const held = await app.locks.acquire(freshKey());

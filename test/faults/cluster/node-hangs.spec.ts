@@ -36,11 +36,11 @@ async function hang({ pid }: StartedRedis, during: () => Promise<void>): Promise
   }
 }
 
-describe('a node of a cluster that hangs, the only one that was named', () => {
+describe('a hanging node of a cluster that is the only one in the options', () => {
   afterEach(closeAll);
 
   it.each(CONNECTIONS)(
-    'is its own matter: locks on the others are held, and can be had (%s)',
+    'does not affect locks on the other nodes (%s)',
     async (name) => {
       // Nobody takes over.
       const { client, seeds, seed } = await start({ replicas: 0, nodeTimeoutMs: 60_000 });
@@ -67,7 +67,7 @@ describe('a node of a cluster that hangs, the only one that was named', () => {
   );
 
   it.each(CONNECTIONS)(
-    'is left for the replica that takes over (%s)',
+    'is replaced by the replica that takes over (%s)',
     async (name) => {
       const { client, seeds, seed } = await start({ replicas: 1 });
       const app = await startApp({ connection: name === 'a given cluster' ? client : { cluster: seeds } });

@@ -40,7 +40,7 @@ describe('several keys in different slots of a cluster', () => {
     await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
   });
 
-  it('are one lock, with a token of each in the order given, and are released together', async () => {
+  it('are one lock, with a token for each key in the order given, and are released together', async () => {
     const { a, b, keys } = await startOnCluster(4);
     const named = keys.toReversed();
     const lock = await a.locks.acquire([...named, named[0]!]);
@@ -55,7 +55,7 @@ describe('several keys in different slots of a cluster', () => {
     await expectNothingAlive(a);
   });
 
-  it('are locked all or none: what is busy leaves nothing held', async () => {
+  it('are all locked, or none: a busy key leaves nothing held', async () => {
     const { a, b, keys } = await startOnCluster(3);
     for (const busyKey of keys) {
       const busy = await a.locks.acquire(busyKey);
@@ -68,7 +68,7 @@ describe('several keys in different slots of a cluster', () => {
     expect(await b.locks.tryAcquire(keys)).not.toBeNull();
   });
 
-  it('leave nothing behind when the wait for them is aborted', async () => {
+  it('leave nothing behind when a wait is aborted', async () => {
     const { a, b, keys } = await startOnCluster(3);
     for (const busyKey of keys) {
       const [busy, abort, reason] = [await a.locks.acquire(busyKey), new AbortController(), new Error('enough')];
@@ -83,7 +83,7 @@ describe('several keys in different slots of a cluster', () => {
     }
   });
 
-  it('are waited for until all are free, and wake those who wait for one', async () => {
+  it('keep a call waiting until all are free, and wake the waiters of each key', async () => {
     const { a, b, keys } = await startOnCluster(3);
     const held = await Promise.all(keys.map((key) => a.locks.acquire(key)));
     const waiting = b.locks.acquire(keys, PATIENT);
@@ -107,7 +107,7 @@ describe('several keys in different slots of a cluster', () => {
     await expectNothingAlive(a);
   });
 
-  it('do not depend on the order in which they are given: no deadlock', async () => {
+  it('do not deadlock, whatever the order in which they are given', async () => {
     const { a, b, keys } = await startOnCluster(4);
     const inside = new Set<string>();
     const lane = async ({ locks }: LockApp, first: number) => {
@@ -127,7 +127,7 @@ describe('several keys in different slots of a cluster', () => {
     expect(await areLocked(a, keys)).toEqual([false, false, false, false]);
   });
 
-  it('that an outer call holds in part are entered there, and acquired elsewhere', async () => {
+  it('are entered where an outer call holds them, and acquired where it does not', async () => {
     const { a, b, keys } = await startOnCluster(3);
     await a.locks.withLock(keys[1]!, async ({ fencingToken }) => {
       const tokens = await a.locks.withLock(keys, PATIENT, async (lock) => {

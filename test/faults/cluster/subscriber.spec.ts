@@ -52,10 +52,10 @@ async function expectWoken(holder: LockApp, waiter: LockApp): Promise<void> {
   expect(performance.now() - from).toBeLessThan(POLL_MS - 500);
 }
 
-describe('who listens to a node of a cluster', () => {
+describe('the subscriber of a cluster', () => {
   afterEach(closeAll);
 
-  it('listens to another one when it dies', async () => {
+  it('moves to another node when its node dies', async () => {
     const { cluster, nodes } = await start();
     const { app, node, replica } = await appOnReplica(cluster, nodes);
     const holder = await startApp({ connection: cluster.connection });
@@ -66,7 +66,7 @@ describe('who listens to a node of a cluster', () => {
     await expectWoken(holder, app);
   });
 
-  it('listens to another one when it leaves the cluster and lives on', async () => {
+  it('moves to another node when its node leaves the cluster and stays up', async () => {
     const { cluster, nodes } = await start();
     const { app, node } = await appOnReplica(cluster, nodes);
     const holder = await startApp({ connection: cluster.connection });

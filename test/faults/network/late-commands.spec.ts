@@ -34,7 +34,7 @@ async function start(given = false) {
   return { proxy, admin, a, b };
 }
 
-describe('an acquire that arrives when its attempt is over', () => {
+describe('an acquire that arrives after its attempt has ended', () => {
   afterEach(closeAll);
 
   it.each([
@@ -42,7 +42,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     ['a lock for reading', { mode: 'read' as const }],
     ['a semaphore', { mode: 'read' as const, permits: 2 }],
     ['a lock of a named owner', { owner: 'ann' }],
-  ])('holds nothing, however often the key was used since: %s', async (_name, options) => {
+  ])('grants nothing, however often the key was used since: %s', async (_name, options) => {
     const { proxy, admin, a, b } = await start();
     const key = freshKey();
     const late = proxy.keepNext(isCommand('acquire'));
@@ -53,7 +53,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('holds none of several keys', async () => {
+  it('grants none of several keys', async () => {
     const { proxy, admin, a, b } = await start();
     const keys = [freshKey('a'), freshKey('b')];
     const late = proxy.keepNext(isCommand('acquireMany'));
@@ -63,7 +63,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     for (const key of keys) expect(await holds(admin, key)).toBe(0);
   });
 
-  it('holds nothing after the call was given up', async () => {
+  it('grants nothing after the call was cancelled', async () => {
     const { proxy, admin, a, b } = await start();
     const key = freshKey();
     const late = keepLast(proxy);
@@ -75,7 +75,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     expect(await holds(admin, key)).toBe(0);
   });
 
-  it('holds nothing although its process died long before', async () => {
+  it('grants nothing when its process died long before', async () => {
     const { proxy, admin, a, b } = await start();
     const key = freshKey();
     const late = keepLast(proxy);
@@ -89,7 +89,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('is refused after the server lost its data, which it cannot remember then', async () => {
+  it('is refused after the server lost its data and cannot remember the attempt', async () => {
     const { proxy, admin, a } = await start();
     const key = freshKey();
     const late = proxy.keepNext(isCommand('acquire'));
@@ -101,7 +101,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     expect(await holds(admin, key)).toBe(0);
   });
 
-  it('was a try that the client sent again, and holds nothing after the other copy was answered', async () => {
+  it('grants nothing when its other copy was answered', async () => {
     const { proxy, admin, a, b } = await start(true);
     const key = freshKey();
     const held = await b.locks.acquire(key);
@@ -115,7 +115,7 @@ describe('an acquire that arrives when its attempt is over', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('is none that waits: its place is kept, and it is served in its turn', async () => {
+  it('does not disturb a waiting attempt, which keeps its place and its turn', async () => {
     const { proxy, a, b } = await start();
     const key = freshKey();
     const held = await b.locks.acquire(key);
@@ -134,7 +134,7 @@ describe('a revocation that arrives late', () => {
   it.each([
     ['a lock', {}],
     ['a lock for reading', { mode: 'read' as const }],
-  ])('ends only what the operator saw: %s', async (_name, options) => {
+  ])('revokes only what the operator saw: %s', async (_name, options) => {
     const { proxy, a, b } = await start();
     const key = freshKey();
     const seen = await b.locks.acquire(key, options);
@@ -151,7 +151,7 @@ describe('a revocation that arrives late', () => {
     await next.release();
   });
 
-  it('takes what is handed over while the operator looks', async () => {
+  it('revokes a lock that is handed over while the operator looks', async () => {
     const { proxy, a, b } = await start();
     const key = freshKey();
     const seen = await b.locks.acquire(key);

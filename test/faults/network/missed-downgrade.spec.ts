@@ -16,10 +16,10 @@ async function modesOn(admin: Redis, key: string): Promise<string[]> {
 /** Renewed soon. */
 const LEASE_MS = 3_000;
 
-describe('a downgrade', () => {
+describe('a downgrade that did not arrive', () => {
   afterEach(closeAll);
 
-  it('that a node of a quorum missed is made up for by a renewal, and lets readers in there', async () => {
+  it('is repeated by a renewal on the node of a quorum that missed it, and admits readers there', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app({ leaseMs: LEASE_MS }), await net.app()];
     const key = freshKey();
@@ -41,7 +41,7 @@ describe('a downgrade', () => {
     await Promise.all([lock.release(), reader.release()]);
   }, 60_000);
 
-  it('that did not reach Redis is made up for by a renewal, as the lock tells that it only reads', async () => {
+  it('is repeated by a renewal, since the lock already reports that it only reads', async () => {
     const { admin, url } = await ownRedis();
     const proxy = await proxyTo(url);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp({ connection: url })];

@@ -29,13 +29,13 @@ const CLIENTS: [string, (vip: Vip) => string | Redis][] = [
   ['a given client', (vip) => givenClient(vip.url, {})],
 ];
 
-/** Whoever believes to hold the lock at this moment. */
+/** The locks that their holders consider held at this moment. */
 const believers = (locks: readonly (Lock | undefined)[]): number => locks.filter((lock) => lock?.held).length;
 
 describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connectionTo) => {
   afterEach(closeAll);
 
-  it('one of two who wait is granted, with a token of its own, when the subscriber of the first stayed behind', async () => {
+  it('one of two waiters is granted with a token of its own when the subscriber of the first stayed behind', async () => {
     const { b, vip, failOver } = await start();
     const apps: LockApp[] = [];
     for (let i = 0; i < 3; i++) apps.push(await startApp({ connection: connectionTo(vip) }));
@@ -61,7 +61,7 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
     expect(believers(granted)).toBe(1);
   }, 90_000);
 
-  it('who waits is woken again after the move, by the server that serves it', async () => {
+  it('a waiter is woken again after the move, by the server that serves it', async () => {
     const { b, vip, failOver } = await start();
     const [h, w] = [
       await startApp({ connection: connectionTo(vip) }),
@@ -73,7 +73,7 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
     const held = await h.locks.acquire(key, { waitMs: 30_000 });
     const waiting = w.locks.acquire(key, { waitMs: 60_000 });
     await eventually(async () => (await queued(b.admin, key)) === 1, { timeoutMs: 20_000 });
-    // Both instances listen there, and nobody listens to the old one any more.
+    // Both instances listen to the new server, and nothing listens to the old one.
     await eventually(async () => (await b.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2, { timeoutMs: 20_000 });
     await held.release();
     expect((await waiting).held).toBe(true);
@@ -83,7 +83,7 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
 describe('a subscriber that is silently dead', () => {
   afterEach(closeAll);
 
-  it('is replaced, and whoever waits keeps its place', async () => {
+  it('is replaced, and waiters keep their places', async () => {
     const server = await ownRedis();
     const vip = closeLater(await startVip(server.port));
     const [w, other] = [await startApp({ connection: vip.url }), await startApp({ connection: server.url })];
@@ -106,7 +106,7 @@ describe('a subscriber that is silently dead', () => {
     expect(order).toEqual(['first', 'second']);
   }, 90_000);
 
-  it('starves nobody while others are served all the time', async () => {
+  it('does not let its waiters starve while others are served', async () => {
     const server = await ownRedis();
     const vip = closeLater(await startVip(server.port));
     const [w, other] = [await startApp({ connection: vip.url }), await startApp({ connection: server.url })];
@@ -124,13 +124,13 @@ describe('a subscriber that is silently dead', () => {
   }, 90_000);
 });
 
-describe('a grant that cannot be told', () => {
+describe('a grant that cannot be announced', () => {
   afterEach(closeAll);
 
   it.each([
     ['count the listeners', ['-pubsub']],
     ['ask which server it is', ['-info']],
-  ])('is none: who waits is woken and asks, where the user may not %s', async (_what, rights) => {
+  ])('is not made: the waiter is woken and requests the lock where the user may not %s', async (_what, rights) => {
     const server = await ownRedis();
     await server.admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', ...rights);
     const url = `redis://app:secret@127.0.0.1:${server.port}`;

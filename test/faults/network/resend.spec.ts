@@ -22,7 +22,7 @@ async function startPair() {
 describe('promise 7: commands may be sent twice', () => {
   afterEach(closeAll);
 
-  it('is granted once when the reply of acquire is lost', async () => {
+  it('grants a lock once when the reply to acquire is lost', async () => {
     const { proxy, a, b } = await startPair();
     const key = freshKey();
     proxy.dropNextReply(isCommand('acquire'));
@@ -33,7 +33,7 @@ describe('promise 7: commands may be sent twice', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('keeps its place when the reply that says busy is lost', async () => {
+  it('keeps the place of a waiter when the busy reply is lost', async () => {
     const { proxy, admin, a, b } = await startPair();
     const key = freshKey();
     const held = await b.locks.acquire(key);
@@ -45,7 +45,7 @@ describe('promise 7: commands may be sent twice', () => {
     await expectOneHold(b, key, (await next).fencingToken);
   });
 
-  it('is renewed, with the same token, when the reply of a renewal is lost', async () => {
+  it('renews a lock, with the same token, when the reply to a renewal is lost', async () => {
     const { proxy, a, b } = await startPair();
     const key = freshKey();
     const lock = await a.locks.acquire(key);
@@ -57,7 +57,7 @@ describe('promise 7: commands may be sent twice', () => {
     await expectOneHold(b, key, token);
   });
 
-  it('is released once when the reply of release is lost, and the next holder keeps the lock', async () => {
+  it('releases a lock once when the reply to release is lost, and the next holder keeps it', async () => {
     const { proxy, admin, a, b } = await startPair();
     const key = freshKey();
     const lock = await a.locks.acquire(key);
@@ -72,7 +72,7 @@ describe('promise 7: commands may be sent twice', () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
-  it('gives the value of the work when the reply of release is lost', async () => {
+  it('resolves with the value of the work when the reply to release is lost', async () => {
     const { proxy, a, b } = await startPair();
     const key = freshKey();
     proxy.dropNextReply(isCommand('release'));
@@ -81,7 +81,7 @@ describe('promise 7: commands may be sent twice', () => {
     expect(proxy.droppedReplies).toBe(1);
   });
 
-  it('holds every key once though connections are cut all the time', async () => {
+  it('has one holder per key while connections are cut all the time', async () => {
     const { proxy, a, b } = await startPair();
     const cuts = setInterval(() => proxy.cutAll(), 40);
     const inside = new Map<string, number>();
@@ -99,10 +99,10 @@ describe('promise 7: commands may be sent twice', () => {
     for (const key of keys) await eventually(async () => !(await b.locks.isLocked(key)));
   });
 
-  it('leaves nothing behind of an acquire that was given up before its reply came', async () => {
+  it('leaves nothing behind of an acquire that was cancelled before its reply', async () => {
     const { proxy, admin, a, b } = await startPair();
     const keys = [freshKey('once'), freshKey('waits')];
-    // It knows the server's clock by then, and has no more to ask before an acquire.
+    // The first lock makes the app read the server's clock, which it would otherwise do before the acquire.
     await a.locks.withLock(freshKey(), () => undefined);
     proxy.delayMs = 2_500;
     const calls = [a.locks.acquire(keys[0]!, { waitMs: 0 }), a.locks.acquire(keys[1]!, { waitMs: 300 })];
@@ -116,10 +116,10 @@ describe('promise 7: commands may be sent twice', () => {
   });
 });
 
-describe('promise 7: scripts that the server forgot', () => {
+describe('promise 7: scripts that were flushed', () => {
   afterEach(closeAll);
 
-  it('goes on after SCRIPT FLUSH, whichever command comes next', async () => {
+  it('every command works after SCRIPT FLUSH', async () => {
     const { admin, url } = await ownRedis();
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
     const key = freshKey();
@@ -136,7 +136,7 @@ describe('promise 7: scripts that the server forgot', () => {
     expect((await b.locks.inspect(key)).holders).toHaveLength(1);
   });
 
-  it('lets calls that wait go on by themselves after a restart of Redis', async () => {
+  it('waiting calls go on by themselves after a restart of Redis', async () => {
     const server = await ownRedis();
     const [a, b] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
     const [busy, free] = [freshKey('busy'), freshKey('free')];

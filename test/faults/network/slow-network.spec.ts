@@ -10,7 +10,7 @@ const DELAY_MS = 75;
 describe.each(Object.entries(CONNECTIONS))('a slow network (%s)', (_name, open) => {
   afterEach(closeAll);
 
-  it('costs no lock with a long lease its connection, whatever locks with short ones ask for', async () => {
+  it('keeps the connection of locks with long leases while requests with short ones time out', async () => {
     const { url, admin } = await ownRedis();
     const proxy = await proxyTo(url);
     proxy.delayMs = DELAY_MS;

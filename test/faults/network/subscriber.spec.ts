@@ -19,7 +19,7 @@ async function listensTo(admin: Redis, { app }: LockApp): Promise<boolean> {
 describe.each(Object.entries(CONNECTIONS))('the subscriber of %s', (_name, open) => {
   afterEach(closeAll);
 
-  it('is replaced when its connection is silently dead and somebody waits', async () => {
+  it('is replaced when its connection is silently dead while a call waits', async () => {
     const { admin, port, url } = await ownRedis();
     const vip = closeLater(await startVip(port));
     const [holder, waiter] = [await startApp({ connection: url }), await startApp({ connection: open(vip.url) })];
@@ -28,7 +28,7 @@ describe.each(Object.entries(CONNECTIONS))('the subscriber of %s', (_name, open)
     const waiting = waiter.locks.acquire(key, { waitMs: 60_000 });
     await eventually(async () => (await holder.locks.inspect(key)).waiters === 1);
     await eventually(() => listensTo(admin, waiter));
-    // As when a NAT forgets it: the server is told, the client is not.
+    // As when a NAT drops the connection: the server notices, the client does not.
     expect(vip.forget((received) => /\bsubscribe\b/i.test(received))).toBe(1);
     await eventually(async () => !(await listensTo(admin, waiter)));
     await eventually(() => listensTo(admin, waiter), { timeoutMs: 5_000 + FREEZE_MS });
@@ -39,7 +39,7 @@ describe.each(Object.entries(CONNECTIONS))('the subscriber of %s', (_name, open)
     expect(performance.now() - from).toBeLessThan(POLL_MS - 500);
   }, 60_000);
 
-  it('moves to the server to which the commands have moved', async () => {
+  it('follows the commands to another server', async () => {
     const [a, b] = [await ownRedis(['--repl-diskless-sync-delay', '0']), await ownRedis()];
     await b.admin.call('REPLICAOF', '127.0.0.1', a.port);
     await eventually(async () => (await a.admin.info('replication')).includes('state=online'), { timeoutMs: 20_000 });

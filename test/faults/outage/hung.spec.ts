@@ -34,7 +34,7 @@ describe('a server that accepts connections and answers nothing', () => {
   afterEach(closeAll);
 
   it.each(Object.entries(CONNECTIONS).flatMap(([name, open]) => [1_000, 5_000].map((ms) => ({ name, open, ms }))))(
-    'for $ms ms: locks can be had again soon after ($name)',
+    'grants locks again soon after $ms ms without answers ($name)',
     async ({ open, ms }) => {
       const { pid, url } = await ownRedis();
       const app = await startApp({ connection: open(url) });
@@ -50,7 +50,7 @@ describe('a server that accepts connections and answers nothing', () => {
   );
 
   it.each(Object.entries(CONNECTIONS))(
-    'and whose connections of that time stay dead for good: new ones are made (%s)',
+    'gets new connections when those of that time stay dead (%s)',
     async (_name, open) => {
       const { port } = await ownRedis();
       const vip = closeLater(await startVip(port));
@@ -68,7 +68,7 @@ describe('a server that accepts connections and answers nothing', () => {
   );
 
   it.each(Object.entries(CONNECTIONS))(
-    'from the beginning: locks can be had soon after it is well (%s)',
+    'grants locks soon after it recovers when it hung from the start (%s)',
     async (_name, open) => {
       const { port } = await ownRedis();
       const vip = closeLater(await startVip(null));
@@ -86,7 +86,7 @@ describe('a hung master behind sentinels', () => {
   afterEach(closeAll);
 
   it.each(['a connection of its own', 'a given client'])(
-    'is left for the new one, and carries out nothing when it wakes (%s)',
+    'is replaced by the new master, and runs no command when it wakes (%s)',
     async (name) => {
       const topology = await startSentinels();
       closeLater({ close: () => topology.stop() });
@@ -121,11 +121,11 @@ describe('a hung master behind sentinels', () => {
   );
 });
 
-describe('a sentinel that hangs', () => {
+describe('a hanging sentinel', () => {
   afterEach(closeAll);
 
   it.each(['a connection of its own', 'a given client'])(
-    'is passed over (%s)',
+    'is skipped (%s)',
     async (name) => {
       const topology = await startSentinels();
       closeLater({ close: () => topology.stop() });

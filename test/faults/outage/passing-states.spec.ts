@@ -12,10 +12,10 @@ const CONNECTIONS: [string, (url: string) => RedisConnection][] = [
   ['a given client', (url) => givenClient(url, {})],
 ];
 
-describe.each(CONNECTIONS)('a server in a state that passes, by %s', (_client, open) => {
+describe.each(CONNECTIONS)('a server in a temporary state, by %s', (_client, open) => {
   afterEach(closeAll);
 
-  it('is asked again when it was made a replica and its connections stay (READONLY)', async () => {
+  it('is retried when it became a replica and kept its connections (READONLY)', async () => {
     const [server, other] = [await ownRedis(), await ownRedis()];
     const { locks } = await startApp({ connection: open(server.url) });
     await locks.withLock(freshKey(), () => undefined);
@@ -29,7 +29,7 @@ describe.each(CONNECTIONS)('a server in a state that passes, by %s', (_client, o
     await (await waiting).release();
   });
 
-  it('is asked again while it loads its data (LOADING)', async () => {
+  it('is retried while it loads its data (LOADING)', async () => {
     // Between two keys it answers only after so many bytes; and it loads what it gets from a master.
     const full = await ownRedis(['--rdbcompression', 'no', '--repl-diskless-sync-delay', '0']);
     for (let i = 0; i < 60; i += 1) await full.admin.setrange(`filler:${i}`, 2 ** 20 - 1, 'x');

@@ -13,7 +13,7 @@ const LONG = { leaseMs: 300_000, waitMs: 0 };
 describe('when Redis is back', () => {
   afterEach(closeAll);
 
-  it('a grant that came too late was given back, on a network that was slow', async () => {
+  it('a grant that came too late over a slow network was given back', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     const { locks, locker } = await startApp({ connection: proxy.url });
     await locks.withLock(freshKey(), () => undefined);
@@ -26,7 +26,7 @@ describe('when Redis is back', () => {
     expect(await (await startApp()).locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('what a given client had queued leaves no lock behind', async () => {
+  it('the offline queue of a given client leaves no lock behind', async () => {
     const server = await ownRedis();
     const client = givenClient(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
     const { locks, locker } = await startApp({ connection: client });
@@ -42,7 +42,7 @@ describe('when Redis is back', () => {
   });
 
   it.each(Object.entries({ ...CONNECTIONS, ...RELUCTANT }))(
-    'calls that wait go on by themselves (%s)',
+    'waiting calls go on by themselves (%s)',
     async (_name, connectTo) => {
       const server = await ownRedis();
       const connection = connectTo(server.url);

@@ -53,11 +53,11 @@ async function listen(onConnection: (socket: Socket) => void) {
   return { port: (server.address() as AddressInfo).port, connections: () => connections };
 }
 
-describe('a Redis that is not there when the app starts', () => {
+describe('a Redis that is down when the app starts', () => {
   afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
-  it.each(Object.keys(DOWN))('is warned of once, at once, with address and reason: %s', async (form) => {
+  it.each(Object.keys(DOWN))('causes one warning at once, with address and reason: %s', async (form) => {
     const { lines } = spyOnLogs();
     const [port] = await freePorts(1);
     const { locks } = await startApp({ connection: DOWN[form]!(port!) });
@@ -72,7 +72,7 @@ describe('a Redis that is not there when the app starts', () => {
     expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
   });
 
-  it('is warned of behind Sentinel, with a sentinel and the name of the master', async () => {
+  it('causes a warning behind Sentinel, with a sentinel and the name of the master', async () => {
     const { lines, warnings } = spyOnLogs();
     const [port] = await freePorts(1);
     const sentinels = [{ host: '127.0.0.1', port: port! }];
@@ -88,7 +88,7 @@ describe('a Redis that is not there when the app starts', () => {
     expect(lines().filter((line) => SECRET.test(line) || /from scratch/.test(line))).toEqual([]);
   });
 
-  it('is warned of for each master of a quorum', async () => {
+  it('causes a warning for each master of a quorum', async () => {
     const { warnings } = spyOnLogs();
     const [a, b] = await freePorts(2);
     const { url } = await ownRedis();
@@ -98,7 +98,7 @@ describe('a Redis that is not there when the app starts', () => {
     expect([a, b].filter((port) => told().some((line) => line.includes(`127.0.0.1:${port}`)))).toEqual([a, b]);
   });
 
-  it('is warned of when the password is refused', async () => {
+  it('causes a warning when the password is refused', async () => {
     const { warnings } = spyOnLogs();
     const { port } = await ownRedis(['--requirepass', 'another']);
     await startApp({ connection: `redis://:${ENCODED}@127.0.0.1:${port}` });
@@ -108,7 +108,7 @@ describe('a Redis that is not there when the app starts', () => {
     expect(told().filter((line) => SECRET.test(line))).toEqual([]);
   });
 
-  it('is warned of when something else answers', async () => {
+  it('causes a warning when something else answers', async () => {
     const { warnings } = spyOnLogs();
     const { port, connections } = await listen((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     await startApp({ connection: `redis://127.0.0.1:${port}` });
@@ -132,7 +132,7 @@ describe('a Redis that is not there when the app starts', () => {
       },
     ],
   ])(
-    'is warned of when it %s',
+    'causes a warning when it %s',
     async (_what, start) => {
       const { warnings } = spyOnLogs();
       const { locks } = await startApp({ connection: await start() });
@@ -147,7 +147,7 @@ describe('a Redis that is not there when the app starts', () => {
     60_000,
   );
 
-  it('is used as soon as it is there, and a later outage is no matter of the start', async () => {
+  it('is used as soon as it is up, and a later outage causes no warning', async () => {
     const { warnings } = spyOnLogs();
     const server = await ownRedis();
     await server.kill();
@@ -160,11 +160,11 @@ describe('a Redis that is not there when the app starts', () => {
   });
 });
 
-describe('a Redis that is there when the app starts', () => {
+describe('a Redis that is up when the app starts', () => {
   afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
-  it('is not warned of, also when it goes away later, and leaves no listener on a given client', async () => {
+  it('causes no warning, even when it goes away later, and leaves no listener on a given client', async () => {
     const { warnings } = spyOnLogs();
     const proxy = await proxyTo();
     const client = givenClient(proxy.url, { lazyConnect: true });
@@ -179,7 +179,7 @@ describe('a Redis that is there when the app starts', () => {
     expect(client.eventNames().length).toBe(before);
   });
 
-  it('of which nobody was told yet leaves no listener on a given client when the app closes', async () => {
+  it('leaves no listener on a given client when the app closes before the check has ended', async () => {
     const proxy = await proxyTo();
     proxy.blackhole(true);
     const client = givenClient(proxy.url, {});

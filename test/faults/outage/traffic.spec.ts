@@ -51,7 +51,7 @@ describe('an outage with traffic', () => {
     jest.restoreAllMocks();
   });
 
-  it('in which connections are refused takes a bounded number of timers, releases and lines', async () => {
+  it('uses a bounded number of timers, releases and log lines while connections are refused', async () => {
     const proxy = await proxyTo();
     proxy.refuse(true);
     const app = await startApp({ connection: proxy.url });
@@ -68,7 +68,7 @@ describe('an outage with traffic', () => {
     expect(lock).toMatchObject({ held: true });
   }, 120_000);
 
-  it('that begins while calls are under way gives back what it can when Redis is back', async () => {
+  it('gives back what it can when Redis is back, if it began while calls were under way', async () => {
     const { url, admin } = await ownRedis();
     const proxy = await proxyTo(url);
     const [app, other] = [

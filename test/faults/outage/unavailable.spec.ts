@@ -30,7 +30,7 @@ const work = (): never => {
 describe('while Redis is away', () => {
   afterEach(closeAll);
 
-  it.each(OUTAGES)('and %s: calls fail with LockStoreError within waitMs + 1 s, with any client', async (kind) => {
+  it.each(OUTAGES)('calls fail with LockStoreError within waitMs + 1 s, with any client and %s', async (kind) => {
     const { url, begin } = await outage(kind);
     const names = Object.keys(CONNECTIONS);
     const apps = await Promise.all(names.map((name) => startApp({ connection: CONNECTIONS[name]!(url) })));
@@ -93,7 +93,7 @@ describe('onUnavailable', () => {
   }
 
   it.each(['fail', 'skip', 'run-unlocked'] as const)(
-    'of a method counts more than that of the module (%s)',
+    'of a method overrides that of the module (%s)',
     async (ofModule) => {
       const { work, reasons } = await startAway(ofModule);
       const [failing, skipping, running] = [work.fail('f'), work.skip('s'), work.runUnlocked('r')];
@@ -105,7 +105,7 @@ describe('onUnavailable', () => {
     },
   );
 
-  it('`run-unlocked` warns each time, with the method and why', async () => {
+  it('logs a warning at each `run-unlocked`, with the method and the reason', async () => {
     const { work } = await startAway('fail');
     const warned = jest.spyOn(Logger.prototype, 'warn').mockClear();
     await work.runUnlocked('1');
@@ -118,7 +118,7 @@ describe('onUnavailable', () => {
     expect(messages[0]).toMatch(/^Work\.runUnlocked .*work:1/);
   });
 
-  it('has no say about credentials that are refused', async () => {
+  it('does not apply to credentials that are refused', async () => {
     const { port } = await ownRedis(['--requirepass', 'secret']);
     const connection = `redis://:wrong@127.0.0.1:${port}`;
     const { app } = await startApp({ connection, onUnavailable: 'run-unlocked' }, { providers: [Work] });
@@ -129,7 +129,7 @@ describe('onUnavailable', () => {
     expect(work.ran).toEqual([]);
   });
 
-  it('has no say about a lock that is busy', async () => {
+  it('does not apply to a busy lock', async () => {
     const [{ locks }, { app }] = [await startApp(), await startApp({}, { providers: [Work] })];
     const id = freshKey();
     await locks.acquire(`work:${id}`);
@@ -140,7 +140,7 @@ describe('onUnavailable', () => {
 describe('an app that closes while Redis is away', () => {
   afterEach(closeAll);
 
-  it('opens no connection in place of a given client afterwards', async () => {
+  it('does not replace the connection of a given client afterwards', async () => {
     const proxy = await proxyTo();
     const client = givenClient(proxy.url, {});
     const duplicated = jest.spyOn(client, 'duplicate');

@@ -21,7 +21,7 @@ class Work {
 }
 
 describe.each(Object.entries(CONNECTIONS))(
-  'a process that stood still while its call was answered (%s)',
+  'a process that was blocked while its call was answered (%s)',
   (_name, open) => {
     afterEach(closeAll);
 
@@ -30,7 +30,7 @@ describe.each(Object.entries(CONNECTIONS))(
       { leaseMs: 400, waitMs: 0, blockedMs: 300 },
       { leaseMs: 24_000, waitMs: 10_000, blockedMs: 5_500 },
     ])(
-      'has the lock that it was granted ($leaseMs ms lease, $blockedMs ms blocked)',
+      'gets the lock that it was granted ($leaseMs ms lease, $blockedMs ms blocked)',
       async ({ blockedMs, ...options }) => {
         const { url, admin } = await ownRedis();
         const { locks } = await startApp({ connection: open(url) });

@@ -75,10 +75,10 @@ const HEARS: Record<string, Hears> = {
   },
 };
 
-describe('a call that is made by a stranger while `audit` is held', () => {
+describe('a call from an unrelated context while `audit` is held', () => {
   afterEach(closeAll);
 
-  /** Holds `audit`, and keeps the timer of the module busy from inside of it; gives what became of the stranger's call. */
+  /** Holds `audit`, and keeps the module's timer busy from inside it. Returns the outcome of the unrelated call. */
   async function meet(hears: Hears): Promise<unknown> {
     const app = await startApp({ connection: (await ownRedis()).url }, { providers: [Stranger] });
     const { locks } = app;
@@ -109,7 +109,7 @@ describe('a call that is made by a stranger while `audit` is held', () => {
     expect(await meet(hears)).toBe('LOCK_BUSY');
   });
 
-  it('is not nested either when it listens to the events of the holder`s own calls', async () => {
+  it('is not nested when it comes from a listener of the holder`s own events', async () => {
     const { locks } = await startApp({ connection: (await ownRedis()).url });
     const seen: Record<string, unknown> = {};
     const tried = (name: string) => (): void => {

@@ -8,7 +8,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 const scripts = createLockScripts();
 type Admin = ReturnType<typeof openAdmin>;
 
-/** Has calls of a process wait that has died: it asks no more, and nobody listens for it. */
+/** Queues calls of a dead process: it sends nothing, and is not subscribed. */
 async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: number, fair = 1): Promise<void> {
   const terms = {
     lock: `lock:${key}`,
@@ -47,7 +47,7 @@ describe('waiters of a process that died', () => {
     [100, 1],
     [1_000, 1],
     [1_000, 0],
-  ])('%d of them do not keep a free lock from the one behind them (fair: %d)', async (count, fair) => {
+  ])('%d of them do not keep a free lock from the waiter behind them (fair: %d)', async (count, fair) => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -60,7 +60,7 @@ describe('waiters of a process that died', () => {
     expect(grantedAt(await waiting)).toBeLessThan(releasedAt + FREEZE_MS);
   });
 
-  it('do not keep a free lock from a try, or from one who does not wait for its turn', async () => {
+  it('do not keep a free lock from tryAcquire, or from an unfair call', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -72,7 +72,7 @@ describe('waiters of a process that died', () => {
     expect(await a.locks.tryAcquire(key, { fair: false })).not.toBeNull();
   });
 
-  it('leave the queue while another one waits before them, a part in each command', async () => {
+  it('leave the queue behind a live waiter, some with each command', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -89,10 +89,10 @@ describe('waiters of a process that died', () => {
   }, 60_000);
 });
 
-describe('a waiter that gives up', () => {
+describe('a waiter that cancels', () => {
   afterEach(closeAll);
 
-  it('lets the one behind it know when the lease of a dead holder ends', async () => {
+  it('wakes the one behind it, which learns when the lease of a dead holder ends', async () => {
     const [a, b, admin] = [await startApp(), await startApp(), openAdmin()];
     const key = freshKey();
     await a.locks.acquire(key, { leaseMs: 6_000, renew: false });
@@ -122,7 +122,7 @@ describe('the record of a lock', () => {
     ['a lock', {}],
     ['a lock for reading', { mode: 'read' as const }],
     ['a lock that stays taken for a while', { holdAtLeastMs: 1_000 }],
-  ])('stays for `keepMs` after the release, whatever the lease was: %s', async (_name, options) => {
+  ])('is kept for `keepMs` after the release, whatever the lease was: %s', async (_name, options) => {
     const [{ locks }, admin] = [await startApp({ keepMs: 60_000 }), openAdmin()];
     const key = freshKey();
     const lock = await locks.acquire(key, { ...options, leaseMs: 24 * 3_600_000 });
@@ -132,7 +132,7 @@ describe('the record of a lock', () => {
     expect(Object.keys(await hashOf(admin, key))).toContain('token');
   });
 
-  it('stays no longer for one who has left, while others hold it', async () => {
+  it('is not kept for the long lease of a holder that has left while others hold the lock', async () => {
     const [{ locks }, admin] = [await startApp({ keepMs: 60_000 }), openAdmin()];
     const key = freshKey();
     const long = await locks.acquire(key, { mode: 'read', leaseMs: 24 * 3_600_000 });

@@ -5,7 +5,7 @@ import { Locked } from '../../../lib/index.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
-/** What was kept once was 900 bytes for each round, and 50 for each call; the heap itself comes and goes by more than that. */
+/** Retained work costs 900 bytes for each round, and 50 for each call; the heap itself varies by more than that. */
 const ROUNDS = { warmUp: 500, counted: 3_000, maxBytes: 300 };
 const CALLS = { warmUp: 2_000, counted: 16_000, maxBytes: 25, atOnce: 100 };
 
@@ -27,7 +27,7 @@ describe('promise 10: an app that runs for ever', () => {
   jest.setTimeout(120_000);
   afterEach(closeAll);
 
-  it('keeps nothing of work that was begun inside a lock, and that takes the lock again for ever', async () => {
+  it('keeps nothing of work that started inside a lock and keeps acquiring it again', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     /** In the midst and at the end of one chain of calls: whatever it keeps is gone when it is over. */
@@ -43,7 +43,7 @@ describe('promise 10: an app that runs for ever', () => {
     expect(after! - before!).toBeLessThan(ROUNDS.counted * ROUNDS.maxBytes);
   });
 
-  it('keeps nothing on a signal of long life in the options of a decorator', async () => {
+  it('keeps nothing on a long-lived signal in the options of a decorator', async () => {
     const { app } = await startApp({}, { providers: [Feed] });
     const feed = app.get(Feed);
     const call = async (count: number): Promise<void> => {

@@ -12,7 +12,7 @@ import { hashOf } from '../../support/redis/records.js';
 afterEach(closeAll);
 
 describe('a machine that sleeps while it waits', () => {
-  it('does not believe in what it was granted meanwhile', async () => {
+  it('does not trust a grant that came meanwhile', async () => {
     const { admin, url } = await ownRedis();
     const [proxy, clock, key] = [await proxyTo(url), new SleepyClock(), freshKey()];
     const [holder, next] = [await startApp({ connection: url }), await startApp({ connection: url })];
@@ -55,7 +55,7 @@ describe('a machine that sleeps while it waits', () => {
 });
 
 describe('a lock that was handed over', () => {
-  it('outlives a short extension, which proves less than the lease', async () => {
+  it('outlives an extension that is shorter than its lease', async () => {
     const { url } = await ownRedis();
     const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
     const key = freshKey();

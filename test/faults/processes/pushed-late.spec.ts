@@ -87,17 +87,17 @@ async function start({ connection, scripts }: Servers) {
   return { locks: module.get(RedisLockService), stop: () => clock.stop(), goOn, unheard };
 }
 
-/** How many instances hear what is told to them. */
+/** How many instances are subscribed. */
 async function listening(admins: readonly Redis[]): Promise<number> {
   const channels = await Promise.all(admins.map((admin) => admin.pubsub('CHANNELS', 'lock:wake:*')));
   return channels.flat().length;
 }
 
-describe('a process that stands still while a lock is handed over to it', () => {
+describe('a process that is blocked while a lock is handed over to it', () => {
   afterEach(closeAll);
 
   it.each(SERVERS)(
-    'does not believe to hold it beside the next holder, when it was granted %s',
+    'does not consider it held beside the next holder when it was granted %s',
     async (_whose, startServers) => {
       const servers = await startServers();
       const { key } = servers;

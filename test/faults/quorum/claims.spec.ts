@@ -11,7 +11,7 @@ const WIDTH_MS = 600_000;
 describe('fires that a quorum grants', () => {
   afterEach(closeAll);
 
-  it('has one run of each slot, when a call reaches the nodes on both sides of its border', async () => {
+  it('run once per slot, even when a call reaches the nodes on both sides of its border', async () => {
     const net = await startNet(3);
     const [z, a, b] = [await net.app(), await net.app(), await net.app()];
     const key = freshKey();
@@ -40,7 +40,7 @@ describe('fires that a quorum grants', () => {
     expect(runs.length).toBeLessThanOrEqual(2);
   });
 
-  it('tells the slot in which the call was made, though a node is slow to tell its time', async () => {
+  it('belong to the slot in which the call was made, though a node is slow to tell its time', async () => {
     const net = await startNet(3);
     const app = await net.app();
     await app.locks.withLock(freshKey(), () => undefined);
@@ -57,7 +57,7 @@ describe('fires that a quorum grants', () => {
     }
   });
 
-  it('does not lose a fire whose claim was given up before it was granted', async () => {
+  it('are not lost when a claim was cancelled before it was granted', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     for (const app of [a, b]) await app.locks.withLock(freshKey(), () => undefined);
@@ -73,7 +73,7 @@ describe('fires that a quorum grants', () => {
     expect(lock).not.toBeInstanceOf(LockClaimedError);
   });
 
-  it('tells the last run when those that answer missed it, but for one', async () => {
+  it('are reported as the last run when only one of the answering nodes knows it', async () => {
     const net = await startNet(5);
     const [a, b] = [await net.app(), await net.app()];
     const [key, patient] = [freshKey(), { waitMs: 5_000 }];
@@ -88,7 +88,7 @@ describe('fires that a quorum grants', () => {
     await eventually(async () => (await b.locks.lastRun(key))?.fire.getTime() === 2_000);
   });
 
-  it('tells the outcome that a majority knows', async () => {
+  it('are reported with the outcome that a majority knows', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     await a.locks.withLock(freshKey(), () => undefined);

@@ -67,7 +67,7 @@ async function statsOf(admin: Redis): Promise<{ received: number; clients: numbe
   };
 }
 
-/** No client is there, none comes back, and nothing is run any more. */
+/** Asserts that no client is connected, that none comes back, and that no command runs. */
 async function expectQuiet(admins: readonly Redis[]): Promise<void> {
   const clients = async () => (await Promise.all(admins.map(statsOf))).map((stats) => stats.clients);
   await eventually(async () => (await clients()).every((count) => count === 0), { timeoutMs: 2_000 });
@@ -103,7 +103,7 @@ describe.each(TROUBLES)('app.close() with $name', ({ up, befall }) => {
   afterEach(stopListening);
   afterEach(closeAll);
 
-  it('ends in time, and then nothing is alive, sent or logged of it', async () => {
+  it('ends in time, and leaves nothing alive, sent or logged', async () => {
     const net = await startNet(3);
     const { app, lock, giving, waited } = await startBusy(net);
     const lines = listenToLogs();
@@ -150,7 +150,7 @@ describe.each(TROUBLES.slice(1))('app.close() of a process with $name', ({ befal
 describe('app.close() while commands are under way', () => {
   afterEach(closeAll);
 
-  it('ends what was sent to nodes that have gone since', async () => {
+  it('ends commands to nodes that have gone since', async () => {
     const net = await startNet(3);
     const app = await net.app({ drainMs: DRAIN_MS });
     const key = freshKey();

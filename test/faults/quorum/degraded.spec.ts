@@ -76,7 +76,7 @@ describe('messages on a quorum with one node down and one slow', () => {
     }
   });
 
-  it('are made up for at the next renewal when a holder hears none', async () => {
+  it('are replaced by the next renewal when a holder hears none', async () => {
     const holder = await startSubscribed(net);
     await holder.hears();
     const key = freshKey();
@@ -89,7 +89,7 @@ describe('messages on a quorum with one node down and one slow', () => {
     expect(events).toEqual({ acquired: 1, lost: 1 });
   });
 
-  it('wake a waiter that hears one node only, long before it asks again by itself', async () => {
+  it('wake a waiter that hears only one node, long before its poll', async () => {
     const waiter = await startSubscribed(net);
     for (const node of [0, 1, 2, SLOW_NODE]) {
       await waiter.hears(node);
@@ -141,7 +141,7 @@ describe('a lock of a quorum with one node down and one slow', () => {
     expect(events).toEqual({ acquired: 1, released: 1 });
   });
 
-  it('is told of by inspect, list and isLocked, as it is', async () => {
+  it('is reported correctly by inspect, list and isLocked', async () => {
     const [a, b] = apps;
     const key = freshKey('told');
     const events = countEvents(a, key);

@@ -6,7 +6,7 @@ import { heldRow, startNet } from '../../support/redis/quorum-net.js';
 describe('a quorum, when messages are late', () => {
   afterEach(closeAll);
 
-  it('never has two holders because a release of an earlier round comes late', async () => {
+  it('never has two holders when a release of an earlier round arrives late', async () => {
     const net = await startNet(3);
     const key = freshKey();
     const [first, second, third] = [await net.app(), await net.app(), await net.app()];
@@ -33,7 +33,7 @@ describe('a quorum, when messages are late', () => {
     expect(lock.held).toBe(true);
   }, 60_000);
 
-  it('takes clients of the application as its nodes', async () => {
+  it('accepts clients of the application as its nodes', async () => {
     const net = await startNet(3);
     const clients = net.servers.map(({ url }) => new Redis(url));
     closeLater({ close: async () => clients.forEach((client) => client.disconnect()) });

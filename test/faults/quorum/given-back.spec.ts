@@ -24,7 +24,7 @@ async function warmUp({ admins }: QuorumNet, { locks }: NetApp): Promise<void> {
   });
 }
 
-/** Asks the store by itself, as who does not wait. */
+/** Sends an acquire to the store directly, without waiting for the lock. */
 function ask({ app }: NetApp, key: string, request: Partial<AcquireRequest> = {}): Promise<AcquireReply> {
   const store = app.get<LockStore>(LOCK_STORE);
   const attempt = `${store.clientId}.${Math.random().toString(36).slice(2, 10).padEnd(8, '0')}`;
@@ -32,10 +32,10 @@ function ask({ app }: NetApp, key: string, request: Partial<AcquireRequest> = {}
   return store.acquire({ keys: [key], attempt, holder: 'host:1', ...wish, ...request }, 400, () => undefined);
 }
 
-describe('an attempt of which something was given back', () => {
+describe('an attempt that was given back in part', () => {
   afterEach(closeAll);
 
-  it('is over, also when too few nodes answered and none of them granted', async () => {
+  it('has ended, even when too few nodes answered and none of them granted', async () => {
     const { net, apps } = await start();
     const [holder, other] = apps;
     const key = freshKey();
@@ -49,7 +49,7 @@ describe('an attempt of which something was given back', () => {
     await lock.release();
   });
 
-  it('may be asked for again where nothing was sent', async () => {
+  it('may be sent again where nothing was sent', async () => {
     const { net, apps } = await start();
     const [holder, other] = apps;
     const key = freshKey();
@@ -62,7 +62,7 @@ describe('an attempt of which something was given back', () => {
     expect(error.nodes!.map(({ answer }) => answer)).toEqual(['busy', ...Array(3).fill('unreachable'), 'busy']);
   });
 
-  it('never counts again: there is one writer, when two nodes are away and one connection breaks', async () => {
+  it('never counts again: there is one writer when two nodes are away and one connection breaks', async () => {
     const { net, apps } = await start();
     const [first, second, third] = apps;
     const beliefs = new Beliefs();

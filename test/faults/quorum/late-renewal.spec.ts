@@ -9,7 +9,7 @@ const USES = 10;
 describe('a node of a quorum that has lost a lock', () => {
   afterEach(closeAll);
 
-  it('and tells it late does not get it again when it was released meanwhile', async () => {
+  it('does not get it again when it reports that after the release', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     const slow = net.admins[2]!;
@@ -24,7 +24,7 @@ describe('a node of a quorum that has lost a lock', () => {
     await eventually(async () => 'released' in (await hashOf(slow, key)));
     // The node forgets that it was given back.
     for (let i = 0; i < USES; i += 1) await b.locks.withLock(key, { waitMs: 5_000 }, () => undefined);
-    // Answers come in the order of the commands: that of the renewal before the first, that of what it leads to before the second.
+    // Answers come in the order of the commands: the renewal before the first, and what follows from it before the second.
     for (let i = 0; i < 2; i += 1) await a.locks.inspect(key);
     await eventually(async () => (await holdsOn(net.admins, key)).flat().length === 0, { timeoutMs: 2_000 });
   }, 60_000);

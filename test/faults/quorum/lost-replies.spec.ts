@@ -49,7 +49,7 @@ const lose = ({ proxies }: NetApp, nodes: readonly number[], command: Command): 
   for (const node of nodes) proxies[node]!.dropNextReply(isCommand(command));
 };
 
-/** Loses the reply and then the way, so that it cannot be asked for again. */
+/** Loses the reply and then the connection, so that the command cannot be sent again. */
 function loseForGood({ proxies }: NetApp, nodes: readonly number[], command: Command): void {
   const matches = isCommand(command);
   for (const node of nodes) {
@@ -70,7 +70,7 @@ async function expectLost({ proxies }: NetApp, nodes: readonly number[], command
   });
 }
 
-/** One hold of one attempt on all nodes, with the token that the holder was told. */
+/** Asserts that all nodes have one hold of one attempt, with the token of the holder. */
 async function expectOneHold({ admins }: QuorumNet, key: string, token: number): Promise<void> {
   const tokens = async () => {
     const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
@@ -83,7 +83,7 @@ async function expectOneHold({ admins }: QuorumNet, key: string, token: number):
   expect(new Set((await holdsOn(admins, key)).flat()).size).toBe(1);
 }
 
-/** Free on every node well before a lease is over, and nothing of it alive. */
+/** Asserts that the lock is free on every node well before the lease ends, and that nothing of it is alive. */
 async function expectNothingLeft({ admins }: QuorumNet, apps: readonly LockApp[], key: string): Promise<void> {
   await eventually(async () => (await heldRow(admins, key)) === '000', { timeoutMs: LEASE_MS - 500 });
   for (const { locker } of apps) {
@@ -91,8 +91,8 @@ async function expectNothingLeft({ admins }: QuorumNet, apps: readonly LockApp[]
   }
 }
 
-describe.each(WHERE)('a reply that is lost of %s', (_name, nodes) => {
-  it.each(['acquire', 'writeBack'] as const)('of %s: granted once, with one token', async (command) => {
+describe.each(WHERE)('a lost reply from %s', (_name, nodes) => {
+  it.each(['acquire', 'writeBack'] as const)('to %s: the lock is granted once, with one token', async (command) => {
     const { a, b, key, events } = await start();
     lose(a, nodes, command);
     const lock = await a.locks.acquire(key, { leaseMs: 30_000 });
@@ -106,7 +106,7 @@ describe.each(WHERE)('a reply that is lost of %s', (_name, nodes) => {
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 
-  it('of a renewal: the lock is kept, with its token', async () => {
+  it('to a renewal: the lock is kept, with its token', async () => {
     const { a, b, key, events } = await start();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);
@@ -120,7 +120,7 @@ describe.each(WHERE)('a reply that is lost of %s', (_name, nodes) => {
     expect(events).toEqual({ acquired: 1, released: 1 });
   });
 
-  it('of a release: given back once, and the next holder keeps the lock', async () => {
+  it('to a release: the lock is released once, and the next holder keeps it', async () => {
     const { a, b, key, events } = await start();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);
@@ -137,7 +137,7 @@ describe.each(WHERE)('a reply that is lost of %s', (_name, nodes) => {
     expect(events).toEqual({ acquired: 1, released: 1 });
   });
 
-  it('of a downgrade: readers share, writers do not', async () => {
+  it('to a downgrade: readers enter, and writers do not', async () => {
     const { a, b, key, events } = await start();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);
@@ -156,9 +156,9 @@ describe.each(WHERE)('a reply that is lost of %s', (_name, nodes) => {
   });
 });
 
-describe('a reply that is lost of a majority, with the way to it', () => {
+describe('lost replies from a majority, and then no connection to it', () => {
   it.each(['acquire', 'writeBack'] as const)(
-    'of %s: not granted, and given back when they are back',
+    'to %s: the lock is not granted, and the attempt is given back when they are back',
     async (command) => {
       const { a, b, key, events } = await start();
       loseForGood(a, [1, 2], command);
@@ -171,7 +171,7 @@ describe('a reply that is lost of a majority, with the way to it', () => {
     },
   );
 
-  it('of a renewal: the lock is kept when they are back in time, and lost when not', async () => {
+  it('to a renewal: the lock is kept when they are back in time, and lost when not', async () => {
     const { a, b, key, events } = await start();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
     const { signal } = lock;
@@ -187,7 +187,7 @@ describe('a reply that is lost of a majority, with the way to it', () => {
     expect(events).toEqual({ acquired: 1, lost: 1 });
   });
 
-  it('of a renewal that told a loss: it is told even so', async () => {
+  it('to a renewal that found a loss: the loss is reported anyway', async () => {
     const { a, key, events } = await start();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);
@@ -200,7 +200,7 @@ describe('a reply that is lost of a majority, with the way to it', () => {
     expect(events).toEqual({ acquired: 1, lost: 1 });
   });
 
-  it('of a release: the caller is not kept waiting, and it is given back when they are back', async () => {
+  it('to a release: the caller does not wait, and the lock is released when they are back', async () => {
     const { a, b, key, events } = await start();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
     await expectOneHold(net, key, lock.fencingToken);

@@ -27,7 +27,7 @@ async function start(size: number, apps = 2) {
 describe('a quorum of masters', () => {
   afterEach(closeAll);
 
-  it('grants on all of them, with one token, and gives all of them back', async () => {
+  it('grants a lock on all of them, with one token, and releases it on all of them', async () => {
     const { apps, admins } = await start(5);
     const key = freshKey();
     const lock = await apps[0]!.locks.acquire(key);
@@ -49,7 +49,7 @@ describe('a quorum of masters', () => {
     [4, 1],
     [5, 2],
     [6, 2],
-  ])('of %i goes on without %i of them', async (size, down) => {
+  ])('of %i works without %i of them', async (size, down) => {
     const { apps, servers } = await start(size);
     for (const server of servers.slice(0, down)) await server.kill();
     const key = freshKey();
@@ -69,7 +69,7 @@ describe('a quorum of masters', () => {
     [3, 2],
     [4, 2],
     [5, 3],
-  ])('of %i fails without %i of them, and tells what each answered', async (size, down) => {
+  ])('of %i fails without %i of them, and reports what each answered', async (size, down) => {
     const { apps, servers } = await start(size);
     for (const server of servers.slice(0, down)) await server.kill();
     const error = await rejection<LockStoreError>(apps[0]!.locks.acquire(freshKey(), { waitMs: 500 }));
@@ -89,7 +89,7 @@ describe('a quorum of masters', () => {
     }
   });
 
-  it('serves all who wait, one at a time, with rising tokens', async () => {
+  it('serves all waiters, one at a time, with rising tokens', async () => {
     const { apps } = await start(3, 4);
     const key = freshKey();
     let inside = 0;
@@ -107,7 +107,7 @@ describe('a quorum of masters', () => {
     expect(new Set(tokens).size).toBe(60);
   });
 
-  it('locks a node again that came back empty', async () => {
+  it('restores a lock on a node that came back empty', async () => {
     const { apps, servers, admins } = await start(3);
     const key = freshKey();
     const lock = await apps[0]!.locks.acquire(key, { leaseMs: 1_500 });
@@ -136,7 +136,7 @@ describe('a quorum of masters', () => {
     expect((await heldRow(admins, key)).slice(1)).toBe('00');
   });
 
-  it('loses a lock when a majority is away until the lease is over', async () => {
+  it('loses a lock when a majority is away until the lease ends', async () => {
     const { apps, servers } = await start(3);
     const lock = await apps[0]!.locks.acquire(freshKey(), { leaseMs: 1_000 });
     for (const server of servers.slice(1)) await server.kill();
@@ -186,7 +186,7 @@ describe('a quorum of masters', () => {
     }
   });
 
-  it('refuses semaphores and queues, and the same server twice', async () => {
+  it('refuses permits, fair queues, and the same server twice', async () => {
     const { connection, servers, apps } = await start(3, 1);
     const { locks } = apps[0]!;
     const refused = async (options: object) => rejection(locks.acquire(freshKey(), options));
@@ -201,7 +201,7 @@ describe('a quorum of masters', () => {
     expect(error).toBeInstanceOf(LockConfigurationError);
   });
 
-  it('lets readers share by quorum, and a writer waits for all', async () => {
+  it('admits readers by majority, and a writer after all of them', async () => {
     const { apps } = await start(5, 3);
     const key = freshKey();
     const readers = await Promise.all(apps.slice(0, 2).map(({ locks }) => locks.acquire(key, { mode: 'read' })));

@@ -25,7 +25,7 @@ interface Job {
   readonly runs: Map<number, number>;
 }
 
-/** Tells of each job which fire was granted last to this app. */
+/** The fire of each job that this app was granted last. */
 function watchGrants({ app }: NetApp): Map<string, number> {
   const fires = new Map<string, number>();
   const store = app.get<LockStore>(LOCK_STORE);

@@ -24,7 +24,7 @@ const GRACE_MS = 3_000;
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 const ABORTED = new Error('aborted by the test');
 
-/** What is to be done under one lock, decided before it is asked for. */
+/** The work under one lock, chosen before the lock is requested. */
 interface Task {
   readonly how: 'withLock' | 'tryAcquire' | 'acquire';
   readonly keys: string | readonly string[];
@@ -141,7 +141,7 @@ async function expectNothingLeft(net: QuorumNet, apps: readonly NetApp[], keys: 
   for (const key of keys) {
     const message = `${key} is still leased`;
     await eventually(async () => !(await isLeased(net, key)), { timeoutMs: MAX_LEASE_MS + 500, message });
-    // What is over is removed by whoever comes next.
+    // The next command removes what has expired.
     await take(key);
     await eventually(async () => (await holdsOn(net.admins, key)).flat().length === 0, { message: `${key} is held` });
   }

@@ -19,7 +19,7 @@ async function start(roundTripMs: number, replicaTimeoutMs: number, leaseMs: num
 describe('a quorum whose grants are confirmed by replicas', () => {
   afterEach(closeAll);
 
-  it('waits for them as long as `replicaTimeoutMs` says', async () => {
+  it('waits for the replicas up to `replicaTimeoutMs`', async () => {
     const { apps, admins } = await start(400, 1_500, 4_000);
     const key = freshKey();
     const lock = await apps[0].locks.acquire(key);
@@ -31,7 +31,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     await (await waiting).release();
   });
 
-  it('waits for those that confirm another lock, too', async () => {
+  it('waits for replicas that confirm another lock, too', async () => {
     const { apps } = await start(400, 2_000, 4_000);
     const keys = Array.from({ length: 6 }, () => freshKey());
     const locks = await Promise.all(keys.map((key) => apps[0].locks.acquire(key)));
@@ -39,7 +39,7 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     await Promise.all(locks.map((lock) => lock.release()));
   });
 
-  it('gives back what they did not confirm in time, and says so', async () => {
+  it('gives back what the replicas did not confirm in time, and says so', async () => {
     const { masters, apps, admins } = await start(0, 300, 8_000);
     for (const master of masters) master.roundTripMs = 4_000;
     const key = freshKey();

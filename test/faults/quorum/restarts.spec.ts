@@ -54,7 +54,7 @@ async function restartAll(net: QuorumNet, key: string): Promise<void> {
 describe('nodes that restart without their data, one after the other', () => {
   afterEach(closeAll);
 
-  it('have the lock again as soon as they are back, and nobody else gets in', async () => {
+  it('get the lock again as soon as they are back, and admit nobody else', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     const key = freshKey();
@@ -69,7 +69,7 @@ describe('nodes that restart without their data, one after the other', () => {
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
   }, 60_000);
 
-  it('let nobody else run the fire while it is run', async () => {
+  it('admit no second run of a fire that is running', async () => {
     const net = await startNet(3);
     const [a, b] = [await net.app(), await net.app()];
     const key = freshKey();

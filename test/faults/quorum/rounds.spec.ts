@@ -18,7 +18,7 @@ async function warmApps(net: QuorumNet, count: number): Promise<NetApp[]> {
 describe('rounds of a quorum', () => {
   afterEach(closeAll);
 
-  it('is not blocked by its own grants when an operator interferes with the votes', async () => {
+  it('do not block themselves when an operator interferes with the votes', async () => {
     const net = await startNet(3);
     const [a, operator] = await warmApps(net, 2);
     const key = freshKey();
@@ -34,7 +34,7 @@ describe('rounds of a quorum', () => {
     await lock.release();
   });
 
-  it('gives who re-enters the token of its owner, on whatever majority', async () => {
+  it('give a re-entering call the token of its owner, on any majority', async () => {
     const net = await startNet(5);
     const [a, b] = await warmApps(net, 2);
     const key = freshKey();
@@ -52,7 +52,7 @@ describe('rounds of a quorum', () => {
     expect(inner.fencingToken).toBe(outer.fencingToken);
   });
 
-  it('gives who re-enters the token of its owner, though a node had not granted the lock before', async () => {
+  it('give a re-entering call the token of its owner, even on a node that had not granted the lock before', async () => {
     const net = await startNet(3);
     const [a, b] = await warmApps(net, 2);
     const [key, other] = [freshKey(), freshKey()];
@@ -67,7 +67,7 @@ describe('rounds of a quorum', () => {
     expect((await b!.locks.acquire(key)).fencingToken).toBeGreaterThan(outer.fencingToken);
   });
 
-  it('does not take the rest of a read hold on one node for an upgrade', async () => {
+  it('do not mistake the remains of a read hold on one node for an upgrade', async () => {
     const net = await startNet(3);
     const [reader, writer] = await warmApps(net, 2);
     const key = freshKey();
@@ -82,7 +82,7 @@ describe('rounds of a quorum', () => {
     expect(writing.mode).toBe('write');
   });
 
-  it('waits without asking all the time when a node does not know the holder', async () => {
+  it('are not repeated all the time when a node does not know the holder', async () => {
     const net = await startNet(3);
     const [a, b] = await warmApps(net, 2);
     const key = freshKey();
@@ -99,7 +99,7 @@ describe('rounds of a quorum', () => {
     expect([triedMs < 500, commands < 20]).toEqual([true, true]);
   });
 
-  it('wakes who waits by a message, though a node has lost the hold', async () => {
+  it('wake a waiter by a message, though a node has lost the hold', async () => {
     const net = await startNet(3);
     const [a, b] = await warmApps(net, 2);
     const key = freshKey();
@@ -116,7 +116,7 @@ describe('rounds of a quorum', () => {
     expect(performance.now() - from).toBeLessThan(1_200);
   });
 
-  it('keeps no grant that comes after the release', async () => {
+  it('keep no grant that comes after the release', async () => {
     const net = await startNet(3);
     const [a] = await warmApps(net, 1);
     const key = freshKey();

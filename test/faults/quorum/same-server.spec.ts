@@ -43,7 +43,7 @@ function redirect({ servers }: QuorumNet, { proxies }: NetApp): void {
 describe('a node whose address comes to lead to the server of another', () => {
   afterEach(closeAll);
 
-  it('does not renew: its holder has lost the lock before another is granted it', async () => {
+  it('does not renew: its holder has lost the lock before another client is granted it', async () => {
     const { net, a, b } = await start();
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: LEASE_MS });
@@ -85,7 +85,7 @@ describe('a node whose address comes to lead to the server of another', () => {
     await released;
   });
 
-  it('does not tell operators what a majority has', async () => {
+  it('does not contribute to what operators are shown as the majority', async () => {
     const { net, a } = await start();
     const key = freshKey();
     await a.locks.acquire(key, { leaseMs: 20_000 });
@@ -96,7 +96,7 @@ describe('a node whose address comes to lead to the server of another', () => {
     }
   });
 
-  it('has no vote while it does, and one again afterwards: the others go on', async () => {
+  it('has no vote until its address is right again, while the others go on', async () => {
     const { net, a } = await start();
     await misdirect(net, a);
     a.proxies[2]!.refuse(false);
@@ -132,7 +132,7 @@ describe('a quorum that is set up wrongly', () => {
     expect(lines()).toHaveLength(1);
   }
 
-  it('with one server by two addresses: is told at the start, and refused', async () => {
+  it('is reported at the start and refused when two addresses lead to one server', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
     const proxy = closeLater(await startTcpProxy(one.port));
     const why = new RegExp(
@@ -141,14 +141,14 @@ describe('a quorum that is set up wrongly', () => {
     await expectRefused([one.url, proxy.url, other.url], why);
   });
 
-  it('with a replica of another node: is told at the start, and refused', async () => {
+  it('is reported at the start and refused when a node is a replica of another', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
     const replica = await ownRedis(['--replicaof', '127.0.0.1', String(one.port)]);
     const why = new RegExp(`independent masters.*127.0.0.1:${replica.port} is a replica of 127.0.0.1:${one.port}`);
     await expectRefused([one.url, replica.url, other.url], why);
   });
 
-  it('is refused at the first lock, also when that comes before all nodes have told of themselves', async () => {
+  it('is refused at the first lock, even before all nodes have identified themselves', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
     const proxy = closeLater(await startTcpProxy(one.port));
     proxy.delayMs = 20;
@@ -158,7 +158,7 @@ describe('a quorum that is set up wrongly', () => {
     expect((await holdsOn([one.admin, other.admin], key)).flat()).toEqual([]);
   });
 
-  it('is used as soon as it is set up rightly', async () => {
+  it('is used as soon as it is set up correctly', async () => {
     const [one, other] = [await ownRedis(), await ownRedis()];
     const replica = await ownRedis(['--replicaof', '127.0.0.1', String(one.port)]);
     const { locks } = await startApp({ connection: [one.url, replica.url, other.url] });

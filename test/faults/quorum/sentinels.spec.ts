@@ -25,7 +25,7 @@ async function startGroup() {
 describe('a quorum of groups of sentinels that all name their master the same', () => {
   afterEach(closeAll);
 
-  it('holds locks, and tells by their sentinels what each answered', async () => {
+  it('holds locks, and reports what each group answered by its sentinels', async () => {
     const groups = await Promise.all([startGroup(), startGroup(), startGroup()]);
     const connection = groups.map((group) => group.connection);
     const names = groups.map(({ name }) => name);

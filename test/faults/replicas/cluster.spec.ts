@@ -52,7 +52,7 @@ describe('minReplicas on a cluster', () => {
     const cluster = await start();
     const { locks } = await startApp({ connection: cluster.connection, minReplicas: 1, leaseMs: LEASE_MS });
     const key = keyOn(0);
-    // The node that is to be asked knows no script yet.
+    // The node has not loaded any script yet.
     const move = await beginMove(cluster, `lock:${key}`);
     const whileMoving = await locks.acquire(key, { waitMs: 0 });
     const source = openAdmin(cluster.masters[0]!.url);
@@ -68,7 +68,7 @@ describe('minReplicas on a cluster', () => {
     await release([after]);
   });
 
-  it('asks nodes by the addresses of `natMap`, also where a node tells its own (MOVED, ASK)', async () => {
+  it('uses the addresses of `natMap`, even where a node names its own (MOVED, ASK)', async () => {
     const cluster = await start();
     const natMap = await hideAddresses(cluster);
     const connection = { ...cluster.connection, natMap };

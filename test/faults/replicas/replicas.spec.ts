@@ -42,7 +42,7 @@ const infoOf = async (admin: Redis, section: string) =>
 describe('minReplicas', () => {
   afterEach(closeAll);
 
-  it('grants what the replicas have, also to who waited', async () => {
+  it('grants what the replicas have confirmed, to waiters, too', async () => {
     const { master, replicas } = await startReplicated(2);
     const options = { connection: master.url, minReplicas: 2 };
     const [a, b] = [await startApp(options), await startApp(options)];
@@ -64,7 +64,7 @@ describe('minReplicas', () => {
     await both.release();
   });
 
-  it('gives back what too few replicas confirmed, and says how many did', async () => {
+  it('gives back what too few replicas confirmed, and reports how many did', async () => {
     const { master, replicas } = await startReplicated(2);
     const options = { connection: master.url, minReplicas: 2, replicaTimeoutMs: 100 };
     const { locks } = await startApp(options);
@@ -115,7 +115,7 @@ describe('minReplicas', () => {
     expect(await connections()).toBe(before);
   }, 60_000);
 
-  it('of a client with a key prefix is asked for the keys that the client writes', async () => {
+  it('counts the keys that a client with a key prefix writes', async () => {
     const { master, replicas } = await startReplicated(1);
     const connection = { port: master.port, keyPrefix: 'app:' };
     const { locks } = await startApp({ connection, minReplicas: 1 });
@@ -125,7 +125,7 @@ describe('minReplicas', () => {
     await lock.release();
   });
 
-  it('is asked of the right master of a cluster', async () => {
+  it('asks the right master of a cluster', async () => {
     const cluster = await startCluster();
     closeLater({ close: () => cluster.stop() });
     const { connection } = cluster;
@@ -138,7 +138,7 @@ describe('minReplicas', () => {
     expect(error.message).toContain('Only 1 of 2 replicas confirmed');
   });
 
-  it('of a quorum is asked of each master', async () => {
+  it('asks each master of a quorum', async () => {
     const [one, other] = [await startReplicated(1), await startReplicated(1)];
     const third = await ownRedis();
     const connection = [one.master.url, other.master.url, third.url];

@@ -15,7 +15,7 @@ const HOSTILE = [
 describe('hostile keys', () => {
   afterEach(closeAll);
 
-  it('are locks of their own, are listed as given, and touch nothing else', async () => {
+  it('are distinct locks, are listed as given, and touch nothing else', async () => {
     const { admin, url } = await ownRedis();
     const others = { lock: 'a', 'lock;': 'b', 'LOCK:*': 'c', '*': 'd', x: 'e', nul: 'f' };
     await admin.mset(others);

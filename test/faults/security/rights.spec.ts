@@ -51,7 +51,7 @@ async function ownSecured(): Promise<StartedSecured> {
 describe('over TLS, with a client certificate and a user for locks only', () => {
   afterEach(closeAll);
 
-  it('locks, wakes, lists and takes away, and is refused nothing', async () => {
+  it('locking, waking, listing and revoking work', async () => {
     const { connection, admin: options } = await ownSecured();
     const admin = new Redis({ ...options, ...SOON_CLOSED });
     closeLater({ close: async () => admin.disconnect() });
@@ -64,7 +64,7 @@ describe('over TLS, with a client certificate and a user for locks only', () => 
     expect(await refusedBy(admin)).toEqual([]);
   });
 
-  it('is closed to others', async () => {
+  it('other users are refused', async () => {
     const { connection, server } = await ownSecured();
     const { ca } = connection.tls;
     const others = { 'no certificate': { ...connection, tls: { ca } }, 'no TLS': { ...connection, tls: undefined } };
@@ -144,7 +144,7 @@ describe('the documented rights', () => {
   afterEach(closeAll);
   afterEach(() => jest.restoreAllMocks());
 
-  it('are explained one by one, and tested below', () => {
+  it('are each explained and tested', () => {
     const document = readFileSync('docs/security.md', 'utf8');
     const [table] = /^\| Right \| What for.*\n(\|.*\n)+/m.exec(document)!;
     const explained = [...table.matchAll(/^\| `(.+?)` \|/gm)].map(([, right]) => right!.replaceAll('\\|', '|'));
@@ -205,7 +205,7 @@ describe('the documented rights', () => {
   });
 });
 
-describe('without the right', () => {
+describe('a missing right', () => {
   afterEach(closeAll);
 
   const CASES: [string, { password: string; rights: readonly string[] }][] = [
@@ -214,7 +214,7 @@ describe('without the right', () => {
     ['keys', { password: PASSWORD, rights: ['~other:*', '&*', '+@all'] }],
   ];
 
-  it.each(CASES)('%s, a call rejects at once, and trying again is no use', async (_what, { password, rights }) => {
+  it.each(CASES)('%s: a call rejects at once, without a retry', async (_what, { password, rights }) => {
     const { admin, port } = await ownRedis();
     await allow(admin, rights);
     const { locks } = await startApp({ connection: { ...asLocks(port), password }, waitMs: 60_000 });
@@ -229,7 +229,7 @@ describe('without the right', () => {
   it.each([
     ['a cluster', async () => startClusterNode()],
     ['one master of a quorum of two', async () => ownRedis()],
-  ])('password of %s, the reason is told, and trying again is no use', async (whose, start) => {
+  ])('password of %s: a call rejects with the reason, without a retry', async (whose, start) => {
     const { admin, port } = await start();
     await allow(admin, documentedRights());
     const wrong = { username: 'locks', password: `${PASSWORD}, wrong` };
@@ -245,7 +245,7 @@ describe('without the right', () => {
     expect(inspect(error, { depth: Infinity })).not.toMatch(SECRET);
   });
 
-  it('certificate, the reason is told', async () => {
+  it('certificate: a call rejects with the reason', async () => {
     const secured = await startSecured();
     closeLater({ close: () => secured.stop() });
     const { tls: _tls, ...rest } = secured.connection;

@@ -9,7 +9,7 @@ import { rejection } from '../../support/waiting/rejection.js';
 
 const ENCODED = encodeURIComponent(PASSWORD);
 
-/** All that is told of an error, however it is logged. */
+/** Everything that an error can show, however it is logged. */
 const textOf = (error: unknown): string => inspect(error, { depth: Infinity });
 
 const FORMS: Record<string, (port: number) => RedisConnection> = {
@@ -58,7 +58,7 @@ describe('the password', () => {
     'a URL object': new URL(`redis://locks:${ENCODED}@host`),
     'a promise': Promise.resolve(`redis://locks:${ENCODED}@host`),
   };
-  it.each(Object.keys(MISTAKES))('is not told when the connection is %s', async (mistake) => {
+  it.each(Object.keys(MISTAKES))('is not shown when the connection is %s', async (mistake) => {
     const { lines } = spyOnLogs();
     const connection = MISTAKES[mistake] as RedisConnection;
     const error = await rejection(startApp({ connection }));

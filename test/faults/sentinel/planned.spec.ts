@@ -7,7 +7,7 @@ import { startAgain } from '../../support/redis/own-redis.js';
 import { SOON_CLOSED, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 3_000;
-/** For a message, a connection, a renewal, and a machine that stands still meanwhile; Sentinel demotes after 8 s and more. */
+/** For a message, a connection, a renewal, and a machine that freezes meanwhile; Sentinel demotes after 8 s or more. */
 const TOLD_WITHIN_MS = 2_000;
 /** How often a sentinel is asked that lets nobody subscribe. */
 const BEAT_MS = 2_000;
@@ -87,11 +87,11 @@ const CLIENTS: [string, (connection: Connection) => RedisConnection][] = [
   ['a given client that detects failovers', (connection) => given(connection, { failoverDetector: true })],
 ];
 
-describe('a planned failover, of which the old master hears last', () => {
+describe('a planned failover that the old master notices last', () => {
   afterEach(closeAll);
 
   it.each(CLIENTS)(
-    'lets nobody in beside a holder whom the new master knows: %s',
+    'admits nobody beside a holder that the new master knows: %s',
     async (_client, open) => {
       const topology = await start();
       const { locks } = await startApp({ connection: open(topology.connection), leaseMs: LEASE_MS });
@@ -111,7 +111,7 @@ describe('a planned failover, of which the old master hears last', () => {
   );
 
   it.each(CLIENTS)(
-    'tells a holder whom the new master does not know: %s',
+    'tells a holder that the new master does not know: %s',
     async (_client, open) => {
       const topology = await start();
       const lock = await holdUnknown(topology, open(topology.connection));
@@ -121,7 +121,7 @@ describe('a planned failover, of which the old master hears last', () => {
     120_000,
   );
 
-  it('tells a holder whom another replica has confirmed', async () => {
+  it('tells a holder whose lock only another replica confirmed', async () => {
     const topology = await start();
     await passOver(topology, 1);
     const lock = await holdUnknown(topology, topology.connection, 1);
@@ -129,7 +129,7 @@ describe('a planned failover, of which the old master hears last', () => {
     await expectToldInTime(lock, newApp(topology, lock.key));
   }, 120_000);
 
-  it('is heard of by the last sentinel that lives', async () => {
+  it('is noticed through the last live sentinel', async () => {
     const topology = await start();
     const lock = await holdUnknown(topology, given(topology.connection));
     await topology.sentinels[0]!.kill();
@@ -138,7 +138,7 @@ describe('a planned failover, of which the old master hears last', () => {
     await expectToldInTime(lock, newApp(topology, lock.key), TOLD_WITHIN_MS + 1_000);
   }, 120_000);
 
-  it('is heard of where servers are told by their names', async () => {
+  it('is noticed where servers are announced by host name', async () => {
     const topology = await start({ host: 'localhost' });
     const lock = await holdUnknown(topology, topology.connection);
     const { locks } = await startApp({ connection: given(topology.connection), leaseMs: LEASE_MS });
@@ -148,7 +148,7 @@ describe('a planned failover, of which the old master hears last', () => {
     await (await locks.acquire(freshKey(), { waitMs: 10_000 })).release();
   }, 120_000);
 
-  it('is heard of when all sentinels were away, without whom locks go on', async () => {
+  it('is noticed after all sentinels were away, and locks work without them', async () => {
     const topology = await start();
     const { locks } = await startApp({ connection: topology.connection, leaseMs: LEASE_MS });
     const other = await startApp({ connection: topology.connection, leaseMs: LEASE_MS });
@@ -167,7 +167,7 @@ describe('a planned failover, of which the old master hears last', () => {
     await expectToldInTime(unknown, newApp(topology, unknown.key));
   }, 120_000);
 
-  it('is found by asking, where the user of the sentinels may not subscribe', async () => {
+  it('is noticed by polling where the Sentinel user may not subscribe', async () => {
     const topology = await start();
     const rights = ['+sentinel|get-master-addr-by-name', '+sentinel|sentinels'];
     for (const sentinel of topology.admins.sentinels) {
@@ -179,7 +179,7 @@ describe('a planned failover, of which the old master hears last', () => {
     await expectToldInTime(lock, newApp(topology, lock.key), TOLD_WITHIN_MS + BEAT_MS);
   }, 120_000);
 
-  it('is listened for until the application closes', async () => {
+  it('is watched for until the application closes', async () => {
     const topology = await start();
     const { sentinels } = topology.admins;
     const app = await startApp({ connection: topology.connection, leaseMs: LEASE_MS, minReplicas: 1 });

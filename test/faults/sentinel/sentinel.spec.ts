@@ -51,7 +51,7 @@ describe('behind sentinels', () => {
       ['a connection of its own', (connection: Sentinels['connection']) => connection],
       ['a given client', given],
     ])(
-      'what is held stays held, and who waits is served: %s',
+      'holds are kept and waiters are served: %s',
       async (_client, open) => {
         const topology = await start(open);
         const [a, b] = topology.apps;
@@ -67,7 +67,7 @@ describe('behind sentinels', () => {
         await topology.untilMoved(topology.master.port);
         const promoted = openAdmin(`redis://127.0.0.1:${await topology.masterPort()}`);
         await eventually(async () => (await promoted.info('replication')).includes('role:master'));
-        // Renewed there: what the old master still does for those who have not moved yet is forgotten, a release, too.
+        // Wait for a renewal on the new master: a release by a client that still talks to the old master would be lost.
         const held = async () =>
           Object.entries(await promoted.hgetall(`lock:${key}`)).find(([name]) => name.startsWith('hold:'))?.[1];
         const before = await held();

@@ -30,15 +30,18 @@ describe('an object that Nest did not build', () => {
     ['useFactory', { provide: Base, useFactory: () => new Base() }],
     ['an async useFactory', { provide: Base, useFactory: async () => new Base() }],
     ['useValue', { provide: Base, useValue: new Base() }],
-  ])('by %s is locked by the only running module, and refused beside another one', async (_what, provider) => {
-    const app = await start([provider], `${freshKey()}:`);
-    const service = app.app.get(Base);
-    expect(await isLockedBy(service, app)).toBe(true);
-    await start();
-    await expectRefused((key) => service.run(key), SEVERAL);
-  });
+  ])(
+    'is locked by the only running module when made by %s, and refused beside another module',
+    async (_what, provider) => {
+      const app = await start([provider], `${freshKey()}:`);
+      const service = app.app.get(Base);
+      expect(await isLockedBy(service, app)).toBe(true);
+      await start();
+      await expectRefused((key) => service.run(key), SEVERAL);
+    },
+  );
 
-  it('by new is locked by the only running module, and refused without one, also before and after it', async () => {
+  it('is locked by the only running module when made with new, and refused without one', async () => {
     const service = new Base();
     await expectRefused((key) => service.run(key), NONE);
     const { app } = await start();
@@ -47,7 +50,7 @@ describe('an object that Nest did not build', () => {
     await expectRefused((key) => service.run(key), NONE);
   });
 
-  it('by new is refused when two modules run, and when the only one is of another connection', async () => {
+  it('is refused when two modules run, and when the only one has another connection', async () => {
     const service = new Base();
     await startApp({ name: 'jobs' });
     await expectRefused((key) => service.run(key), NONE);
@@ -59,7 +62,7 @@ describe('an object that Nest did not build', () => {
 });
 
 describe('an object that Nest built', () => {
-  it('by its class or an alias of it (useExisting) has the lock of its own module beside another one', async () => {
+  it('uses the lock of its own module beside another one: a class, or its alias (useExisting)', async () => {
     const alias = { provide: 'alias', useExisting: Base };
     const own = await start([Base, alias], `${freshKey()}:`);
     const other = await start([Base], `${freshKey()}:`);
@@ -69,7 +72,7 @@ describe('an object that Nest built', () => {
     }
   });
 
-  it('by moduleRef.create() or moduleRef.resolve() has the lock of its own module beside another one', async () => {
+  it('uses the lock of its own module beside another one: moduleRef.create() or moduleRef.resolve()', async () => {
     const own = await start([Base, Builder], `${freshKey()}:`);
     await start();
     const { moduleRef } = own.app.get(Builder);
@@ -77,7 +80,7 @@ describe('an object that Nest built', () => {
     expect(await isLockedBy(await moduleRef.resolve(Base), own)).toBe(true);
   });
 
-  it('in a module that was loaded lazily has the lock of its own module beside another one', async () => {
+  it('uses the lock of its own module beside another one: a lazily loaded module', async () => {
     @Module({ providers: [Base] })
     class LazyModule {}
 
@@ -87,7 +90,7 @@ describe('an object that Nest built', () => {
     expect(await isLockedBy(moduleRef.get(Base), own)).toBe(true);
   });
 
-  it('is not built by moduleRef.create() where the module is not imported', async () => {
+  it('cannot be built by moduleRef.create() where the module is not imported', async () => {
     const imports = [RedisLockModule.forRoot({ connection: redisUrl(), isGlobal: false })];
     @Module({ imports })
     class LockingModule {}
@@ -96,7 +99,7 @@ describe('an object that Nest built', () => {
     await expect(app.get(Builder).moduleRef.create(Base)).rejects.toThrow(/LockInterceptor \(import RedisLockModule/);
   });
 
-  it('and that freezes itself before it can be given its lock does not start', async () => {
+  it('prevents the start of the app when it freezes itself before it gets its lock', async () => {
     class Frozen extends Base {
       constructor() {
         super();
@@ -110,7 +113,7 @@ describe('an object that Nest built', () => {
 });
 
 describe('a RedisLockModule that is loaded lazily', () => {
-  it('locks, and is closed by its own onApplicationShutdown(), as Nest calls no hooks of lazy modules', async () => {
+  it('works, and is closed by its own onApplicationShutdown(), since Nest calls no hooks of lazy modules', async () => {
     @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 })], providers: [Base] })
     class LazyModule {}
 
@@ -137,7 +140,7 @@ describe('a method without its object', () => {
     await expectRefused((key) => own(key), SEVERAL);
   });
 
-  it('that was bound to its object has the lock of its own module', async () => {
+  it('uses the lock of its own module when it was bound to its object', async () => {
     const [own] = await startTwo();
     const service = own.app.get(Base);
     const key = freshKey();
@@ -145,7 +148,7 @@ describe('a method without its object', () => {
     expect(seen).toBe(true);
   });
 
-  it('has no `this`, so that a key function or work that reads it rejects and leaves nothing locked', async () => {
+  it('has no `this`: a key function or work that reads it rejects and leaves nothing locked', async () => {
     const { locks } = await start();
     const { named } = withoutThis(new Base());
     await expect(named('7')).rejects.toBeInstanceOf(TypeError);
@@ -154,7 +157,7 @@ describe('a method without its object', () => {
 });
 
 describe('a call while the app is being built', () => {
-  it('from the constructor is refused, and from onModuleInit it is locked', async () => {
+  it('is refused in the constructor, and locked in onModuleInit', async () => {
     const keys = [freshKey(), freshKey()] as const;
 
     @Injectable()
@@ -172,7 +175,7 @@ describe('a call while the app is being built', () => {
     expect([hasRun(keys[0]), eager.late]).toEqual([false, `base:${keys[1]}`]);
   });
 
-  it('from onModuleInit is locked also where the module is not global, and beside another app', async () => {
+  it('is locked in onModuleInit even where the module is not global, or beside another app', async () => {
     const seen: unknown[] = [];
 
     @Injectable()

@@ -18,20 +18,20 @@ const copies: Record<string, (service: Base) => Base> = {
 };
 
 describe('a copy of an object that Nest built', () => {
-  it.each(Object.keys(copies))('as %s has the lock of the same module beside another one', async (how) => {
+  it.each(Object.keys(copies))('made as %s uses the lock of the same module beside another one', async (how) => {
     const [own, other] = await startTwo();
     const copy = copies[how]!(own.app.get(Base));
     expect([await isLockedBy(copy, own), await isLockedBy(copy, other)]).toEqual([true, false]);
     expect(await copy.named('7')).toBe('base:7');
   });
 
-  it('that took nothing of it is refused beside another module, as any object that Nest did not build', async () => {
+  it('is refused beside another module when it copied nothing, as any object that Nest did not build', async () => {
     await startTwo();
     const bare = Object.create(Base.prototype) as Base;
     await expectRefused((key) => bare.run(key), SEVERAL);
   });
 
-  it('shows nothing of the lock to JSON and to a loop over its names', async () => {
+  it('shows nothing of the lock in JSON or in a loop over its names', async () => {
     const service = (await start([Base])).app.get(Base);
     expect(JSON.stringify(service)).toBe('{"name":"base"}');
     expect(Object.keys(service)).toEqual(['name']);

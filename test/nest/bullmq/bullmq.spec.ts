@@ -98,7 +98,7 @@ describe('a locked WorkerHost.process', () => {
     ['an error', { id: '7', end: 'fail' }, {}, 1],
     ['an error, and is tried again as often as the job says', { id: '7', end: 'fail' }, { attempts: 3 }, 3],
     ['an UnrecoverableError, and is not tried again', { id: '7', end: 'never again' }, { attempts: 3 }, 1],
-  ])('that fails with %s fails its job as one without a lock', async (_what, data, options, attempts) => {
+  ])('fails its job as without a lock when it fails with %s', async (_what, data, options, attempts) => {
     const [locked, unlocked] = [await start(Waiting), await start(Unlocked)];
     const ends = [await (await add(locked, data, options)).ended(), await (await add(unlocked, data, options)).ended()];
     expect(ends[0]).toEqual(ends[1]);
@@ -106,7 +106,7 @@ describe('a locked WorkerHost.process', () => {
     expect(await locked.locks.isLocked('job:7')).toBe(false);
   });
 
-  it('that finds its key busy and throws fails its attempt, and the next attempt runs', async () => {
+  it('fails its attempt when its key is busy, and the next attempt runs', async () => {
     const app = await start(Throwing);
     const held = await app.locks.acquire('job:7');
     const failed = await add(app, { id: '7' });

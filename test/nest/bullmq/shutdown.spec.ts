@@ -9,7 +9,7 @@ import { untilWaiting } from '../../support/waiting/waiters.js';
 import { closePlaces, gateOfTest } from '../support/places.js';
 import { add, QUEUE, start, Waiting, type WorkerApp, type WorkJob } from '../support/places-bullmq.js';
 
-/** Puts back what its app, which shuts down, can no longer lock; that takes no attempt of the job. */
+/** Puts jobs back that its app cannot lock during a shutdown; that costs the job no attempt. */
 @Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
 class PuttingBack extends Waiting {
   override async process(job: WorkJob, token?: string): Promise<string> {
@@ -64,7 +64,7 @@ const isRefusing = ({ locks }: WorkerApp): Promise<boolean> =>
   );
 
 describe('an app that shuts down while a worker holds a lock', () => {
-  it('waits for that job, which ends as if nothing were', async () => {
+  it('waits for that job, which ends normally', async () => {
     const { prefix, leaving, until, held } = await startLeaving(Waiting);
     const closed = leaving.close();
     const staying = await start(Waiting, prefix);
@@ -87,7 +87,7 @@ describe('an app that shuts down while a worker holds a lock', () => {
     expect([leaving.work.total, staying.work.total]).toEqual([1, 1]);
   });
 
-  it('leaves jobs that wait or come to other apps when process() puts back what LockShutdownError refused', async () => {
+  it('leaves waiting and new jobs to other apps when process() puts back what LockShutdownError refused', async () => {
     const { prefix, leaving, until, held } = await startLeaving(PuttingBack);
     const waiting = await add(leaving, { id: '7' });
     await untilWaiting(leaving, 'job:7');

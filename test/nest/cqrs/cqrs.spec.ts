@@ -176,7 +176,7 @@ it('a request-scoped command handler has an instance for each command', async ()
 });
 
 describe('an error', () => {
-  it('of a command or a query reaches the caller itself, as without a lock', async () => {
+  it('of a command or a query reaches the caller unchanged, as without a lock', async () => {
     const instance = await start();
     await expect(execute(instance, new FailUnlocked('7'))).rejects.toBe(ERROR);
     await expect(execute(instance, new FailLocked('7'))).rejects.toBe(ERROR);

@@ -69,7 +69,7 @@ class ShipHandler implements ICommandHandler<Ship> {
   }
 }
 
-/** Publishes under the lock an event that others handle, who lock the same key. */
+/** Publishes an event under the lock whose handlers lock the same key. */
 @CommandHandler(Publish)
 class PublishHandler implements ICommandHandler<Publish> {
   constructor(private readonly events: EventBus) {}
@@ -119,7 +119,7 @@ const named = (...events: (typeof WithId)[]) => events.map((event) => [event.nam
 afterEach(closeAll);
 
 describe('a saga', () => {
-  it('goes on in a class with a locked method, and both work', async () => {
+  it('keeps working in a class with a locked method', async () => {
     const [instance, id] = [await start(), freshKey()];
     instance.work.finish();
     for (let times = 1; times <= 3; times += 1) {
@@ -129,14 +129,14 @@ describe('a saga', () => {
     expect(await instance.app.get(Sagas).count(id)).toBe(id);
   });
 
-  it.each([Ordered, OrderedLongAgo])('for %s has its commands run on one of two instances at a time', async (Event) => {
+  it.each([Ordered, OrderedLongAgo])('runs its commands for %s on one of two instances at a time', async (Event) => {
     await expectOneAtATime(await startTwo(start), (instance, id) => publish(instance, new Event(id)));
   });
 });
 
 describe('an event that is published under a lock', () => {
   it.each(named(Announced, Ordered, OrderedLongAgo))(
-    '(%s) leads to work on the same key, which nobody else holds meanwhile',
+    'leads to work on the same key, which nobody else holds meanwhile (%s)',
     async (_name, Event) => {
       const [a, b] = await startTwo(start);
       const [{ work }, id] = [a, freshKey()];
@@ -151,7 +151,7 @@ describe('an event that is published under a lock', () => {
     },
   );
 
-  it('leads to a command of the same key that waits for an event handler of it', async () => {
+  it('leads to a command of the same key that waits for the event handler', async () => {
     const [instance, id] = [await start(), freshKey()];
     const { work } = instance;
     await execute(instance, new Publish(new AnnouncedAndOrdered(id)));
@@ -163,7 +163,7 @@ describe('an event that is published under a lock', () => {
     expect(work.overlapped(id)).toBe(false);
   });
 
-  it('has its handler run at once under the hold of the command, as any nested call', async () => {
+  it('has its handler run at once under the hold of the command, like any nested call', async () => {
     const [instance, id] = [await start(), freshKey()];
     await execute(instance, new PublishAndWait(new Announced(id)));
     expect(instance.acquired).toEqual([`order:${id}`]);

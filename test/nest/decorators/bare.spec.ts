@@ -71,7 +71,7 @@ describe('a decorator without parentheses', () => {
       },
     };
 
-    it.each(Object.keys(BARE))('is refused on %s when the class is defined, and told what to write', (member) => {
+    it.each(Object.keys(BARE))('is refused on %s when the class is defined, with what to write', (member) => {
       const error = refusalOf(BARE[member]!);
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toMatch(/^Orders\.(charge|Symbol\(charge\)): /);
@@ -105,7 +105,7 @@ describe('a decorator without parentheses', () => {
     });
 
     it.each(STANDARD)(
-      'is refused as a standard decorator of a %s, and told of `experimentalDecorators`',
+      'is refused as a standard decorator of a %s, with a hint at `experimentalDecorators`',
       (...member) => {
         const error = refusalOf(() => unchecked(...standardCall(...member)));
         expect(error).toBeInstanceOf(LockConfigurationError);
@@ -124,7 +124,7 @@ describe('a decorator without parentheses', () => {
       expect(error.message).toMatch(ADVICE[name]);
     });
 
-    it('is refused as a decorator of an older proposal, which gets a descriptor alone', () => {
+    it('is refused as a decorator of an older proposal, which gets only a descriptor', () => {
       const descriptor = { kind: 'method', key: 'charge', placement: 'prototype', descriptor: { value: charge } };
       const error = refusalOf(() => unchecked(descriptor));
       expect(error).toBeInstanceOf(LockConfigurationError);
@@ -132,7 +132,7 @@ describe('a decorator without parentheses', () => {
     });
   });
 
-  it('is not seen in a key function', () => {
+  it('is not mistaken for a key function', () => {
     for (const key of [
       (id: string) => id,
       function keyOf(id: string) {

@@ -110,7 +110,7 @@ describe('a decorated method', () => {
     expect([await first, await second]).toEqual([key, key]);
   });
 
-  it('shares with @ReadLocked elsewhere, and excludes @WriteLocked', async () => {
+  it('overlaps with @ReadLocked elsewhere, and excludes @WriteLocked', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const reads = [a.read(key), b.read(key)];
@@ -121,7 +121,7 @@ describe('a decorated method', () => {
     expect(await Promise.all(reads)).toEqual([key, key]);
   });
 
-  it('answers by ifBusy: skip, throw, or a function of key and arguments', async () => {
+  it('handles a busy key by ifBusy: skip, throw, or a function of key and arguments', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const first = a.write(key);
@@ -134,7 +134,7 @@ describe('a decorated method', () => {
     await first;
   });
 
-  it('does not take the busy error of a nested lock for its own', async () => {
+  it('does not mistake the busy error of a nested lock for its own', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const first = a.write(key);
@@ -144,13 +144,13 @@ describe('a decorated method', () => {
     await first;
   });
 
-  it('takes its key from a function with this, and from a list of one', async () => {
+  it('takes its key from a function that uses `this`, and from a list of one', async () => {
     const a = await start();
     expect(await a.byFunction('7')).toBe('eu:7');
     expect(await a.byList('7')).toBe('list:7');
   });
 
-  it('that calls itself for the same key enters again, under the same token', async () => {
+  it('enters again under the same token when it calls itself with the same key', async () => {
     const [a, key] = [await start(), freshKey()];
     const [token, ...others] = await a.again(key, 2);
     expect(others).toEqual([token, token]);
@@ -196,14 +196,14 @@ class Inside {
 }
 
 describe('inside a decorated method', () => {
-  it('the lock is the current one, and outside there is none', async () => {
+  it('currentLock() returns the lock, and throws outside', async () => {
     const inside = (await startApp({}, { providers: [Inside] })).app.get(Inside);
     const key = freshKey();
     expect(await inside.run(key)).toBe(`inside:${key}`);
     expect(() => currentLock()).toThrow(LockNotHeldError);
   });
 
-  it('work that outlives the lock does not hold it', async () => {
+  it('work that outlives the lock no longer holds it', async () => {
     const inside = (await startApp({}, { providers: [Inside] })).app.get(Inside);
     const ended = gate();
     await inside.leaves(freshKey(), ended.opened);
@@ -233,8 +233,8 @@ const RESULTS: Record<string, () => unknown> = {
   'a StreamableFile': async () => new StreamableFile(Buffer.from('a')),
 };
 
-describe('a method that goes on after it returned, as nobody can follow', () => {
-  it.each(Object.keys(RESULTS))('by %s rejects with LockConfigurationError', async (what) => {
+describe('a method that goes on after it returned, in a way that cannot be observed', () => {
+  it.each(Object.keys(RESULTS))('rejects with LockConfigurationError: %s', async (what) => {
     class Going {}
     Object.defineProperty(Going.prototype, 'go', { value: RESULTS[what], configurable: true, writable: true });
     const descriptor = Object.getOwnPropertyDescriptor(Going.prototype, 'go')!;

@@ -28,7 +28,7 @@ describe('the definition of a class', () => {
     expect(() => define(key, options)).toThrow(/^Orders\.charge: /);
   });
 
-  it('keeps the name, the length and all metadata of the method, above and below', () => {
+  it('keeps the name, the length and all metadata of the method, set above or below', () => {
     class Orders {
       @SetMetadata('above', 1)
       @(Locked('k') as MethodDecorator)

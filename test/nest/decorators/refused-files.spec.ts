@@ -87,14 +87,14 @@ afterEach(async () => {
   await rm(join(path, '..'), { recursive: true });
 });
 
-it('a file that is open is seen', async () => {
+it('this test notices an open file', async () => {
   const stream = openFile();
   await eventually(async () => (await timesOpen()) === 1);
   stream.destroy();
   await untilClosed();
 });
 
-describe('what a method with @Locked returns and is refused', () => {
+describe('a result that is refused of a method with @Locked', () => {
   it.each(Object.keys(BODIES))('leaves no file open (%s)', async (what) => {
     const { app } = await startApp({}, { providers: [Files] });
     const files = app.get(Files);
@@ -104,7 +104,7 @@ describe('what a method with @Locked returns and is refused', () => {
     await untilClosed();
   });
 
-  it('rejects the call alone when the file cannot be opened', async () => {
+  it('only rejects the call when the file cannot be opened', async () => {
     const { app } = await startApp({}, { providers: [Files] });
     expect(await rejection(app.get(Files).openMissing(freshKey()))).toBeInstanceOf(LockConfigurationError);
     const stream = createReadStream(missing);
@@ -112,7 +112,7 @@ describe('what a method with @Locked returns and is refused', () => {
   });
 });
 
-describe.each(PLATFORMS)('the body of a request that is refused on %s', (platform) => {
+describe.each(PLATFORMS)('a body that is refused on %s', (platform) => {
   it.each(['handler', 'interceptor'].flatMap((of) => Object.keys(REQUEST_BODIES).map((what) => [what, of])))(
     'leaves no file open (%s of the %s)',
     async (what, of) => {

@@ -95,14 +95,14 @@ describe('a member that cannot be locked', () => {
     expect(refusalOf(() => apply(Orders, 'charge', descriptor))).toBeInstanceOf(LockConfigurationError);
   });
 
-  it('is a method whose value is no function', () => {
+  it('is a method whose value is not a function', () => {
     class Orders {}
     const apply = decorators.Locked as unknown as Unchecked;
     const error = refusalOf(() => apply(Orders.prototype, 'charge', { value: 5, writable: true }));
     expect(error.message).toMatch(/^Orders\.charge: expected a method to lock/);
   });
 
-  it('is a class itself, and the text names it and does not speak of a method that is not there', () => {
+  it('is a class itself, and the message names the class and no method', () => {
     const define = () => {
       @locked
       class Orders {
@@ -147,7 +147,7 @@ describe('a decorator without a key', () => {
   });
 });
 
-describe('a key that looks filled and is not', () => {
+describe('a key that looks like a filled template', () => {
   it.each(['order:${id}', 'order:{0}', 'order:{id}', 'order:#{id}'])(
     '%s is refused when the class is defined, with what to write',
     (key) => {
@@ -171,9 +171,9 @@ describe('a key that looks filled and is not', () => {
   );
 });
 
-describe('a decorator that is called as the standard ones are, with a value and a context,', () => {
+describe('a decorator that is called as a standard one, with a value and a context,', () => {
   it.each(STANDARD)(
-    'on a %s is refused with the name of the member, and told of `experimentalDecorators`',
+    'is refused on a %s with the name of the member and a hint at `experimentalDecorators`',
     (kind, value) => {
       const error = refusalOf(() => (decorators.Locked as unknown as Unchecked)(...standardCall(kind, value)));
       expect(error).toBeInstanceOf(LockConfigurationError);
@@ -183,7 +183,7 @@ describe('a decorator that is called as the standard ones are, with a value and 
     },
   );
 
-  it.each(names)('@%s on a method is told of `experimentalDecorators`, too', (decorator) => {
+  it.each(names)('@%s on a method is refused with a hint at `experimentalDecorators`, too', (decorator) => {
     const error = refusalOf(() => (decorators[decorator] as unknown as Unchecked)(...standardCall('method', charge)));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('experimentalDecorators');

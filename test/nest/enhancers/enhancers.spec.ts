@@ -173,7 +173,7 @@ it('a guard, an interceptor, a pipe and the handler of one route are locked, eac
 });
 
 describe('a guard with `ifBusy: skip`', () => {
-  it('denies a request whose key is busy, lets others in, and is free when it has answered', async () => {
+  it('denies a request whose key is busy, admits others, and releases when it has answered', async () => {
     const { get, locks, journal } = await start();
     const until = gateOfTest();
     journal.until = until.opened;

@@ -129,7 +129,7 @@ describe('a middleware whose use() is locked', () => {
   it.each([
     ['a singleton', ForItself],
     ['request-scoped', PerRequest],
-  ])('as %s runs under its lock, which ends with its promise: the handler runs without', async (_what, type) => {
+  ])('runs as %s under its lock until its promise settles: the handler runs without it', async (_what, type) => {
     const { get, locks, journal } = await start(type);
     const until = gateOfTest();
     journal.until = until.opened;
@@ -141,7 +141,7 @@ describe('a middleware whose use() is locked', () => {
     expect(journal.seen).toEqual(['middleware under order:7', 'middleware under order:7']);
   });
 
-  it('and waits for the response holds its lock while the handler runs', async () => {
+  it('holds its lock while the handler runs when it waits for the response', async () => {
     const { get, locks, journal } = await start(UntilAnswered);
     const until = gateOfTest();
     journal.until = until.opened;
@@ -153,7 +153,7 @@ describe('a middleware whose use() is locked', () => {
     await untilFree({ locks }, 'order:7');
   });
 
-  it('that finds its key busy and throws is answered by the exception filters, and the handler does not run', async () => {
+  it('leaves a busy key to the exception filters, and the handler does not run', async () => {
     const { get, journal } = await start(OrRefuse);
     const until = gateOfTest();
     journal.until = until.opened;

@@ -59,7 +59,7 @@ async function start(): Promise<Held> {
   return { stock: app.get(Stock), locks, id: freshKey() };
 }
 
-/** A pool of connections as many are: whoever waits for one is called back by whoever gives it back. */
+/** A typical connection pool: the code that returns a connection calls back the next one in line. */
 class Pool {
   readonly #waiting: (() => void)[] = [];
   #isFree = true;
@@ -80,7 +80,7 @@ class Pool {
 type Ask = (stock: Stock, id: string) => Promise<boolean>;
 const ask: Ask = (stock, id) => stock.isBeside(id);
 
-/** Each gives what a task saw that was queued outside of the lock, and that a library runs inside of it. */
+/** Each returns what a task saw that was queued outside the lock, and that a library runs inside it. */
 const LIBRARIES: Readonly<Record<string, (held: Held, bind: Bind, task: Ask) => Promise<boolean>>> = {
   'p-limit 3': async (held, bind, task) => {
     const [limit, ended, began, room] = [pLimit(1), gate(), gate(), gate()];
@@ -163,7 +163,7 @@ describe('a server that listens inside a lock', () => {
     }
   }
 
-  it.each(PLATFORMS)('takes requests that are no part of what holds it (%s)', async (platform) => {
+  it.each(PLATFORMS)('handles requests outside that lock (%s)', async (platform) => {
     const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
     const imports = [RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 })];
     const metadata = { imports, providers: [Stock], controllers: [StockController] };
@@ -182,7 +182,7 @@ describe('a server that listens inside a lock', () => {
     expect(await whileCounting(held, answer, { counting, end: () => ended.open() })).toBe('false');
   });
 
-  it('of Node itself does so, for each request of a connection, and its own locks are as ever', async () => {
+  it('handles each request of a connection outside that lock when it is Node itself, and its own locks work', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });

@@ -70,14 +70,14 @@ afterEach(async () => {
 });
 
 describe('a listener of events', () => {
-  it('that leaves and comes back is called once for each event', async () => {
+  it('is called once for each event when it leaves and comes back', async () => {
     const app = await startBroken();
     const calls = new Map<LockEventName, number>();
     for (const name of OF_A_CALL) {
       const listen = (): void => {
         const count = (calls.get(name) ?? 0) + 1;
         calls.set(name, count);
-        // Without an end, so to say: the test is to fail and not to hang.
+        // Long enough to count as endless, but the test must fail rather than hang.
         if (count < 100) app.locks.events.off(name, listen).on(name, listen);
       };
       app.locks.events.on(name, listen).on(name, () => undefined);
@@ -86,7 +86,7 @@ describe('a listener of events', () => {
     expect([...calls.values()]).toEqual([1, 1, 1]);
   });
 
-  it.each(UNREADABLE)('that throws %s, and a logger that throws, are not felt', async (_what, thrown) => {
+  it.each(UNREADABLE)('may throw %s beside a logger that throws, without an effect', async (_what, thrown) => {
     const app = await startBroken();
     const key = freshKey();
     const seen: string[] = [];
@@ -105,7 +105,7 @@ describe('a listener of events', () => {
 });
 
 describe('a subscriber of a diagnostics channel', () => {
-  it('that leaves in the midst of an event and comes back is not felt', async () => {
+  it('may leave during an event and come back, without an effect', async () => {
     const app = await startBroken();
     const key = freshKey();
     let calls = 0;
@@ -126,7 +126,7 @@ describe('a subscriber of a diagnostics channel', () => {
 });
 
 describe('a logger that throws', () => {
-  it('keeps nobody from hearing of a loss', async () => {
+  it('does not keep anybody from learning of a loss', async () => {
     const app = await startBroken();
     const { locks } = app;
     const key = freshKey();
@@ -143,7 +143,7 @@ describe('a logger that throws', () => {
     await expectNothingLeft(app, key);
   });
 
-  it('keeps no call from running without its lock, where its options say so', async () => {
+  it('does not keep a call from running unlocked where its options allow that', async () => {
     @Injectable()
     class Service {
       @Locked('foreign:<0>', { onUnavailable: 'run-unlocked', waitMs: 0 })
@@ -158,7 +158,7 @@ describe('a logger that throws', () => {
 });
 
 describe('the reason of a signal that ends a wait', () => {
-  it.each(UNREADABLE)('may be %s, and is what the call rejects with', async (_what, thrown) => {
+  it.each(UNREADABLE)('may be %s, and the call rejects with it', async (_what, thrown) => {
     const app = await startBroken();
     const { locks } = app;
     const key = freshKey();

@@ -71,7 +71,7 @@ describe('an error', () => {
     expect(errors).toMatchObject([{ message, path: ['failBusy'], extensions: { code: 'INTERNAL_SERVER_ERROR' } }]);
   });
 
-  it('LockBusyError is what an exception filter makes of it', async () => {
+  it('LockBusyError reaches the client as an exception filter maps it', async () => {
     const [graphql, id] = [await start(), freshKey()];
     await graphql.locks.acquire(`order:${id}`);
     const { errors } = await ask(graphql, `{ failFiltered(id: "${id}") }`);

@@ -79,7 +79,7 @@ describe('a field resolver', () => {
     },
   );
 
-  it('acquires the key anew that the query for its object held', async () => {
+  it('acquires again the key that the query for its object held', async () => {
     const graphql = await start();
     const { data } = await ask(graphql, '{ lockedOrder(id: "7") { lockedAnew } }');
     expect(data).toEqual({ lockedOrder: { lockedAnew: true } });

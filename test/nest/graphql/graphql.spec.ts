@@ -119,7 +119,7 @@ describe('a resolver method', () => {
     await expectOneAtATime(await startTwo(start), callIt, (id) => received(method, id));
   });
 
-  it('runs once at a time for the queries of one document, too', async () => {
+  it('runs one at a time for the queries of one document, too', async () => {
     const [graphql, id, other] = [await start(), freshKey(), freshKey()];
     const { work } = graphql;
     const query = `{ a: queryAbove(id: "${id}") b: queryAbove(id: "${id}") c: queryAbove(id: "${other}") }`;
@@ -141,7 +141,7 @@ describe('a resolver method', () => {
     expect(PerRequest.built - before).toBe(2);
   });
 
-  it.each(CHECKED)('(%s) keeps its guards, and acquires nothing for them', async (method) => {
+  it.each(CHECKED)('(%s) keeps its guards, and acquires nothing when they refuse', async (method) => {
     const graphql = await start();
     for (const refusedBy of ['class', 'method']) {
       const { errors } = await ask(graphql, `mutation { ${method}(id: "7", refusedBy: "${refusedBy}") }`);

@@ -88,7 +88,7 @@ describe('a subscription', () => {
     await eventually(client.isComplete);
   });
 
-  it.each(['unlocked', 'above', 'below'])('(%s) ends when its client goes, and gives the lock back', async (method) => {
+  it.each(['unlocked', 'above', 'below'])('(%s) ends and releases the lock when its client goes', async (method) => {
     const { a, b, id, key, isOpen } = await startTwo();
     const client = await subscribe(a, `subscription { step: ${method}(id: "${id}") }`);
     await eventually(isOpen);
@@ -98,7 +98,7 @@ describe('a subscription', () => {
   });
 
   it.each(['above', 'below', 'generated'])(
-    '(%s) leaves no lock behind when its client goes while it waits',
+    '(%s) leaves no lock behind when its client goes during the wait',
     async (method) => {
       const { a, b, id, key, isOpen } = await startTwo();
       const lock = await b.locks.acquire(key);

@@ -51,12 +51,12 @@ describe('an inherited method', () => {
     ['a class, in a subclass with decorators of its own,', Child, '7 base:7'],
     ['a class two levels above', Grandchild, '7 base:7'],
     ['a class, in a subclass with a constructor,', Needy, '7 base:7'],
-  ])('of %s is locked', async (_what, type, expected) => {
+  ])('is locked: %s', async (_what, type, expected) => {
     const app = await appWith([Child, type]);
     expect(await app.get<Base>(type).run('7')).toBe(expected);
   });
 
-  it('is locked beside the own methods of the subclass, each by its key', async () => {
+  it('is locked beside the methods of the subclass, each by its own key', async () => {
     expect(await (await appWith([Child])).get(Child).own('7')).toBe('7 child:7');
   });
 
@@ -98,7 +98,7 @@ describe('two subclasses of one base', () => {
     readonly source = 'bank';
   }
 
-  it('have other keys by a key function that reads `this`, and do not block each other', async () => {
+  it('have different keys by a key function that reads `this`, and do not block each other', async () => {
     const [a, b] = [await appWith([FromShop]), await appWith([FromBank])];
     const answer = await a.get(FromShop).sync('7', () => b.get(FromBank).sync('7'));
     expect(answer).toBe('shop:7 bank:7 7');
@@ -126,7 +126,7 @@ describe('a mixin', () => {
     return mixin(Mixed);
   };
 
-  it('is locked by the key that it was made with', async () => {
+  it('is locked by the key that it was created with', async () => {
     const [A, B] = [locked('a'), locked('b')];
     const app = await appWith([A, B]);
     expect(await Promise.all([app.get<Base>(A).run('7'), app.get<Base>(B).run('7')])).toEqual(['mixed:a', 'mixed:b']);
@@ -148,7 +148,7 @@ describe('a generic class', () => {
 
   class Orders extends Repository<{ id: string; total: number }> {}
 
-  it('is locked by a key function of what its type argument has', async () => {
+  it('is locked by a key function that reads its type argument', async () => {
     const orders = (await appWith([Orders])).get(Orders);
     expect(await orders.save({ id: '7', total: 5 })).toEqual({ id: '7', total: 5, key: 'entity:7' });
   });
@@ -171,7 +171,7 @@ describe('a method whose name is a symbol', () => {
     }
   }
 
-  it('is locked, also inherited, and events name it', async () => {
+  it('is locked, even when inherited, and events name it', async () => {
     const { app, locks } = await startApp({}, { providers: [Named, Inherits] });
     const where: string[] = [];
     locks.events.on('acquired', (event) => where.push(event.where ?? ''));

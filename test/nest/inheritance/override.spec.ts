@@ -61,14 +61,14 @@ describe('an override', () => {
     }
   }
 
-  it('without the decorator is not locked, and the super.run() that it calls is', async () => {
+  it('is not locked without the decorator, while the super.run() that it calls is', async () => {
     const bare = await built(Bare);
     await expect(bare.run('7')).rejects.toBeInstanceOf(LockNotHeldError);
     expect(await bare.viaSuper('7')).toBe('7 base:7');
     expect(await (await built(Reversed)).run('7')).toBe('7 BASE:7');
   });
 
-  it('with the same key enters the super.run() under the same hold and fencing token', async () => {
+  it('enters super.run() under the same hold and fencing token when the key is the same', async () => {
     const key = freshKey();
     const answers = await (await built(SameKey)).run(key);
     expect(answers).toHaveLength(3);
@@ -76,11 +76,11 @@ describe('an override', () => {
     expect(answers[0]).toMatch(new RegExp(`^\\d+ outer:${key}$`));
   });
 
-  it('with another key holds both while super.run() runs', async () => {
+  it('holds both locks while super.run() runs when the key differs', async () => {
     expect(await (await built(OtherKey)).run('7')).toEqual(['other:7', 'outer:7', 'other:7']);
   });
 
-  it('that reads what super.run() writes rejects with LockReentryError, and does not wait for itself', async () => {
+  it('rejects with LockReentryError, rather than wait for itself, when it reads what super.run() writes', async () => {
     await expect((await built(Weaker)).run(freshKey())).rejects.toBeInstanceOf(LockReentryError);
   });
 });

@@ -141,7 +141,7 @@ const EXPECTED: Record<string, object> = {
 const start = (platform: Platform, { controller, providers = [], prepare = () => undefined }: Door, locks = {}) =>
   startRequests(platform, { controllers: [controller], providers }, { prepare, locks });
 
-/** That a client is told to try again, and nothing else. */
+/** Asserts that the response tells the client to retry, and nothing else. */
 function expectTold({ status, text, headers }: Answer, body: object, retryAfterMs: number, secrets: string[]): void {
   expect(JSON.parse(text)).toEqual({ ...body, retryAfterMs });
   expect(status).toBe((body as typeof BUSY).statusCode);
@@ -162,19 +162,19 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expectTold(await app.get(`soon/${id}`), EXPECTED['wait-timeout']!, door.retryAfterMs, [id]);
   });
 
-  it.each(Object.keys(EXPECTED))('answers what is worth another try: %s', async (name) => {
+  it.each(Object.keys(EXPECTED))('answers with Retry-After where a retry makes sense: %s', async (name) => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     expectTold(await app.get(`throw/${name}`), EXPECTED[name]!, 1_000, []);
   });
 
-  it.each(['lost', 'reentry', 'error'])('leaves another error what it is: %s', async (name) => {
+  it.each(['lost', 'reentry', 'error'])('leaves other errors unchanged: %s', async (name) => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     const { status, text, headers } = await app.get(`throw/${name}`);
     expect([status, JSON.parse(text)]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
     expect(headers.has('retry-after')).toBe(false);
   });
 
-  it('leaves an HttpException what it is', async () => {
+  it('leaves an HttpException unchanged', async () => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     const { status, text } = await app.get('throw/conflict');
     expect([status, JSON.parse(text)]).toEqual([409, { reason: 'sold out' }]);
@@ -216,7 +216,7 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
   });
 
   // Without the filter Nest ends it, too.
-  it.each(['busy', 'store', 'error'])('ends an answer that had begun before the error: %s', async (name) => {
+  it.each(['busy', 'store', 'error'])('ends a response that had begun before the error: %s', async (name) => {
     const app = await start(platform, DOORS['useGlobalFilters']!);
     const answer = await app.get(`begun/${name}`, { signal: AbortSignal.timeout(5_000) });
     expect([answer.status, answer.text]).toEqual([200, 'begun']);
@@ -236,11 +236,11 @@ describe('the options of LockExceptionFilter', () => {
     ['an unknown option', { retryAfter: 5 }],
     ['null', null],
     ['a number in the place of options', 5_000],
-  ])('are refused when they make no sense: %s', (_name, options) => {
+  ])('are refused when they are invalid: %s', (_name, options) => {
     expect(() => new LockExceptionFilter(options as LockExceptionFilterOptions)).toThrow(LockConfigurationError);
   });
 
-  it('may be left out, and may say to try again at once', () => {
+  it('are optional, and may ask for an immediate retry', () => {
     for (const options of [undefined, {}, { retryAfterMs: undefined }, { retryAfterMs: 0 }]) {
       expect(() => new LockExceptionFilter(options)).not.toThrow();
     }

@@ -159,24 +159,24 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expectTold(await app.get(`${path}/${id}`), TOO_MANY, id);
   });
 
-  it('answers 429 when as many permits are taken as a function of the request says', async () => {
+  it('answers 429 when the permits that a function of the request returns are taken', async () => {
     const { app, id } = await startHeld(platform, 'read');
     expectTold(await app.get(`limited-by-request/${id}?seats=2`), TOO_MANY, id);
     expect((await app.get(`limited-by-request/${id}?seats=3`)).text).toBe('ran');
     expect((await app.get(`limited-by-request/${id}`)).status).toBe(500);
   });
 
-  it('answers 429 when permits stay taken for as long as a call waits', async () => {
+  it('answers 429 when permits stay taken for the whole wait', async () => {
     const { app, id } = await startHeld(platform, 'read');
     expectTold(await app.get(`limited-soon/${id}`), { ...TOO_MANY, code: 'LOCK_WAIT_TIMEOUT' }, id);
   });
 
-  it('answers 423 when what is limited is held for writing', async () => {
+  it('answers 423 when a limited key is held for writing', async () => {
     const { app, id } = await startHeld(platform, 'write');
     expectTold(await app.get(`limited/${id}`), LOCKED, id);
   });
 
-  it('answers its own status where it has one, and that of the request before all', async () => {
+  it('answers with the status of its options, unless the request has one', async () => {
     const { app, id } = await startHeld(platform, 'read', { status: 503, retryAfterMs: 2_500 });
     const unavailable = { ...LOCKED, statusCode: 503, error: 'Service Unavailable', retryAfterMs: 2_500 };
     for (const path of ['busy', 'limited', 'limited-method']) {
@@ -194,27 +194,27 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     },
   );
 
-  it('leaves a key that a method cannot fill what it is: 500', async () => {
+  it('answers 500 to a key that a method cannot fill', async () => {
     const app = await start(platform);
     const { status, text, headers } = await app.get('inner-key');
     expect([status, JSON.parse(text)]).toEqual([500, { statusCode: 500, message: 'Internal server error' }]);
     expect(headers.has('retry-after')).toBe(false);
   });
 
-  it('gives the status of a request to its own lock only, and not to those that its handler acquires', async () => {
+  it('applies the status of a request only to its own lock, and not to those that its handler acquires', async () => {
     const { app, id } = await startHeld(platform, 'write');
     expectTold(await app.get(`inner-busy/${id}`), LOCKED, id);
   });
 });
 
 describe.each(PLATFORMS)('LockInterceptor.for with a `status`, without the filter, on %s', (platform) => {
-  it('answers a busy lock with it, and tells nothing of the lock', async () => {
+  it('answers a busy lock with that status, and reveals nothing of the lock', async () => {
     const { app, id } = await startHeld(platform, 'write', null);
     expectTold(await app.get(`conflict/${id}`), CONFLICT, id);
     expectTold(await app.get(`soon-conflict/${id}`), { ...CONFLICT, code: 'LOCK_WAIT_TIMEOUT' }, id);
   });
 
-  it('fails with the error of the lock all the same, for filters that catch it', async () => {
+  it('still fails with the error of the lock, for filters that catch it', async () => {
     const { app, id } = await startHeld(platform, 'write', null);
     await app.get(`conflict/${id}`);
     await app.get(`soon-conflict/${id}`);
@@ -229,7 +229,7 @@ describe.each(PLATFORMS)('LockInterceptor.for with a `status`, without the filte
     }
   });
 
-  it('tells server-sent events of a busy key nothing of the lock', async () => {
+  it('reveals nothing of the lock to server-sent events of a busy key', async () => {
     const { app, id } = await startHeld(platform, 'write', null);
     const answer = await app.get(`events/${id}`);
     if (answer.status === 200) expect(answer.text).toMatch(/event: error\n[^]*data: This is in use/);
@@ -237,7 +237,7 @@ describe.each(PLATFORMS)('LockInterceptor.for with a `status`, without the filte
     expect(answer.text).not.toContain(id);
   });
 
-  it('answers a key that cannot be filled with 400, and leaves the locks of its handler what they are', async () => {
+  it('answers a key that cannot be filled with 400, and leaves errors of other locks unchanged', async () => {
     const { app, id } = await startHeld(platform, 'write', null);
     expect((await app.get('query')).status).toBe(400);
     expect((await app.get(`inner-busy/${id}`)).status).toBe(500);
@@ -255,7 +255,7 @@ describe('a status', () => {
     ['a text', '423'],
     ['null', null],
     ['NaN', NaN],
-  ])('is refused where it is %s', (_name, status) => {
+  ])('is refused when it is %s', (_name, status) => {
     const options = { status } as RequestLockOptions & LockExceptionFilterOptions;
     const words = 'Expected `status` to be a status of HTTP from 400 to 599, got';
     for (const define of [() => new LockExceptionFilter(options), () => LockInterceptor.for(KEY, options)]) {
@@ -265,13 +265,16 @@ describe('a status', () => {
     expect(() => LockInterceptor.for(KEY, options)).toThrow(`LockInterceptor.for('${KEY}'): `);
   });
 
-  it.each<[RequestLockOptions['ifBusy']]>([['skip'], [() => 'busy']])('has no place beside `ifBusy: %s`', (ifBusy) => {
-    const define = () => LockInterceptor.for(KEY, { ifBusy, status: 409 });
-    expect(define).toThrow(LockConfigurationError);
-    expect(define).toThrow('`status: 409` has no effect beside an `ifBusy` that answers; leave one of them out.');
-  });
+  it.each<[RequestLockOptions['ifBusy']]>([['skip'], [() => 'busy']])(
+    'cannot be combined with `ifBusy: %s`',
+    (ifBusy) => {
+      const define = () => LockInterceptor.for(KEY, { ifBusy, status: 409 });
+      expect(define).toThrow(LockConfigurationError);
+      expect(define).toThrow('`status: 409` has no effect beside an `ifBusy` that answers; leave one of them out.');
+    },
+  );
 
-  it('is taken where it is one of an error', () => {
+  it('is accepted when it is an error status', () => {
     for (const status of [400, 423, 429, 599, undefined]) {
       expect(() => [new LockExceptionFilter({ status }), LockInterceptor.for(KEY, { status })]).not.toThrow();
     }

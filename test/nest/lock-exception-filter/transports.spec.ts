@@ -111,7 +111,7 @@ class Orders {
   }
 }
 
-/** What is told of a busy lock beside its status. */
+/** The answer to a busy lock, without its status. */
 const CONFLICT = { ...TOLD, statusCode: 409, error: 'Conflict' };
 const TOO_MANY = { ...TOLD, statusCode: 429, error: 'Too Many Requests' };
 const MISSING = {
@@ -151,7 +151,7 @@ describe('LockExceptionFilter on a microservice', () => {
     expect(await ask('busy method', {})).toEqual({ status: 'error', message: 'Internal server error' });
   });
 
-  it('leaves other errors what they are, and survives a busy event', async () => {
+  it('leaves other errors unchanged, and survives a busy event', async () => {
     const [service, id] = [await startService([Messages]), freshKey()];
     await service.locks.acquire(`order:${id}`);
     const failed: string[] = [];
@@ -164,7 +164,7 @@ describe('LockExceptionFilter on a microservice', () => {
 });
 
 describe('LockExceptionFilter on a WebSocket', () => {
-  it('tells the client to try again, and does not end the socket', async () => {
+  it('tells the client to try again, and keeps the socket open', async () => {
     const [gateway, id] = [await startGateways([Gateway]), freshKey()];
     const lock = await gateway.locks.acquire(`order:${id}`);
     const { received, send: tell } = await connect(gateway);
@@ -187,7 +187,7 @@ describe('LockExceptionFilter on a WebSocket', () => {
     expect(await askSocket(gateway, 'busy', {})).toEqual(told(MISSING));
   });
 
-  it('leaves other errors what they are', async () => {
+  it('leaves other errors unchanged', async () => {
     const { data } = await askSocket(await startGateways([Gateway]), 'fails', {});
     expect(data).toMatchObject({ message: 'Internal server error' });
     expect(data).not.toHaveProperty('retryAfterMs');
@@ -216,7 +216,7 @@ describe('LockExceptionFilter on GraphQL', () => {
     expect(await told(`busy(id: "")`)).toMatchObject(of(MISSING));
   });
 
-  it('leaves other errors what they are', async () => {
+  it('leaves other errors unchanged', async () => {
     const { errors } = await askGraphql(await startGraphql([Orders]), '{ fails }');
     expect(errors).toMatchObject([{ message: 'reason', extensions: { code: 'INTERNAL_SERVER_ERROR' } }]);
   });

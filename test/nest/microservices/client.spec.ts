@@ -29,7 +29,7 @@ class Orders {
 afterEach(closeAll);
 
 describe('a client whose connection was opened under a lock', () => {
-  it('does not carry the lock into the calls of others, who await its answers', async () => {
+  it('does not carry the lock into the calls of others that await its answers', async () => {
     const service = await startService([Orders]);
     const [{ work, app }, id] = [service, freshKey()];
     const orders = app.get(Orders);

@@ -77,7 +77,7 @@ describe('an error', () => {
     },
   );
 
-  it('LockBusyError reaches the client as any unknown error, which tells nothing of keys and holders', async () => {
+  it('LockBusyError reaches the client like any unknown error, without keys and holders', async () => {
     const service = await start();
     const id = freshKey();
     await service.locks.acquire(`order:${id}`);

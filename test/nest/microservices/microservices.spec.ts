@@ -109,7 +109,7 @@ afterEach(closeAll);
 
 describe('a message handler', () => {
   it.each(['above', 'below', 'above, per request', 'below, per request'])(
-    'with its pattern %s the lock answers under the key of its payload',
+    'answers under the key of its payload with its pattern %s the lock',
     async (pattern) => {
       const service = await startOrders();
       service.work.finish();
@@ -134,7 +134,7 @@ describe('a message handler', () => {
   });
 
   it.each(['checked above', 'checked below'])(
-    '(%s) keeps its guards, and acquires nothing for them',
+    '(%s) keeps its guards, and acquires nothing when they refuse',
     async (pattern) => {
       const service = await startOrders();
       for (const refusedBy of ['class', 'method']) {

@@ -112,14 +112,14 @@ describe('a message handler that returns an Observable', () => {
     expect(values).toEqual([`1 ${key}`, `2 ${key}`]);
   });
 
-  it('of a request-scoped controller sends all values under the lock', async () => {
+  it('sends all values under the lock in a request-scoped controller', async () => {
     const service = await start();
     const { values, end } = collect(service, 'per request', { id: '7' });
     expect([await end, values]).toEqual(['completed', ['1 order:7', '2 order:7']]);
     expect(await service.locks.isLocked('order:7')).toBe(false);
   });
 
-  it.each(Object.keys(ERRORS))('that fails with %s sends what it would send without a lock', async (name) => {
+  it.each(Object.keys(ERRORS))('sends what it would send without a lock when it fails with %s', async (name) => {
     const service = await start();
     const [unlocked, locked] = [
       collect(service, 'fails unlocked', { name }),

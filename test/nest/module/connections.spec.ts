@@ -9,8 +9,8 @@ import { redisUrl } from '../../support/topologies/topology.js';
 
 afterEach(closeAll);
 
-describe('a client that is given', () => {
-  it('is the one that runs the scripts, and is not closed with the app', async () => {
+describe('a given client', () => {
+  it('runs the scripts, and is not closed with the app', async () => {
     const client = openAdmin();
     const commands: string[] = [];
     const evalsha = client.evalsha.bind(client) as (...args: unknown[]) => Promise<unknown>;
@@ -28,8 +28,8 @@ describe('a client that is given', () => {
   });
 });
 
-describe('a connection of the module itself', () => {
-  it('and its subscriber are closed with the app', async () => {
+describe('a connection that the module opens', () => {
+  it('is closed with the app, as is its subscriber', async () => {
     const admin = openAdmin();
     const clientName = freshKey('own').replaceAll('-', '');
     const { port, hostname } = new URL(redisUrl());
@@ -91,7 +91,7 @@ describe('LOCK_SCRIPTS', () => {
         return Test.createTestingModule({ imports: [{ ...lockModule, providers }] });
       },
     ],
-  ])('%s are what runs', async (_how, builder) => {
+  ])('%s are the scripts that run', async (_how, builder) => {
     const admin = openAdmin();
     const app = await (await builder().compile()).init();
     await app.get(RedisLockService).inspect(freshKey());

@@ -49,7 +49,7 @@ async function setUp() {
 afterEach(closeAll);
 
 describe('an app whose start fails in onModuleInit of another module', () => {
-  it('leaves no connection and no module, so that the next app locks objects that are built by hand', async () => {
+  it('leaves no connection and no module, so that the next app locks objects built by hand', async () => {
     const { connections, imports, build } = await setUp();
     for (let i = 0; i < 3; i += 1) {
       expect((await rejection((await build(Failing)).init())).message).toBe('the start fails');
@@ -66,7 +66,7 @@ describe('an app whose start fails in onModuleInit of another module', () => {
     await eventually(async () => (await connections()) === 2);
   });
 
-  it('leaves none that a lock has used before, when it is closed', async () => {
+  it('leaves no connection that a lock has used, once it is closed', async () => {
     const { connections, imports, build } = await setUp();
     const app = await build(Early, { provide: Failing, inject: [Early], useFactory: () => new Failing() });
     await rejection(app.init());
@@ -81,7 +81,7 @@ describe('an app whose start fails in onModuleInit of another module', () => {
 });
 
 describe('an app whose start fails in onApplicationBootstrap of another module', () => {
-  it('leaves nothing when it is closed', async () => {
+  it('leaves nothing once it is closed', async () => {
     const { connections, build } = await setUp();
     const app = await build(FailingLater);
     expect((await rejection(app.init())).message).toBe('the start fails');
@@ -93,7 +93,7 @@ describe('an app whose start fails in onApplicationBootstrap of another module',
 });
 
 describe('an app that starts', () => {
-  it('has locks in onModuleInit of other modules, also for objects that Nest did not build', async () => {
+  it('has locks in onModuleInit of other modules, even for objects that Nest did not build', async () => {
     const { imports } = await setUp();
     const byHand = { provide: 'by hand', useFactory: () => new Early() };
     const app = await startModule({ imports, providers: [Early, byHand] });
@@ -108,7 +108,7 @@ describe('an app that starts', () => {
 });
 
 describe('an app that is built and never started', () => {
-  it('has no connection until a lock is used, and none when it is closed', async () => {
+  it('has no connection until a lock is used, and none once it is closed', async () => {
     const { connections, build } = await setUp();
     const app = await build(Base);
     expect(await connections()).toBe(0);
@@ -119,7 +119,7 @@ describe('an app that is built and never started', () => {
     await eventually(async () => (await connections()) === 0);
   });
 
-  it('leaves no listener on a client that is given', async () => {
+  it('leaves no listener on a given client', async () => {
     const { url } = await setUp();
     const client = openAdmin(url);
     const before = listenersOf(client);

@@ -54,21 +54,21 @@ const PLACES: readonly (readonly [string, Provider])[] = [
 
 afterEach(closeAll);
 
-describe('a spec of the CLI, whose module has only the class that it tests and which', () => {
-  it.each(PLACES)('%s, is told what to import, and what in a test', async (_what, provider) => {
+describe('a generated spec whose module has only the class under test, which', () => {
+  it.each(PLACES)('%s, names what to import, and what to import in a test', async (_what, provider) => {
     const { message } = await rejection(Test.createTestingModule({ providers: [provider] }).compile());
     expect(message).toMatch(/RedisLockModule\.forRoot\(\)/);
     expect(message).toMatch(/RedisLockTestingModule\.forRoot\(\)/);
     expect(message).toMatch(/nestjs-redis-lock\/testing/);
   });
 
-  it('is a controller, is told the same', async () => {
+  it('is a controller, names the same', async () => {
     const testing = { controllers: [CatsController], providers: [{ provide: CatsService, useValue: {} }] };
     const { message } = await rejection(Test.createTestingModule(testing).compile());
     expect(message).toMatch(/RedisLockTestingModule\.forRoot\(\) of nestjs-redis-lock\/testing/);
   });
 
-  it('passes with what it is told', async () => {
+  it('passes with what the message recommends', async () => {
     const imports = [RedisLockTestingModule.forRoot()];
     const app = await startModule({ imports, providers: [Both] });
     expect(await app.get(Both).findAll()).toBe('all cats');
@@ -90,7 +90,7 @@ describe('a bare import of the module', () => {
     expect(error.message).toMatch(TOLD);
   }
 
-  it('is told to call forRoot() once, in the root module', async () => {
+  it('fails with the advice to call forRoot() once, in the root module', async () => {
     @Module({ imports: [RedisLockModule] })
     class AppModule {}
 
@@ -98,7 +98,7 @@ describe('a bare import of the module', () => {
   });
 
   it.each([...PLACES, ['injects the service by its class', InjectingByClass] as const])(
-    'is told so, and not of a class that %s, wherever that is',
+    'fails with that advice, and does not blame a class that %s',
     async (_what, provider) => {
       @Module({ imports: [RedisLockModule], providers: [provider] })
       class OneModule {}
@@ -116,7 +116,7 @@ describe('a bare import of the module', () => {
     },
   );
 
-  it('in another module, beside forRoot() in the root module, is told the same', async () => {
+  it('fails with the same advice in another module, beside forRoot() in the root module', async () => {
     @Module({ imports: [RedisLockModule], providers: [CatsService] })
     class CatsModule {}
     @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl() }), CatsModule] })
@@ -125,7 +125,7 @@ describe('a bare import of the module', () => {
     await expectTold(AppModule);
   });
 
-  it('of the testing module is told the same', async () => {
+  it('fails with the same advice for the testing module', async () => {
     const error = await rejection(Test.createTestingModule({ imports: [RedisLockTestingModule] }).compile());
     expect(error.message).toMatch(TOLD);
   });

@@ -36,7 +36,7 @@ const clientOf = (options: RedisOptions): Redis => new Redis({ ...options, lazyC
 const WHOLE = 'a whole number of milliseconds';
 const MONTH_MS = 31 * 24 * 3_600_000;
 
-describe('an option that is wrong stops the app, with its name, its value and what was expected', () => {
+describe('a wrong option stops the app, with its name, its value and what was expected', () => {
   it.each([
     ['name', '', 'a non-empty string', '""'],
     ['name', 5, 'a non-empty string', '5'],
@@ -94,11 +94,11 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     ['groups that have all named their master the same', [groupOf('a', 'b'), groupOf('c', 'd'), groupOf('e', 'f')]],
     ['masters of one group of sentinels', ['one', 'two', 'three'].map((name) => ({ ...groupOf('a', 'b'), name }))],
     ['sentinels on one host', [groupOf('a:1', 'a:2'), groupOf('a:3', 'a:4'), groupOf('a:5')]],
-  ])('but not a quorum of %s', (_what, connection) => {
+  ])('except a quorum of %s', (_what, connection) => {
     expect(resolveModuleOptions({ connection })).toMatchObject({ connection, isQuorum: true });
   });
 
-  it('replicas that may take as long as the lease', async () => {
+  it('a replicaTimeoutMs as long as the lease', async () => {
     const options = { connection: redisUrl(), leaseMs: 1_000, minReplicas: 1, replicaTimeoutMs: 1_000 };
     expect((await errorOf(options)).message).toContain('to be shorter than the lease of 1000 ms, got 1000');
     await expect(errorOf({ ...options, minReplicas: 0 })).rejects.toThrow('The app has started.');
@@ -121,7 +121,7 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     await expect(compiled).rejects.toThrow('Expected the options of RedisLockModule to be an object');
   });
 
-  it('null instead of the options, from forRoot', async () => {
+  it('null instead of the options, for forRoot', async () => {
     expect(await errorOf(null)).toBeInstanceOf(LockConfigurationError);
   });
 
@@ -133,7 +133,7 @@ describe('an option that is wrong stops the app, with its name, its value and wh
     expect(error.message).toContain('got one in subscriber mode');
   });
 
-  it('never with the password of a URL in the text', async () => {
+  it('without the password of a URL', async () => {
     for (const url of ['reds://:secret@host', 'redis://:secret@host:99999', 'redis://u:secret%zz@host:1']) {
       const error = await errorOf({ connection: url });
       expect(error).toBeInstanceOf(LockConfigurationError);
@@ -147,7 +147,7 @@ it('a wrong option does not leave a connection behind', async () => {
   const { admin, url } = await ownRedis();
   const before = String(await admin.client('LIST')).split('\n').length;
   await errorOf({ connection: url, leaseMs: 1 });
-  // Connections are accepted in their order: one that was left would be there by now.
+  // Connections are accepted in order, so one that was left open would be in the list.
   await openAdmin(url).ping();
   expect(String(await admin.client('LIST')).split('\n')).toHaveLength(before + 1);
 });

@@ -32,7 +32,7 @@ class BillingModule {}
 class StockModule {}
 
 describe('a second module of one name', () => {
-  it('does not start, and the error names who imports them and what to do', async () => {
+  it('does not start, and the error names the importers and what to do', async () => {
     const error = await rejection(startModule({ imports: [BillingModule, StockModule] }));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toBe(
@@ -42,7 +42,7 @@ describe('a second module of one name', () => {
     );
   });
 
-  it('is refused for each name by itself', async () => {
+  it('is refused for each name separately', async () => {
     const named = () => RedisLockModule.forRoot(options({ name: 'jobs' }));
     await expect(startModule({ imports: [named(), named()] })).rejects.toThrow('is registered 2 times as "jobs"');
     const one = await startModule({ imports: [BillingModule, named()] });
@@ -63,7 +63,7 @@ describe('a second module of one name', () => {
     expect(String(await openAdmin().client('LIST'))).not.toContain(connectionName);
   });
 
-  it('is one when the same definition is imported twice', async () => {
+  it('is not created when the same definition is imported twice', async () => {
     const shared = RedisLockModule.forRoot(options());
     @Module({ imports: [shared] })
     class OrdersModule {}
@@ -73,7 +73,7 @@ describe('a second module of one name', () => {
 });
 
 it.each(['name', 'isGlobal'])(
-  '`%s` in what the factory gives is refused, since it has no effect there',
+  '`%s` in the result of the factory is refused, since it has no effect there',
   async (extra) => {
     const useFactory = () => ({ ...options(), [extra]: extra === 'name' ? 'jobs' : false });
     const text = `forRootAsync({ ${extra}: …, useFactory })`;
@@ -81,7 +81,7 @@ it.each(['name', 'isGlobal'])(
   },
 );
 
-it('options that are made for each request are refused: nobody would close their connections', async () => {
+it('request-scoped options are refused, since nothing would close their connections', async () => {
   const useFactory = () => options();
   const imports = [RedisLockModule.forRootAsync({ inject: [REQUEST], useFactory })];
   const module = await Test.createTestingModule({ imports }).compile();
@@ -98,11 +98,11 @@ describe('app.get(RedisLockService)', () => {
   it.each([
     ['before', () => [unnamed(), named()]],
     ['after', () => [named(), unnamed()]],
-  ])('is the default module, imported %s a named one', async (_order, imports) => {
+  ])('returns the default service, imported %s a named module', async (_order, imports) => {
     expect((await startModule({ imports: imports() })).get(RedisLockService).connection).toBeUndefined();
   });
 
-  it('is nothing where there is only a named one', async () => {
+  it('throws where there is only a named module', async () => {
     const app = await startModule({ imports: [named()] });
     expect(() => app.get(RedisLockService)).toThrow(/RedisLockService/);
   });

@@ -121,7 +121,7 @@ describe('an app without the module', () => {
     ['a decorated class', Lonely, 'LockInterceptor (import RedisLockModule.forRoot() to use @Locked)'],
     ['a named connection', LonelyNamed, 'LockInterceptor "jobs" (import RedisLockModule.forRoot() to use @Locked)'],
     ['an injected service', Injecting, 'RedisLockService (import RedisLockModule.forRoot() to use it)'],
-  ])('does not start with %s, and is told to import it', async (_what, provider, text) => {
+  ])('does not start with %s, and the error says to import it', async (_what, provider, text) => {
     await expect(Test.createTestingModule({ providers: [provider] }).compile()).rejects.toThrow(text);
   });
 });
@@ -153,7 +153,7 @@ describe('a named module beside the default one', () => {
   it.each([
     ['after', () => [unnamed(), named()]],
     ['before', () => [named(), unnamed()]],
-  ])('imported %s it, has its own service and locks', async (_order, imports) => {
+  ])('has its own service and locks when imported %s it', async (_order, imports) => {
     const app = await startModule({ imports: imports(), providers: [Jobs] });
     const jobs = app.get(Jobs);
     expect(jobs.locks).toBe(app.get(getLockServiceToken()));
@@ -165,17 +165,17 @@ describe('a named module beside the default one', () => {
   it.each([
     ['after', () => [unnamed(), named()]],
     ['before', () => [named(), unnamed()]],
-  ])('imported %s it, leaves the class RedisLockService to the default one', async (_order, imports) => {
+  ])('leaves the class RedisLockService to the default module when imported %s it', async (_order, imports) => {
     const app = await startModule({ imports: imports(), providers: [Jobs] });
     expect(app.get(Jobs).byClass.connection).toBeUndefined();
   });
 
-  it('is another lock, so that a nested call may hold the same key there', async () => {
+  it('has separate locks, so that a nested call may hold the same key there', async () => {
     const app = await startModule({ imports: [unnamed(), named()], providers: [Jobs] });
     expect(await app.get(Jobs).nested(freshKey())).toBe('both held');
   });
 
-  it('takes its name also with forRootAsync', async () => {
+  it('takes its name with forRootAsync, too', async () => {
     const lockModule = RedisLockModule.forRootAsync({ name: 'jobs', useFactory: () => options('jobs:') });
     const app = await startModule({ imports: [lockModule, unnamed()], providers: [Jobs] });
     expect(await app.get(Jobs).where(freshKey())).toEqual([true, false]);

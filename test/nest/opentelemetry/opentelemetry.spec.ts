@@ -65,8 +65,8 @@ const sameRows = (rows: readonly [object, number][], expected: readonly [object,
   expect(rows).toEqual(expect.arrayContaining([...expected]));
 };
 
-describe('the metrics of OpenTelemetry, after one of each thing that can happen', () => {
-  it('have their names, units, attributes and the right values', async () => {
+describe('the metrics of OpenTelemetry, after one event of each kind', () => {
+  it('have the documented names, units and attributes, and the right values', async () => {
     const { meterProvider, metrics } = startMetrics();
     const cast = await startCast();
     stops.push(instrumentLocks(cast.locks, { meterProvider }));
@@ -103,7 +103,7 @@ describe('the metrics of OpenTelemetry, after one of each thing that can happen'
     sameRows(pointsOf(all.get('redis_lock.renewals')), [renewal('renewed'), renewal('unknown'), renewal('lost')]);
   });
 
-  it('tell durations in seconds, in buckets that may be your own', async () => {
+  it('record durations in seconds, in buckets that you can choose', async () => {
     const { meterProvider, metrics } = startMetrics();
     const cast = await startCast();
     stops.push(instrumentLocks(cast.locks, { meterProvider, holdBuckets: [8] }));
@@ -132,7 +132,7 @@ describe('the metrics of OpenTelemetry, after one of each thing that can happen'
 });
 
 describe('instrumenting', () => {
-  it('twice counts once, until both have stopped; then the events have no listener of it', async () => {
+  it('twice counts once until both have stopped, and then leaves no listener', async () => {
     const { meterProvider, metrics } = startMetrics();
     const { locks } = await startApp();
     const [on, off] = [jest.spyOn(locks.events, 'on'), jest.spyOn(locks.events, 'off')];
@@ -157,7 +157,7 @@ describe('instrumenting', () => {
     expect(await locks.withLock(freshKey(), () => 'value')).toBe('value');
   });
 
-  it('with an exporter that throws is never felt by a lock', async () => {
+  it('with an exporter that throws does not affect locks', async () => {
     const broken = () => {
       throw new Error('the exporter is broken');
     };
@@ -189,7 +189,7 @@ describe('OpenTelemetryLockModule', () => {
     expect(pointsOf(all.get('redis_lock.held'))).toEqual([[attributesOf('other', 'write'), 0]]);
   });
 
-  it('does not start with a connection that no module has, and says what to import', async () => {
+  it('does not start with an unknown connection, and says what to import', async () => {
     const error = await startError([OpenTelemetryLockModule.forRoot({ connections: ['jobs'] })]);
     expect(error).toMatchObject({ code: 'LOCK_CONFIGURATION' });
     expect(error.message).toMatch(/OpenTelemetryLockModule.*"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);

@@ -49,7 +49,7 @@ async function start(options: Omit<InstrumentLocksOptions, 'tracerProvider'> = {
   return { ...traces, ...app, other, orders: app.app.get(Orders) };
 }
 
-/** Waits for a key that somebody else holds, until they let go of it. */
+/** Waits for a key that another caller holds until that one releases it. */
 async function waitFor(key: string, other: LockApp, work: () => Promise<unknown>): Promise<unknown> {
   const held = await other.locks.acquire(key);
   const waiting = work();
@@ -62,7 +62,7 @@ async function waitFor(key: string, other: LockApp, work: () => Promise<unknown>
 const secondsOf = ([seconds, nanos]: ReadableSpan['duration']): number => seconds + nanos / 1e9;
 
 describe('the span of an acquisition', () => {
-  it('has the template in its name, what is known of the lock, and the time from the call to the grant', async () => {
+  it('has the template in its name, attributes of the lock, and the time from the call to the grant', async () => {
     const { orders, other, locks, locksOf } = await start();
     const told: LockEventMap['acquired'][] = [];
     locks.events.on('acquired', (event) => told.push(event));
@@ -87,7 +87,7 @@ describe('the span of an acquisition', () => {
     expect(secondsOf(span!.endTime) * 1_000).toBeLessThanOrEqual(Date.now() + 1);
   });
 
-  it('is a child of the span of its caller: at once, after a wait, of a method, and when it fails', async () => {
+  it("is a child of the caller's span: granted at once, after a wait, for a method, and when it fails", async () => {
     const { orders, other, locks, locksOf, spans, within } = await start();
     const [at, waited, failed, id] = [freshKey(), freshKey(), freshKey(), freshKey()];
     const held = await other.locks.acquire(failed);
@@ -119,7 +119,7 @@ describe('the span of an acquisition', () => {
     );
   });
 
-  it('is an error with its exception after a time-out or without Redis, and none when busy or aborted', async () => {
+  it('is an error with its exception after a time-out or without Redis, and not when busy or aborted', async () => {
     const { tracerProvider, locksOf } = startTraces();
     const { locks, other, withoutRedis } = await startCast();
     stops.push(instrumentLocks(locks, { tracerProvider, recordKeys: true }));
@@ -153,7 +153,7 @@ describe('the span of an acquisition', () => {
     ]);
   });
 
-  it('tells the key only with recordKeys, also where an error names it', async () => {
+  it('contains the key only with recordKeys, even where an error names it', async () => {
     for (const recordKeys of [false, true]) {
       const { locks, other, spans, within } = await start({ recordKeys });
       const held = await other.locks.acquire(freshKey('secret'));
@@ -174,7 +174,7 @@ describe('the span of an acquisition', () => {
     }
   });
 
-  it('is made once when a service is instrumented twice, and not after the end', async () => {
+  it('is created once when a service is instrumented twice, and not after the end', async () => {
     const { locks, locksOf, tracerProvider } = await start();
     const again = instrumentLocks(locks, { tracerProvider });
     await locks.withLock(freshKey(), () => undefined);
@@ -187,7 +187,7 @@ describe('the span of an acquisition', () => {
 });
 
 describe('a loss', () => {
-  it('is an event of the span under which the lock was acquired, and no span of its own', async () => {
+  it('is an event of the span under which the lock was acquired, rather than a span of its own', async () => {
     const { orders, locks, other, within, spans, locksOf } = await start();
     const [id, started] = [freshKey(), gate()];
     const tokens: number[] = [];
@@ -214,7 +214,7 @@ describe('a loss', () => {
     expect(locksOf()).toHaveLength(1);
   });
 
-  it('is not told to a span that is over', async () => {
+  it('is not added to a span that has ended', async () => {
     const { locks, other, within, spans } = await start();
     const lock = await within('caller', () => locks.acquire(freshKey()));
     const { signal } = lock;

@@ -30,7 +30,7 @@ describe('PrometheusLockModule', () => {
     expect(await acquisitions(register)).toEqual({ default: 1 });
   });
 
-  it('collects the connections that it is told, also of modules that are not global', async () => {
+  it('collects the connections that it is given, even of modules that are not global', async () => {
     const registry = new Registry();
     const imports = [jobsModule(), PrometheusLockModule.forRoot({ registry, connections: [undefined, 'jobs'] })];
     const { app } = await startApp({}, { imports });
@@ -39,7 +39,7 @@ describe('PrometheusLockModule', () => {
     expect(await acquisitions(registry)).toEqual({ default: 1, jobs: 2 });
   });
 
-  it('counts once when it is imported twice, and adds up two apps', async () => {
+  it('counts once when it is imported twice, and sums up two apps', async () => {
     const registry = new Registry();
     const collecting = () => PrometheusLockModule.forRoot({ registry });
     const a = await startApp({}, { imports: [collecting(), collecting()] });
@@ -48,7 +48,7 @@ describe('PrometheusLockModule', () => {
     expect(await acquisitions(registry)).toEqual({ default: 2 });
   });
 
-  it('still counts what an app that closes does to its locks, and leaves nothing held or waiting', async () => {
+  it('still counts while an app closes, and leaves nothing held or waiting', async () => {
     const registry = new Registry();
     const { app, locks } = await startApp({}, { imports: [PrometheusLockModule.forRoot({ registry })] });
     await locks.acquire(freshKey());
@@ -59,7 +59,7 @@ describe('PrometheusLockModule', () => {
     expect(text).toContain(`redis_lock_held{${labels}} 0`);
   });
 
-  it('does not start with a connection that no module has, and says what to import', async () => {
+  it('does not start with an unknown connection, and says what to import', async () => {
     const imports = [PrometheusLockModule.forRoot({ registry: new Registry(), connections: ['jobs'] })];
     const error = await startError(imports);
     expect(error).toMatchObject({ code: 'LOCK_CONFIGURATION' });

@@ -40,8 +40,8 @@ const valueOf = (lines: readonly string[], series: string): number =>
       .at(-1),
   );
 
-describe('a scrape, after one of each thing that can happen', () => {
-  it('has every metric by its name, with its labels and the right values', async () => {
+describe('a scrape, after one event of each kind', () => {
+  it('has every metric with its name, its labels and the right values', async () => {
     const registry = new Registry();
     const cast = await startCast();
     collect(cast.locks, { registry });
@@ -70,7 +70,7 @@ describe('a scrape, after one of each thing that can happen', () => {
     ]);
   });
 
-  it('tells durations in seconds, in buckets', async () => {
+  it('contains durations in seconds, in buckets', async () => {
     const registry = new Registry();
     const cast = await startCast();
     const waited = { events: 0, metric: 0 };
@@ -95,7 +95,7 @@ describe('a scrape, after one of each thing that can happen', () => {
 });
 
 describe('metrics for Prometheus', () => {
-  it('have no key in them', async () => {
+  it('contain no keys', async () => {
     const registry = new Registry();
     const { locks } = await startApp();
     collect(locks, { registry });
@@ -106,7 +106,7 @@ describe('metrics for Prometheus', () => {
     expect(text).not.toContain(key);
   });
 
-  it('may have buckets of your own', async () => {
+  it('use the buckets that you choose', async () => {
     const registry = new Registry();
     const { locks } = await startApp();
     collect(locks, { registry, acquireBuckets: [7, 70], holdBuckets: [8] });
@@ -135,7 +135,7 @@ describe('metrics for Prometheus', () => {
     ]);
   });
 
-  it('count once a service that is collected twice, until both have stopped', async () => {
+  it('count a service that is collected twice only once, until both have stopped', async () => {
     const registry = new Registry();
     const { locks } = await startApp();
     const [first, second] = [collect(locks, { registry }), collect(locks, { registry })];
@@ -152,7 +152,7 @@ describe('metrics for Prometheus', () => {
     expect(await count()).toBe(2);
   });
 
-  it('take back what is held when the collecting stops, and listen no more', async () => {
+  it('subtract what is held when collecting stops, and remove their listeners', async () => {
     const registry = new Registry();
     const { locks } = await startApp();
     const on = jest.spyOn(locks.events, 'on');
@@ -174,12 +174,12 @@ describe('metrics for Prometheus', () => {
     const [a, b] = [await startApp(), await startApp()];
     collect(a.locks, { registry });
     await scrape(registry);
-    // The scrape has renamed the counter; it is the same all the same.
+    // The scrape renames the counter, which is still the same one.
     collect(b.locks, { registry });
     expect(await scrape(registry, 'redis_lock_renewals_total')).toHaveLength(3);
   });
 
-  it('are never felt by a lock, even when they throw', async () => {
+  it('do not affect locks, even when they throw', async () => {
     const registry = new Registry();
     const { locks } = await startApp();
     collect(locks, { registry });

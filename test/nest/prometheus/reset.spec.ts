@@ -47,7 +47,7 @@ async function endBoth({ held, waiting }: Awaited<ReturnType<typeof startBusy>>)
 }
 
 describe('metrics that are reset', () => {
-  it('go on from what is held and waits now', async () => {
+  it('go on from the current numbers of held and waiting', async () => {
     const registry = new Registry();
     const busy = await startBusy(registry);
     expect(await levelsOf(registry)).toEqual([1, 1]);
@@ -76,7 +76,7 @@ describe('metrics that are reset', () => {
     expect(counts.map(([, value]) => value)).toEqual([2]);
   });
 
-  it('are those of all services that share the registry', async () => {
+  it('are reset for all services that share the registry', async () => {
     const registry = new Registry();
     const busy = [await startBusy(registry), await startBusy(registry)];
     registry.resetMetrics();
@@ -87,7 +87,7 @@ describe('metrics that are reset', () => {
 });
 
 describe('a registry that is cleared', () => {
-  it('has the metrics again with the next event, with what is held and waits then', async () => {
+  it('has the metrics again with the next event, with the current numbers of held and waiting', async () => {
     const registry = new Registry();
     const busy = await startBusy(registry);
     const before = await scrape(registry);

@@ -121,7 +121,7 @@ class Orders {
 
 afterEach(closeAll);
 
-describe('a handler that goes on when nobody waits for it any more', () => {
+describe('a handler that goes on when nobody waits for its result', () => {
   it.each(['async', 'untyped', 'replaced'])('(%s) keeps its lock when the WebSocket client has gone', async (how) => {
     const app = await startGateways([Gateway]);
     const [id, gone] = [freshKey(), await connect(app)];
@@ -139,7 +139,7 @@ describe('a handler that goes on when nobody waits for it any more', () => {
 
   it.each(
     PLATFORMS.flatMap((platform) => ['async', 'promise', 'untyped', 'replaced'].map((how) => [platform, how] as const)),
-  )('keeps its lock to its end when an interceptor outside has timed out (%s, %s)', async (platform, how) => {
+  )('keeps its lock to its end when an outer interceptor has timed out (%s, %s)', async (platform, how) => {
     const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
     expect((await app.get(`${how}/${id}`)).status).toBe(500);
     expect([app.work.isRunning(id), await app.locks.isLocked(`order:${id}`)]).toEqual([true, true]);
@@ -151,8 +151,8 @@ describe('a handler that goes on when nobody waits for it any more', () => {
   });
 });
 
-describe('a handler that has returned an Observable, though nothing said that it would', () => {
-  it('gives its lock back when the WebSocket client has gone, before the first value', async () => {
+describe('a handler that returns an Observable without being declared to', () => {
+  it('releases its lock when the WebSocket client goes before the first value', async () => {
     const [app, id] = [await startGateways([Gateway]), freshKey()];
     const gone = await connect(app);
     gone.send('values', { id });
@@ -162,7 +162,7 @@ describe('a handler that has returned an Observable, though nothing said that it
     await untilFree(app, `order:${id}`);
   });
 
-  it('in a promise keeps its lock until that has settled', async () => {
+  it('keeps its lock until the promise of it has settled', async () => {
     const [app, id] = [await startGateways([Gateway]), freshKey()];
     const gone = await connect(app);
     gone.send('promised-values', { id });

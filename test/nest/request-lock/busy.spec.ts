@@ -141,7 +141,7 @@ class Orders {
 const ORDERS = { controllers: [Orders] };
 afterEach(closeAll);
 
-describe.each(PLATFORMS)('a request of a busy key on %s', (platform) => {
+describe.each(PLATFORMS)('a request for a busy key on %s', (platform) => {
   /** An app and a key that is busy. */
   async function startBusy() {
     const [app, id] = [await startRequests(platform, ORDERS), freshKey()];
@@ -151,7 +151,7 @@ describe.each(PLATFORMS)('a request of a busy key on %s', (platform) => {
     return { app, id, lock, skipped };
   }
 
-  it('that is to skip has an empty response, with the status of a success', async () => {
+  it('gets an empty response with a success status when it is skipped', async () => {
     const { app, id, lock, skipped } = await startBusy();
     expect(await app.get(`skip/${id}`)).toMatchObject({ status: 200, text: '' });
     expect(await app.get(`skip/${id}`, { method: 'POST' })).toMatchObject({ status: 201, text: '' });
@@ -161,7 +161,7 @@ describe.each(PLATFORMS)('a request of a busy key on %s', (platform) => {
     expect((await app.get(`skip/${id}`)).text).toBe('ran');
   });
 
-  it('that is to throw fails with LockBusyError at once', async () => {
+  it('fails with LockBusyError at once with `ifBusy: throw`', async () => {
     const { app, id, lock } = await startBusy();
     expect((await app.get(`throw/${id}`)).status).toBe(500);
     expect(app.failures).toEqual([expect.any(LockBusyError)]);
@@ -169,28 +169,31 @@ describe.each(PLATFORMS)('a request of a busy key on %s', (platform) => {
     expect((await app.get(`throw/${id}`)).text).toBe('ran');
   });
 
-  it.each(['value', 'promise', 'observable', 'other-copy'])('is answered by the %s of its function', async (how) => {
-    const { app, id, lock, skipped } = await startBusy();
-    expect(await app.get(`${how}/${id}`)).toMatchObject({ status: 200, text: `order:${id} is busy for ${id}` });
-    expect(skipped).toHaveLength(1);
-    await lock.release();
-    expect((await app.get(`${how}/${id}`)).text).toBe('ran');
-  });
+  it.each(['value', 'promise', 'observable', 'other-copy'])(
+    'is answered by the %s of its ifBusy function',
+    async (how) => {
+      const { app, id, lock, skipped } = await startBusy();
+      expect(await app.get(`${how}/${id}`)).toMatchObject({ status: 200, text: `order:${id} is busy for ${id}` });
+      expect(skipped).toHaveLength(1);
+      await lock.release();
+      expect((await app.get(`${how}/${id}`)).text).toBe('ran');
+    },
+  );
 
-  it.each(['refuse', 'reject'])('fails with the error of its function (%s)', async (how) => {
+  it.each(['refuse', 'reject'])('fails with the error of its ifBusy function (%s)', async (how) => {
     const { app, id } = await startBusy();
     const { status, text: body } = await app.get(`${how}/${id}`);
     expect([status, (JSON.parse(body) as Error).message]).toEqual([404, 'come later']);
   });
 
-  it('waits for no longer than waitMs, and then fails with LockWaitTimeoutError', async () => {
+  it('waits no longer than waitMs, and then fails with LockWaitTimeoutError', async () => {
     const { app, id } = await startBusy();
     expect((await app.get(`soon/${id}`)).status).toBe(500);
     expect(app.failures).toEqual([expect.any(LockWaitTimeoutError)]);
     expect((await app.locks.inspect(`order:${id}`)).waiters).toBe(0);
   });
 
-  it('whose client goes away while it waits keeps its place, and runs as any handler without a client', async () => {
+  it('keeps its place when its client goes away, and then runs like any handler without a client', async () => {
     const { app, id, lock } = await startBusy();
     const before = NotesLeave.left;
     const { leave } = open(app, `run/${id}`);
@@ -236,7 +239,7 @@ describe.each(PLATFORMS)('a request without a Redis on %s', (platform) => {
     expect(app.failures).toEqual([expect.any(LockStoreError)]);
   });
 
-  it('is skipped with an empty response, or runs without its lock, where its options say so', async () => {
+  it('is skipped with an empty response, or runs unlocked, where its options say so', async () => {
     const app = await startCutOff();
     const skipped: string[] = [];
     app.locks.events.on('skipped', ({ reason }) => skipped.push(reason));

@@ -116,13 +116,13 @@ describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
     expect(app.acquired).toEqual(['order:7']);
   });
 
-  it('is not given by two different parts of a path', async () => {
+  it('differs for different parts of a path', async () => {
     const app = await startRequests(platform, { controllers: [Orders] });
     expect((await app.get('param/a%3Ab')).text).toBe('order:a%3Ab');
     expect((await app.get('param/a%253Ab')).text).toBe('order:a%253Ab');
   });
 
-  it('may be several keys, all of which are held', async () => {
+  it('may be several keys, which are all held', async () => {
     const app = await startRequests(platform, { controllers: [Orders] });
     const taken = await app.locks.acquire('acct:b');
     const answer = app.get('several/a/b');
@@ -133,7 +133,7 @@ describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
     expect(await app.locks.isLocked('acct:a')).toBe(false);
   });
 
-  it.each(Object.keys(MISSING))('fails the request with LockKeyError for %s, and sends nothing', async (name) => {
+  it.each(Object.keys(MISSING))('makes the request fail with LockKeyError for %s, and sends nothing', async (name) => {
     const [{ admin, url }, [path, text]] = [await ownRedis(), MISSING[name]!];
     const app = await startRequests(platform, { controllers: [Orders] }, { locks: { connection: url } });
     await app.get('param/7');

@@ -168,7 +168,7 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     expect(seen).toEqual([`before: ${key}`]);
   });
 
-  it.each(['merged', 'promised'])('is held until an interceptor inside is done with its %s value', async (how) => {
+  it.each(['merged', 'promised'])('is held until an inner interceptor is done with its %s value', async (how) => {
     const [app, id] = [await start(), freshKey()];
     const key = `order:${id}`;
     const answer = app.get(`${how}/${id}`);
@@ -196,7 +196,7 @@ describe.each(PLATFORMS)('the lock of a request on %s', (platform) => {
     expect(seen.filter((line) => line.startsWith('before'))).toEqual(['before: no lock', 'before: no lock']);
   });
 
-  it('gives up its place when an interceptor outside has waited long enough', async () => {
+  it('leaves the queue when an outer interceptor times out', async () => {
     const [app, id] = [await start(), freshKey()];
     const lock = await app.locks.acquire(`order:${id}`);
     expect((await app.get(`impatient/${id}`)).status).toBe(500);

@@ -27,7 +27,7 @@ afterEach(() => void logged.mockClear());
 describe.each(PLATFORMS)('a path with control characters that fills a key (%s)', (platform) => {
   afterEach(closeAll);
 
-  it('reaches errors and the log as text, and Redis as it is', async () => {
+  it('is escaped in errors and the log, and unchanged in Redis', async () => {
     const work = new Work();
     const app = await startRequests(platform, { controllers: [Orders] }, { work });
     const name = freshKey();

@@ -49,24 +49,24 @@ const answer = (host: ArgumentsHost, text: string): void =>
 afterEach(closeAll);
 
 describe('LockInterceptor.for refuses, when the class is defined,', () => {
-  it.each(Object.keys(OPTIONS))('options that make no sense: %s', (name) => {
+  it.each(Object.keys(OPTIONS))('invalid options: %s', (name) => {
     const [options, words] = OPTIONS[name]!;
     expect(() => define(KEY, options)).toThrow(LockConfigurationError);
     expect(() => define(KEY, options)).toThrow(`LockInterceptor.for('${KEY}'): `);
     expect(() => define(KEY, options)).toThrow(words);
   });
 
-  it.each(Object.keys(NO_OPTIONS))('%s in the place of its options', (name) => {
+  it.each(Object.keys(NO_OPTIONS))('%s in place of its options', (name) => {
     expect(() => define(KEY, NO_OPTIONS[name])).toThrow(LockConfigurationError);
   });
 
-  it.each(Object.keys(KEYS))('a key that makes no sense: %s', (name) => {
+  it.each(Object.keys(KEYS))('an invalid key: %s', (name) => {
     const [key, words] = KEYS[name]!;
     expect(() => define(key)).toThrow(LockKeyError);
     expect(() => define(key)).toThrow(words);
   });
 
-  it('nothing that is right', () => {
+  it('nothing that is valid', () => {
     const options = { mode: 'read', permits: 2, leaseMs: 500, waitMs: 0, owner: 'me', connection: 'other' } as const;
     expect(() => define(KEY, options)).not.toThrow();
     expect(() => define([KEY, 'all'], { ifBusy: () => 1, reentrant: false, onUnavailable: 'skip' })).not.toThrow();
@@ -95,11 +95,11 @@ describe.each(PLATFORMS)('LockInterceptor without a key on %s', (platform) => {
     }
   }
 
-  it('at a handler does not start', async () => {
+  it('on a handler prevents the start', async () => {
     await expect(startRequests(platform, { controllers: [Orders] })).rejects.toThrow(/LockInterceptor/);
   });
 
-  it('for all handlers runs none, and says what to write instead', async () => {
+  it('for all handlers runs none of them, and says what to write instead', async () => {
     const prepare = (app: INestApplication): void => {
       app.useGlobalInterceptors(app.get<LockInterceptor>(getLockInterceptorToken(undefined)));
       app.useGlobalFilters({ catch: (error: Error, host: ArgumentsHost) => answer(host, error.message) });
@@ -125,7 +125,7 @@ describe('LockInterceptor.for without a RedisLockModule', () => {
   @Module({ controllers: [Orders] })
   class WithoutLocks {}
 
-  it('does not start', async () => {
+  it('prevents the start', async () => {
     await expect(Test.createTestingModule({ imports: [WithoutLocks] }).compile()).rejects.toThrow(/LockInterceptor/);
   });
 });

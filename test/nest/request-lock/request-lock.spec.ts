@@ -131,7 +131,7 @@ const run = ({ get }: RequestApp, id: string): Promise<unknown> => get(`run/${id
 afterEach(closeAll);
 
 describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
-  it.each(Object.keys(DOORS))('at %s runs one request of a key at a time on two instances', async (door) => {
+  it.each(Object.keys(DOORS))('runs one request per key at a time on two instances at %s', async (door) => {
     const { controller, providers = [], prepare } = DOORS[door]!;
     const metadata = { controllers: [controller], providers: [Ledger, ...(providers as Type[])] };
     await expectOneAtATime(await startTwoRequests(platform, metadata, prepare ? { prepare } : {}), run);
@@ -161,7 +161,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     expect(a.work.started(id)).toBe(3);
   });
 
-  it('lets as many run as there are permits', async () => {
+  it('runs as many requests as there are permits', async () => {
     const [[a, b], id] = [await startTwoRequests(platform, HANDLERS), freshKey()];
     const answers = [a.get(`two/${id}`), b.get(`two/${id}`), a.get(`two/${id}`)];
     await eventually(() => a.work.started(id) === 2);
@@ -172,7 +172,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     expect(a.work.started(id)).toBe(3);
   });
 
-  it('is the current lock of the handler and of the services that it calls, and is entered again by those', async () => {
+  it('is the current lock of the handler and of the services that it calls, which re-enter it', async () => {
     const [app, id] = [await startRequests(platform, HANDLERS), freshKey()];
     const reentered: string[] = [];
     app.locks.events.on('reentered', ({ key }) => reentered.push(key));
@@ -183,7 +183,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     expect(await app.locks.isLocked(key)).toBe(false);
   });
 
-  it('is entered again by another one of the same key, unless that refuses it', async () => {
+  it('is re-entered by another one with the same key, unless that has reentrant: false', async () => {
     const [app, id] = [await startRequests(platform, HANDLERS), freshKey()];
     expect(await app.get(`twice/${id}`)).toMatchObject({ status: 200, text: `order:${id}` });
     expect(app.acquired).toEqual([`order:${id}`]);
@@ -192,7 +192,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     await untilFree(app, `order:${id}`);
   });
 
-  it('tells in its events which handler it is for', async () => {
+  it('names its handler in its events', async () => {
     const [app, id] = [await startRequests(platform, HANDLERS), freshKey()];
     const told: unknown[] = [];
     app.locks.events.on('acquired', ({ where, template }) => told.push({ where, template }));
@@ -217,7 +217,7 @@ describe.each(PLATFORMS)('LockInterceptor.for with a connection on %s', (platfor
     }
   }
 
-  it('locks there', async () => {
+  it('locks on that connection', async () => {
     const [id, keyPrefix] = [freshKey(), `${freshKey('other')}:`];
     const other = RedisLockModule.forRoot({ name: 'other', connection: redisUrl(), keyPrefix });
     const app = await startRequests(platform, { imports: [other], controllers: [Named] });

@@ -38,7 +38,7 @@ afterEach(closeAll);
 describe.each(PLATFORMS)('a handler that answers by the response itself on %s', (platform) => {
   const start = () => startRequests(platform, { controllers: [Orders] });
 
-  it.each(['by-request', 'by-method'])('may return it when all is sent: %s', async (name) => {
+  it.each(['by-request', 'by-method'])('may return the response when it is sent: %s', async (name) => {
     const [app, id] = [await start(), freshKey()];
     expect(await app.get(`${name}/${id}`)).toMatchObject({ status: 200, text: 'sent' });
     expect(app.failures).toEqual([]);
@@ -46,7 +46,7 @@ describe.each(PLATFORMS)('a handler that answers by the response itself on %s', 
   });
 });
 
-it('a response into which something is still piped is refused as a result', async () => {
+it('a response that something is still piped into is refused as a result', async () => {
   const [app, id] = [await startRequests('express', { controllers: [Orders] }), freshKey()];
   await app.get(`piped/${id}`).catch(() => undefined);
   expect(app.failures).toEqual([expect.any(LockConfigurationError)]);

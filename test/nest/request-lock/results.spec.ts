@@ -109,12 +109,12 @@ describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
     expect(app.acquired).toEqual([`order:${id}`]);
   });
 
-  it('that returns nothing has an empty response', async () => {
+  it('gets an empty response when it returns nothing', async () => {
     const app = await start();
     expect(await app.get(`nothing/${freshKey()}`)).toMatchObject({ status: 200, text: '' });
   });
 
-  it.each(['throws', 'rejects', 'errors'])('that %s passes its error untouched, and has released', async (name) => {
+  it.each(['throws', 'rejects', 'errors'])('passes its error unchanged, and releases, when it %s', async (name) => {
     const [app, id] = [await start(), freshKey()];
     const { status, text } = await app.get(`${name}/${id}`);
     expect([status, JSON.parse(text)]).toEqual([409, { reason: 'sold out' }]);
@@ -122,7 +122,7 @@ describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
     expect(await app.locks.isLocked(`order:${id}`)).toBe(false);
   });
 
-  it('may set status and headers of the response beside its result', async () => {
+  it('may set status and headers besides its result', async () => {
     const [app, id] = [await start(), freshKey()];
     const { status, text, headers } = await app.get(`passthrough/${id}`);
     expect([status, text, headers.get('x-key')]).toEqual([202, `order:${id}`, `order:${id}`]);
@@ -138,7 +138,7 @@ describe.each(PLATFORMS)('a locked handler on %s', (platform) => {
     await untilFree(app, `order:${id}`);
   });
 
-  it('keeps @HttpCode and @Header, and 201 for what it has created', async () => {
+  it('keeps @HttpCode and @Header, and 201 for POST', async () => {
     const [app, id] = [await start(), freshKey()];
     const { status, text, headers } = await app.get(`code/${id}`, { method: 'POST' });
     expect([status, text, headers.get('x-fixed')]).toEqual([202, `order:${id}`, 'yes']);

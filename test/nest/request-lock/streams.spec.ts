@@ -79,7 +79,7 @@ afterEach(closeAll);
 describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => {
   const start = () => startRequests(platform, { controllers: [Orders] }, { locks: { leaseMs: 1_500 } });
 
-  it.each(SSE)('(%s) hold it until the client goes away', async (path) => {
+  it.each(SSE)('(%s) hold the lock until the client goes away', async (path) => {
     const [app, id] = [await start(), freshKey()];
     const { answer, leave } = open(app, `${path}/${id}`);
     await eventually(() => sourceOf(app).observed);
@@ -91,7 +91,7 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
     expect(sourceOf(app).observed).toBe(false);
   });
 
-  it.each(SSE)('(%s) hold it until their source ends', async (path) => {
+  it.each(SSE)('(%s) hold the lock until their source ends', async (path) => {
     const [app, id] = [await start(), freshKey()];
     const { answer } = open(app, `${path}/${id}`);
     await eventually(() => sourceOf(app).observed);
@@ -101,7 +101,7 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
     await untilFree(app, `order:${id}`);
   });
 
-  it('begin for the next client when the one before has gone', async () => {
+  it('start for the next client when the one before has gone', async () => {
     const [app, id] = [await start(), freshKey()];
     const first = open(app, `events/${id}`);
     await eventually(() => sourceOf(app).observed);
@@ -114,7 +114,7 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
     expect(await readUntil(await second.answer, 'data: 2')).toContain(`data: 2 order:${id}`);
   });
 
-  it('give up their place when the client goes away while they wait', async () => {
+  it('leave the queue when the client goes away while they wait', async () => {
     const [app, id] = [await start(), freshKey()];
     const lock = await app.locks.acquire(`order:${id}`);
     const { leave } = open(app, `events/${id}`);
@@ -138,7 +138,7 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
   });
 
   // Nest sends the headers soon, whether or not the lock is acquired by then.
-  it('of a busy key end with an error where they are not to wait', async () => {
+  it('end with an error when the key is busy and they must not wait', async () => {
     const [app, id] = [await start(), freshKey()];
     await app.locks.acquire(`order:${id}`);
     const { status, text } = await app.get(`busy/${id}`);
@@ -147,7 +147,7 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
     expect(text).not.toContain(id);
   });
 
-  it('of a busy key end without an event, or with those that the function answers, where they are to skip', async () => {
+  it('end without events, or with those of the ifBusy function, when the key is busy', async () => {
     const [app, id] = [await start(), freshKey()];
     await app.locks.acquire(`order:${id}`);
     const { status, text } = await app.get(`skip/${id}`);
@@ -157,7 +157,7 @@ describe.each(PLATFORMS)('server-sent events under a lock on %s', (platform) => 
   });
 });
 
-describe.each(PLATFORMS)('a handler of an Observable on %s', (platform) => {
+describe.each(PLATFORMS)('a handler that returns an Observable on %s', (platform) => {
   const start = () => startRequests(platform, { controllers: [Orders] });
 
   it('holds the lock until it has ended', async () => {

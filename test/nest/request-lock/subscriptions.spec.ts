@@ -29,7 +29,7 @@ class Steps {
 afterEach(closeAll);
 
 describe('LockInterceptor.for on a GraphQL subscription', () => {
-  it('never lets it run without the lock', async () => {
+  it('never lets the subscription run without the lock', async () => {
     const [graphql, id] = [await startGraphql([Steps]), freshKey()];
     const { values, isComplete } = await subscribe(graphql, `subscription { steps(id: "${id}") }`);
     await eventually(() => values().length > 0 || isComplete());

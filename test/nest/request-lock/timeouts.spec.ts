@@ -44,7 +44,7 @@ class Impatient implements NestInterceptor {
   }
 }
 
-/** Who is to be told when the first call with this id has been given up. */
+/** Called when the first call with this id has timed out. */
 const givenUp = new Map<string, () => void>();
 
 /** Answers the first call without the handler, which goes on. */
@@ -218,7 +218,7 @@ const TRANSPORTS: Record<string, () => Promise<readonly [Instance, (id: string) 
 
 afterEach(closeAll);
 
-describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up, on %s', (platform) => {
+describe.each(PLATFORMS)('a handler that an interceptor inside the lock times out, on %s', (platform) => {
   const global = [{ provide: APP_INTERCEPTOR, useClass: ById }];
   const apps = { controllers: [Orders, Plain, Twice], providers: [] };
 
@@ -228,7 +228,7 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up
     ['stale', 200, []],
     ['global', 500, global],
     ['twice', 500, []],
-  ])('(%s) has its lock until it has settled, while the client is answered', async (path, status, providers) => {
+  ])('(%s) keeps its lock until it has settled, while the client gets its answer', async (path, status, providers) => {
     const [[a, b], id] = [await startTwoRequests(platform, { ...apps, providers: [...providers] }), freshKey()];
     expect((await a.get(`${path}/${id}`)).status).toBe(status);
     expect(a.work.isRunning(id)).toBe(true);
@@ -241,7 +241,7 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up
     await untilFree(a, `order:${id}`);
   });
 
-  it('before it was called does not run any more: the lock has been given back', async () => {
+  it('does not run when it was not yet called: the lock has been released', async () => {
     let endPipes = (): void => {};
     SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
     const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
@@ -253,7 +253,7 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up
     expect([piped.includes(id), ran.includes(id)]).toEqual([true, false]);
   });
 
-  it('before it was called once more does not run again', async () => {
+  it('does not run again when it was about to be retried', async () => {
     let endPipes = (): void => {};
     SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
     const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
@@ -266,8 +266,8 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock gives up
   });
 });
 
-describe.each(Object.keys(TRANSPORTS))('a handler that an interceptor inside the lock gives up, over %s', (name) => {
-  it('has its lock until it has settled', async () => {
+describe.each(Object.keys(TRANSPORTS))('a handler that an interceptor inside the lock times out, over %s', (name) => {
+  it('keeps its lock until it has settled', async () => {
     const [[app, call], id] = [await TRANSPORTS[name]!(), freshKey()];
     const failed = gate();
     givenUp.set(id, () => failed.open());

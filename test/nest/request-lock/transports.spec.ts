@@ -105,11 +105,11 @@ const sourceOf = ({ app }: Service | GatewayApp, type: typeof Messages | typeof 
 afterEach(closeAll);
 
 describe('LockInterceptor.for on a microservice', () => {
-  it('runs one message of a key at a time on two instances', async () => {
+  it('runs one message per key at a time on two instances', async () => {
     await expectOneAtATime(await startTwo(startMessages), (service, id) => send(service, 'run', { id }));
   });
 
-  it('runs one event of a key at a time on two instances', async () => {
+  it('runs one event per key at a time on two instances', async () => {
     await expectOneAtATime(await startTwo(startMessages), async ({ client }, id) => client.emit('paid', { id }));
   });
 
@@ -128,7 +128,7 @@ describe('LockInterceptor.for on a microservice', () => {
     expect([await second.end, second.values]).toEqual(['completed', [`order:${id}`]]);
   });
 
-  it('passes the error of a stream untouched, and releases', async () => {
+  it('passes the error of a stream unchanged, and releases', async () => {
     const [service, id] = [await startService([Messages]), freshKey()];
     const { end } = collect(service, 'values', { id });
     const source = sourceOf(service, Messages);
@@ -138,7 +138,7 @@ describe('LockInterceptor.for on a microservice', () => {
     await untilFree(service, `order:${id}`);
   });
 
-  it('answers a message that is skipped with nothing, or with what the function says', async () => {
+  it('answers a skipped message with nothing, or with the result of the ifBusy function', async () => {
     const [service, id] = [await startService([Messages]), freshKey()];
     const lock = await service.locks.acquire(`order:${id}`);
     const skipped = collect(service, 'skip', { id });
@@ -148,7 +148,7 @@ describe('LockInterceptor.for on a microservice', () => {
     expect(await send(service, 'skip', { id })).toBe('ran');
   });
 
-  it('fails a message without the property of the key, and acquires nothing', async () => {
+  it('rejects a message without the property for the key, and acquires nothing', async () => {
     const service = await startService([Messages]);
     await expect(send(service, 'skip', {})).rejects.toMatchObject({ message: 'Internal server error' });
     expect(service.acquired).toEqual([]);
@@ -156,7 +156,7 @@ describe('LockInterceptor.for on a microservice', () => {
 });
 
 describe('LockInterceptor.for on a WebSocket', () => {
-  it('runs one message of a key at a time on two instances', async () => {
+  it('runs one message per key at a time on two instances', async () => {
     await expectOneAtATime(await startTwo((work) => startGateways([Gateway], work)), (gateway, id) =>
       askSocket(gateway, 'run', { id }),
     );
@@ -177,7 +177,7 @@ describe('LockInterceptor.for on a WebSocket', () => {
     await untilFree(gateway, `order:${id}`);
   });
 
-  it('has no answer for a message that is skipped', async () => {
+  it('does not answer a skipped message', async () => {
     const [gateway, id] = [await startGateways([Gateway]), freshKey()];
     const { received, send: tell } = await connect(gateway);
     const lock = await gateway.locks.acquire(`order:${id}`);
@@ -196,7 +196,7 @@ describe('LockInterceptor.for on a WebSocket', () => {
 describe('LockInterceptor.for on GraphQL', () => {
   const run = (graphql: GraphqlApp, id: string) => askGraphql(graphql, `mutation { run(id: "${id}") }`);
 
-  it('runs one mutation of a key at a time on two instances', async () => {
+  it('runs one mutation per key at a time on two instances', async () => {
     await expectOneAtATime(await startTwo((work) => startGraphql([Orders], work)), run);
   });
 
@@ -207,7 +207,7 @@ describe('LockInterceptor.for on GraphQL', () => {
     expect(graphql.acquired).toEqual([`order:${id}`]);
   });
 
-  it('answers null for a field that is skipped', async () => {
+  it('answers null for a skipped field', async () => {
     const [graphql, id] = [await startGraphql([Orders]), freshKey()];
     const lock = await graphql.locks.acquire(`order:${id}`);
     expect(await askGraphql(graphql, `{ skip(id: "${id}") }`)).toEqual({ data: { skip: null } });

@@ -57,16 +57,16 @@ describe('LockInterceptor.for where Nest calls no interceptors', () => {
   it.each([
     ['a method', Jobs, 'Jobs.run'],
     ['a class', Everything, 'Everything'],
-  ])('is told when the app starts, as it would run unlocked: %s', async (_what, provider, place) => {
+  ])('is reported when the app starts, since the handler would run unlocked: %s', async (_what, provider, place) => {
     expect(await warningsOf(provider)).toEqual([expect.stringMatching(`^${place} has LockInterceptor\\.for\\(\\)`)]);
   });
 
-  it('is told once, by the module whose lock it is', async () => {
+  it('is reported once, by the module of the lock', async () => {
     const named = RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl() });
     expect(await warningsOf(Jobs, [named])).toHaveLength(1);
   });
 
-  it.each([Gateway, Items])('is not told where it does: %o', async (provider) => {
+  it.each([Gateway, Items])('is not reported where Nest does: %o', async (provider) => {
     expect(await warningsOf(provider)).toEqual([]);
   });
 });

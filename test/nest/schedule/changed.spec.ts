@@ -54,7 +54,7 @@ const unnamed = ({ registry }: JobsApp): CronJob[] =>
 
 afterEach(closeAll);
 
-describe('a @Cron job whose time is set anew while the app runs', () => {
+describe('a @Cron job whose time is changed while the app runs', () => {
   it.each([
     ['without a name', 'changed', (app: JobsApp) => unnamed(app)[0]!],
     ['with a name', 'named', (app: JobsApp) => app.registry.getCronJob('named')],
@@ -73,13 +73,13 @@ describe('a @Cron job whose time is set anew while the app runs', () => {
     expect(fire.getTime()).toBeGreaterThan(calledAt - 1_000);
   });
 
-  it('without a name runs, too, when it was never called before', async () => {
+  it('runs when it has no name and was never called before', async () => {
     const apps = await startTwoJobs(Declared);
     for (const app of apps) unnamed(app)[0]!.setTime(new CronTime(SECONDLY));
     await expectOncePerSecond(apps, 'Declared.changed');
   });
 
-  it('is not taken for another one that was declared with the same time', async () => {
+  it('is not mistaken for another one that was declared with the same time', async () => {
     const apps = await startTwoJobs(Declared);
     for (const app of apps) unnamed(app)[0]!.setTime(new CronTime(SECONDLY));
     await expectOncePerSecond(apps, 'Declared.changed');
@@ -90,7 +90,7 @@ describe('a @Cron job whose time is set anew while the app runs', () => {
 });
 
 describe('a @Cron job whose method is wrapped on its instance', () => {
-  it('runs once per fire when a spy is put there after the start', async () => {
+  it('runs once per fire when a spy replaces the method after the start', async () => {
     const apps = await startTwoJobs(Declared);
     const spies = apps.map(({ app }) => jest.spyOn(app.get(Declared), 'wrapped'));
     await expectOncePerSecond(apps, 'Declared.wrapped');
@@ -127,7 +127,7 @@ describe('a @Cron job whose method is wrapped on its instance', () => {
     await expectOncePerSecond(await startTwoJobs(wrapped(true)), 'Declared.run');
   });
 
-  it('runs when it is called by hand, though @nestjs/schedule does not see the method below the wrapper', async () => {
+  it('runs when it is called by hand, though @nestjs/schedule does not see the wrapped method', async () => {
     const [Instrumented, prefix] = [wrapped(false), `${freshKey('schedule')}:`];
     const other = await startJobs([Instrumented, Wrappable], prefix);
     const error = await rejection((await startJobs([Instrumented], prefix)).app.get(Instrumented).run());

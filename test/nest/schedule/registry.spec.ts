@@ -60,14 +60,11 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     }
   }
 
-  it.each(['sync', 'awaited'])(
-    'when a module starts runs once per fire, whether or not it awaits first (%s)',
-    async (name) => {
-      await expectOncePerSecond(await startTwoJobs(Reports), `Reports.${name}`);
-    },
-  );
+  it.each(['sync', 'awaited'])('runs once per fire when it is added as a module starts (%s)', async (name) => {
+    await expectOncePerSecond(await startTwoJobs(Reports), `Reports.${name}`);
+  });
 
-  it('after the start, and in place of one that was deleted, runs once per fire of what it is now', async () => {
+  it('runs once per fire of its current schedule when it is added after the start, in place of a deleted one', async () => {
     const apps = await startTwoJobs(Reports);
     const add = ({ app, registry }: JobsApp, expression: string): void => {
       const job = new CronJob(
@@ -93,7 +90,7 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     await expectOncePerSecond(apps, 'Reports.late');
   });
 
-  it('for a date runs once', async () => {
+  it('runs once when it is for a date', async () => {
     const apps = await startTwoJobs(Reports);
     const date = new Date(Date.now() + 3_000);
     for (const { app, registry } of apps) {
@@ -110,7 +107,7 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     expect(firesOf(apps, 'Reports.late')).toEqual([date.getTime()]);
   });
 
-  it('is known in its own ticks only: a call by hand says what to write', async () => {
+  it('is known only in its own ticks: a call by hand says what to write', async () => {
     const [{ app, fires }] = await startTwoJobs(Reports);
     const error = await rejection(app.get(Reports).late());
     expect(error).toBeInstanceOf(LockConfigurationError);
@@ -122,7 +119,7 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     expect(fires.filter(({ job }) => job === 'Reports.late')).toEqual([]);
   });
 
-  it('is felt by nobody else: what spies on the registry sees its own calls', async () => {
+  it('does not disturb a spy on the registry', async () => {
     const [{ registry }] = await startTwoJobs(Reports);
     const added = jest.spyOn(registry, 'addCronJob');
     const ticks: unknown[] = [];

@@ -181,7 +181,7 @@ describe('a job of an abstract base, with the decorators on the base,', () => {
     expect(new Set(seen).size).toBe(seen.length);
   });
 
-  it('runs by the schedule of an override that calls it, once per fire of that', async () => {
+  it('runs by the schedule of an override that calls it, once per fire', async () => {
     const until = gateOfTest();
     until.open();
     const prefix = `${freshKey('schedule')}:`;
@@ -218,7 +218,7 @@ class TwoJobs {
 }
 
 describe('two jobs with one key and one schedule', () => {
-  it('run each fire both, each on one of two instances', async () => {
+  it('both run each fire, each on one of two instances', async () => {
     const until = gateOfTest();
     until.open();
     const prefix = `${freshKey('schedule')}:`;
@@ -277,7 +277,7 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
     app.app.get(SchedulerRegistry).deleteInterval('by hand');
   });
 
-  it('with an @Interval runs once per slot on all instances that call it by hand', async () => {
+  it('runs once per slot of its @Interval on all instances that call it by hand', async () => {
     const prefix = `${freshKey('schedule')}:`;
     const [a, b] = [await startLazy(prefix), await startLazy(prefix)];
     await Promise.all([a, b, a].map(({ jobs }) => jobs.interval()));
@@ -286,7 +286,7 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
     expect(fires.length + a.skipped.length + b.skipped.length).toBe(3);
   });
 
-  it('with a @Cron of `oncePer: fire` is refused, as the scheduler does not know its fires', async () => {
+  it('is refused with a @Cron and `oncePer: fire`, since the scheduler does not know its fires', async () => {
     const { jobs, runs } = await startLazy(`${freshKey('schedule')}:`);
     const error = await rejection(jobs.cron());
     expect(error).toBeInstanceOf(LockConfigurationError);

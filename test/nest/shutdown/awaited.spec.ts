@@ -16,7 +16,7 @@ interface Orders {
   readonly awaited: string;
 }
 
-/** A process that awaits one thing, and its outcome: what it told, and how it ended. */
+/** A process that awaits one thing, and its outcome: its messages, and how it ended. */
 function start({ connection, ...orders }: Orders) {
   const module = { connection, drainMs: 300 };
   const { child, gone } = forkScript('awaiting-process.mjs', JSON.stringify({ module, ...orders }));
@@ -45,11 +45,11 @@ describe('a process that awaits nothing but a call of the module', () => {
     ['nested', 'LOCK_WAIT_TIMEOUT', []],
     ['job', 'ran', []],
     ['close', 'done', ['hold']],
-  ])('goes on after it: %s', async (awaited, value, before) => {
+  ])('goes on after that call: %s', async (awaited, value, before) => {
     expect(await start({ before, awaited }).outcome).toEqual(after(awaited, value));
   });
 
-  it('goes on after it, of a Redis that hangs', async () => {
+  it('goes on after that call when Redis hangs', async () => {
     const server = await ownRedis();
     const all = OF_REDIS.map((awaited) =>
       start({ connection: server.url, before: ['hold', 'told', 'unref'], awaited }),
@@ -64,7 +64,7 @@ describe('a process that awaits nothing but a call of the module', () => {
   it.each([
     ['in memory', false],
     ['on Redis, when its connections do not keep it alive', true],
-  ])('ends when it awaits none, and only holds a lock (%s)', async (_where, isOnRedis) => {
+  ])('ends when it awaits no call and only holds a lock (%s)', async (_where, isOnRedis) => {
     const connection = isOnRedis ? (await ownRedis()).url : undefined;
     expect(await start({ connection, before: ['hold', 'unref'], awaited: 'nothing' }).outcome).toEqual(
       after('nothing'),
@@ -96,7 +96,7 @@ describe('`await app.close()`', () => {
     120_000,
   );
 
-  it('resolves when connections are refused, and when nobody answers them', async () => {
+  it('resolves when connections are refused, and when nothing answers them', async () => {
     const [refusing, silent] = [await proxyTo(), await proxyTo()];
     refusing.refuse(true);
     silent.blackhole(true);

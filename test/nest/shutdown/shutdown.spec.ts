@@ -47,7 +47,7 @@ describe('closing the app', () => {
     await app.close();
   });
 
-  it('refuses new locks, and rejects those who wait with LockShutdownError', async () => {
+  it('refuses new locks, and rejects waiting calls with LockShutdownError', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -60,7 +60,7 @@ describe('closing the app', () => {
     await held.release();
   });
 
-  it('waits for a holder, whose work ends as if nothing were', async () => {
+  it('waits for a holder, whose work ends normally', async () => {
     const { app, locks } = await startApp({ drainMs: 20_000 });
     const [work, entered] = [gate(), gate()];
     const log: string[] = [];
@@ -92,7 +92,7 @@ describe('closing the app', () => {
     expect(await other.locks.isLocked(key)).toBe(false);
   });
 
-  it('keeps renewing what is held, as long as its work may go on', async () => {
+  it('keeps renewing a lock for as long as its work may go on', async () => {
     const { app, locks } = await startApp({ drainMs: 20_000, leaseMs: 900 });
     const renewed: number[] = [];
     locks.events.on('renewed', ({ remainingMs }) => renewed.push(remainingMs));
@@ -104,7 +104,7 @@ describe('closing the app', () => {
     await closed;
   });
 
-  it('waits for the holders before any onApplicationShutdown: what they work with is still there', async () => {
+  it('waits for the holders before any onApplicationShutdown, so that their resources are still open', async () => {
     expect(await orderOfClosing()).toEqual(['work done', 'database closed']);
   });
 
@@ -135,7 +135,7 @@ describe('the jobs of @nestjs/schedule', () => {
   it.each([
     ['before', modules],
     ['after', modules.toReversed()],
-  ])('do not fire while holders are waited for, with the module imported %s theirs', async (_order, imports) => {
+  ])('do not fire while the app waits for holders, with the module imported %s theirs', async (_order, imports) => {
     const metadata = { imports: imports.map((make) => make()), providers: [Jobs] };
     const app = await startModule(metadata);
     const jobs = app.get(Jobs);
@@ -155,7 +155,7 @@ describe('the jobs of @nestjs/schedule', () => {
 });
 
 describe('a scheduler', () => {
-  it('that cannot be stopped does not keep the shutdown from waiting for the holders', async () => {
+  it('that cannot be stopped does not prevent the shutdown from waiting for the holders', async () => {
     const scheduler = { provide: SchedulerRegistry, useValue: { addCronJob: () => undefined } };
     expect(await orderOfClosing([scheduler])).toEqual(['work done', 'database closed']);
   });
@@ -190,7 +190,7 @@ describe('closing the app while Redis is away', () => {
     return performance.now() - startedAt;
   }
 
-  it('ends within drainMs when the server is gone, also with locks that were not given back', async () => {
+  it('ends within drainMs when the server is gone, even with locks that could not be released', async () => {
     const server = await ownRedis();
     const { app, locks } = await startApp({ connection: server.url, drainMs: DRAIN_MS });
     const lock = await locks.acquire(freshKey());

@@ -31,8 +31,8 @@ async function holdsOf(key: string): Promise<string[]> {
   return fields.filter((field) => /^(hold|queue|place|id):/.test(field));
 }
 
-describe('SIGTERM in the midst of locked work', () => {
-  it('lets the work end under its lock, and then the process ends by the signal, with no lock left', async () => {
+describe('SIGTERM during locked work', () => {
+  it('lets the work end under its lock before the process ends by the signal, with no lock left', async () => {
     const { key, child, gone, told, find } = await start('told', 10_000);
     const admin = openAdmin();
     child.send('acquire');
@@ -58,7 +58,7 @@ describe('SIGTERM in the midst of locked work', () => {
     expect(await holdsOf(key)).toEqual([]);
   });
 
-  it('ends the process also when the work does not listen, with no lock left', async () => {
+  it('ends the process even when the work ignores the signal, with no lock left', async () => {
     const { key, child, gone, find } = await start('deaf', 300);
     child.kill('SIGTERM');
     expect(await gone).toEqual([null, 'SIGTERM']);

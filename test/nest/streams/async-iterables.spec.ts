@@ -11,7 +11,7 @@ async function* count(to: number, onEnd: () => void): AsyncGenerator<number> {
   }
 }
 
-/** Of none of these methods can be told what it returns before it is called. */
+/** What these methods return is not known before they are called. */
 class Lists {
   ended = 0;
 
@@ -37,7 +37,7 @@ async function start() {
   return { lists: app.get(Lists), locks, locker, id, isLocked: () => locks.isLocked(`list:${id}`) };
 }
 
-describe('a method that is typed to return an async iterable and is no async function*', () => {
+describe('a method that returns an async iterable and is not an async function*', () => {
   afterEach(closeAll);
 
   it('holds the lock until the iteration ends', async () => {
@@ -50,7 +50,7 @@ describe('a method that is typed to return an async iterable and is no async fun
     expect([values, await isLocked(), lists.ended]).toEqual([[1, 2, 3], false, 1]);
   });
 
-  it('gives the lock back when its caller breaks off, or returns before the first value', async () => {
+  it('releases the lock when its caller breaks, or returns before the first value', async () => {
     const { lists, id, isLocked } = await start();
     for await (const value of lists.list(id)) if (value === 2) break;
     expect([await isLocked(), lists.ended]).toEqual([false, 1]);
@@ -66,7 +66,7 @@ describe('a method that is typed to return an async iterable and is no async fun
     expect([values, await isLocked()]).toEqual([[1, 2, 3], false]);
   });
 
-  it('rejects at its first value when the lock is busy, and is empty when it is skipped', async () => {
+  it('rejects at its first value when the lock is busy, and yields nothing when it is skipped', async () => {
     const { lists, locks, id } = await start();
     const busy = await locks.acquire(`list:${id}`);
     const first = lists.list(id)[Symbol.asyncIterator]().next();
@@ -77,7 +77,7 @@ describe('a method that is typed to return an async iterable and is no async fun
     await busy.release();
   });
 
-  it('may return anything else, which cannot be iterated', async () => {
+  it('may return another value, which cannot be iterated', async () => {
     const { lists, id, isLocked } = await start();
     expect(await lists.text(id)).toBe('text');
     const first = (lists.text(id) as AsyncIterable<number>)[Symbol.asyncIterator]().next();

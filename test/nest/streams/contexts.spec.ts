@@ -98,7 +98,7 @@ async function rejectionInBody(rows: AsyncIterable<unknown>, call: () => Promise
 afterEach(closeAll);
 
 describe('a subscriber of a locked Observable', () => {
-  it('that another request has subscribed to, too, does not enter the lock beside the method', async () => {
+  it('does not enter the lock from another request that has subscribed, too', async () => {
     const { streams, id } = await start();
     const shared = streams.observe(id).pipe(share());
     const first = requests.run('a', () => lastValueFrom(shared.pipe(toArray())));
@@ -109,7 +109,7 @@ describe('a subscriber of a locked Observable', () => {
     expect(new Set(await first)).toEqual(new Set([true]));
   });
 
-  it('is told values and the end in its own context, and holds nothing there', async () => {
+  it('gets values and the end in its own context, and holds nothing there', async () => {
     const { streams, id } = await start();
     const told: unknown[] = [];
     const note = (): unknown => told.push([requests.getStore(), isUnderLock()]);
@@ -162,7 +162,7 @@ describe('the body of a loop over a locked async iterable', () => {
     await streams.update(id, 'after');
   });
 
-  it('may make calls that it awaits after the loop, which then run', async () => {
+  it('may start calls that it awaits after the loop, which then run', async () => {
     const { streams, id, log } = await start();
     const calls: Promise<void>[] = [];
     for await (const row of streams.rows(id)) calls.push(streams.update(id, row));
@@ -170,7 +170,7 @@ describe('the body of a loop over a locked async iterable', () => {
     expect(log).toEqual(['row 1', 'row 2', 'row 3', 'update 1', 'update 2', 'update 3']);
   });
 
-  it('may read what it iterates for reading, and call methods of other keys', async () => {
+  it('may read a key that is iterated for reading, and call methods with other keys', async () => {
     const { streams, id, log } = await start();
     for await (const _ of streams.read(id)) {
       await streams.look(id);
@@ -179,7 +179,7 @@ describe('the body of a loop over a locked async iterable', () => {
     expect(log).toEqual(Array.from({ length: 3 }, () => ['look', 'update another']).flat());
   });
 
-  it('has others wait for the end, also those that were started beside it in the same turn', async () => {
+  it('makes others wait for the end, even those that were started beside it in the same turn', async () => {
     const app = await start();
     const { streams, id, log, key } = app;
     const [standing, goOn] = [gate(), gate()];
@@ -202,7 +202,7 @@ describe('the body of a loop over a locked async iterable', () => {
     expect(log).toEqual(['row 1', 'row 2', 'row 3', 'update beside']);
   });
 
-  it('has what an earlier value has started wait for the end', async () => {
+  it('makes calls that an earlier value started wait for the end', async () => {
     const app = await start();
     const { streams, id, log, key } = app;
     const [standing, goOn] = [gate(), gate()];
@@ -226,7 +226,7 @@ describe('the body of a loop over a locked async iterable', () => {
     expect(log).toEqual(['row 1', 'row 2', 'row 3', 'update later']);
   });
 
-  it('of several consumers of one iterator does not wait for itself either', async () => {
+  it('does not wait for itself when one iterator has several consumers', async () => {
     const { streams, id, log } = await start();
     const rows = streams.rows(id, 4);
     const errors: unknown[] = [];

@@ -54,7 +54,7 @@ describe('a route that returns an Observable', () => {
     expect(await isLocked(id)).toBe(false);
   });
 
-  it('as server-sent events holds the lock until the client goes', async () => {
+  it('holds the lock until the client goes when it sends events', async () => {
     const [id, { source }] = [freshKey(), app.get(Routes)];
     const gone = new AbortController();
     const answer = await fetch(`${url}/events/${id}`, { signal: gone.signal });
@@ -71,7 +71,7 @@ describe('a route that returns an Observable', () => {
     expect(source.observed).toBe(false);
   });
 
-  it('as server-sent events ends with its source, and frees the lock', async () => {
+  it('ends with its source, and frees the lock, when it sends events', async () => {
     const [id, { source }] = [freshKey(), app.get(Routes)];
     const answer = await fetch(`${url}/events/${id}`);
     await eventually(() => source.observed);

@@ -43,8 +43,8 @@ async function start() {
 
 afterEach(closeAll);
 
-describe('an iteration that its consumer ends while a value is under way', () => {
-  it('ends with one more lease when the value never comes: the signal fires, and return() tells', async () => {
+describe('an iteration that its consumer ends while a value is pending', () => {
+  it('ends with one more lease when the value never comes: the signal fires, and return() rejects', async () => {
     const { steps, id, isLocked } = await start();
     const iterator = steps.never(id);
     await iterator.next();
@@ -57,7 +57,7 @@ describe('an iteration that its consumer ends while a value is under way', () =>
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
   });
 
-  it('does so, too, when return() itself has been answered', async () => {
+  it('ends with one more lease even when return() itself has been answered', async () => {
     const { steps, id, isLocked } = await start();
     const iterator = (await steps.neverLater(id))[Symbol.asyncIterator]();
     const next = rejection(iterator.next());
@@ -66,7 +66,7 @@ describe('an iteration that its consumer ends while a value is under way', () =>
     await eventually(async () => !(await isLocked()));
   });
 
-  it('inside another hold leaves that alone, and ends with one more lease when only it keeps the hold', async () => {
+  it('leaves an outer hold alone, and ends with one more lease when only it keeps the hold', async () => {
     const { steps, locks, id, isLocked } = await start();
     const outer = await locks.withLock(`steps:${id}`, { leaseMs: LEASE_MS }, async () => {
       const iterator = steps.never(id);

@@ -135,7 +135,7 @@ describe('a method that returns an Observable', () => {
     expect(streams.source.observed).toBe(false);
   });
 
-  it('in a promise holds it from the call until the end', async () => {
+  it('holds the lock from the call until the end when it returns a promise of it', async () => {
     const { streams, id, isFree } = await start();
     const observable = await streams.observeLater(id);
     expect(await isFree()).toBe(false);
@@ -155,7 +155,7 @@ describe('a method that returns an Observable', () => {
     expect(streams.source.observed).toBe(false);
   });
 
-  it('completes at once when it is busy with `skip`, and errors with `throw`', async () => {
+  it('completes at once when the key is busy with `skip`, and errors with `throw`', async () => {
     const { streams, other, id } = await start();
     await other.acquire(`stream:${id}`);
     expect(await lastValueFrom(streams.observeOrSkip(id).pipe(toArray()))).toEqual([]);
@@ -163,7 +163,7 @@ describe('a method that returns an Observable', () => {
     expect(streams.calls).toBe(0);
   });
 
-  it('has its lock as the current one in what the source does by itself', async () => {
+  it('has its lock as the current one in the code of the source', async () => {
     const { streams, id } = await start();
     expect(await lastValueFrom(streams.observeTimer(id))).toBe(`stream:${id}`);
   });
@@ -182,7 +182,7 @@ describe('a method that is an async generator', () => {
     expect(await isFree()).toBe(true);
   });
 
-  it.each(['break', 'return', 'throw'])('gives the lock back on %s', async (end) => {
+  it.each(['break', 'return', 'throw'])('releases the lock on %s', async (end) => {
     const { streams, id, isFree } = await start();
     const iterator = streams.generate(id, 9);
     await iterator.next();
@@ -192,7 +192,7 @@ describe('a method that is an async generator', () => {
     expect([await isFree(), streams.closed]).toEqual([true, 1]);
   });
 
-  it('in a promise holds it from the call until the end', async () => {
+  it('holds the lock from the call until the end when it returns a promise of it', async () => {
     const { streams, id, isFree } = await start();
     const values: unknown[] = [];
     const iterable = await streams.generateLater(id, 2);
@@ -215,7 +215,7 @@ describe('a method that is an async generator', () => {
     expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
   });
 
-  it('has nothing to give when it is busy with `skip`, and rejects with `throw`', async () => {
+  it('yields nothing when the key is busy with `skip`, and rejects with `throw`', async () => {
     const { streams, other, id } = await start();
     await other.acquire(`stream:${id}`);
     expect(await streams.generateOrSkip(id).next()).toEqual({ done: true, value: undefined });
@@ -223,7 +223,7 @@ describe('a method that is an async generator', () => {
     expect(streams.calls).toBe(0);
   });
 
-  it('gives the lock back when its reader is dropped half-way and collected', async () => {
+  it('releases the lock when its reader is dropped half-way and garbage-collected', async () => {
     const { streams, id, isFree } = await start();
     await (async () => void (await streams.generate(id, 9).next()))();
     expect(await isFree()).toBe(false);
@@ -234,7 +234,7 @@ describe('a method that is an async generator', () => {
   });
 });
 
-it('a method that returns a stream of Node rejects with LockConfigurationError, and gives its lock back', async () => {
+it('a method that returns a Node stream rejects with LockConfigurationError, and releases its lock', async () => {
   const { streams, id, isFree } = await start();
   expect(await rejection(streams.read(id))).toBeInstanceOf(LockConfigurationError);
   expect(await isFree()).toBe(true);

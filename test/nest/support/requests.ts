@@ -76,7 +76,7 @@ export async function startRequests(
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
   const built = await buildInstance(metadata, work, { adapter, locks, forceCloseConnections });
   const { app } = built;
-  // It leaves `work` as it is: tests close an app in the midst of it.
+  // `work` goes on: tests close an app while it runs.
   const instance = closeLater({ ...built, close: () => app.close() });
   const failures = new KeepFailures(adapter);
   if (prepare) prepare(app);

@@ -77,7 +77,7 @@ describe('a job with a ManualClock', () => {
     expect([...a.skipped, ...b.skipped]).toEqual(Array.from({ length: 4 }, () => 'claimed'));
   });
 
-  it('that still runs has the next fire skip', async () => {
+  it('skips the next fire while it still runs', async () => {
     const [a, b] = [await startInstance(), await startInstance()];
     const until = gate();
     a.jobs.until = until.opened;
@@ -99,7 +99,7 @@ describe('a job with a ManualClock', () => {
     expect([await jobs.daily(), await jobs.slot()]).toEqual(['ran', 'ran']);
   });
 
-  it('whose instance dies is run again by one that waits for it, when it says so', async () => {
+  it('runs again on a waiting instance when its instance dies, with `rerunOnLoss`', async () => {
     const [a, b] = [await startInstance(), await startInstance()];
     a.jobs.until = new Promise(() => undefined);
     void a.jobs.rerun().catch(() => undefined);

@@ -76,7 +76,7 @@ describe('a message handler that returns an Observable', () => {
     expect(client.received.map(({ data }) => data)).toEqual([`1 ${key}`, `2 ${key}`]);
   });
 
-  it.each(handlers)('(%s) gives the lock back when its client goes', async (event) => {
+  it.each(handlers)('(%s) releases the lock when its client goes', async (event) => {
     const { b, id, key, source, client } = await startTwo();
     client.send(event, { id });
     await eventually(() => source.observed);
@@ -85,7 +85,7 @@ describe('a message handler that returns an Observable', () => {
     expect(source.observed).toBe(false);
   });
 
-  it('does not run any more when its client went while it waited', async () => {
+  it('does not run when its client went away during the wait', async () => {
     const { a, id, key, source, client } = await startTwo();
     const lock = await a.locks.acquire(key);
     client.send('above', { id });

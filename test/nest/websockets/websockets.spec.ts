@@ -139,7 +139,7 @@ describe('a message handler', () => {
     await expectOneAtATime(await startTwo(startGateway), (gateway, id) => ask(gateway, event, { id }));
   });
 
-  it('runs once at a time for the messages of one socket, too', async () => {
+  it('runs one at a time for the messages of one socket, too', async () => {
     const gateway = await startGateway();
     const [{ received, send }, id] = [await connect(gateway), freshKey()];
     send('above', { id });
@@ -151,7 +151,7 @@ describe('a message handler', () => {
     expect(gateway.work.overlapped(id)).toBe(false);
   });
 
-  it('of a request-scoped gateway has an instance for each client', async () => {
+  it('has an instance for each client in a request-scoped gateway', async () => {
     const gateway = await startGateway();
     gateway.work.finish();
     const before = PerRequest.built;
@@ -159,14 +159,17 @@ describe('a message handler', () => {
     expect(PerRequest.built - before).toBe(2);
   });
 
-  it.each(['checked above', 'checked below'])('(%s) keeps its guards, and acquires nothing for them', async (event) => {
-    const gateway = await startGateway();
-    for (const refusedBy of ['class', 'method']) {
-      const refused = await ask(gateway, event, { id: freshKey(), refusedBy });
-      expect(refused).toMatchObject({ event: 'exception', data: { message: 'Forbidden resource' } });
-    }
-    expect(gateway.acquired).toEqual([]);
-  });
+  it.each(['checked above', 'checked below'])(
+    '(%s) keeps its guards, and acquires nothing when they refuse',
+    async (event) => {
+      const gateway = await startGateway();
+      for (const refusedBy of ['class', 'method']) {
+        const refused = await ask(gateway, event, { id: freshKey(), refusedBy });
+        expect(refused).toMatchObject({ event: 'exception', data: { message: 'Forbidden resource' } });
+      }
+      expect(gateway.acquired).toEqual([]);
+    },
+  );
 
   it.each(['checked above', 'checked below'])('(%s) locks what its pipes made of the body', async (event) => {
     const received = (id: string): string => `${id}+class+method+parameter`;
@@ -183,7 +186,7 @@ describe('an error', () => {
     for (const how of ['above', 'below']) expect(await ask(gateway, `fails ${how}`, { name })).toEqual(unlocked);
   });
 
-  it('LockBusyError reaches the client as any unknown error, which tells nothing of keys and holders', async () => {
+  it('LockBusyError reaches the client like any unknown error, without keys and holders', async () => {
     const gateway = await startGateway();
     const id = freshKey();
     await gateway.locks.acquire(`order:${id}`);
@@ -191,7 +194,7 @@ describe('an error', () => {
     expect(await ask(gateway, 'busy', { id })).toEqual({ event: 'exception', data });
   });
 
-  it('of a message does not end the socket, and a skipped message has no answer', async () => {
+  it('of a message keeps the socket open, and a skipped message has no answer', async () => {
     const gateway = await startGateway();
     const [{ received, send }, id] = [await connect(gateway), freshKey()];
     const lock = await gateway.locks.acquire(`order:${id}`);

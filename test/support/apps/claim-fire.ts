@@ -4,7 +4,7 @@ import { type FireClaim } from '../../../lib/core/store/lock-store.js';
 import { RESOLVED_OPTIONS } from '../../../lib/redis-lock.tokens.js';
 import { type LockApp } from './lock-app.js';
 
-/** Claims a fire as a decorated method does that is not to wait; by default the fire of the first second. */
+/** Claims a fire as a decorated method does that must not wait; by default the fire of the first second. */
 export function claimFire(
   { app, locker }: LockApp,
   key: string,

@@ -11,7 +11,7 @@ import { type StoreAddress, topology } from '../topologies/topology.js';
 Logger.overrideLogger(false);
 const ignore = (): void => undefined;
 
-/** One instance of an app: its own connections, its own client id, as another process would have. */
+/** One instance of an app, with its own connections and client id, like a separate process. */
 export interface LockApp {
   readonly app: INestApplicationContext;
   readonly locks: RedisLockService;
@@ -21,16 +21,16 @@ export interface LockApp {
 
 const open: { close(): Promise<unknown> }[] = [];
 
-/** Has `closeAll` close this too. */
+/** Adds this to what `closeAll` closes. */
 export function closeLater<T extends { close(): Promise<unknown> }>(one: T): T {
   open.push(one);
   return one;
 }
 
-/** How long an app that closes waits for the locks that a test has left held. */
+/** How long a closing app waits for locks that a test left held. */
 const DRAIN_MS = 100;
 
-/** All apps of a test file share it, as they would a Redis. */
+/** Shared by all apps of a test file, like a Redis. */
 export const memoryServer = new MemoryLockServer();
 
 function moduleOf(
@@ -49,11 +49,11 @@ async function initModule(
   return (await prepare(builder).compile()).init();
 }
 
-/** Starts a module as the test writes it, which brings its own locks; `closeAll` closes it. */
+/** Starts a module exactly as the test defines it; `closeAll` closes it. */
 export const startModule = async (...args: Parameters<typeof initModule>): Promise<TestingModule> =>
   closeLater(await initModule(...args));
 
-/** Starts an instance; what a test opened is closed by `closeAll`. `server`: where its locks are when that is no Redis. */
+/** Starts an instance, which `closeAll` closes. `server` has the locks when the topology is `memory`. */
 export async function startApp(
   options: RedisLockModuleOptions = {},
   metadata: ModuleMetadata = {},
@@ -66,17 +66,17 @@ export async function startApp(
   return closeLater(started);
 }
 
-/** Two seconds, as ioredis has it, would keep the process alive after the tests when the server is gone. */
+/** The two seconds of ioredis would keep the process alive after the tests when the server is gone. */
 export const SOON_CLOSED = { disconnectTimeout: 100 };
 
 function openClient(address: StoreAddress): Redis {
   if (typeof address === 'string') return new Redis(address, SOON_CLOSED);
   if (!('cluster' in address)) return new Redis({ ...address, ...SOON_CLOSED });
-  // It takes the same commands, with each sent to the node of its key; few tests need more, and those know their Redis.
+  // A Cluster takes the same commands, and sends each to the node of its key; tests that need more start their own.
   return new Cluster([...address.cluster], { redisOptions: SOON_CLOSED }) as unknown as Redis;
 }
 
-/** A connection beside those under test, with all rights; to the first store where there are several. */
+/** A connection besides those under test, with all rights; to the first store where there are several. */
 export function openAdmin(address: StoreAddress | undefined = topology.admins[0]): Redis {
   if (address === undefined) throw new Error(`The topology "${topology.name}" has no Redis to look into.`);
   const admin = openClient(address);

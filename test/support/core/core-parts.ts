@@ -10,7 +10,7 @@ import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore, granted, released } from './fake-store.js';
 
-/** The options of an acquisition, all said. */
+/** The complete options of an acquisition. */
 export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): ResolvedLockOptions => ({
   mode: 'write',
   leaseMs: 3_000,
@@ -26,7 +26,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   ...options,
 });
 
-/** A keeper that does nothing but count. */
+/** A keeper that only counts. */
 export class FakeKeeper implements HoldKeeper {
   releases = 0;
   downgrades = 0;

@@ -2,7 +2,7 @@ import { ManualClock } from '../../../lib/testing/manual-clock.js';
 
 export { settled } from '../../../lib/testing/manual-clock.js';
 
-/** The clock of the testing kit, which also tells the delays that were asked for. */
+/** The clock of the testing kit, which also records the requested delays. */
 export class FakeClock extends ManualClock {
   /** In order. */
   readonly delays: number[] = [];

@@ -15,7 +15,7 @@ import {
 } from '../../../lib/core/store/lock-store.js';
 import { type Reporter } from '../../../lib/core/reporter.js';
 
-/** One command that the store was asked; the test answers it when it likes. */
+/** One command that was sent to the store, which the test answers. */
 export class Asked<Request, Reply> {
   readonly answer: Promise<Reply>;
   reply!: (reply: Reply) => void;
@@ -24,7 +24,7 @@ export class Asked<Request, Reply> {
   constructor(
     readonly request: Request,
     readonly timeoutMs: number,
-    /** Gives a reply of the store that came after the caller was told that there was none. */
+    /** Delivers a reply of the store after the caller got a time-out. */
     readonly replyLate: (reply: Reply) => void = () => undefined,
   ) {
     this.answer = new Promise((resolve, reject) => {
@@ -37,7 +37,7 @@ export class Asked<Request, Reply> {
 type Answering<Request, Reply> = ((request: Request) => Reply) | null;
 type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
 
-/** A store in memory: it notes what it is asked, and answers as the test says, at once or later. */
+/** A store in memory that records its commands, and answers as the test says, at once or later. */
 export class FakeStore implements LockStore {
   readonly acquires: Asked<AcquireRequest, AcquireReply>[] = [];
   readonly renews: Asked<readonly RenewRequest[], readonly RenewReply[]>[] = [];
@@ -141,7 +141,7 @@ export const released = (lastToken = 1): ReleaseReply => ({ outcome: 'released',
 /** What a renewal or a downgrade finds when the hold is gone. */
 export const gone = (lastToken: number, revoked = false): LostReply => ({ outcome: 'lost', lastToken, revoked });
 
-/** Notes what was reported. */
+/** Records what was reported. */
 export class FakeReporter implements Reporter {
   readonly lines: string[] = [];
   debug = (message: string): void => void this.lines.push(`debug ${message}`);

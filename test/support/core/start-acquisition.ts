@@ -10,7 +10,7 @@ import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
 import { outcomeOf } from '../waiting/outcome.js';
 
-/** An acquisition of the key `k` that has just begun, all around it, and what became of it. */
+/** An acquisition of the key `k` that has just started, with everything around it and its outcome. */
 export function startAcquisition(
   options: Partial<ResolvedLockOptions> = {},
   { keys = ['k'], claim }: { keys?: readonly string[]; claim?: FireClaim } = {},

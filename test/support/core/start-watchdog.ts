@@ -11,10 +11,10 @@ export const LEASE_MS = 3_000;
 /** When the watchdog renews a lease of that length. */
 export const THIRD_MS = 1_000;
 
-/** For how long that lease is proven. */
+/** How long that lease is proven. */
 export const DEADLINE_MS = 2_968;
 
-/** A watchdog and all around it; `watched` gives it a lock that was granted just now. */
+/** A watchdog with everything around it; `watched` gives it a lock that was just granted. */
 export function startWatchdog() {
   const clock = new FakeClock();
   const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];

@@ -12,11 +12,11 @@ interface Link {
   from?: string;
 }
 
-/** The bus between the nodes of a cluster. Clients and replicas go other ways. */
+/** The bus between the nodes of a cluster. Clients and replicas do not use it. */
 export interface ClusterBus {
   /** The port by which the others reach the bus of a node; for `startCluster`. */
   readonly announceBus: (port: number) => Promise<number>;
-  /** Cuts a node off from all others, in both directions; null: no longer. */
+  /** Cuts a node off from all others, in both directions; null connects it again. */
   cutOff(node: { readonly id: string; readonly server: StartedRedis } | null): void;
 }
 

@@ -7,7 +7,7 @@ export interface Frame {
 
 const AGGREGATES: Record<string, number> = { '*': 1, '~': 1, '>': 1, '%': 2, '|': 2 };
 
-/** Cuts a stream into messages of the Redis protocol (RESP2 and RESP3), whatever the pieces in which it arrives. */
+/** Splits a stream into Redis protocol messages (RESP2 and RESP3), however it is chunked. */
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
@@ -46,7 +46,7 @@ function endOfMembers(bytes: Buffer, start: number, count: number): number {
   return end;
 }
 
-/** The words of a command, parted by blanks: `SET a 1`. */
+/** The words of a command, separated by spaces: `SET a 1`. */
 export function commandText(frame: Frame): string {
   const words: string[] = [];
   for (let at = frame.bytes.indexOf('\r\n') + 2; at < frame.bytes.length;) {

@@ -7,11 +7,11 @@ const HOST = '127.0.0.1';
 export interface TcpProxy {
   readonly port: number;
   readonly url: string;
-  /** How long a message travels, each way; it may change at any time, and messages never overtake each other. */
+  /** The delay of a message, each way. It may change at any time; messages stay in order. */
   delayMs: number;
   /** How many replies `dropNextReply` has lost. */
   readonly droppedReplies: number;
-  /** Closes all connections; new ones are welcome. */
+  /** Closes all connections; new ones are accepted. */
   cutAll(): void;
   /**
    * Half-open: nothing passes, no end of a connection either, and new connections are accepted but dead. What is
@@ -23,11 +23,11 @@ export interface TcpProxy {
    * connection. Not for connections that subscribe in RESP2: messages look like replies there.
    */
   dropNextReply(matches: (commandText: string) => boolean): void;
-  /** Keeps the next such command on its way: its client loses the connection, and the server hears of it when that is told. */
+  /** Holds the next matching command back and closes its connection; the server gets it when the test delivers it. */
   keepNext(matches: (commandText: string) => boolean): KeptCommand;
-  /** Resets new connections at once; those that exist go on. */
+  /** Resets new connections at once; existing ones go on. */
   refuse(on: boolean): void;
-  /** Leads new connections to another server on this machine, as a name does that moves; those that exist go on. */
+  /** Leads new connections to another server on this machine, as a DNS name that moves; existing ones go on. */
   leadTo(port: number): void;
   close(): Promise<void>;
 }
@@ -177,7 +177,7 @@ class Link {
     });
   }
 
-  /** Whether this command stays on its way, while the client is told that its connection is gone. */
+  /** Whether this command is held back, while its client loses the connection. */
   #keeps(frame: Frame): boolean {
     const { keeps } = this.faults;
     if (!keeps || this.#kept || !keeps.matches(commandText(frame))) return this.#kept !== undefined;

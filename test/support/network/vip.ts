@@ -6,23 +6,23 @@ const HOST = '127.0.0.1';
 export interface Vip {
   readonly port: number;
   readonly url: string;
-  /** The port to which new connections lead; null: they are accepted, and never hear a word, also later. */
+  /** The port to which new connections lead; with null they are accepted and never get an answer. */
   target: number | null;
-  /** How many connections were made. */
+  /** How many connections were accepted. */
   readonly accepted: number;
-  /** The servers lose all connections that exist, and the clients are not told: what they send vanishes. */
+  /** Closes all existing connections to the servers without telling the clients: what those send vanishes. */
   forget(matches?: (received: string) => boolean): number;
   close(): Promise<void>;
 }
 
-/** One connection: all that the client has sent by now, for `forget` to know it by. */
+/** One connection, with everything that the client has sent, by which `forget` selects it. */
 interface Link {
   readonly client: Socket;
   server: Socket | undefined;
   received: string;
 }
 
-/** Starts one on a free port. */
+/** Starts a VIP on a free port. */
 export async function startVip(target: number | null): Promise<Vip> {
   const links = new Set<Link>();
   let accepted = 0;
@@ -74,6 +74,6 @@ function join(link: Link, port: number): void {
   link.server = server;
   server.on('data', (bytes) => link.server === server && client.write(bytes));
   server.on('error', () => undefined);
-  // Forgotten, not closed: the client hears nothing of it.
+  // The client of a forgotten connection must not notice the close.
   server.on('close', () => link.server === server && client.destroy());
 }

@@ -1,5 +1,5 @@
-// A process of its own, on the built package, that awaits one thing and tells its parent (test/nest/shutdown/awaited.spec.ts)
-// when it is there. If the process ends earlier, nothing kept it alive.
+// A process of its own, on the built package, that awaits one thing, and tells its parent when it is there
+// (test/nest/shutdown/awaited.spec.ts). If the process ends earlier, nothing kept it alive.
 import { subscribe } from 'node:diagnostics_channel';
 import process from 'node:process';
 import 'reflect-metadata';
@@ -53,7 +53,7 @@ const does = {
     await tell('ready');
     await new Promise((resolve) => process.once('message', resolve));
   },
-  /** What is open keeps the process alive no more: what it awaits has to. */
+  /** Unrefs everything that is open, so that only the awaited call keeps the process alive. */
   unref: () => sockets.forEach((socket) => socket.unref()),
   close: () => app.close(),
   acquire: () => quiet(locks.acquire(key, waits)),

@@ -11,7 +11,7 @@ import { topology } from '../topologies/topology.js';
 const root = process.cwd();
 const packageIsBuilt = (): boolean => existsSync(join(root, 'dist', 'esm', 'index.js'));
 
-/** Builds the package if that was not done; test files that run side by side do it once. */
+/** Builds the package if dist is missing; concurrent test files build it once. */
 export async function buildPackage(): Promise<void> {
   if (packageIsBuilt()) return;
   const turn = join(tmpdir(), `nestjs-redis-lock-build-${process.ppid}`);
@@ -24,7 +24,7 @@ export async function buildPackage(): Promise<void> {
   }
 }
 
-/** Runs a script of this folder in a process of its own, which does not outlive the test. */
+/** Runs a script of this folder in a child process, which is killed with the test. */
 export function forkScript(script: string, argument: string) {
   const child = fork(join(import.meta.dirname, script), [argument], { execArgv: [] });
   const gone = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
@@ -46,14 +46,14 @@ interface Answer {
 /** An instance of an app that can be killed. */
 export interface ChildApp {
   readonly process: ChildProcess;
-  /** Gives the fencing token. */
+  /** Resolves with the fencing token. */
   acquire(key: string, options?: LockOptions): Promise<number>;
   tryAcquire(key: string, options?: LockOptions): Promise<number | null>;
   isHeld(): Promise<boolean>;
   release(): Promise<void>;
-  /** Closes the app and lets the process end by itself; gives the timers and sockets that are left. */
+  /** Closes the app and lets the process end by itself. Resolves with the timers and sockets that are left. */
   close(): Promise<string[]>;
-  /** SIGKILL: nothing is said to anybody. */
+  /** Sends SIGKILL: the app has no chance to release anything. */
   kill(): Promise<void>;
 }
 

@@ -19,7 +19,7 @@ export interface JobOptions {
   readonly schedule: JobSchedule;
   readonly locked?: LockedOptions;
   readonly module?: RedisLockModuleOptions;
-  /** How wrong the clock of the process is. */
+  /** By how many ms the clock of the process is wrong. */
   readonly skewMs?: number;
   /** The time zone of the process itself; that of this machine by default. */
   readonly localZone?: string;
@@ -38,18 +38,18 @@ export interface JobSkip {
   readonly reason: string;
 }
 
-/** An instance of an app with one scheduled job, in a process of its own; what it tells is collected here. */
+/** An instance of an app with one scheduled job in a child process, and the reports of that process. */
 export interface JobApp {
   readonly process: ChildProcess;
   /** As `lastRun` names it. */
   readonly instance: string;
   readonly runs: JobRun[];
   readonly skips: JobSkip[];
-  /** Every line above debug, but those of a Nest app that starts. */
+  /** Every log line above debug, except those of Nest's start. */
   readonly logs: string[];
-  /** SIGTERM, and the end of what it does. */
+  /** Sends SIGTERM and waits for the end of the process. */
   stop(): Promise<void>;
-  /** SIGKILL: nothing is said to anybody. */
+  /** Sends SIGKILL: the app has no chance to release anything. */
   kill(): Promise<void>;
 }
 

@@ -28,7 +28,7 @@ const orders = {
   },
   isHeld: async () => held?.held ?? false,
   release: () => held.release(),
-  /** From here the process is to end by itself. */
+  /** From here on the process must end by itself. */
   async close() {
     await app.close();
     setImmediate(() => process.disconnect());

@@ -3,12 +3,12 @@ import { eventually } from '../waiting/eventually.js';
 import { ownRedis } from './own-redis.js';
 import { closeLater } from '../apps/lock-app.js';
 
-/** A cluster of one node. The port of the cluster bus is 10,000 higher by default, which may be none. */
+/** Starts a cluster of one node. The default bus port is 10,000 higher than the port, which may not exist. */
 export async function startClusterNode(): Promise<{ admin: Redis; port: number; stop(): Promise<void> }> {
   for (let launch = 1; ; launch++) {
     const busPort = 20_000 + Math.floor(Math.random() * 10_000);
     try {
-      // A node that has met no other knows no address of its own.
+      // A node that has not met another one does not know its own address.
       const announced = ['--cluster-announce-ip', '127.0.0.1', '--cluster-port', String(busPort)];
       const server = await ownRedis(['--cluster-enabled', 'yes', ...announced]);
       const { admin, port } = server;
@@ -21,7 +21,7 @@ export async function startClusterNode(): Promise<{ admin: Redis; port: number; 
   }
 }
 
-/** A client of the cluster that has a node there. */
+/** A client of the cluster with a node on that port. */
 export function openCluster(port: number, options: ClusterOptions = {}): Cluster {
   const client = new Cluster([{ host: '127.0.0.1', port }], options);
   client.on('error', () => undefined);

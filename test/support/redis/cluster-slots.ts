@@ -2,10 +2,10 @@ import { slotOf } from '../../../lib/redis/connection/cluster-slots.js';
 import { type StartedCluster } from '../../../scripts/topologies.mjs';
 import { freshKey, openAdmin } from '../apps/lock-app.js';
 
-/** The master on which a storage key lies at the beginning: one begins with the slot at which its third does, rounded down. */
+/** The master that has a storage key at first: each of the three has a third of the slots. */
 export const masterOf = (storageKey: string): number => Math.floor(((slotOf(storageKey) + 1) * 3 - 1) / 16_384);
 
-/** A key whose lock lies on the n-th master. */
+/** A key whose lock is on the n-th master. */
 export function keyOn(n: number): string {
   for (;;) {
     const key = freshKey();
@@ -13,7 +13,7 @@ export function keyOn(n: number): string {
   }
 }
 
-/** Begins to move the slot of a storage key: all that is in it is still where it was. */
+/** Starts to move the slot of a storage key; its keys stay where they are until they are moved. */
 export async function beginMove(cluster: StartedCluster, storageKey: string) {
   const [slot, from] = [slotOf(storageKey), masterOf(storageKey)];
   const to = (from + 1) % 3;

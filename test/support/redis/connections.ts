@@ -3,7 +3,7 @@ import { type RedisConnection } from '../../../lib/index.js';
 import { SOON_CLOSED, closeLater, openAdmin } from '../apps/lock-app.js';
 import { redisUrl } from '../topologies/topology.js';
 
-/** A client of the caller's own. */
+/** A client that the application passes to the module. */
 export function givenClient(url: string, options: RedisOptions): Redis {
   const client = new Redis(url, { ...SOON_CLOSED, ...options });
   client.on('error', () => undefined);
@@ -25,7 +25,7 @@ export function givenClient(url: string, options: RedisOptions): Redis {
   return client;
 }
 
-/** A client whose subscriber connection goes another way than its commands. */
+/** A client whose subscriber connection takes another route than its commands. */
 export const clientWithSubscriberAt = (subscriberUrl: string, url = redisUrl()): Redis =>
   Object.assign(openAdmin(url), { duplicate: () => new Redis(subscriberUrl) });
 
@@ -39,7 +39,7 @@ export const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
 
 const never = (): null => null;
 const IN_AN_HOUR = { retryStrategy: () => 3_600_000 };
-/** Connections whose application does not want them back soon, or at all. */
+/** Connections that are configured to reconnect late, or never. */
 export const RELUCTANT: Record<string, (url: string) => RedisConnection> = {
   'an own connection that gives up': (url) => ({ port: Number(new URL(url).port), retryStrategy: never }),
   'an own connection that is late': (url) => ({ port: Number(new URL(url).port), ...IN_AN_HOUR }),

@@ -12,7 +12,7 @@ export interface FarReplicated {
   roundTripMs: number;
 }
 
-/** Starts both, with nothing between them at first. */
+/** Starts both, without a delay at first. */
 export async function startFarReplicated(): Promise<FarReplicated> {
   const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
   const line = await startLine(master.port);
@@ -22,7 +22,7 @@ export async function startFarReplicated(): Promise<FarReplicated> {
   return Object.assign(line, { url: master.url, admin: master.admin });
 }
 
-/** Carries bytes, which are no messages of clients here, and each way takes half of the time. */
+/** Forwards raw bytes; each direction takes half of the round trip. */
 async function startLine(targetPort: number) {
   const sockets = new Set<Socket>();
   const line = { port: 0, roundTripMs: 0 };

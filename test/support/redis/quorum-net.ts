@@ -7,17 +7,17 @@ import { type LockApp, closeLater, openAdmin, startApp } from '../apps/lock-app.
 import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
 import { hashOf } from './records.js';
 
-/** An app whose way to each master has a fault of its own. */
+/** An app with a separate proxy in front of each master. */
 export interface NetApp extends LockApp {
   readonly proxies: readonly TcpProxy[];
-  /** Leads to these masters only (numbers from 0). */
+  /** Lets only these masters be reached (numbers from 0). */
   reaches(...nodes: number[]): void;
 }
 
-/** Masters of this test alone. */
+/** Masters for this test alone. */
 export interface QuorumNet {
   readonly servers: readonly StartedRedis[];
-  /** To look at each master, beside all faults. */
+  /** Direct connections to each master, without faults. */
   readonly admins: readonly Redis[];
   /** Starts an app behind proxies of its own. */
   app(options?: RedisLockModuleOptions): Promise<NetApp>;

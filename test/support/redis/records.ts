@@ -1,17 +1,17 @@
 import { type Redis } from 'ioredis';
 import { eventually } from '../waiting/eventually.js';
 
-/** The hash of a lock, as it lies in Redis. */
+/** The hash of a lock in Redis. */
 export const hashOf = (admin: Redis, key: string): Promise<Record<string, string>> => admin.hgetall(`lock:${key}`);
 
-/** How many wait in Redis, whether alive or not. */
+/** How many waiters are queued in Redis, alive or dead. */
 export async function queued(admin: Redis, key: string): Promise<number> {
   return Object.keys(await hashOf(admin, key)).filter((field) => field.startsWith('queue:')).length;
 }
 
 /**
- * When the only hold of a lock ends, in milliseconds of a server's clock. Of the nodes of a quorum some are told of it last, or
- * never: the first that knows it counts.
+ * When the only hold of a lock ends, in milliseconds of the server's clock. Some nodes of a quorum get the hold late, or
+ * never: the first one that has it counts.
  */
 export async function deadlineOf(admins: readonly Redis[], key: string): Promise<number> {
   const holdOf = async () => {

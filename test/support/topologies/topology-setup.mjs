@@ -14,7 +14,7 @@ export async function setUp(name, start) {
   started.push({ variable, topology });
 }
 
-/** Stops all that was started here. */
+/** Stops everything that was started here. */
 export async function tearDown() {
   for (const { variable, topology } of started.splice(0)) {
     // In watch mode the next run starts its own.

@@ -10,7 +10,7 @@ export type StoreAddress =
 /** What the set-up of a Jest project (topology-setup.mjs) tells its workers. */
 interface Addresses {
   readonly connection: NonNullable<RedisLockModuleOptions['connection']>;
-  /** Where to look at the data with all rights: one address for each store that has a copy of its own. */
+  /** Addresses with all rights: one for each store that has its own copy of the data. */
   readonly admins: readonly StoreAddress[];
 }
 
@@ -37,22 +37,22 @@ function addresses(): Addresses {
 export const topology = {
   name,
   isSingle: name === 'single',
-  /** No Redis at all: the store of the testing kit. */
+  /** No Redis: the store of the testing kit. */
   isMemory: name === 'memory',
   supports: {
-    /** Waiters are served in the order in which they came, and handed the lock by a release. */
+    /** Waiters are served in order of arrival, and a release hands the lock to the next. */
     queue: !isQuorum,
     permits: !isQuorum,
-    /** An acquire that is asked again after its grant has the same token. */
+    /** An acquire that is sent again after its grant gets the same token. */
     sameGrant: !isQuorum,
-    /** A lock is one record, and one clock times it. */
+    /** A lock is one record, timed by one clock. */
     oneRecord: !isQuorum,
     /** Several keys are granted by one script, and so at one moment. */
     oneScript: name !== 'cluster',
   },
-  /** How far apart the copies of one deadline may lie. */
+  /** How far apart the copies of one deadline may be, in ms. */
   spreadMs: isQuorum ? 1_000 : 0,
-  /** For the option of that name; what the app of a test has when it says nothing. */
+  /** The `connection` option; the default of `startApp`. */
   get connection() {
     return addresses().connection;
   },
@@ -61,21 +61,21 @@ export const topology = {
   },
 };
 
-// A test that makes no sense on a topology is not there, rather than skipped: a run tells what it has left out.
+// A test that makes no sense on a topology is not registered, rather than skipped, so that a report shows only real skips.
 const noTest = Object.assign(() => undefined, { each: () => () => undefined }) as unknown as jest.It;
 const noTests = (): void => undefined;
 const itWhen = (makesSense: boolean): jest.It => (makesSense ? it : noTest);
 
-/** For tests that break or watch a Redis, which then has to be one of their own. */
+/** For tests that break or watch a Redis, and therefore start their own. */
 export const itOnSingle = itWhen(topology.isSingle);
 
 /** For tests that look into Redis, or that need several processes or clocks. */
 export const itOnRedis = itWhen(!topology.isMemory);
 
-/** For tests of what the store of the testing kit alone can be made to do. */
+/** For tests of behavior that only the store of the testing kit can be made to show. */
 export const itInMemory = itWhen(topology.isMemory);
 
-/** As `itOnRedis`, where nothing would be left of a group. */
+/** Like `itOnRedis`, for a whole group. */
 export const describeOnRedis = topology.isMemory ? noTests : describe;
 
 /** For tests of the order in which waiters are served, and of their places. */
@@ -90,7 +90,7 @@ export const itWithoutPermits = itWhen(!topology.supports.permits);
 /** For tests that read or write the record of a lock in Redis. */
 export const itWithOneRecord = itWhen(topology.supports.oneRecord && !topology.isMemory);
 
-/** For tests of times that one clock has to tell. */
+/** For tests of times that one clock must measure. */
 export const itWithOneClock = itWhen(topology.supports.oneRecord);
 
 /** For tests of several keys that each Redis grants at one moment. */
@@ -99,5 +99,5 @@ export const itWithOneScript = itWhen(topology.supports.oneScript);
 /** For tests of several keys that are granted at one moment. */
 export const itWithOneMoment = itWhen(topology.supports.oneScript && topology.supports.oneRecord);
 
-/** Has several keys lie in one slot of a cluster, where each slot is an acquisition of its own. */
+/** Puts several keys into one slot of a cluster, where each slot is acquired separately. */
 export const IN_ONE_SLOT: RedisLockModuleOptions = topology.supports.oneScript ? {} : { hashTag: () => 'one' };

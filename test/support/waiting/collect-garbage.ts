@@ -4,9 +4,9 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
 
-/** Collects what nobody refers to any more; what is called back for it comes in a later turn. */
+/** Runs the garbage collector. Finalizers are called back in a later turn. */
 export async function collectGarbage(): Promise<void> {
-  // What the turn before left in its frames is let go first.
+  // A new turn drops references on the stack of the previous one.
   await new Promise((resolve) => setImmediate(resolve));
   gc();
   await new Promise((resolve) => setImmediate(resolve));

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface EventuallyOptions {
-  /** How long to go on trying. @default 10_000 */
+  /** When to give up, in ms. @default 10_000 */
   timeoutMs?: number;
-  /** How long to pause between two tries. @default 10 */
+  /** The pause between two attempts, in ms. @default 10 */
   intervalMs?: number;
   /** What was waited for, for the error. */
   message?: string;
@@ -14,7 +14,7 @@ const isTruthy = <T>(value: T): value is Truthy<T> => Boolean(value);
 
 type IsAny<T> = 0 extends 1 & T ? true : false;
 
-/** A condition that gives nothing would never be met. */
+/** A condition that returns nothing would never be met. */
 type NotVoid<T> = [T] extends [void]
   ? IsAny<T> extends true
     ? unknown
@@ -22,8 +22,8 @@ type NotVoid<T> = [T] extends [void]
   : unknown;
 
 /**
- * Waits until the condition is truthy, and gives that value. On time-out, also of a condition that hangs, it rejects
- * with what the condition threw last, or says what it gave last.
+ * Waits until the condition is truthy, and resolves with its value. On time-out, even of a condition that hangs, it
+ * rejects with what the condition threw last, or an error that shows what it returned last.
  */
 export async function eventually<T>(
   condition: (() => T | Promise<T>) & NotVoid<T>,
@@ -44,7 +44,7 @@ export async function eventually<T>(
   throw last();
 }
 
-/** Waits until the assertions no longer throw. */
+/** Waits until the assertions pass. */
 export async function eventuallyPasses(assertions: () => unknown, options: EventuallyOptions = {}): Promise<void> {
   await eventually(async () => {
     await assertions();

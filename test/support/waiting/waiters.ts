@@ -3,7 +3,7 @@ import { eventually, eventuallyPasses } from './eventually.js';
 import { type LockApp } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
 
-/** Waits until so many wait for a key, of any instance. */
+/** Waits until a key has that many waiters, across all instances. */
 export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: string, count = 1): Promise<void> {
   await eventually(async () => (await locks.inspect(key)).waiters === count, { intervalMs: 5 });
 }
@@ -13,7 +13,7 @@ export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string):
   await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
 }
 
-/** Waits for a key as the last of those who do. */
+/** Starts to wait for a key, and resolves once it is the last in the queue. */
 export async function enqueue(
   app: Pick<LockApp, 'locks'>,
   key: string,
@@ -25,7 +25,7 @@ export async function enqueue(
   return { lock };
 }
 
-/** Asserts at once what the last command left; of a quorum, one of whose nodes may hear of it late, as soon as it is so. */
+/** Asserts what the last command left behind: at once, or eventually on a quorum, where a node may get the command late. */
 export async function whenAllHeard(assertions: () => Promise<void>): Promise<void> {
   await (topology.supports.oneRecord ? assertions() : eventuallyPasses(assertions));
 }

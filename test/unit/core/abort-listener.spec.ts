@@ -9,7 +9,7 @@ import { outcomeOf } from '../../support/waiting/outcome.js';
 const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
 describe('listening to an AbortSignal', () => {
-  it('takes one listener however many wait, and none when all have stopped', () => {
+  it('adds one listener for any number of callers, and none when all have stopped', () => {
     const { signal } = new AbortController();
     const stops = Array.from({ length: 100 }, () => onAbort(signal, () => undefined));
     expect(listenersOf(signal)).toBe(1);
@@ -20,7 +20,7 @@ describe('listening to an AbortSignal', () => {
     expect(listenersOf(signal)).toBe(0);
   });
 
-  it('calls everybody back once, and not who stopped', () => {
+  it('calls each callback once, and none that was stopped', () => {
     const controller = new AbortController();
     const told: string[] = [];
     const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => told.push(name)));
@@ -30,7 +30,7 @@ describe('listening to an AbortSignal', () => {
     expect(told).toEqual(['a', 'c']);
   });
 
-  it('may be stopped by whom it calls back, also for others', () => {
+  it('may be stopped by a callback, for others, too', () => {
     const controller = new AbortController();
     const told: string[] = [];
     const stops: (() => void)[] = [];
@@ -43,7 +43,7 @@ describe('listening to an AbortSignal', () => {
     expect(listenersOf(controller.signal)).toBe(0);
   });
 
-  it('begins anew after all have stopped', () => {
+  it('starts again after all have stopped', () => {
     const controller = new AbortController();
     onAbort(controller.signal, () => undefined)();
     let calls = 0;
@@ -54,7 +54,7 @@ describe('listening to an AbortSignal', () => {
 });
 
 describe('a hundred acquisitions with one signal', () => {
-  it('add one listener, so that Node warns of no leak, are all ended by it, and leave none', async () => {
+  it('add one listener, so that Node warns of no leak, are all cancelled by it, and leave none', async () => {
     const { store, locker } = startLocker();
     store.onAcquire = () => busy();
     const controller = new AbortController();
@@ -71,7 +71,7 @@ describe('a hundred acquisitions with one signal', () => {
     expect([listenersOf(signal), locker.live.waiting, locker.timers.size]).toEqual([0, 0, 0]);
   });
 
-  it('leave no listener when they are granted either', async () => {
+  it('leave no listener when they are granted', async () => {
     const { locker } = startLocker();
     const { signal } = new AbortController();
     await Promise.all(['a', 'b', 'c'].map((key) => locker.acquire([key], lockOptions({ signal }))));

@@ -26,7 +26,7 @@ describe('calls that are awaited', () => {
     expect(clock.keptAlive).toBe(0);
   });
 
-  it('keep it alive for each step of an iteration, and not in between; leaving early ends what is iterated', async () => {
+  it('keep the process alive for each step of an iteration, and not in between', async () => {
     const clock = new FakeClock();
     const awaited = new AwaitedCalls(clock);
     let isClosed = false;
@@ -49,7 +49,7 @@ describe('calls that are awaited', () => {
     expect([seen, isClosed, clock.keptAlive]).toEqual([[0, 1, 2], true, 0]);
   });
 
-  it('do without where the clock has no process to keep', async () => {
+  it('work with a clock that cannot keep the process alive', async () => {
     const clock = { ...systemClock, keepAlive: undefined };
     expect(await new AwaitedCalls(clock).keepAlive(Promise.resolve(1))).toBe(1);
   });
@@ -76,7 +76,7 @@ describe('a lock', () => {
     await during(lock.release(), () => store.releases[0]!.reply(released()));
   });
 
-  it('keeps it alive while it is waited for in vain, and not while its give-back has no answer', async () => {
+  it('keeps the process alive while a call waits for it, and not while its release gets no answer', async () => {
     const { clock, store, locker } = startLocker();
     const locks = new RedisLockService(locker, store, resolveModuleOptions({}));
     store.onAcquire = () => busy();

@@ -13,7 +13,7 @@ const NAMES = [
 const DURATION = 'a whole number of milliseconds';
 
 describe('the options of a lock', () => {
-  it('are these', () => {
+  it('are listed completely', () => {
     expect(LOCK_OPTION_NAMES).toEqual(NAMES);
   });
 
@@ -63,7 +63,7 @@ describe('the options of a lock', () => {
     expect(check).toThrow(`Expected \`${name}\` to be ${expected}.`);
   });
 
-  it('refuse a name that is none, and list those that are', () => {
+  it('refuse an unknown name, and list the known ones', () => {
     expect(() => checkLockOptions({ timeout: 5 })).toThrow(
       `Unknown lock option \`timeout\`; expected one of ${NAMES.join(', ')}.`,
     );
@@ -89,7 +89,7 @@ describe('the options of a lock', () => {
 });
 
 describe('a duration', () => {
-  it('is a whole number within its range', () => {
+  it('must be a whole number within its range', () => {
     for (const value of [1, 10]) checkDuration(value, 'drainMs', { min: 1, max: 10 });
     for (const value of [0, 11, 1.5, Infinity, undefined, null, '5']) {
       expect(() => checkDuration(value, 'drainMs', { min: 1, max: 10 })).toThrow('Expected `drainMs` to be');

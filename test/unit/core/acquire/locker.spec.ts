@@ -9,7 +9,7 @@ import { outcomeOf } from '../../../support/waiting/outcome.js';
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 describe('a revocation', () => {
-  it('that is pushed is a loss at once: revoked', async () => {
+  it('is reported as a loss at once when its message arrives', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['a', 'b'], lockOptions());
     const { signal } = lock;
@@ -19,7 +19,7 @@ describe('a revocation', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('is nothing to a call that waits, nor to one that has released', async () => {
+  it('does not affect a waiting call, or one that has released', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     await lock.release();
@@ -31,7 +31,7 @@ describe('a revocation', () => {
     expect([lock.lost, waiting, store.acquires.length]).toEqual([null, {}, 2]);
   });
 
-  it('is told by the release when the message was missed', async () => {
+  it('is reported by the release when the message was missed', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRelease = () => ({ outcome: 'revoked', holds: 0, lastToken: 100 });
@@ -39,7 +39,7 @@ describe('a revocation', () => {
     expect(lock.lost).toMatchObject({ reason: 'revoked' });
   });
 
-  it('is told by the next renewal when the message was missed', async () => {
+  it('is reported by the next renewal when the message was missed', async () => {
     const { clock, store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRenew = () => [gone(100, true)];
@@ -49,7 +49,7 @@ describe('a revocation', () => {
 });
 
 describe('a gap in the messages of the store', () => {
-  it('makes everybody who waits ask once', async () => {
+  it('makes each waiting call send its request once', async () => {
     const { store, locker } = startLocker();
     store.onAcquire = () => busy({ ahead: 1 });
     for (const key of ['a', 'b']) outcomeOf(locker.acquire([key], lockOptions()));
@@ -64,7 +64,7 @@ describe('a gap in the messages of the store', () => {
 });
 
 describe('a gap in the messages of the store, for holders,', () => {
-  it('is followed by a renewal of all locks, which tells those that an operator took', async () => {
+  it('is followed by a renewal of all locks, which finds those that were revoked', async () => {
     const { clock, store, locker } = startLocker();
     const [kept, taken] = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b'], lockOptions())];
     const unrenewed = await locker.acquire(['c'], lockOptions({ renew: false }));
@@ -79,7 +79,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['a', 'b']]);
   });
 
-  it('has a renewal follow that was in flight', async () => {
+  it('is followed by another renewal when one was in flight', async () => {
     const { clock, store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRenew = null;
@@ -96,8 +96,8 @@ describe('a gap in the messages of the store, for holders,', () => {
   });
 });
 
-describe('extending in the locker', () => {
-  it('rejects with the loss that it finds, or that the lock was released meanwhile', async () => {
+describe('an extension in the locker', () => {
+  it('rejects with the loss that it finds, or because the lock was released meanwhile', async () => {
     const { store, locker } = startLocker();
     const [lost, left] = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b'], lockOptions())];
     store.onRenew = null;
@@ -112,7 +112,7 @@ describe('extending in the locker', () => {
 });
 
 describe('a release', () => {
-  it('keeps its caller waiting for a second at most, and goes on', async () => {
+  it('keeps its caller waiting for a second at most, and goes on in the background', async () => {
     const { clock, store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRelease = null;
@@ -128,7 +128,7 @@ describe('a release', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('does not keep who lost the lock waiting', async () => {
+  it('does not keep a caller waiting whose lock was lost', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRelease = null;
@@ -140,7 +140,7 @@ describe('a release', () => {
 });
 
 describe('a shutdown', () => {
-  it('refuses new locks, ends the waiting, and resolves when the holders have finished', async () => {
+  it('refuses new locks, cancels waiting calls, and resolves when the holders have finished', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onAcquire = () => busy({ ahead: 1 });
@@ -157,7 +157,7 @@ describe('a shutdown', () => {
     expect(locker.live).toEqual(NOTHING);
   });
 
-  it('takes the locks that are still held after drainMs: the signals fire, and they are given back', async () => {
+  it('ends the holds that remain after drainMs: their signals fire, and they are released', async () => {
     const { clock, store, reporter, locker } = startLocker();
     const locks = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b', 'c'], lockOptions())];
     const closing = locker.close(2_000);
@@ -168,7 +168,7 @@ describe('a shutdown', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(2);
   });
 
-  it('gives back also what nested calls are inside of', async () => {
+  it('releases holds with nested calls inside, too', async () => {
     const { clock, store, under, locker } = startLocker();
     const { opened, open } = gate();
     const running = outcomeOf(under('k', () => under('k', () => opened)));
@@ -182,7 +182,7 @@ describe('a shutdown', () => {
     expect(running.error).toBeInstanceOf(LockLostError);
   });
 
-  it('gives back the lock that was granted in its very turn, which nobody has heard of', async () => {
+  it('releases a lock that is granted in the same turn', async () => {
     const { store, locker } = startLocker();
     const seen: string[] = [];
     locker.events.on('acquired', () => void seen.push('acquired')).on('released', () => void seen.push('released'));
@@ -198,7 +198,7 @@ describe('a shutdown', () => {
     expect(seen).toEqual([]);
   });
 
-  it('does not wait for locks that are lost meanwhile', async () => {
+  it('does not wait for locks that were lost meanwhile', async () => {
     const { store, locker } = startLocker();
     await locker.acquire(['k'], lockOptions());
     let closed = false;

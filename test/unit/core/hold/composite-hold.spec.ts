@@ -23,7 +23,7 @@ function setUp() {
 }
 
 describe('a lock of keys in several groups', () => {
-  it('is acquired group by group in the order of the store, and names its keys in that of the caller', async () => {
+  it('is acquired group by group in the order of the store, and lists its keys in that of the caller', async () => {
     const { store, acquire } = setUp();
     store.onAcquire = null;
     const acquiring = acquire(['c', 'a', 'b']);
@@ -71,7 +71,7 @@ describe('a lock of keys in several groups', () => {
     expect([outcome.error, locker.live.waiting]).toMatchObject([{ code: 'LOCK_STORE' }, 0]);
   });
 
-  it('says that it waited, not that it was not to wait, when the first group took all of waitMs', async () => {
+  it('rejects with LockWaitTimeoutError, not LockBusyError, when the first group took all of waitMs', async () => {
     const { clock, store, acquire } = setUp();
     store.onAcquire = null;
     const outcome = outcomeOf(acquire(['a', 'b'], { waitMs: 900 }));
@@ -83,14 +83,14 @@ describe('a lock of keys in several groups', () => {
     expect(outcome.error).toMatchObject({ code: 'LOCK_WAIT_TIMEOUT' });
   });
 
-  it('gives the first groups back before it rejects with the failure of a later one', async () => {
+  it('releases the first groups before it rejects with the failure of a later one', async () => {
     const { store, locker, acquire } = setUp();
     store.onAcquire = ({ keys }) => (keys[0] === 'c' ? busy() : granted(3_000));
     await expect(acquire(['a', 'b', 'c'], { waitMs: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY', key: 'c' });
     expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
   });
 
-  it.each(['abort', 'shutdown'])('gives the first groups back on %s', async (what) => {
+  it.each(['abort', 'shutdown'])('releases the first groups on %s', async (what) => {
     const { store, locker, acquire } = setUp();
     const controller = new AbortController();
     store.onAcquire = ({ keys }) => (keys[0] === 'a' ? granted(3_000) : busy({ ahead: 1 }));
@@ -106,7 +106,7 @@ describe('a lock of keys in several groups', () => {
     expect([store.givenBack.toSorted(), locker.live]).toEqual([['a', 'b'], NOTHING]);
   });
 
-  it('is not given out when one of its groups was lost while it waited for another', async () => {
+  it('is not granted when one of its groups was lost while it waited for another', async () => {
     const { store, acquire } = setUp();
     store.onAcquire = ({ keys }) => (keys[0] === 'a' ? granted(3_000) : busy({ ahead: 1 }));
     const outcome = outcomeOf(acquire(['a', 'b']));
@@ -120,8 +120,8 @@ describe('a lock of keys in several groups', () => {
   });
 });
 
-describe('a joined lock', () => {
-  it('is lost when one of its parts is, with the error of that part, and tells its signal', async () => {
+describe('a composite hold', () => {
+  it('is lost when one of its parts is, with the error of that part, and fires its signal', async () => {
     const { clock, store, acquire } = setUp();
     const lock = await acquire(['a', 'b']);
     const told: unknown[] = [];
@@ -138,7 +138,7 @@ describe('a joined lock', () => {
     expect(store.givenBack.toSorted()).toEqual(['a', 'b']);
   });
 
-  it('has none of its parts renewed any more when one is lost: who does not listen would keep them for ever', async () => {
+  it('stops the renewal of all of its parts when one is lost', async () => {
     const { clock, acquire, store, locker } = setUp();
     await acquire(['a', 'b', 'c']);
     store.listener!.onWakeUp(store.acquires[1]!.request.attempt, { kind: 'revoked' });
@@ -146,7 +146,7 @@ describe('a joined lock', () => {
     expect([store.renews.length, locker.live.locks]).toEqual([0, 0]);
   });
 
-  it('tells its loss once, even when all of its parts are lost', async () => {
+  it('reports its loss once, even when all of its parts are lost', async () => {
     const { clock, acquire, store } = setUp();
     store.onRenew = null;
     const lock = await acquire(['a', 'b']);
@@ -156,14 +156,14 @@ describe('a joined lock', () => {
     expect([lock.lost?.reason, calls]).toEqual(['expired', 1]);
   });
 
-  it('fires the signal that was asked for after the loss', async () => {
+  it('fires a signal that is first read after the loss', async () => {
     const { clock, acquire } = setUp();
     const lock = await acquire(['a', 'b']);
     clock.jump(60_000);
     expect([lock.signal.aborted, lock.signal.reason]).toEqual([true, lock.lost]);
   });
 
-  it('proves the shortest of its leases, and extends and downgrades all', async () => {
+  it('is proven for the shortest of its leases, and extends and downgrades all', async () => {
     const { clock, store, acquire } = setUp();
     store.onAcquire = ({ keys }) => granted(keys[0] === 'a' ? 2_000 : 3_000);
     const lock = await acquire(['a', 'b']);
@@ -175,20 +175,17 @@ describe('a joined lock', () => {
     expect([lock.mode, store.downgrades.map(({ request }) => request.key)]).toEqual(['read', ['a', 'b']]);
   });
 
-  it.each(['a', 'b', 'c'])(
-    'of which an outer call writes %s is not downgraded in part: it sends nothing',
-    async (key) => {
-      const { store, under } = setUp();
-      await under(key, () =>
-        under(['a', 'b', 'c'], async (lock) => {
-          await expect(lock.downgrade()).rejects.toBeInstanceOf(LockReentryError);
-          expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
-        }),
-      );
-    },
-  );
+  it.each(['a', 'b', 'c'])('is not downgraded in part when an outer call writes %s: it sends nothing', async (key) => {
+    const { store, under } = setUp();
+    await under(key, () =>
+      under(['a', 'b', 'c'], async (lock) => {
+        await expect(lock.downgrade()).rejects.toBeInstanceOf(LockReentryError);
+        expect([store.downgrades, lock.mode, lock.held]).toEqual([[], 'write', true]);
+      }),
+    );
+  });
 
-  it('gives back every part once, and refuses what comes after', async () => {
+  it('releases every part once, and refuses what comes after', async () => {
     const { store, locker, acquire } = setUp();
     const lock = await acquire(['a', 'b']);
     await Promise.all([lock.release(), lock.release()]);

@@ -34,7 +34,7 @@ describe('a handle that is dropped without a release', () => {
     ]);
   });
 
-  it('is reported on one line, whatever its key has', async () => {
+  it('is reported on one line, whatever its key contains', async () => {
     const { store, reporter, handOut } = setUp();
     await takeAndDrop(() => handOut('dropped\n\u001B[31mforged'));
     await eventually(async () => (await collectGarbage(), store.releases.length > 0));
@@ -43,7 +43,7 @@ describe('a handle that is dropped without a release', () => {
     ]);
   });
 
-  it('is not mistaken for one that somebody still has, nor for one that was released', async () => {
+  it('is not confused with one that is still referenced, or that was released', async () => {
     const { store, reporter, handOut } = setUp();
     const kept = await handOut('kept');
     await takeAndDrop(async () => {
@@ -59,7 +59,7 @@ describe('a handle that is dropped without a release', () => {
     expect([kept.held, reporter.lines.length]).toEqual([true, 1]);
   });
 
-  it('is left alone when its lock was lost: its loss was told', async () => {
+  it('is ignored when its lock was lost, since the loss was reported', async () => {
     const { clock, store, reporter, locker, handOut } = setUp();
     store.onRenew = null;
     await takeAndDrop(() => handOut('lost'));
@@ -73,7 +73,7 @@ describe('a handle that is dropped without a release', () => {
     expect(reporter.lines.filter((line) => line.includes('"lost"'))).toHaveLength(1);
   });
 
-  it('gives back all its groups', async () => {
+  it('releases all its groups', async () => {
     const { store, handOut } = setUp();
     store.groups = (keys) => keys.map((key) => [key]);
     await takeAndDrop(() => handOut(['a', 'b']));
@@ -83,7 +83,7 @@ describe('a handle that is dropped without a release', () => {
 });
 
 describe('a handle', () => {
-  it('tells and does what its lock does', async () => {
+  it('exposes the state and the methods of its lock', async () => {
     const { store, handOut } = setUp();
     const lock = await handOut(['b', 'a']);
     expect(lock).toMatchObject({ key: 'b, a', keys: ['b', 'a'], mode: 'write', held: true });

@@ -2,7 +2,7 @@ import { leaseFrom, leaseOfPush, longer, moment, remainingOf } from '../../../..
 import { FakeClock } from '../../../support/core/fake-clock.js';
 
 describe('a lease', () => {
-  it('is counted from before the command was sent, less one percent and two milliseconds', () => {
+  it('is counted from before the command was sent, minus one percent and two milliseconds', () => {
     const clock = new FakeClock(1_000);
     const sent = moment(clock);
     clock.jump(400);
@@ -12,7 +12,7 @@ describe('a lease', () => {
     expect(remainingOf(lease, clock)).toBe(9_898 - 400);
   });
 
-  it('has nothing left when it is over, and never less than nothing', () => {
+  it('has no time left when it has ended, and never a negative time', () => {
     const clock = new FakeClock();
     const lease = leaseFrom(moment(clock), 100);
     clock.jump(97);
@@ -21,12 +21,12 @@ describe('a lease', () => {
     expect(remainingOf(lease, clock)).toBe(0);
   });
 
-  it('is over already when so little was left that it cannot be proven', () => {
+  it('has ended already when too little time was left to prove it', () => {
     const clock = new FakeClock();
     expect(remainingOf(leaseFrom(moment(clock), 2), clock)).toBe(0);
   });
 
-  it('ends by the clock that says less: a wall clock ahead means that the machine slept', () => {
+  it('ends by the clock that leaves less: a wall clock ahead means that the machine slept', () => {
     const clock = new FakeClock();
     const lease = leaseFrom(moment(clock), 1_000);
     clock.wallOffsetMs += 400;
@@ -42,14 +42,14 @@ describe('a lease', () => {
     expect(remainingOf(lease, clock)).toBe(988);
   });
 
-  it('gives way to a longer proof only, in whatever order they come', () => {
+  it('is replaced only by a longer proof, whatever their order', () => {
     const clock = new FakeClock();
     const short = leaseFrom(moment(clock), 100);
     const long = leaseFrom(moment(clock), 200);
     expect([longer(short, long), longer(long, short), longer(short, { ...short })]).toEqual([long, long, short]);
   });
 
-  it('keeps of two proofs the later deadline of each clock: one of before a sleep does not shorten one of after it', () => {
+  it('keeps the later deadline of each clock: a proof from before a sleep does not shorten one from after it', () => {
     const clock = new FakeClock();
     const before = leaseFrom(moment(clock), 30_000);
     clock.wallOffsetMs += 20_000;
@@ -60,7 +60,7 @@ describe('a lease', () => {
     }
   });
 
-  it('is over when all its proofs are of before a sleep that outlasted them', () => {
+  it('has ended when all its proofs are from before a sleep that outlasted them', () => {
     const clock = new FakeClock();
     const lease = longer(leaseFrom(moment(clock), 3_000), leaseFrom(moment(clock), 6_000));
     clock.wallOffsetMs += 6_000;
@@ -69,7 +69,7 @@ describe('a lease', () => {
 });
 
 describe('the lease of a grant that was pushed', () => {
-  /** Granted for 2_000 some time after the command that was told to wait; both clocks go `passed` on until it is heard. */
+  /** A grant of 2_000 ms some time after the busy reply; both clocks advance by `passed` before the message arrives. */
   const pushed = (passed: (clock: FakeClock) => void) => {
     const clock = new FakeClock();
     const sent = moment(clock);
@@ -83,7 +83,7 @@ describe('the lease of a grant that was pushed', () => {
     expect(lease).toEqual({ deadline: sent.at + PROVEN_MS, wallDeadline: sent.wallAt + PROVEN_MS });
   });
 
-  it('is over when the machine slept since, although its arrival is later by the clock that stood still', () => {
+  it('has ended when the machine slept since, although its arrival is later by the clock that stood still', () => {
     const { clock, sent, lease } = pushed((asleep) => {
       asleep.jump(10);
       asleep.wallOffsetMs += 20_000;

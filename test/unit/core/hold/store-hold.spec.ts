@@ -12,7 +12,7 @@ import { gone, granted, released } from '../../../support/core/fake-store.js';
 const THREE = ['c', 'a', 'b'];
 
 describe('a lock of several keys that one command may name', () => {
-  it('is asked for with one command, and gives the fencing tokens in the order of the caller', async () => {
+  it('is requested with one command, and has the fencing tokens in the order of the caller', async () => {
     const { store, locker } = startLocker();
     // The store sorts: a, b, c get 10, 20 and 30.
     store.onAcquire = () => granted(3_000, 10, 20, 30);
@@ -21,19 +21,19 @@ describe('a lock of several keys that one command may name', () => {
     expect(lock).toMatchObject({ keys: THREE, key: 'c, a, b', fencingTokens: [30, 10, 20], fencingToken: 30 });
   });
 
-  it('names a key once that was given twice', async () => {
+  it('names a key once that was passed twice', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['b', 'a', 'b'], lockOptions());
     expect([store.asked, lock.keys]).toEqual([['a+b'], ['b', 'a']]);
   });
 
-  it('sends nothing when one of the keys is none', async () => {
+  it('sends nothing when one of the keys is invalid', async () => {
     const { store, locker } = startLocker();
     await expect(locker.acquire(['a', ''], lockOptions())).rejects.toMatchObject({ code: 'LOCK_KEY' });
     expect(store.acquires).toEqual([]);
   });
 
-  it('is lost when one of them is, and tells it once', async () => {
+  it('is lost when one of them is, and reports it once', async () => {
     const { clock, store, reporter, locker } = startLocker();
     const lock = await locker.acquire(THREE, lockOptions());
     store.onRenew = (requests) =>
@@ -44,7 +44,7 @@ describe('a lock of several keys that one command may name', () => {
     expect([reporter.lines.length, locker.live.locks]).toEqual([1, 0]);
   });
 
-  it('gives back every key at its release', async () => {
+  it('releases every key', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(THREE, lockOptions());
     await lock.release();
@@ -62,8 +62,8 @@ describe('a lock of several keys that one command may name', () => {
   });
 });
 
-describe('downgrading', () => {
-  it('asks for each hold, and the lock reads from then on with the same fencing tokens', async () => {
+describe('a downgrade', () => {
+  it('covers each hold, and the lock reads from then on with the same fencing tokens', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(THREE, lockOptions());
     const before = lock.fencingTokens;
@@ -72,13 +72,13 @@ describe('downgrading', () => {
     expect([lock.mode, lock.fencingTokens, lock.held]).toEqual(['read', before, true]);
   });
 
-  it('asks nothing for a lock that was granted to read', async () => {
+  it('sends nothing for a read lock', async () => {
     const { store, locker } = startLocker();
     await (await locker.acquire(['k'], lockOptions({ mode: 'read' }))).downgrade();
     expect(store.downgrades).toEqual([]);
   });
 
-  it('that is not confirmed rejects with LockStoreError, counts as read from the first command, and may be repeated', async () => {
+  it('rejects with LockStoreError when it is not confirmed, reads from the first command on, and is repeatable', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onDowngrade = null;
@@ -96,7 +96,7 @@ describe('downgrading', () => {
     ['taken', gone(999)],
     ['expired', gone(0)],
     ['revoked', gone(0, true)],
-  ] as const)('that finds a hold gone rejects with LockLostError: %s', async (reason, reply) => {
+  ] as const)('rejects with LockLostError when it finds a hold gone: %s', async (reason, reply) => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(THREE, lockOptions());
     store.onDowngrade = ({ key }) => (key === 'a' ? reply : { outcome: 'downgraded' });
@@ -105,7 +105,7 @@ describe('downgrading', () => {
   });
 });
 
-describe('a lock that is over', () => {
+describe('a lock that has ended', () => {
   it.each(['extend', 'downgrade'] as const)('refuses to %s after its release, and after its loss', async (what) => {
     const [first, second] = [heldLock(), heldLock()];
     await first.release();
@@ -115,7 +115,7 @@ describe('a lock that is over', () => {
     await expect(calling(second)).rejects.toThrow(LockLostError);
   });
 
-  it('keeps its first loss, and tells each callback once', async () => {
+  it('keeps its first loss, and calls each callback once', async () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
     const told: unknown[] = [];
@@ -129,7 +129,7 @@ describe('a lock that is over', () => {
     expect([lock.lost?.reason, signal.reason]).toEqual(['taken', lock.lost]);
   });
 
-  it('is not lost any more when its lease ends after the release', async () => {
+  it('is not lost when its lease ends after the release', async () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
     await lock.release();
@@ -138,12 +138,12 @@ describe('a lock that is over', () => {
   });
 });
 
-describe('extending', () => {
+describe('an extension', () => {
   it.each([0, 0.5, Infinity])('refuses a lease of %p', async (leaseMs) => {
     await expect(heldLock().extend(leaseMs)).rejects.toThrow(LockConfigurationError);
   });
 
-  it('refuses such a lease also for a nested call and for keys in several groups', async () => {
+  it('refuses an invalid lease for a nested call and for keys in several groups, too', async () => {
     const { store, under } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
     await under(['a', 'b'], async (joined) => {
@@ -153,7 +153,7 @@ describe('extending', () => {
     expect(store.renews).toEqual([]);
   });
 
-  it('renews every hold, and proves the shortest', async () => {
+  it('renews every hold, and proves the shortest lease', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(THREE, lockOptions());
     const left = [60_000, 40_000, 50_000];
@@ -162,7 +162,7 @@ describe('extending', () => {
     expect(lock.remainingMs).toBe(40_000 * 0.99 - 2);
   });
 
-  it('that has no answer rejects with LockStoreError, and the lock is held until its lease ends', async () => {
+  it('rejects with LockStoreError without an answer, and the lock is held until its lease ends', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['k'], lockOptions());
     store.onRenew = () => [{ outcome: 'unknown', cause: new Error('down') }];

@@ -21,7 +21,7 @@ describe('a listener of `waiting` that aborts the wait', () => {
     expect([store.asked, clock.timers]).toEqual([['k'], 0]);
   });
 
-  it('is not asked for again by a wake-up that came before the answer', async () => {
+  it('sends no request for a wake-up that came before the answer', async () => {
     const controller = new AbortController();
     const { store, timers, events, abandoned, acquisition } = startAcquisition({ signal: controller.signal });
     events.on('waiting', () => controller.abort());
@@ -32,8 +32,8 @@ describe('a listener of `waiting` that aborts the wait', () => {
   });
 });
 
-describe('a listener of the renewals that releases the lock', () => {
-  it.each(['renewed', 'renewFailed'] as const)('when it hears of `%s` leaves no timer', async (name) => {
+describe('a listener of renewals that releases the lock', () => {
+  it.each(['renewed', 'renewFailed'] as const)('leaves no timer at `%s`', async (name) => {
     const { clock, store, locker, enter } = startLocker();
     if (name === 'renewFailed') {
       store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
@@ -47,7 +47,7 @@ describe('a listener of the renewals that releases the lock', () => {
     expect([store.renews.length, clock.timers]).toEqual([1, 0]);
   });
 
-  it.each(['renewed', 'renewFailed'] as const)('when it hears of `%s` from an extension leaves none', async (name) => {
+  it.each(['renewed', 'renewFailed'] as const)('leaves no timer at `%s` of an extension', async (name) => {
     const { clock, store, locker, enter } = startLocker();
     if (name === 'renewFailed') store.onRenew = () => [{ outcome: 'unknown', cause: new Error('down') }];
     const lock = await enter('k');

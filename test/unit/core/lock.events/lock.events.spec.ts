@@ -51,7 +51,7 @@ describe('lock events', () => {
     expect(calls).toBe(1);
   });
 
-  it('may be left by a listener while they are told', () => {
+  it('allow a listener to be removed while they are emitted', () => {
     const { events } = setUp();
     const seen: string[] = [];
     const once = () => {
@@ -63,7 +63,7 @@ describe('lock events', () => {
     expect(seen).toEqual(['once', 'always', 'always']);
   });
 
-  it('are not even made when nobody listens, nor when the last one has gone', () => {
+  it('are not created without listeners, or after the last one is removed', () => {
     const { events } = setUp();
     const make = () => {
       throw new Error('made');
@@ -75,7 +75,7 @@ describe('lock events', () => {
     expect(() => events.emit('renewed', make)).toThrow('made');
   });
 
-  it('log a listener that throws, and the others and the caller do not feel it', () => {
+  it('log the error of a listener, without an effect on others or the caller', () => {
     const { events, reporter } = setUp();
     const seen: string[] = [];
     events.on('skipped', () => {
@@ -87,7 +87,7 @@ describe('lock events', () => {
     expect(reporter.lines).toEqual(['error A listener of the lock event "skipped" threw: broken']);
   });
 
-  it('log an async listener that rejects', async () => {
+  it('log the rejection of an async listener', async () => {
     const { events, reporter } = setUp();
     events.on('skipped', () => Promise.reject(new Error('broken later')));
     events.emit('skipped', () => EVENT);

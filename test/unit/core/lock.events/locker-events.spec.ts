@@ -22,7 +22,7 @@ function setUp() {
 }
 
 describe('the events of a locker', () => {
-  it('tell the grant and the release, with what was waited and held, and the time of the server', async () => {
+  it('report the grant and the release, with the time waited, the time held and the server time', async () => {
     const { clock, store, seen, acquire, held } = setUp();
     store.onAcquire = null;
     const acquiring = acquire();
@@ -38,7 +38,7 @@ describe('the events of a locker', () => {
     ]);
   });
 
-  it('tell once that a call waits, who holds the lock, and how many are ahead; then that waitMs was over', async () => {
+  it('report once that a call waits, with the holder and the number ahead, and then its time-out', async () => {
     const { clock, store, seen, acquire } = setUp();
     store.onAcquire = () => busy({ ahead: 2, holder: 'host:9' });
     const outcome = outcomeOf(acquire({ waitMs: 2_500 }));
@@ -51,7 +51,7 @@ describe('the events of a locker', () => {
     ]);
   });
 
-  it('tell of a grant whether it was waited for', async () => {
+  it('report for a grant whether it was waited for', async () => {
     const { clock, store, seen, acquire, held } = setUp();
     store.onAcquire = () => busy();
     const acquiring = acquire();
@@ -63,7 +63,7 @@ describe('the events of a locker', () => {
     expect(seen[1]![1]).toMatchObject({ ...held(), waited: true });
   });
 
-  it('tell why an acquisition failed, of a lock that is not waited for, too', async () => {
+  it('report why an acquisition failed, even one that does not wait', async () => {
     const { clock, store, seen, acquire, locker } = setUp();
     const failed: unknown[] = [];
     const fail = async (options = {}) => {
@@ -96,7 +96,7 @@ describe('the events of a locker', () => {
     expect(failed[2]).toBeInstanceOf(LockStoreError);
   });
 
-  it('call it aborted only when it rejects with the reason of the caller', async () => {
+  it('report `aborted` only when the call rejects with the reason of its own signal', async () => {
     const { store, seen, acquire } = setUp();
     const abort = new AbortController();
     store.onAcquire = () => {
@@ -107,7 +107,7 @@ describe('the events of a locker', () => {
     expect(seen).toMatchObject([['acquireFailed', { reason: 'aborted', error: abort.signal.reason as unknown }]]);
   });
 
-  it('tell a loss once, with its reason and error, and then no release', async () => {
+  it('report a loss once, with its reason and error, and no release after it', async () => {
     const { clock, store, seen, acquire, held } = setUp();
     const lock = await acquire({ renew: false });
     await clock.advance(3_000);
@@ -118,7 +118,7 @@ describe('the events of a locker', () => {
     expect(seen[1]![1]).toEqual({ ...held(), heldMs: expect.any(Number), reason: 'expired', error });
   });
 
-  it('tell a loss that only the release finds', async () => {
+  it('report a loss that only the release finds', async () => {
     const { store, seen, acquire } = setUp();
     const lock = await acquire();
     store.onRelease = () => ({ outcome: 'expired', holds: 1, lastToken: 101 });
@@ -127,7 +127,7 @@ describe('the events of a locker', () => {
     expect(seen[1]![1]).toMatchObject({ reason: 'taken' });
   });
 
-  it('tell a release that was not confirmed without a number of holds', async () => {
+  it('report an unconfirmed release without a number of holds', async () => {
     const { clock, store, seen, acquire } = setUp();
     const lock = await acquire({ renew: false });
     store.onRelease = () => {
@@ -138,7 +138,7 @@ describe('the events of a locker', () => {
     expect(seen.at(-1)).toEqual(['released', expect.objectContaining({ holds: undefined })]);
   });
 
-  it('tell a nested call that entered, with what it waited for its sibling, and no acquire or release of it', async () => {
+  it('report a nested call as reentered, with the time waited for its sibling', async () => {
     const { clock, seen, under } = setUp();
     await under('k', async () => {
       const first = under('k', () => clock.advance(300));
@@ -152,7 +152,7 @@ describe('the events of a locker', () => {
     ]);
   });
 
-  it('name all keys of a lock, and each group of a joined one', async () => {
+  it('name all keys of a lock, and each group of a composite hold', async () => {
     const { store, locker, seen } = setUp();
     await locker.acquire(['b', 'a'], lockOptions());
     store.groups = (keys) => keys.map((key) => [key]);
@@ -160,7 +160,7 @@ describe('the events of a locker', () => {
     expect(seen.map(([, event]) => (event as { key: string }).key)).toEqual(['b, a', 'd', 'c']);
   });
 
-  it('are not felt by the lock when a listener throws', async () => {
+  it('do not affect the lock when a listener throws', async () => {
     const { store, reporter, locker, acquire } = setUp();
     for (const name of EVENT_NAMES) {
       locker.events.on(name, () => {

@@ -15,7 +15,7 @@ function setUp() {
 const first = (count: number) => Array.from({ length: count }, (_, i) => `${i}`);
 
 describe('lines of one kind', () => {
-  it('are said as they are while they are few, and keep no timer', async () => {
+  it('are logged unchanged while they are few, and keep no timer', async () => {
     const { clock, timers, lines, add } = setUp();
     add(10);
     expect([lines, timers.size]).toEqual([first(10), 0]);
@@ -24,7 +24,7 @@ describe('lines of one kind', () => {
     expect([lines, timers.size]).toEqual([[...first(10), ...first(10)], 0]);
   });
 
-  it('are counted when they are many, and their number is told once, when the time is over', async () => {
+  it('are counted when they are many, and their number is logged once at the end of the period', async () => {
     const { clock, timers, lines, add } = setUp();
     add(1_000);
     await clock.advance(5_000);
@@ -35,7 +35,7 @@ describe('lines of one kind', () => {
     expect([lines, timers.size]).toEqual([[...first(10), 'Within 10 s, 1490 more things.'], 0]);
   });
 
-  it('are told at once at the end, and then begin anew', () => {
+  it('are summed up at once at the end, and then start anew', () => {
     const { timers, lines, log, add } = setUp();
     add(11);
     log.flush();
@@ -44,7 +44,7 @@ describe('lines of one kind', () => {
     expect([lines, timers.size]).toEqual([[...first(10), 'Within 10 s, 1 more things.', '0'], 0]);
   });
 
-  it('are told after a blocked event loop, too, before the next one', () => {
+  it('are summed up before the next line after a blocked event loop', () => {
     const { clock, lines, add } = setUp();
     add(12);
     clock.jump(60_000);

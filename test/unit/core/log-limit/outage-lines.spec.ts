@@ -3,8 +3,8 @@ import { startLocker } from '../../../support/core/core-parts.js';
 
 const LOCKS = 500;
 
-describe('an outage that meets many locks at once', () => {
-  it('is told to each holder, and says some of them in the log and how many more there were', async () => {
+describe('an outage that affects many locks at once', () => {
+  it('is reported to each holder, and logged for some with the number of the others', async () => {
     const { clock, store, reporter, locker, enter } = startLocker();
     const keys = Array.from({ length: LOCKS }, (_, i) => `k${i}`);
     const locks = await Promise.all(keys.map((key) => enter(key)));
@@ -24,7 +24,7 @@ describe('an outage that meets many locks at once', () => {
     expect([reporter.lines.length, locker.live.timers]).toEqual([22, 0]);
   });
 
-  it('leaves nothing unsaid, and no timer, when the app closes in its midst', async () => {
+  it('leaves no line unlogged, and no timer, when the app closes during it', async () => {
     const { clock, store, reporter, locker, enter } = startLocker();
     for (let i = 0; i < 20; i += 1) await enter(`k${i}`);
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));

@@ -15,7 +15,7 @@ import { FakeKeeper, heldLock } from '../../../support/core/core-parts.js';
 import { gate } from '../../../support/waiting/gate.js';
 
 describe('the lock of a chain of calls', () => {
-  it('is none outside, and the error says how to come by one', () => {
+  it('does not exist outside, and the error says how to get one', () => {
     expect(heldInContext()).toBeUndefined();
     expect(() => currentLock()).toThrow(LockNotHeldError);
     expect(() => currentLock()).toThrow(/^No lock is held here\. Call this inside a method with @Locked/);
@@ -34,7 +34,7 @@ describe('the lock of a chain of calls', () => {
     expect(heldInContext()).toBeUndefined();
   });
 
-  it('is the innermost one, and an outer one by its key', () => {
+  it('is the innermost one, or the one with the given key', () => {
     const [outer, inner] = [heldLock(undefined, { key: 'outer' }), heldLock(undefined, { key: 'inner' })];
     runHolding(outer, () =>
       runHolding(inner, () => {
@@ -56,7 +56,7 @@ describe('the lock of a chain of calls', () => {
     );
   });
 
-  it('is not held any more in work that outlives it', async () => {
+  it('is not held in work that outlives it', async () => {
     const lock = heldLock();
     const late = runHolding(lock, async () => {
       await nextTurn();
@@ -66,7 +66,7 @@ describe('the lock of a chain of calls', () => {
     expect(await late).toBeUndefined();
   });
 
-  it('is its own in each of two chains', async () => {
+  it('is separate for each of two chains', async () => {
     const locks = ['a', 'b'].map((key) => heldLock(undefined, { key }));
     const seen = locks.map((lock) =>
       runHolding(lock, async () => {
@@ -87,7 +87,7 @@ describe('the lock of a chain of calls', () => {
 });
 
 describe('a lock that was lost', () => {
-  it('is given by currentLock, so that it can be asked, and assertLocked throws its loss', () => {
+  it('is returned by currentLock, and assertLocked throws its loss', () => {
     const lock = heldLock();
     runHolding(lock, () => {
       lock.lose('taken');
@@ -97,7 +97,7 @@ describe('a lock that was lost', () => {
     });
   });
 
-  it('is told by assertLocked when its lease ran out and no timer has fired yet', () => {
+  it('is reported by assertLocked when its lease ran out before any timer fired', () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
     keeper.clock.jump(60_000);
@@ -105,7 +105,7 @@ describe('a lock that was lost', () => {
     expect(lock.signal.aborted).toBe(true);
   });
 
-  it('is not lost, but cannot be proven either, after a jump of the wall clock', () => {
+  it('is not lost, but is not proven either, after a jump of the wall clock', () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
     keeper.clock.wallOffsetMs += 3_600_000;
@@ -114,7 +114,7 @@ describe('a lock that was lost', () => {
   });
 });
 
-describe('work that outlives its lock, and takes the next one', () => {
+describe('work that outlives its lock and acquires the next one', () => {
   /** Begins each round inside the lock of the one before, and gives how many locks are still there in the last. */
   async function goOn(rounds: number, whoEnds: 'own' | 'former'): Promise<number> {
     const locks: WeakRef<StoreHold>[] = [];
@@ -139,15 +139,15 @@ describe('work that outlives its lock, and takes the next one', () => {
     return locks.filter((ref) => ref.deref()).length;
   }
 
-  it('keeps none of those that have ended', async () => {
+  it('keeps no ended hold in memory', async () => {
     expect(await goOn(50, 'own')).toBeLessThanOrEqual(2);
   });
 
-  it('keeps none of them either when each ended after the next one began', async () => {
+  it('keeps no ended hold in memory when each ended after the next one began', async () => {
     expect(await goOn(50, 'former')).toBeLessThanOrEqual(4);
   });
 
-  it('still finds the lock that it holds itself, behind those that have ended', () => {
+  it('still finds its own lock behind those that have ended', () => {
     const [outer, ended, inner] = ['outer', 'ended', 'inner'].map((key) => heldLock(undefined, { key }));
     runHolding(outer!, () =>
       runHolding(ended!, () => {
@@ -160,7 +160,7 @@ describe('work that outlives its lock, and takes the next one', () => {
     );
   });
 
-  it('still finds a released lock that goes on because of it', async () => {
+  it('still finds a released lock that it keeps alive', async () => {
     const keeper = new FakeKeeper();
     const kept = heldLock(keeper);
     const done = gate();

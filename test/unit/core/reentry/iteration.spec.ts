@@ -28,14 +28,14 @@ async function startIteration(options: Partial<LockOptions> = {}) {
 }
 
 describe('the consumer of an iteration', () => {
-  it('is given plain results', async () => {
+  it('gets plain results', async () => {
     const { iteration } = await startIteration();
     const result = iteration.resultOf('row');
     expect(result).toEqual({ done: false, value: 'row' });
     expect([Object.keys(result), { ...result }]).toEqual([['done', 'value'], { done: false, value: 'row' }]);
   });
 
-  it('is refused what it waits for while the iteration stands still, and leaves nothing behind', async () => {
+  it('is refused a lock that would wait for the paused iteration, and leaves nothing behind', async () => {
     const { clock, consume, locker } = await startIteration();
     const { call } = await consume();
     await clock.advance(499);
@@ -62,7 +62,7 @@ describe('the consumer of an iteration', () => {
     expect(call.error).toBeInstanceOf(LockWaitTimeoutError);
   });
 
-  it('may wait when the next value is under way already, for another consumer', async () => {
+  it('may wait when the next value is already pending for another consumer', async () => {
     const { clock, consume, iteration } = await startIteration();
     iteration.onNext();
     const { call } = await consume();
@@ -92,7 +92,7 @@ describe('the consumer of an iteration', () => {
     expect(call).toEqual({});
   });
 
-  it('is whoever reads a value, and not who asks for it, or what is started beside it', async () => {
+  it('is the code that reads a value, not the code that requests it or that starts beside it', async () => {
     const { clock, enter, give } = await startIteration();
     const loop = async (): Promise<void> => {
       const result = await Promise.resolve(give(1));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LocalSlot, type SlotUse } from '../../../../lib/core/reentry/local-slot.js';
 
-/** A slot, and what those who came to it were told, in order. */
+/** A slot, and its callbacks in order. */
 function setUp() {
   const slot = new LocalSlot();
   const told: string[] = [];
@@ -11,14 +11,14 @@ function setUp() {
 }
 
 describe('a local slot', () => {
-  it('lets the first in at once, in the turn of the call', () => {
+  it('admits the first at once, in the turn of the call', () => {
     const { slot, told, come } = setUp();
     expect(slot.isWritten).toBe(false);
     come('a', 'write');
     expect([told, slot.isWritten]).toEqual([['a entered'], true]);
   });
 
-  it('lets writers in one after the other, first in, first out', () => {
+  it('admits writers one at a time, first in, first out', () => {
     const { slot, told, come } = setUp();
     for (const name of ['a', 'b', 'c']) come(name, 'write');
     expect(told).toEqual(['a entered']);
@@ -30,7 +30,7 @@ describe('a local slot', () => {
     expect(slot.isWritten).toBe(false);
   });
 
-  it('lets readers share, and a writer in when the last of them has left', () => {
+  it('admits readers together, and a writer when the last of them has left', () => {
     const { slot, told, come } = setUp();
     for (const name of ['a', 'b']) come(name, 'read');
     come('c', 'write');
@@ -41,7 +41,7 @@ describe('a local slot', () => {
     expect([told.at(-1), slot.isWritten]).toEqual(['c entered', true]);
   });
 
-  it('keeps readers out while a writer is inside, and lets all of them in after it', () => {
+  it('keeps readers out while a writer is inside, and admits all of them after it', () => {
     const { slot, told, come } = setUp();
     come('a', 'write');
     for (const name of ['b', 'c']) come(name, 'read');
@@ -62,7 +62,7 @@ describe('a local slot', () => {
     expect(told.at(-1)).toBe('c entered');
   });
 
-  it('lets those who use a permit in one after the other, beside readers, and never beside a writer', () => {
+  it('admits users of a permit one at a time, beside readers, and never beside a writer', () => {
     const { slot, told, come } = setUp();
     come('a', 'permit');
     come('b', 'read');
@@ -81,7 +81,7 @@ describe('a local slot', () => {
     expect(told.at(-1)).toBe('e entered');
   });
 
-  it('lets the readers behind a writer in when that one leaves the queue', () => {
+  it('admits the readers behind a writer when it leaves the queue', () => {
     const { told, come } = setUp();
     come('a', 'read');
     const leaveQueue = come('b', 'write');
@@ -90,7 +90,7 @@ describe('a local slot', () => {
     expect(told).toEqual(['a entered', 'c entered', 'd entered']);
   });
 
-  it('never calls back whoever left the queue, and leaving twice or after entering does nothing', () => {
+  it('never calls back an entry that left the queue, and leaving twice or after entering does nothing', () => {
     const { slot, told, come } = setUp();
     const leaveAfterEntering = come('a', 'write');
     const leaveQueue = come('b', 'write');
@@ -103,7 +103,7 @@ describe('a local slot', () => {
     expect(told).toEqual(['a entered', 'c entered']);
   });
 
-  it('tells all who wait that it was closed, and all who come later, while those inside stay', () => {
+  it('refuses all waiting and later entries once it is closed, while those inside stay', () => {
     const { slot, told, come } = setUp();
     come('a', 'write');
     come('b', 'write');

@@ -13,7 +13,7 @@ const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('work under a lock', () => {
-  it('gets the lock, gives its value, and is released after it', async () => {
+  it('gets the lock, returns its value, and is followed by the release', async () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
     const work = async (given: unknown) => {
@@ -33,18 +33,18 @@ describe('work under a lock', () => {
         throw new Error('business');
       },
     ],
-  ])('that %s is released, and its error passes untouched', async (_how, work) => {
+  ])('releases the lock and passes its error unchanged when it %s', async (_how, work) => {
     const keeper = new FakeKeeper();
     await expect(runWithLock(heldLock(keeper), work)).rejects.toThrow('business');
     expect(keeper.releases).toBe(1);
   });
 
-  it.each([undefined, null, 0, 'text'])('may throw %p, which passes untouched', async (thrown) => {
+  it.each([undefined, null, 0, 'text'])('may throw %p, which passes unchanged', async (thrown) => {
     const work = () => Promise.reject(thrown);
     expect(await rejectionOf(runWithLock(heldLock(), work))).toBe(thrown);
   });
 
-  it('that lost its lock and returned rejects with LockLostError, and the value is its result', async () => {
+  it('rejects with LockLostError, with its value as the result, when it lost its lock and returned', async () => {
     const lock = heldLock();
     const work = () => {
       lock.lose('taken');
@@ -58,7 +58,7 @@ describe('work under a lock', () => {
     expect((lock.signal.reason as LockLostError).result).toBeUndefined();
   });
 
-  it('that lost its lock and failed rejects with its own error', async () => {
+  it('rejects with its own error when it lost its lock and failed', async () => {
     const lock = heldLock();
     const work = () => {
       lock.lose('taken');
@@ -67,7 +67,7 @@ describe('work under a lock', () => {
     await expect(runWithLock(lock, work)).rejects.toThrow('business');
   });
 
-  it('whose lease ran out before any timer fired rejects with LockLostError', async () => {
+  it('rejects with LockLostError when the lease ran out before any timer fired', async () => {
     const keeper = new FakeKeeper();
     const error = await rejectionOf(runWithLock(heldLock(keeper), () => keeper.clock.jump(60_000)));
     expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
@@ -83,13 +83,13 @@ describe('work under a lock', () => {
     expect(await rejectionOf(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
   });
 
-  it('may release by itself, which is not done twice', async () => {
+  it('may release the lock itself, which is not done twice', async () => {
     const keeper = new FakeKeeper();
     expect(await runWithLock(heldLock(keeper), (lock) => lock.release().then(() => 'done'))).toBe('done');
     expect(keeper.releases).toBe(1);
   });
 
-  it('gives its value when the keeper fails to release', async () => {
+  it('returns its value when the release fails', async () => {
     const keeper = new FakeKeeper();
     keeper.end = () => Promise.reject(new Error('down'));
     expect(await runWithLock(heldLock(keeper), () => 'done')).toBe('done');
@@ -97,7 +97,7 @@ describe('work under a lock', () => {
 });
 
 describe('parallel calls under one hold that is lost', () => {
-  it('reject each with an error of its own, which has its own result, and the reason of the signal has none', async () => {
+  it('each reject with their own error and result, and the reason of the signal has no result', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
     let signal!: AbortSignal;

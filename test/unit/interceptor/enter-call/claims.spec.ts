@@ -71,7 +71,7 @@ describe('the claim of a call', () => {
       { oncePer: 'fire', rerunOnLoss: true },
       { ...FIRE, rerunOnLoss: true },
     ],
-  ])('with %o is of the time of the call, before the delay', async (options, expected) => {
+  ])('has the time of the call, before the delay, with %o', async (options, expected) => {
     const { clock, entries, done } = startCall(options);
     const calledAt = clock.now();
     await settled();
@@ -87,13 +87,13 @@ describe('the claim of a call', () => {
     ['Jobs.run', Object.create(null)],
     ['Jobs.run', new (class {})()],
     ['ShopJobs.run', new (class ShopJobs {})()],
-  ])('is that of the job %s for an instance like %p', async (job, self) => {
+  ])('names the job %s for an instance like %p', async (job, self) => {
     const { entries, done } = startCall({ oncePer: HOUR, spreadMs: 0 }, self);
     await done;
     expect(entries).toMatchObject([{ job }]);
   });
 
-  it('without oncePer is none', async () => {
+  it('does not exist without oncePer', async () => {
     const { entries, done } = startCall({});
     await done;
     expect(entries).toEqual([null]);

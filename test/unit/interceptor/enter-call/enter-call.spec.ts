@@ -39,7 +39,7 @@ describe('a call of a job with `rerunOnLoss` while another runs it', () => {
     ['two leases of the module, also when it says `waitMs: undefined`', { waitMs: undefined }, 8_000],
     ['its own waitMs, which is shorter', { waitMs: 2_200 }, 2_200],
     ['its own waitMs, which is longer', { waitMs: 20_000, leaseMs: 1_500 }, 20_000],
-  ])('waits for %s, and is skipped then', async (_howLong, options, limitMs) => {
+  ])('waits for %s, and then is skipped', async (_howLong, options, limitMs) => {
     const { clock, store, locker, outcome, skips } = await enterJob({ rerunOnLoss: true, ...options });
     await clock.advance(limitMs - 1);
     expect([outcome, skips]).toEqual([{}, []]);
@@ -48,21 +48,21 @@ describe('a call of a job with `rerunOnLoss` while another runs it', () => {
     expect([new Set(store.givenBack), locker.live]).toEqual([new Set(['job']), NOTHING]);
   });
 
-  it('is skipped when that one has run it to its end', async () => {
+  it('is skipped when the other one has finished the run', async () => {
     const { clock, store, locker, outcome, skips } = await enterJob({ rerunOnLoss: true });
     store.onAcquire = () => ({ outcome: 'refused', reason: 'claimed' });
     await clock.advance(7_000);
     expect([outcome, skips, locker.live]).toEqual([{ value: SKIPPED }, ['job claimed'], NOTHING]);
   });
 
-  it('with `waitMs: 0` tries once', async () => {
+  it('tries once with `waitMs: 0`', async () => {
     const { outcome, skips, store } = await enterJob({ rerunOnLoss: true, waitMs: 0 });
     expect([outcome, skips, store.asked]).toEqual([{ value: SKIPPED }, ['job busy'], ['job']]);
   });
 });
 
 describe('a call of a job without `rerunOnLoss` while another runs it', () => {
-  it('tries once, and is skipped', async () => {
+  it('tries once, and then is skipped', async () => {
     const { outcome, skips, store, locker } = await enterJob({});
     expect([outcome, skips]).toEqual([{ value: SKIPPED }, ['job busy']]);
     expect([store.acquires.map(({ request }) => request.waiterLeaseMs), locker.live]).toEqual([[0], NOTHING]);

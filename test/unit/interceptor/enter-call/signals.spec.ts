@@ -32,7 +32,7 @@ function keptBy(signal: AbortSignal): number {
 }
 
 describe('a call with a signal in its options and one of its own', () => {
-  it('leaves nothing on either when it has its lock', async () => {
+  it('leaves no listener on either when it has its lock', async () => {
     const { enter, locker, ofOptions, ofCall } = start();
     const before = [keptBy(ofOptions.signal), keptBy(ofCall.signal)];
     for (let i = 0; i < 10; i += 1) {
@@ -43,7 +43,7 @@ describe('a call with a signal in its options and one of its own', () => {
     expect([keptBy(ofOptions.signal), keptBy(ofCall.signal)]).toEqual(before);
   });
 
-  it.each(['ofOptions', 'ofCall'] as const)('is given up by the signal %s, with its reason', async (which) => {
+  it.each(['ofOptions', 'ofCall'] as const)('is cancelled by the signal %s, with its reason', async (which) => {
     const { store, locker, enter, ...controllers } = start();
     store.onAcquire = () => busy();
     const outcome = outcomeOf(enter());
@@ -56,7 +56,7 @@ describe('a call with a signal in its options and one of its own', () => {
     expect(Object.values(controllers).map(({ signal }) => getEventListeners(signal, 'abort'))).toEqual([[], []]);
   });
 
-  it.each(['ofOptions', 'ofCall'] as const)('asks for nothing when the signal %s is aborted already', async (which) => {
+  it.each(['ofOptions', 'ofCall'] as const)('sends no request when the signal %s is already aborted', async (which) => {
     const { store, enter, ...controllers } = start();
     const reason = new Error('enough');
     controllers[which].abort(reason);

@@ -14,7 +14,7 @@ function request(handler: Handler) {
 }
 
 describe('the calls of a handler', () => {
-  it('are its own: this, the arguments, the result and the error', () => {
+  it('keep its `this`, arguments, result and error', () => {
     const instance = { own: 1 };
     const handler = function (this: unknown, ...args: unknown[]): unknown {
       return [this, args];
@@ -29,7 +29,7 @@ describe('the calls of a handler', () => {
     expect(failing.calls.isWorking).toBe(false);
   });
 
-  it('work until all of their promises have settled', async () => {
+  it('are running until all of their promises have settled', async () => {
     const ends: (() => void)[] = [];
     const { calls, call } = request(() => new Promise<void>((resolve) => void ends.push(resolve)));
     void call();
@@ -44,7 +44,7 @@ describe('the calls of a handler', () => {
     expect([calls.isWorking, isIdle]).toEqual([false, true]);
   });
 
-  it('ask a thenable once, which may begin its work when it is asked', async () => {
+  it('call then() of a thenable once, since that may start its work', async () => {
     let asked = 0;
     // oxlint-disable-next-line unicorn/no-thenable -- as those of query builders are
     const query = { then: (resolve: (value: string) => void) => ((asked += 1), resolve('rows')) };
@@ -53,7 +53,7 @@ describe('the calls of a handler', () => {
     await calls.idle();
   });
 
-  it('pass a rejection on, and are idle after it', async () => {
+  it('pass a rejection on, and have ended after it', async () => {
     const { calls, call } = request(() => Promise.reject(new Error('business')));
     await expect(call()).rejects.toThrow('business');
     await calls.idle();
@@ -62,7 +62,7 @@ describe('the calls of a handler', () => {
   it.each([
     ['at once', () => NEVER],
     ['in a promise', async () => of(1)],
-  ])('tell that an Observable was returned (%s)', async (_how, handler) => {
+  ])('report that an Observable was returned (%s)', async (_how, handler) => {
     const { calls, call } = request(handler);
     let told = 0;
     calls.onStream(() => (told += 1));
@@ -71,7 +71,7 @@ describe('the calls of a handler', () => {
     expect([calls.isStream, calls.isWorking, told]).toEqual([true, false, 1]);
   });
 
-  it('are those of one request, and of its handler', async () => {
+  it('belong to one request and its handler', async () => {
     const handler = () => new Promise(() => {});
     const [first, second] = [request(handler), request(handler)];
     void first.call();
@@ -80,7 +80,7 @@ describe('the calls of a handler', () => {
     expect([first.calls.isWorking, second.calls.isWorking]).toEqual([true, false]);
   });
 
-  it('are seen by all locks of a request, and by none of the request in whose context it came', async () => {
+  it('are seen by all locks of a request, and by none of the request in whose context it was made', async () => {
     const handler = () => new Promise(() => {});
     const [first, second] = [[1], [2]];
     const calls: HandlerCalls[] = [];
@@ -92,7 +92,7 @@ describe('the calls of a handler', () => {
     expect(calls.map(({ isWorking }) => isWorking)).toEqual([false, true, true]);
   });
 
-  it('of a proxy are counted once, also when what it stands for is watched by itself', async () => {
+  it('are counted once for a proxy, even when its target is watched, too', async () => {
     const method = async (): Promise<unknown> => 1;
     const proxy = new Proxy(method, { apply: (target, self, args) => target.apply(self, args as []) });
     const calls = new HandlerCalls(proxy, [], 'Orders.run');
@@ -102,7 +102,7 @@ describe('the calls of a handler', () => {
     expect([await result, calls.isWorking]).toEqual([1, false]);
   });
 
-  it('do not begin when the request is over', () => {
+  it('do not start when the request has ended', () => {
     let ran = 0;
     const { calls, call } = request(() => (ran += 1));
     calls.close();
@@ -111,20 +111,20 @@ describe('the calls of a handler', () => {
     expect(ran).toBe(0);
   });
 
-  it('may be made by somebody else in the context of a request that is over', () => {
+  it('may be made by other code in the context of a request that has ended', () => {
     const { calls, call } = request(() => 'ran');
     call();
     calls.close();
     expect(call()).toBe('ran');
   });
 
-  it('of a frozen handler are not seen', () => {
+  it('are not seen for a frozen handler', () => {
     const { calls, call } = request(Object.freeze(async () => {}));
     void call();
     expect(calls.isWorking).toBe(false);
   });
 
-  it('leave the handler as it is for those who look at it', () => {
+  it('leave the handler unchanged for code that inspects it', () => {
     const handler = async (): Promise<void> => {};
     const before = Reflect.ownKeys(handler).length;
     for (let n = 0; n < 3; n += 1) void new HandlerCalls(handler, [], 'Orders.run');

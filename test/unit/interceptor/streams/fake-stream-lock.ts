@@ -12,7 +12,7 @@ export const holder = (): StreamLock | undefined => holders.getStore();
 /** Records how it was given back; rejects then if it was lost. */
 export class FakeLock implements StreamLock {
   readonly ends: string[] = [];
-  /** How often it was told that it has but one more lease. */
+  /** How often it was limited to one more lease. */
   losing = 0;
   /** Let it settle to let the release end. */
   releasing: Promise<void> = Promise.resolve();

@@ -27,7 +27,7 @@ describe('an awaited result', () => {
     () => {},
     new Map(),
     (function* () {})(),
-  ])('%p is no stream, and its lock is left alone', (result) => {
+  ])('%p is not a stream, and its lock is not touched', (result) => {
     const lock = new FakeLock();
     expect([finishStream(lock, result), lock.ends]).toEqual([null, []]);
   });
@@ -61,7 +61,7 @@ describe('an awaited Observable', () => {
     expect(told).toEqual([lock, 'complete']);
   });
 
-  it('that errors is released, and its error passes untouched', async () => {
+  it('is released when it errors, and passes its error unchanged', async () => {
     const lock = new FakeLock();
     const { told } = watch(
       observableOf(
@@ -73,7 +73,7 @@ describe('an awaited Observable', () => {
     expect([told, lock.ends]).toEqual([[['error', 'business']], ['failed']]);
   });
 
-  it('that is unsubscribed, or loses its lock, is released', async () => {
+  it('is released when it is unsubscribed, or loses its lock', async () => {
     const locks = [new FakeLock(), new FakeLock()];
     const [first, second] = locks.map((lock) => watch(observableOf(lock, NEVER)));
     first!.subscription.unsubscribe();
@@ -82,7 +82,7 @@ describe('an awaited Observable', () => {
     expect(locks.map(({ ends, listeners }) => [ends, listeners])).toEqual([[['done'], 0], [['failed'], 0]]); // prettier-ignore
   });
 
-  it('whose lock was lost before anybody subscribed errors without a subscription', async () => {
+  it('errors without subscribing to its source when its lock was lost before', async () => {
     const lock = new FakeLock();
     const source = new Subject();
     const result = observableOf(lock, source);
@@ -140,14 +140,14 @@ describe('an awaited async iterable', () => {
   it.each([
     ['return', (result: AsyncGenerator) => result.return(undefined)],
     ['asyncDispose', (result: AsyncGenerator) => result[Symbol.asyncDispose]()],
-  ])('that is ended by %s before its first step is released', async (_how, end) => {
+  ])('is released when it is ended by %s before its first step', async (_how, end) => {
     const lock = new FakeLock();
     const result = generatorOf(lock, rows());
     await end(result);
     expect([lock.ends, await result.next()]).toEqual([['done'], DONE]);
   });
 
-  it('that loses its lock before its first step rejects, and is closed', async () => {
+  it('rejects, and is closed, when it loses its lock before its first step', async () => {
     const lock = new FakeLock();
     const inner = rows();
     const result = generatorOf(lock, inner);

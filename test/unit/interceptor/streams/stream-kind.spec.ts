@@ -6,7 +6,7 @@ import { BehaviorSubject, Observable, Subject, of } from 'rxjs';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { refuseStream, resultKindOf } from '../../../../lib/interceptor/streams/stream-kind.js';
 
-describe('what a call gives back at once', () => {
+describe('the result that a call returns at once', () => {
   const plain = (): void => {};
 
   it.each([
@@ -24,7 +24,7 @@ describe('what a call gives back at once', () => {
     ['a function of unknown result', plain, undefined, 'promise'],
     ['a function whose class was not there yet', plain, null, 'promise'],
     ['a function whose result is an arrow function', plain, () => {}, 'promise'],
-  ])('of %s', (_what, method, returnType, kind) => {
+  ])('is classified: %s', (_what, method, returnType, kind) => {
     expect(resultKindOf(method, returnType)).toBe(kind);
   });
 });
@@ -47,13 +47,13 @@ describe('a stream', () => {
     );
   });
 
-  it('is closed when it is refused, but for what can only be written, which others may use', () => {
+  it('is closed when it is refused, unless it can only be written, since others may use it', () => {
     const [source, sink] = [Readable.from(['a']), new Writable()];
     for (const stream of [source, sink]) expect(() => refuseStream(stream, 'Files.read')).toThrow();
     expect([source.destroyed, sink.destroyed]).toEqual([true, false]);
   });
 
-  it('that cannot be closed is refused as well', () => {
+  it('is refused even when it cannot be closed', () => {
     const reading = new ReadableStream();
     reading.getReader();
     expect(() => refuseStream(reading, 'Files.read')).toThrow(LockConfigurationError);

@@ -1,6 +1,6 @@
 import { type Observable, type Subscription } from 'rxjs';
 
-/** What a subscriber was told: values, `'complete'` and `['error', error]`. */
+/** What a subscriber received: values, `'complete'` and `['error', error]`. */
 export interface Watch {
   readonly told: unknown[];
   readonly subscription: Subscription;

@@ -26,8 +26,8 @@ async function abandon(keys: readonly string[], claim?: FireClaim) {
   return { ...started, outcome, abort: () => controller.abort(new Error('gone')) };
 }
 
-describe('an acquisition that is abandoned', () => {
-  it('gives back the fire that it may have claimed', async () => {
+describe('an acquisition that nobody waits for any longer', () => {
+  it('gives back a fire that it may have claimed', async () => {
     const { store, abort, locker } = await abandon(['k'], CLAIM);
     const { attempt } = store.acquires[0]!.request;
     abort();
@@ -38,7 +38,7 @@ describe('an acquisition that is abandoned', () => {
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
 
-  it('tells of no run where it claimed none, for each of its keys', async () => {
+  it('reports no run for any of its keys when it claimed none', async () => {
     const { store, abort } = await abandon(['a', 'b']);
     const { attempt } = store.acquires[0]!.request;
     abort();
@@ -51,7 +51,7 @@ describe('an acquisition that is abandoned', () => {
     );
   });
 
-  it('gives back the fire of a grant that came while it shut down, whatever comes first', async () => {
+  it('gives back the fire of a grant that came during a shutdown', async () => {
     const winners = new Set<string>();
     for (let turns = 0; turns < 12; turns += 1) {
       const { store, clock, locker } = startLocker();
@@ -75,7 +75,7 @@ describe('an acquisition that is abandoned', () => {
   });
 
   it.each([false, true])(
-    'gives back no fire when it was granted, however late that is told once more; while it is held: %s',
+    'keeps the fire of a grant when the grant is repeated late; while it is held: %s',
     async (isHeld) => {
       const { store, locker } = startLocker();
       store.onAcquire = null;
@@ -90,7 +90,7 @@ describe('an acquisition that is abandoned', () => {
     },
   );
 
-  it('gives back no fire when its lock is lost, however late the grant is told once more: it ran', async () => {
+  it('keeps the fire of a lost lock when the grant is repeated late, since it ran', async () => {
     const { store, locker } = startLocker();
     store.onAcquire = null;
     const acquiring = locker.acquire(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM);
@@ -121,7 +121,7 @@ describe('an acquisition that is abandoned', () => {
     expect(store.releases.map(({ request }) => request)).toMatchObject([{ attempt, runOutcome: 'void' }]);
   });
 
-  it('is not given back for ever after a shutdown: what is not confirmed ends with its lease', async () => {
+  it('is not given back for ever after a shutdown: an unconfirmed release ends with its lease', async () => {
     const { store, clock, locker, reporter, abort } = await abandon(['k']);
     store.onRelease = () => {
       throw new LockStoreError('down');
@@ -140,7 +140,7 @@ describe('an acquisition that is abandoned', () => {
     expect(store.releases).toHaveLength(asked);
   });
 
-  it('is given back until its lease is over while there is no shutdown', async () => {
+  it('is given back until its lease ends without a shutdown', async () => {
     const { store, clock, locker, abort } = await abandon(['k']);
     store.onRelease = () => {
       throw new LockStoreError('down');

@@ -10,7 +10,7 @@ import { busy, granted } from '../../../../support/core/fake-store.js';
 import { startAcquisition } from '../../../../support/core/start-acquisition.js';
 
 describe('an acquisition', () => {
-  it('asks at once, and is granted: the lease counts from before it asked', async () => {
+  it('sends its request at once, and counts the lease from before it was sent', async () => {
     const { clock, store, timers, attempts, outcome } = startAcquisition();
     const sentAt = clock.now();
     expect(store.acquires[0]!.request).toMatchObject({
@@ -30,7 +30,7 @@ describe('an acquisition', () => {
     expect([timers.size, attempts]).toEqual([0, ['client.1', null]]);
   });
 
-  it('asks again when the grant came too late to be proven', async () => {
+  it('sends its request again when the grant came too late to be proven', async () => {
     const { clock, store, abandoned, outcome } = startAcquisition();
     clock.jump(2_990);
     store.acquires[0]!.reply(granted(3_000));
@@ -42,11 +42,11 @@ describe('an acquisition', () => {
     expect([outcome.grant?.attempt, abandoned]).toEqual(['client.1', []]);
   });
 
-  it('asks for a lease that covers holdAtLeastMs', () => {
+  it('requests a lease that covers holdAtLeastMs', () => {
     expect(startAcquisition({ holdAtLeastMs: 60_000 }).store.acquires[0]!.request.leaseMs).toBe(60_000);
   });
 
-  it('takes a new attempt when the store says that this one was released', async () => {
+  it('starts a new attempt when the store says that this one was released', async () => {
     const { store, attempts, outcome } = startAcquisition();
     store.acquires[0]!.reply({ outcome: 'refused', reason: 'released' });
     await settled();
@@ -56,7 +56,7 @@ describe('an acquisition', () => {
     expect([outcome.grant?.attempt, attempts]).toEqual(['client.2', ['client.1', 'client.2', null]]);
   });
 
-  it('rejects with LockReentryError when its owner reads and wants to write', async () => {
+  it('rejects with LockReentryError when its owner upgrades a read to a write', async () => {
     const { store, outcome } = startAcquisition();
     store.acquires[0]!.reply({ outcome: 'refused', reason: 'upgrade' });
     await settled();
@@ -65,7 +65,7 @@ describe('an acquisition', () => {
 });
 
 describe('an acquisition of a busy lock', () => {
-  it('with waitMs 0 rejects with LockBusyError, does not queue and leaves nothing', async () => {
+  it('rejects with LockBusyError with waitMs 0, does not queue and leaves nothing', async () => {
     const { store, timers, abandoned, outcome } = startAcquisition({ waitMs: 0 });
     expect(store.acquires[0]!.request.waiterLeaseMs).toBe(0);
     store.acquires[0]!.reply(busy());
@@ -83,7 +83,7 @@ describe('an acquisition of a busy lock', () => {
     expect(store.acquires).toHaveLength(1 + 9);
   });
 
-  it('asks, as the head of the queue, when the lease of the holder may have ended', async () => {
+  it('polls at the head of the queue when the lease of the holder may have ended', async () => {
     const { clock, store } = startAcquisition();
     store.acquires[0]!.reply(busy({ retryMs: 300 }));
     await clock.advance(299);
@@ -92,7 +92,7 @@ describe('an acquisition of a busy lock', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
-  it('asks at once when woken, and once more when woken while an answer is awaited', async () => {
+  it('sends its request when woken, and once more when woken while an answer is pending', async () => {
     const { store, acquisition } = startAcquisition();
     store.acquires[0]!.reply(busy());
     await settled();
@@ -104,7 +104,7 @@ describe('an acquisition of a busy lock', () => {
     expect(store.acquires).toHaveLength(3);
   });
 
-  it('rejects with LockWaitTimeoutError after waitMs, and gives its place back', async () => {
+  it('rejects with LockWaitTimeoutError after waitMs, and leaves the queue', async () => {
     const { clock, store, timers, abandoned, attempts, outcome } = startAcquisition({ waitMs: 1_500 });
     store.onAcquire = () => busy({ ahead: 2 });
     store.acquires[0]!.reply(busy({ ahead: 2 }));
@@ -116,7 +116,7 @@ describe('an acquisition of a busy lock', () => {
     expect([abandoned, timers.size, attempts.at(-1)]).toEqual([['client.1'], 0, null]);
   });
 
-  it('waits without an end with waitMs Infinity', async () => {
+  it('waits without end with waitMs Infinity', async () => {
     const { clock, store, outcome } = startAcquisition({ waitMs: Infinity });
     store.onAcquire = () => busy({ ahead: 1 });
     store.acquires[0]!.reply(busy({ ahead: 1 }));
@@ -126,7 +126,7 @@ describe('an acquisition of a busy lock', () => {
 });
 
 describe('an acquisition whose store fails', () => {
-  it('asks again with growing pauses of the same attempt, and is granted when it is back', async () => {
+  it('retries the same attempt with growing pauses, and is granted when the store is back', async () => {
     const { clock, store, outcome } = startAcquisition({ waitMs: 60_000 });
     store.acquires[0]!.fail(new LockStoreError('down'));
     store.onAcquire = () => {
@@ -146,7 +146,7 @@ describe('an acquisition whose store fails', () => {
     [0, 1_000],
     [400, 1_000],
     [5_000, 5_000],
-  ])('with waitMs %d rejects with LockStoreError after %d ms, with the cause', async (waitMs, limitMs) => {
+  ])('rejects with waitMs %d with LockStoreError after %d ms, with the cause', async (waitMs, limitMs) => {
     const { clock, store, timers, abandoned, outcome } = startAcquisition({ waitMs });
     const cause = new LockStoreError('ECONNREFUSED');
     store.acquires[0]!.fail(cause);
@@ -162,13 +162,13 @@ describe('an acquisition whose store fails', () => {
     expect([timers.size, abandoned]).toEqual([0, ['client.1']]);
   });
 
-  it('ends at the limit also when it never answers', async () => {
+  it('ends at the limit even when the store never answers', async () => {
     const { clock, outcome } = startAcquisition({ waitMs: 5_000 });
     await clock.advance(5_000);
     expect(outcome.error).toBeInstanceOf(LockStoreError);
   });
 
-  it('ends at once when asking again cannot help', async () => {
+  it('ends at once when a retry cannot help', async () => {
     const { store, outcome } = startAcquisition();
     const error = new LockStoreError('WRONGPASS', { retryable: false });
     store.acquires[0]!.fail(error);
@@ -176,7 +176,7 @@ describe('an acquisition whose store fails', () => {
     expect([outcome.error, store.acquires.length]).toEqual([error, 1]);
   });
 
-  it('rejects with LockStoreError when Redis went away while it waited: nobody knows whether it is busy', async () => {
+  it('rejects with LockStoreError when the store failed during the wait, since the lock may be free', async () => {
     const { clock, store, outcome } = startAcquisition({ waitMs: 3_000 });
     store.acquires[0]!.reply(busy());
     await settled();
@@ -188,7 +188,7 @@ describe('an acquisition whose store fails', () => {
     expect(outcome.error).toMatchObject({ code: 'LOCK_STORE', cause });
   });
 
-  it('rejects with LockStoreError when the last command of a wait had no answer for a second', async () => {
+  it('rejects with LockStoreError when the last command of a wait got no answer for a second', async () => {
     for (const [silentMs, code] of [[999, 'LOCK_WAIT_TIMEOUT'], [1_000, 'LOCK_STORE']] as const) {
       const { clock, store, acquisition, outcome } = startAcquisition({ waitMs: 1_900, leaseMs: 30_000 });
       store.acquires[0]!.reply(busy({ ahead: 1 }));

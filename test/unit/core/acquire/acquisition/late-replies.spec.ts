@@ -17,11 +17,11 @@ const CLAIM: FireClaim = {
   rerunOnLoss: false,
 };
 
-describe('a reply that comes after the caller was told that there was none', () => {
+describe('a reply that comes after the caller was told that it failed', () => {
   it.each([
     ['a grant', granted(3_000)],
     ['a place in the queue', busy()],
-  ])('is given back when the caller has gone: %s', async (_what, reply) => {
+  ])('makes the attempt be given back when the caller has gone: %s', async (_what, reply) => {
     const { clock, store, abandoned } = startAcquisition({ waitMs: 1_000 });
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(1_000);
@@ -30,7 +30,7 @@ describe('a reply that comes after the caller was told that there was none', () 
     expect(abandoned).toEqual(['client.1', 'client.1']);
   });
 
-  it('is left alone when it was refused: there is nothing to give back', async () => {
+  it('has nothing given back when it is a refusal', async () => {
     const { clock, store, abandoned } = startAcquisition({ waitMs: 1_000 });
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(1_000);
@@ -38,7 +38,7 @@ describe('a reply that comes after the caller was told that there was none', () 
     expect(abandoned).toEqual(['client.1']);
   });
 
-  it('is left alone while the same attempt still asks', async () => {
+  it('has nothing given back while the same attempt still waits', async () => {
     const { clock, store, abandoned, outcome } = startAcquisition();
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
@@ -49,7 +49,7 @@ describe('a reply that comes after the caller was told that there was none', () 
     expect([outcome.grant?.attempt, abandoned]).toEqual(['client.1', []]);
   });
 
-  it('is not given back when the same attempt holds the lock, but is after its release', async () => {
+  it('has nothing given back while the same attempt holds the lock, and has after its release', async () => {
     const { clock, store, locker } = startLocker();
     store.onAcquire = null;
     const acquiring = locker.acquire(['k'], lockOptions());
@@ -66,7 +66,7 @@ describe('a reply that comes after the caller was told that there was none', () 
     expect(store.givenBack).toEqual(['k', 'k']);
   });
 
-  it('of an attempt that was given up for another is given back, while the other goes on', async () => {
+  it('makes a replaced attempt be given back while its successor goes on', async () => {
     const { clock, store, abandoned, outcome } = startAcquisition();
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
@@ -80,7 +80,7 @@ describe('a reply that comes after the caller was told that there was none', () 
     expect([outcome.grant?.attempt, abandoned]).toEqual(['client.2', ['client.1']]);
   });
 
-  it('gives back every key of the call', async () => {
+  it('makes every key of the call be given back', async () => {
     const { clock, store, locker } = startLocker();
     store.onAcquire = () => {
       throw new LockStoreError('down');
@@ -92,7 +92,7 @@ describe('a reply that comes after the caller was told that there was none', () 
 });
 
 describe('a grant that is pushed to a call for several keys', () => {
-  it('is asked for: the message tells the token of one key only', async () => {
+  it('is requested, since the message names the token of only one key', async () => {
     const { store, outcome, push } = startAcquisition({}, { keys: ['a', 'b'] });
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
@@ -103,7 +103,7 @@ describe('a grant that is pushed to a call for several keys', () => {
 });
 
 describe('a claim of a fire', () => {
-  it('is sent with every command, and the grant knows that it is one', async () => {
+  it('is sent with every command, and is part of the grant', async () => {
     const { clock, store, outcome } = startAcquisition({}, { claim: CLAIM });
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
@@ -113,7 +113,7 @@ describe('a claim of a fire', () => {
     expect(outcome.grant?.job).toBe('Jobs.run');
   });
 
-  it('that is refused as claimed rejects with LockClaimedError, which is a LockBusyError, and leaves nothing', async () => {
+  it('rejects with LockClaimedError, which is a LockBusyError, when it is refused, and leaves nothing', async () => {
     const { store, timers, outcome } = startAcquisition({ waitMs: 0 }, { claim: CLAIM });
     store.acquires[0]!.reply({ outcome: 'refused', reason: 'claimed' });
     await settled();
@@ -126,7 +126,7 @@ describe('a claim of a fire', () => {
   it.each([
     ['done', 'value'],
     ['failed', new Error('business')],
-  ] as const)('tells the store at its release that the run is %s; other locks tell nothing', async (outcome, end) => {
+  ] as const)('reports at its release that the run is %s, and other locks report nothing', async (outcome, end) => {
     const { store, locker, under } = startLocker();
     const work = async (): Promise<string> => {
       if (end instanceof Error) throw end;

@@ -5,7 +5,7 @@ import { busy, granted } from '../../../../support/core/fake-store.js';
 import { startAcquisition } from '../../../../support/core/start-acquisition.js';
 
 describe('a grant that is pushed', () => {
-  it('is counted pessimistically: its end on our clock comes before that on the server', async () => {
+  it('is counted pessimistically: it ends on our clock before it ends on the server', async () => {
     const { clock, store, outcome, push } = startAcquisition();
     const sentAt = clock.now();
     clock.jump(200);
@@ -23,7 +23,7 @@ describe('a grant that is pushed', () => {
   it.each([
     ['ahead', 3_600_000],
     ['behind', 0],
-  ])('is counted the same by a clock of the server that is %s', async (_what, serverTimeMs) => {
+  ])('is counted the same when the server clock is %s', async (_what, serverTimeMs) => {
     const { clock, store, outcome, push } = startAcquisition();
     const sentAt = clock.now();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
@@ -34,7 +34,7 @@ describe('a grant that is pushed', () => {
     expect(outcome.grant!.lease.deadline).toBe(sentAt + 1_978);
   });
 
-  it('is counted from the last command that was told to wait', async () => {
+  it('is counted from the last command that got a busy reply', async () => {
     const { clock, store, outcome, acquisition, push } = startAcquisition();
     store.acquires[0]!.reply(busy());
     await settled();
@@ -52,7 +52,7 @@ describe('a grant that is pushed', () => {
   it.each([
     ['with the last token that a later answer has seen', 8],
     ['with an earlier token', 7],
-  ])('%s is over: it is asked for, and not counted from that answer', async (_what, token) => {
+  ])('%s has ended: it is requested, and not counted from that answer', async (_what, token) => {
     const { clock, store, outcome, acquisition, push } = startAcquisition();
     store.acquires[0]!.reply(busy({ lastToken: 6 }));
     await settled();
@@ -65,7 +65,7 @@ describe('a grant that is pushed', () => {
     expect([outcome.grant, store.acquires.length]).toEqual([undefined, 3]);
   });
 
-  it('that is too old to be proven is asked for again', async () => {
+  it('is requested again when it is too old to be proven', async () => {
     const { clock, store, abandoned, outcome, push } = startAcquisition();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
@@ -76,7 +76,7 @@ describe('a grant that is pushed', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
-  it('while the machine slept is asked for: another may hold the lock by now', async () => {
+  it('is requested when it came while the machine slept: another caller may hold the lock by now', async () => {
     const { clock, store, abandoned, outcome, push } = startAcquisition();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
@@ -86,8 +86,8 @@ describe('a grant that is pushed', () => {
     expect([outcome.grant, abandoned, store.acquires.length]).toEqual([undefined, [], 2]);
   });
 
-  it.each([['with renew: false', { renew: false }]])('%s is asked for, which makes it full', async (_what, options) => {
-    const { store, outcome, push } = startAcquisition(options);
+  it('is requested with renew: false, which makes the lease full', async () => {
+    const { store, outcome, push } = startAcquisition({ renew: false });
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
     push(9, 10_000, 500);
@@ -95,7 +95,7 @@ describe('a grant that is pushed', () => {
     expect([outcome.grant, store.acquires.length]).toEqual([undefined, 2]);
   });
 
-  it('before the first answer is asked for', async () => {
+  it('is requested when it comes before the first answer', async () => {
     const { store, outcome, push } = startAcquisition();
     push(9, 10_000, 500);
     store.acquires[0]!.reply(busy());
@@ -103,7 +103,7 @@ describe('a grant that is pushed', () => {
     expect([outcome.grant, store.acquires.length]).toEqual([undefined, 2]);
   });
 
-  it('while an answer is awaited wins, and the answer that repeats it is not given back', async () => {
+  it('wins while an answer is pending, and the answer that repeats it is not given back', async () => {
     const { clock, store, abandoned, acquisition, outcome, push } = startAcquisition();
     store.acquires[0]!.reply(busy({ serverTimeMs: clock.now() }));
     await settled();
@@ -115,8 +115,8 @@ describe('a grant that is pushed', () => {
   });
 });
 
-describe('a grant that an operator takes back', () => {
-  it('before its reply has come is given back, for other nodes may have it still, and asked for anew', async () => {
+describe('a grant that an operator revokes', () => {
+  it('is given back before its reply, since other nodes may still have it, and requested anew', async () => {
     const { store, attempts, abandoned, acquisition, outcome } = startAcquisition();
     acquisition.onWakeUp({ kind: 'revoked' });
     store.acquires[0]!.reply(granted(3_000, 1));
@@ -128,7 +128,7 @@ describe('a grant that an operator takes back', () => {
     expect(abandoned).toEqual(['client.1']);
   });
 
-  it('once is given back once: the next attempt is not revoked', async () => {
+  it('is given back once, and the next attempt is not revoked', async () => {
     const { store, attempts, abandoned, acquisition, outcome } = startAcquisition();
     for (let i = 0; i < 2; i += 1) {
       acquisition.onWakeUp({ kind: 'revoked' });
@@ -142,7 +142,7 @@ describe('a grant that an operator takes back', () => {
     expect(attempts).toEqual(['client.1', 'client.2', 'client.3', null]);
   });
 
-  it('and refuses as released is given back, too', async () => {
+  it('is given back when its reply says released, too', async () => {
     const { store, abandoned, acquisition, outcome } = startAcquisition();
     acquisition.onWakeUp({ kind: 'revoked' });
     store.acquires[0]!.reply({ outcome: 'refused', reason: 'released' });
@@ -153,7 +153,7 @@ describe('a grant that an operator takes back', () => {
     expect(outcome.grant?.attempt).toBe('client.2');
   });
 
-  it('as one of several gives the others back before they are asked for anew', async () => {
+  it('is one of several, which are given back before they are requested anew', async () => {
     const { store, abandoned, acquisition, outcome } = startAcquisition({}, { keys: ['a', 'b'] });
     acquisition.onWakeUp({ kind: 'revoked' });
     store.acquires[0]!.reply(granted(3_000, 1, 2));
@@ -164,7 +164,7 @@ describe('a grant that an operator takes back', () => {
     expect(outcome.grant!.holds.map(({ fencingToken }) => fencingToken)).toEqual([3, 4]);
   });
 
-  it('in one piece with the grant is a loss', async () => {
+  it('is lost when the revocation arrives together with the grant', async () => {
     const { store, enter } = startLocker();
     store.onAcquire = () => busy();
     const entering = enter('k');
@@ -176,8 +176,8 @@ describe('a grant that an operator takes back', () => {
   });
 });
 
-describe('an acquisition that is given up', () => {
-  it('rejects with the reason of the signal at once, and gives back what it may have', async () => {
+describe('an acquisition that is cancelled', () => {
+  it('rejects with the reason of the signal at once, and gives its attempt back', async () => {
     const controller = new AbortController();
     const { store, timers, abandoned, outcome } = startAcquisition({ signal: controller.signal });
     const reason = new Error('the user went away');
@@ -190,7 +190,7 @@ describe('an acquisition that is given up', () => {
     expect(outcome.grant).toBeUndefined();
   });
 
-  it('rejects once: a later abort, limit, wake-up or shutdown changes nothing', async () => {
+  it('rejects once, whatever abort, limit, wake-up or shutdown follows', async () => {
     const controller = new AbortController();
     const { clock, store, abandoned, acquisition, outcome, push } = startAcquisition({ signal: controller.signal });
     store.acquires[0]!.reply(granted(3_000));
@@ -203,7 +203,7 @@ describe('an acquisition that is given up', () => {
     expect(store.acquires).toHaveLength(1);
   });
 
-  it('even with waitMs 0 gives back while its command is in flight', async () => {
+  it('gives its attempt back while its command is in flight, even with waitMs 0', async () => {
     const { acquisition, abandoned, outcome } = startAcquisition({ waitMs: 0 });
     const error = new LockShutdownError('closing');
     acquisition.giveUp(error);

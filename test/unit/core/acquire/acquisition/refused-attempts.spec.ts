@@ -6,7 +6,7 @@ import { granted } from '../../../../support/core/fake-store.js';
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
 describe('an attempt for several keys that was released meanwhile', () => {
-  it('is given back for all of them, and a new one is granted', async () => {
+  it('is given back for all keys, and a new one is granted', async () => {
     const { store, locker, enter } = startLocker();
     store.onAcquire = null;
     const entering = enter(['b', 'a']);

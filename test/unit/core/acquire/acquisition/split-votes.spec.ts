@@ -25,7 +25,7 @@ const pausesOf = (times: readonly number[]): number[] => times.slice(1).map((at,
 const attemptsOf = ({ store }: Started): string[] => store.acquires.map(({ request }) => request.attempt);
 
 describe('an acquisition whose votes are split', () => {
-  it('asks again though it is not to wait, after pauses that grow up to eight times', async () => {
+  it('is retried even when it must not wait, after pauses that grow up to eightfold', async () => {
     const started = startAcquisition({ waitMs: 0 });
     const times = answerAll(started, () => SPLIT);
     await started.clock.advance(599);
@@ -33,7 +33,7 @@ describe('an acquisition whose votes are split', () => {
     expect(started.outcome).toMatchObject({ grant: undefined, error: undefined });
   });
 
-  it('is granted what it asked for again', async () => {
+  it('is granted by a retry', async () => {
     const started = startAcquisition({ waitMs: 0 });
     answerAll(started, (n) => (n < 3 ? SPLIT : granted(3_000, 7)));
     await started.clock.advance(60);
@@ -43,7 +43,7 @@ describe('an acquisition whose votes are split', () => {
     expect(attempts).toEqual(['client.1', 'client.2', 'client.3', 'client.4', null]);
   });
 
-  it('rejects with LockBusyError when they are still split after a second, and leaves nothing', async () => {
+  it('rejects with LockBusyError when votes are still split after a second, and leaves nothing', async () => {
     const nodes = [{ node: 'n1', answer: 'granted', detail: '' }] as const;
     const started = startAcquisition({ waitMs: 0 });
     answerAll(started, () => ({ ...SPLIT, nodes }) as AcquireReply);
@@ -59,7 +59,7 @@ describe('an acquisition whose votes are split', () => {
     expect(store.acquires).toHaveLength(asked);
   });
 
-  it('rejects at once, not to wait, when somebody holds it after all', async () => {
+  it('rejects at once, without waiting, when the lock has a holder after all', async () => {
     const started = startAcquisition({ waitMs: 0 });
     answerAll(started, (n) => (n < 2 ? SPLIT : busy()));
     await started.clock.advance(30);
@@ -67,7 +67,7 @@ describe('an acquisition whose votes are split', () => {
     expect([started.store.acquires.length, started.timers.size]).toEqual([3, 0]);
   });
 
-  it('rejects with LockWaitTimeoutError when it was to wait, and gives its last attempt back', async () => {
+  it('rejects with LockWaitTimeoutError when it may wait, and gives its last attempt back', async () => {
     const started = startAcquisition({ waitMs: 1_500 });
     answerAll(started, () => SPLIT);
     await started.clock.advance(1_500);
@@ -76,7 +76,7 @@ describe('an acquisition whose votes are split', () => {
     expect([abandoned, timers.size]).toEqual([[attempts.at(-2)], 0]);
   });
 
-  it('waits for the pause even when it was woken while it asked, and asks at once when woken later', async () => {
+  it('waits for the pause even when woken while it sent a request, and retries at once when woken later', async () => {
     const started = startAcquisition();
     const { clock, store, acquisition } = started;
     acquisition.onWakeUp({ kind: 'wake' });
@@ -89,7 +89,7 @@ describe('an acquisition whose votes are split', () => {
     expect(store.acquires).toHaveLength(2);
   });
 
-  it('counts its pauses anew when they were not split in between', async () => {
+  it('starts with short pauses again when votes were not split in between', async () => {
     const started = startAcquisition();
     const held = busy({ ahead: 0, retryMs: 98 });
     const times = answerAll(started, (n) => (n === 3 ? held : SPLIT));
@@ -97,7 +97,7 @@ describe('an acquisition whose votes are split', () => {
     expect(pausesOf(times)).toEqual([10, 20, 30, 100, 10, 20]);
   });
 
-  it('ends its pause when it is given up, and leaves nothing when it was not to wait', async () => {
+  it('ends its pause when it is cancelled, and leaves nothing when it must not wait', async () => {
     const controller = new AbortController();
     const started = startAcquisition({ waitMs: 0, signal: controller.signal });
     answerAll(started, () => SPLIT);
@@ -118,8 +118,8 @@ describe('an acquisition whose votes are split', () => {
   });
 });
 
-describe('an acquisition whose attempt is spent', () => {
-  it('asks with a new one, also when the lock is held', async () => {
+describe('an acquisition whose attempt has ended', () => {
+  it('starts a new attempt, even when the lock is held', async () => {
     const started = startAcquisition();
     answerAll(started, (n) => busy({ ahead: 1, isSpent: n === 0, isSplit: false }));
     await started.clock.advance((waiterLeaseMs(3_000) / 3) * 2);
@@ -128,7 +128,7 @@ describe('an acquisition whose attempt is spent', () => {
     expect([started.attempts, started.abandoned]).toEqual([['client.1', 'client.2'], ['client.1']]);
   });
 
-  it('and which is not to wait for who holds it rejects at once', async () => {
+  it('rejects at once when the lock has a holder and it must not wait', async () => {
     const { store, outcome, attempts, abandoned } = startAcquisition({ waitMs: 0 });
     store.acquires[0]!.reply(busy({ isSpent: true, isSplit: false }));
     await settled();
@@ -136,7 +136,7 @@ describe('an acquisition whose attempt is spent', () => {
     expect([attempts, abandoned]).toEqual([['client.1', null], []]);
   });
 
-  it('gives back what the spent one is granted late', async () => {
+  it('gives back a late grant of the ended attempt', async () => {
     const started = startAcquisition();
     const [first] = started.store.acquires;
     first!.reply(SPLIT);
@@ -150,7 +150,7 @@ describe('an acquisition whose attempt is spent', () => {
     expect(started.abandoned).toEqual(['client.1']);
   });
 
-  it('is not revoked by what an operator took from the spent one', async () => {
+  it('is not affected when the ended attempt is revoked', async () => {
     const started = startAcquisition();
     started.acquisition.onWakeUp({ kind: 'revoked' });
     started.store.acquires[0]!.reply(SPLIT);
@@ -162,7 +162,7 @@ describe('an acquisition whose attempt is spent', () => {
 });
 
 describe('an acquisition whose grant was given back', () => {
-  it('asks with a new attempt, after the pause of a failure', async () => {
+  it('starts a new attempt after the pause of a failure', async () => {
     const started = startAcquisition();
     const times = answerAll(started, (n) => (n < 3 ? GIVEN_BACK : granted(3_000, 7)));
     await settled();
@@ -182,7 +182,7 @@ describe('an acquisition whose grant was given back', () => {
     [0, 1_000],
     [400, 1_000],
     [5_000, 5_000],
-  ])('with waitMs %d rejects with LockStoreError after %d ms, with the cause', async (waitMs, limitMs) => {
+  ])('rejects with waitMs %d with LockStoreError after %d ms, with the cause', async (waitMs, limitMs) => {
     const nodes = [{ node: 'n1', answer: 'granted', detail: '' }] as const;
     const cause = new LockStoreError('Only 1 of 3 masters answered.', { nodes });
     const started = startAcquisition({ waitMs });
@@ -196,7 +196,7 @@ describe('an acquisition whose grant was given back', () => {
     expect(started.timers.size).toBe(0);
   });
 
-  it('ends at once, with the cause, when asking again cannot help', async () => {
+  it('ends at once, with the cause, when a retry cannot help', async () => {
     const cause = new LockStoreError('WRONGPASS', { retryable: false });
     const { store, timers, outcome } = startAcquisition();
     store.acquires[0]!.reply({ outcome: 'given-back', cause });
@@ -204,21 +204,21 @@ describe('an acquisition whose grant was given back', () => {
     expect([outcome.error, store.acquires.length, timers.size]).toEqual([cause, 1, 0]);
   });
 
-  it('is busy when that is the last that is known of it', async () => {
+  it('rejects with LockBusyError when the last answer was busy', async () => {
     const started = startAcquisition({ waitMs: 0 });
     answerAll(started, (n) => (n === 0 ? GIVEN_BACK : busy()));
     await started.clock.advance(40);
     expect(started.outcome.error).toBeInstanceOf(LockBusyError);
   });
 
-  it('fails when it was busy before: nobody knows whether it still is', async () => {
+  it('rejects with LockStoreError when it was busy only before the failure', async () => {
     const started = startAcquisition({ waitMs: 2_000 });
     answerAll(started, (n) => (n === 0 ? busy({ retryMs: 100 }) : GIVEN_BACK));
     await started.clock.advance(2_000);
     expect(started.outcome.error).toMatchObject({ code: 'LOCK_STORE', cause: CAUSE });
   });
 
-  it('is not revoked by what an operator took from the attempt before', async () => {
+  it('is not affected when the earlier attempt is revoked', async () => {
     const started = startAcquisition();
     started.acquisition.onWakeUp({ kind: 'revoked' });
     answerAll(started, (n) => (n === 0 ? GIVEN_BACK : granted(3_000)));
@@ -229,7 +229,7 @@ describe('an acquisition whose grant was given back', () => {
   it.each<[string, AcquireReply]>([
     ['was given back', GIVEN_BACK],
     ['was refused', { outcome: 'refused', reason: 'claimed' }],
-  ])('gives nothing back once more when it is told late that it %s', async (_what, reply) => {
+  ])('gives nothing back a second time when it learns late that it %s', async (_what, reply) => {
     const controller = new AbortController();
     const { store, abandoned } = startAcquisition({ signal: controller.signal });
     controller.abort(new Error('gone'));

@@ -47,14 +47,14 @@ describe('the releases of an outage', () => {
     expect(Math.min(...rounds.slice(10))).toBeGreaterThanOrEqual(AT_A_TIME);
   });
 
-  it('are tried in turn, so that none is forgotten behind others that have no answer', async () => {
+  it('are tried in turn, so that none is starved by others that get no answer', async () => {
     const { clock, sent } = await setUp(250);
     await clock.advance(10_000);
     const tried = sent();
     expect(tried.slice(0, 250)).toEqual(Array.from({ length: 250 }, (_, i) => `k${i}`));
   });
 
-  it('are all given back when the store answers again, never more than so many at a time', async () => {
+  it('are all confirmed when the store answers again, with a bounded number at a time', async () => {
     const { clock, store, releaser, timers, outcomes, reporter } = await setUp(1_000);
     let [open, most, count] = [0, 0, 0];
     store.release = async () => {
@@ -71,14 +71,14 @@ describe('the releases of an outage', () => {
     expect(reporter.lines).toEqual([]);
   });
 
-  it('wait for the next round again, those of a node that is still away, without keeping up the others', async () => {
+  it('wait for the next round when their node is still away, without delaying the others', async () => {
     const { clock, store, releaser, sent, fail } = await setUp(300);
     store.onRelease = ({ key }) => (key === 'k299' ? released() : fail());
     await clock.advance(10_000);
     expect([releaser.size, sent().filter((key) => key === 'k299').length]).toEqual([299, 1]);
   });
 
-  it('are bounded in number: the oldest end with their leases, and a release that is new is still sent at once', async () => {
+  it('are bounded in number: the oldest end with their leases, and a new release is still sent at once', async () => {
     const { releaser, timers, outcomes, sent, release } = await setUp(MAX + 500);
     expect([releaser.size, timers.size]).toEqual([MAX, 2]);
     expect(outcomes.map(({ value }) => value !== undefined)).toEqual(outcomes.map((_, i) => i < 500));
@@ -87,7 +87,7 @@ describe('the releases of an outage', () => {
     expect([sent(), releaser.size]).toEqual([['one more'], MAX]);
   });
 
-  it('fill no log: the first that end with their leases are named, and then there is their number', async () => {
+  it('do not flood the log: the first that end with their leases are named, and the rest are counted', async () => {
     const { clock, reporter, releaser, timers } = await setUp(1_000, 5_000);
     await clock.advance(60_000);
     expect(reporter.lines).toHaveLength(11);

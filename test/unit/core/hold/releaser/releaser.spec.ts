@@ -15,7 +15,7 @@ function setUp() {
 const down = () => new LockStoreError('down', { key: 'k' });
 
 describe('the releaser', () => {
-  it('gives the answer of the store, and keeps nothing', async () => {
+  it('resolves with the answer of the store, and keeps nothing', async () => {
     const { store, releaser, timers } = setUp();
     store.onRelease = () => released();
     expect(await releaser.giveBack(REQUEST, Infinity, 250)).toEqual({ reply: released(), tries: 1 });
@@ -23,7 +23,7 @@ describe('the releaser', () => {
     expect([releaser.size, timers.size]).toEqual([0, 0]);
   });
 
-  it('asks again until it is confirmed, with growing pauses, and tells how often', async () => {
+  it('retries until it is confirmed, with growing pauses, and reports how often', async () => {
     const { clock, store, releaser, reporter } = setUp();
     const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
     for (let i = 0; i < 5; i += 1) {
@@ -50,7 +50,7 @@ describe('the releaser', () => {
     expect(store.releases).toHaveLength(asked);
   });
 
-  it('tries again at once when told to, and keeps no timer of the pause', async () => {
+  it('retries at once when told to, and keeps no timer of the pause', async () => {
     const { clock, store, releaser, timers } = setUp();
     const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(down());
@@ -63,14 +63,14 @@ describe('the releaser', () => {
     expect(await done).toEqual({ reply: released(), tries: 2 });
   });
 
-  it('tries once even when the lease is over already', async () => {
+  it('tries once even when the lease has ended already', async () => {
     const { clock, store, releaser } = setUp();
     store.onRelease = () => released();
     await releaser.giveBack(REQUEST, clock.now() - 1, 250);
     expect(store.releases).toHaveLength(1);
   });
 
-  it('does not ask again when that cannot help', async () => {
+  it('does not retry when that cannot help', async () => {
     const { clock, store, releaser, reporter } = setUp();
     const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(new LockStoreError('WRONGPASS', { retryable: false }));
@@ -78,7 +78,7 @@ describe('the releaser', () => {
     expect(reporter.lines).toHaveLength(1);
   });
 
-  it('is idle when all are confirmed, also those that came meanwhile', async () => {
+  it('is idle when all releases are confirmed, including those that came meanwhile', async () => {
     const { store, releaser } = setUp();
     void releaser.giveBack(REQUEST, Infinity, 250);
     let idle = false;

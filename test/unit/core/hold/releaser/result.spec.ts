@@ -14,20 +14,20 @@ async function held() {
   return { ...started, lock: await started.locker.acquire(['k'], lockOptions()) };
 }
 
-describe('a release tells whether the lock was still held', () => {
-  it.each(['released', 'again'] as const)('by the answer of the store: %s', async (outcome) => {
+describe('the result of a release, which says whether the lock was still held', () => {
+  it.each(['released', 'again'] as const)('is true, once, when the store answers %s', async (outcome) => {
     const { store, lock } = await held();
     store.onRelease = () => ({ ...released(), outcome });
     expect([await lock.release(), await lock.release()]).toEqual([true, false]);
   });
 
-  it.each(['expired', 'unknown', 'revoked'] as const)('by the answer of the store: %s', async (outcome) => {
+  it.each(['expired', 'unknown', 'revoked'] as const)('is false when the store answers %s', async (outcome) => {
     const { store, lock } = await held();
     store.onRelease = () => ({ outcome, holds: 0, lastToken: 5 });
     expect(await lock.release()).toBe(false);
   });
 
-  it('by its proven lease, when the store gives no answer', async () => {
+  it('comes from the proven lease when the store gives no answer', async () => {
     const { clock, store, lock } = await held();
     store.onRelease = down;
     const told = outcomeOf(lock.release());
@@ -35,7 +35,7 @@ describe('a release tells whether the lock was still held', () => {
     expect(told.value).toBe(true);
   });
 
-  it('and not without any proof: the machine may have slept', async () => {
+  it('is false without any proof, since the machine may have slept', async () => {
     const { clock, store, lock } = await held();
     store.onRelease = down;
     clock.wallOffsetMs += 60_000;
@@ -47,7 +47,7 @@ describe('a release tells whether the lock was still held', () => {
     expect(await confirmed.lock.release()).toBe(true);
   });
 
-  it('while a nested call keeps it, too', async () => {
+  it('is true while a nested call keeps the lock, too', async () => {
     const { store, enter } = startLocker();
     const outer = await enter('k');
     outer.addNestedCall();
@@ -57,7 +57,7 @@ describe('a release tells whether the lock was still held', () => {
     expect(store.releases).toHaveLength(1);
   });
 
-  it('of several keys only when each was', async () => {
+  it('is true for several keys only when each was held', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(['a', 'b'], lockOptions());
     store.onRelease = ({ key }) => (key === 'b' ? { outcome: 'expired', holds: 0, lastToken: 5 } : released());

@@ -3,7 +3,7 @@ import { gone } from '../../../../support/core/fake-store.js';
 import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../../../support/core/start-watchdog.js';
 
 describe('the watchdog, when the store does not answer', () => {
-  it('asks again until the local deadline, and only then the lock is lost: unreachable, with the cause', async () => {
+  it('retries until the local deadline, and only then the lock is lost: unreachable, with the cause', async () => {
     const { clock, store, watched, reporter, timers } = startWatchdog();
     const cause = new Error('ECONNREFUSED');
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause }));
@@ -19,7 +19,7 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines.filter((line) => line.startsWith('warn'))).toHaveLength(1);
   });
 
-  it('asks once more before the end, however little is left after a failure', async () => {
+  it('retries once more before the end, however little time is left after a failure', async () => {
     const { clock, store, watched } = startWatchdog();
     const lock = watched({ leaseMs: 30_000 });
     await clock.advance(10_000);
@@ -30,7 +30,7 @@ describe('the watchdog, when the store does not answer', () => {
     expect(lock.lost).toBeNull();
   });
 
-  it('treats a call that rejects like no answer', async () => {
+  it('treats a rejected command like no answer', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     const lock = watched();
     await clock.advance(THIRD_MS);
@@ -40,7 +40,7 @@ describe('the watchdog, when the store does not answer', () => {
     expect(lock.held).toBe(true);
   });
 
-  it('goes on as before once it is answered again', async () => {
+  it('renews as before once it gets an answer again', async () => {
     const { clock, store, watched, renewing, reporter } = startWatchdog();
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error('down') }));
     const lock = watched();
@@ -54,7 +54,7 @@ describe('the watchdog, when the store does not answer', () => {
     expect(reporter.lines).toHaveLength(1);
   });
 
-  it('calls it expired, not unreachable, when an answer came since', async () => {
+  it('reports expired, not unreachable, when an answer came since', async () => {
     const { clock, store, watched } = startWatchdog();
     const lock = watched();
     await clock.advance(THIRD_MS);
@@ -73,7 +73,7 @@ describe('the watchdog, when the lock is lost', () => {
     ['expired', 100],
     ['expired', 0],
     ['taken', 101],
-  ] as const)('says %s when the last token is %d and ours is 100', async (reason, lastToken) => {
+  ] as const)('reports %s when the last token is %d and ours is 100', async (reason, lastToken) => {
     const { clock, store, watched, watchdog, timers } = startWatchdog();
     const lock = watched();
     await clock.advance(THIRD_MS);
@@ -84,7 +84,7 @@ describe('the watchdog, when the lock is lost', () => {
     expect([watchdog.size, timers.size]).toEqual([0, 0]);
   });
 
-  it('tells each lock of a batch its own outcome', async () => {
+  it('gives each lock of a batch its own outcome', async () => {
     const { clock, store, watched } = startWatchdog();
     const [a, b, c] = ['a', 'b', 'c'].map((key) => watched({ key }));
     await clock.advance(THIRD_MS);
@@ -94,7 +94,7 @@ describe('the watchdog, when the lock is lost', () => {
     expect([a!.held, b!.held, c!.held]).toEqual([false, true, true]);
   });
 
-  it('fires the signal in the first turn after a pause longer than the lease, without asking', () => {
+  it('fires the signal in the first turn after a pause longer than the lease, without a command', () => {
     const { clock, store, watched } = startWatchdog();
     const { signal } = watched();
     clock.jump(60_000);
@@ -103,7 +103,7 @@ describe('the watchdog, when the lock is lost', () => {
     expect(store.renews).toHaveLength(0);
   });
 
-  it('stops after maxHoldMs: max-hold, counted from the grant, whatever the renewals say', async () => {
+  it('reports max-hold after maxHoldMs from the grant, despite its renewals', async () => {
     const { clock, watched, renewing } = startWatchdog();
     renewing();
     const lock = watched({ maxHoldMs: 5_000 });
@@ -124,7 +124,7 @@ describe('the watchdog, when the lock is lost', () => {
     expect([lock.lost, timers.size, reporter.lines]).toEqual([null, 0, []]);
   });
 
-  it('does not bring a lost lock back by a late reply', async () => {
+  it('does not revive a lost lock when a reply comes late', async () => {
     const { clock, store, watched, timers } = startWatchdog();
     const lock = watched();
     await clock.advance(THIRD_MS);

@@ -34,7 +34,7 @@ describe('the watchdog and a lock of several keys', () => {
     ]);
   });
 
-  it('proves the shortest of the leases', async () => {
+  it('is proven for the shortest of the leases', async () => {
     const { lock, sentAt, reply } = await renewing();
     await reply(renewed(), renewed(2_500), renewed(2_800));
     expect(lock.deadline).toBe(sentAt + 2_500 * 0.99 - 2);
@@ -44,7 +44,7 @@ describe('the watchdog and a lock of several keys', () => {
     ['first', [gone(999), renewed(), unknown()]],
     ['middle', [unknown(), gone(999), renewed()]],
     ['last', [renewed(), unknown(), gone(999)]],
-  ])('loses it when the %s hold is gone, whatever the others say', async (_which, replies) => {
+  ])('loses the lock when the %s hold is gone, whatever the other replies', async (_which, replies) => {
     const { lock, watchdog, timers, reply } = await renewing();
     await reply(...replies);
     expect(lock.lost).toMatchObject({ reason: 'taken', key: 'a, b, c' });
@@ -55,7 +55,7 @@ describe('the watchdog and a lock of several keys', () => {
     ['first', [unknown(), renewed(), renewed()]],
     ['middle', [renewed(), unknown(), renewed()]],
     ['last', [renewed(), renewed(), unknown()]],
-  ])('takes it as unanswered when the %s hold is, and asks again for all', async (_which, replies) => {
+  ])('treats the renewal as unanswered when that of the %s hold is, and renews all again', async (_which, replies) => {
     const { clock, store, lock, reporter, reply } = await renewing();
     const before = lock.deadline;
     await reply(...replies);
@@ -66,7 +66,7 @@ describe('the watchdog and a lock of several keys', () => {
     expect(lock.deadline).toBeGreaterThan(before);
   });
 
-  it('calls it revoked when the store says that it was revoked', async () => {
+  it('reports revoked when the store says so', async () => {
     const { lock, reply } = await renewing();
     await reply(renewed(), gone(999, true), renewed());
     expect(lock.lost).toMatchObject({ reason: 'revoked' });
@@ -75,16 +75,13 @@ describe('the watchdog and a lock of several keys', () => {
   it.each([
     ['expired', 101],
     ['taken', 102],
-  ] as const)(
-    'calls it %s when the last token of the second key is %d, and ours of that key 101',
-    async (reason, last) => {
-      const { lock, reply } = await renewing();
-      await reply(renewed(), gone(last), renewed());
-      expect(lock.lost).toMatchObject({ reason });
-    },
-  );
+  ] as const)('reports %s when the last token of the second key is %d and ours is 101', async (reason, last) => {
+    const { lock, reply } = await renewing();
+    await reply(renewed(), gone(last), renewed());
+    expect(lock.lost).toMatchObject({ reason });
+  });
 
-  it('extends every hold, and tells the revocation that it finds', async () => {
+  it('extends every hold, and reports a revocation that it finds', async () => {
     const { store, watched, watchdog } = startWatchdog();
     const lock = watched({ holds: holdsOf('client.1') });
     store.onRenew = (requests) => requests.map((_, i) => (i === 2 ? gone(0, true) : renewed(60_000)));
@@ -95,7 +92,7 @@ describe('the watchdog and a lock of several keys', () => {
 });
 
 describe('the watchdog and several locks', () => {
-  it('gives each the replies of its own holds', async () => {
+  it('gives each lock the replies for its own holds', async () => {
     const { clock, store, watched } = startWatchdog();
     const [one, two, three] = [
       watched({ key: 'x' }),
@@ -110,7 +107,7 @@ describe('the watchdog and several locks', () => {
     expect([one, two, three].map(({ held }) => held)).toEqual([true, false, true]);
   });
 
-  it('asks for those of one time-out together, so that a short lease does not wait for the long ones', async () => {
+  it('renews those with the same time-out together, so that a short lease does not wait for long ones', async () => {
     const { clock, store, watched } = startWatchdog();
     const long = ['l1', 'l2'].map((key) => watched({ key, leaseMs: 9_000 }));
     clock.jump(2_700);
@@ -129,8 +126,8 @@ describe('the watchdog and several locks', () => {
   });
 });
 
-describe('the watchdog tells as events', () => {
-  it('each renewal, and each that had no answer', async () => {
+describe('the events of the watchdog', () => {
+  it('are emitted for each renewal, and for each one without an answer', async () => {
     const { clock, store, events, watched } = startWatchdog();
     const seen: unknown[] = [];
     events.on('renewed', (event) => seen.push(event)).on('renewFailed', (event) => seen.push(event));

@@ -5,7 +5,7 @@ import { gone } from '../../../../support/core/fake-store.js';
 import { DEADLINE_MS, LEASE_MS, THIRD_MS, startWatchdog } from '../../../../support/core/start-watchdog.js';
 
 describe('the watchdog, renewing', () => {
-  it('renews at a third of the lease, for ever', async () => {
+  it('renews at a third of the lease, again and again', async () => {
     const { clock, store, watched, renewing, reporter } = startWatchdog();
     renewing();
     const lock = watched();
@@ -23,7 +23,7 @@ describe('the watchdog, renewing', () => {
     expect(reporter.lines).toEqual([]);
   });
 
-  it('asks in one call for what is due in one turn', async () => {
+  it('renews with one command what is due in one turn', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     renewing();
     for (const key of ['a', 'b', 'c']) watched({ key });
@@ -32,7 +32,7 @@ describe('the watchdog, renewing', () => {
     expect(store.renews[0]!.request.map(({ key }) => key).toSorted()).toEqual(['a', 'b', 'c']);
   });
 
-  it('does not ask again while an answer is awaited', async () => {
+  it('does not renew again while an answer is pending', async () => {
     const { clock, store, watched } = startWatchdog();
     watched();
     await clock.advance(THIRD_MS + 1_500);
@@ -52,10 +52,10 @@ describe('the watchdog, renewing', () => {
     expect(lock.deadline).toBe(sentAt + DEADLINE_MS);
   });
 
-  it('renews a grant that was pushed long after its command before it ends', async () => {
+  it('renews a grant in time that was pushed long after its command', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     renewing();
-    // Asked, told to wait, then granted by a message for a short time: its `sent` is that of the old command.
+    // A request, a busy reply, then a short grant by a message: its `sent` is that of the old command.
     const sent = moment(clock);
     clock.jump(3_000);
     const lock = watched({ sent, lease: leaseFrom(moment(clock), 500), leaseMs: LEASE_MS });
@@ -64,7 +64,7 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(1);
   });
 
-  it('leaves time for another try before what is proven ends', async () => {
+  it('leaves time for another attempt before the proven lease ends', async () => {
     const { clock, store, watched } = startWatchdog();
     // A long lease, of which little is proven: it was handed over.
     const lock = watched({ leaseMs: 30_000, lease: leaseFrom(moment(clock), 6_000), sent: moment(clock) });
@@ -74,7 +74,7 @@ describe('the watchdog, renewing', () => {
     expect(timeoutMs).toBeGreaterThan(1_500);
   });
 
-  it('renews at a third of what is proven by both clocks', async () => {
+  it('renews at a third of the lease that both clocks prove', async () => {
     const { clock, store, watched, renewing } = startWatchdog();
     renewing();
     const sent = moment(clock);
@@ -83,7 +83,7 @@ describe('the watchdog, renewing', () => {
     expect(store.renews).toHaveLength(1);
   });
 
-  it('renews what was proven for longer at a third of that, and asks for the lease of the lock', async () => {
+  it('renews a longer proof at a third of it, and requests the lease of the lock', async () => {
     const { clock, store, watched } = startWatchdog();
     const sent = moment(clock);
     const endsAt = clock.now() + 9_000;
@@ -104,7 +104,7 @@ describe('the watchdog, renewing', () => {
     expect(lock.lost).toBeNull();
   });
 
-  it('renews at once what was asked for before a gap in the messages: its loss may have been told in it', async () => {
+  it('renews again when a gap in the messages came during a renewal, since a loss may have been missed', async () => {
     const { clock, store, watched, watchdog, renewing } = startWatchdog();
     renewing();
     const sent = moment(clock);
@@ -150,8 +150,8 @@ describe('the watchdog and the wall clock', () => {
   });
 });
 
-describe('the watchdog, extending', () => {
-  it('asks at once, for the lease that was asked for, and keeps to it', async () => {
+describe('an extension by the watchdog', () => {
+  it('requests the given lease at once, and keeps renewing with it', async () => {
     const { clock, store, watched, watchdog, renewing } = startWatchdog();
     renewing(60_000);
     const lock = watched({ renew: false });
@@ -166,7 +166,7 @@ describe('the watchdog, extending', () => {
   it.each([
     ['after a grant for a short time', 300],
     ['by less than what is left', 1],
-  ])('%s renews again before that is over', async (_what, leaseMs) => {
+  ])('%s is followed by a renewal before it ends', async (_what, leaseMs) => {
     const { clock, store, watched, watchdog } = startWatchdog();
     const sent = moment(clock);
     const lock = watched({ sent, lease: leaseFrom(sent, 600) });
@@ -180,7 +180,7 @@ describe('the watchdog, extending', () => {
     expect([lock.lost, store.renews[1]!.request[0]!.leaseMs]).toEqual([null, LEASE_MS]);
   });
 
-  it('after an outage renews again before what is left is over', async () => {
+  it('is followed by a renewal before the remaining lease ends, after an outage', async () => {
     const { clock, store, watched, watchdog } = startWatchdog();
     const endsAt = clock.now() + LEASE_MS;
     const lock = watched();
@@ -193,7 +193,7 @@ describe('the watchdog, extending', () => {
     expect(lock.lost).toBeNull();
   });
 
-  it('to more than its lease renews at a third of that', async () => {
+  it('is followed by a renewal at a third of it, when it is longer than the lease', async () => {
     const { clock, store, watched, watchdog } = startWatchdog();
     const endsAt = clock.now() + 30_000;
     store.onRenew = (requests) =>
@@ -208,7 +208,7 @@ describe('the watchdog, extending', () => {
     expect(lock.lost).toBeNull();
   });
 
-  it('tells the loss that it finds', async () => {
+  it('reports the loss that it finds', async () => {
     const { store, watched, watchdog } = startWatchdog();
     const lock = watched();
     store.onRenew = () => [gone(101)];

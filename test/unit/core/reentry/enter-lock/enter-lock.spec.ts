@@ -27,7 +27,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
 
-  it('is given back alone: the outer call holds on, and the next nested one enters', async () => {
+  it('releases alone: the outer call keeps the hold, and the next nested call enters', async () => {
     const { store, under } = startLocker();
     await under('k', async (outer) => {
       await under('k', async (inner) => {
@@ -60,7 +60,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect(store.givenBack).toEqual(['k']);
   });
 
-  it('enters in the order of the calls, one after the other, when siblings run in parallel', async () => {
+  it('enters in the order of the calls, one at a time, when siblings run in parallel', async () => {
     const { store, under } = startLocker();
     const order: string[] = [];
     const sibling = (name: string) =>
@@ -74,7 +74,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect([store.asked, store.givenBack]).toEqual([['k'], ['k']]);
   });
 
-  it('shares with other readers under a write, and a writer waits for all of them', async () => {
+  it('overlaps with other readers under a write, and a writer waits for all of them', async () => {
     const { store, under } = startLocker();
     let [readers, most] = [0, 0];
     const read = () =>
@@ -94,7 +94,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect([most, store.asked]).toEqual([2, ['k']]);
   });
 
-  it('that would upgrade from read to write is refused at once', async () => {
+  it('is refused at once when it would upgrade from read to write', async () => {
     const { store, under } = startLocker();
     const upgrade = () => under('k', unused);
     await under(
@@ -110,7 +110,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect(store.asked).toEqual(['k', 'k']);
   });
 
-  it('with reentrant: false is refused at once', async () => {
+  it('is refused at once with reentrant: false', async () => {
     const { store, under } = startLocker();
     await under('k', async () => {
       const nested = under('k', unused, { reentrant: false });
@@ -134,13 +134,13 @@ describe('a nested call on a key that its chain of calls holds', () => {
     expect(store.asked).toEqual(['k']);
   });
 
-  it('is told of a loss that happens while it is inside', async () => {
+  it('learns of a loss that happens while it is inside', async () => {
     const { clock, under } = startLocker();
     const running = under('k', () => under('k', (inner) => (clock.jump(60_000), inner.held)));
     await expect(running).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'expired', result: false });
   });
 
-  it('may not downgrade what the outer one writes, unless it only reads itself', async () => {
+  it('may not downgrade a lock that the outer call writes, unless it only reads', async () => {
     const { store, under } = startLocker();
     await under('k', async (outer) => {
       await under('k', async (inner) => {
@@ -155,7 +155,7 @@ describe('a nested call on a key that its chain of calls holds', () => {
 });
 
 describe('a call that is not nested', () => {
-  it('in a context that outlives its hold acquires anew', async () => {
+  it('acquires the lock itself in a context that outlives its hold', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
     let late!: Promise<string>;
@@ -167,7 +167,7 @@ describe('a call that is not nested', () => {
     expect([await late, store.asked, store.givenBack]).toEqual(['token 101', ['k', 'k'], ['k', 'k']]);
   });
 
-  it('beside the holder, in another chain of calls, sends its own acquire', async () => {
+  it('sends its own acquire in another chain of calls beside the holder', async () => {
     const { store, under } = startLocker();
     await Promise.all([under('k', () => settled()), under('k', () => settled())]);
     expect(store.asked).toEqual(['k', 'k']);

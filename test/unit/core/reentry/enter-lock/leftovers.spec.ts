@@ -4,7 +4,7 @@ import { settled } from '../../../../support/core/fake-clock.js';
 import { gate } from '../../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
-describe('a call that nobody awaited, inside a nested call of several keys', () => {
+describe('a call that is not awaited, inside a nested call for several keys', () => {
   /** Under a hold of both keys: a nested call of both is left by a call of the second, which then asks for the first. */
   async function ask(mode: 'read' | 'write') {
     const { under, locker } = startLocker();
@@ -32,7 +32,7 @@ describe('a call that nobody awaited, inside a nested call of several keys', () 
     return { held, asked: outcomeOf(asked!), locker };
   }
 
-  it('is refused at once where it would wait for its own end', async () => {
+  it('is refused at once when it would wait for its own end', async () => {
     const { held, asked, locker } = await ask('write');
     expect(asked.error).toBeInstanceOf(LockReentryError);
     expect(asked.error).toMatchObject({ key: 'a', message: expect.stringMatching(/nobody awaited/) });
@@ -40,7 +40,7 @@ describe('a call that nobody awaited, inside a nested call of several keys', () 
     expect(locker.live).toMatchObject({ locks: 0, waiting: 0 });
   });
 
-  it('reads beside itself', async () => {
+  it('may read beside a reader', async () => {
     const { held, asked } = await ask('read');
     expect(asked).toEqual({ value: 'entered' });
     await held;

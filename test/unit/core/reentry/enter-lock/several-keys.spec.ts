@@ -10,7 +10,7 @@ const revoke = ({ store }: ReturnType<typeof startLocker>, nth: number) =>
   store.listener!.onWakeUp(store.acquires[nth]!.request.attempt, { kind: 'revoked' });
 
 describe('a nested call for several keys', () => {
-  it('acquires only those that its chain of calls does not hold, and gives back only those', async () => {
+  it('acquires and releases only the keys that its chain of calls does not hold', async () => {
     const { store, under } = startLocker();
     await under('b', async (outer) => {
       await under(['c', 'b', 'a'], (lock) => {
@@ -23,7 +23,7 @@ describe('a nested call for several keys', () => {
     expect(store.givenBack.toSorted()).toEqual(['a', 'b', 'c']);
   });
 
-  it('that are all held sends nothing, by one outer call or by two', async () => {
+  it('sends nothing when all are held, by one outer call or by two', async () => {
     const { store, under } = startLocker();
     await under(['a', 'b', 'c'], () =>
       under('d', () =>
@@ -38,7 +38,7 @@ describe('a nested call for several keys', () => {
     expect([store.asked, store.givenBack.length]).toEqual([['a+b+c', 'd'], 4]);
   });
 
-  it('waits waitMs in all for its turn and for the keys that are missing, and says so', async () => {
+  it('waits at most waitMs for its turn and for the missing keys together, and says so', async () => {
     const { clock, store, under } = startLocker();
     const { opened, open } = gate();
     let both: { error?: unknown } = {};
@@ -58,7 +58,7 @@ describe('a nested call for several keys', () => {
     await outer;
   });
 
-  it('leaves siblings on other keys of one hold to themselves, and enters in the order of the keys', async () => {
+  it('does not wait for siblings on other keys of one hold, and enters in the order of the keys', async () => {
     const { store, under } = startLocker();
     const order: string[] = [];
     const sibling = (name: string, keys: string[]) =>
@@ -75,7 +75,7 @@ describe('a nested call for several keys', () => {
     expect(store.asked).toEqual(['a+b+c']);
   });
 
-  it('leaves what it has entered when the missing keys are not to be had', async () => {
+  it('leaves the holds that it has entered when the missing keys are busy', async () => {
     const { store, under } = startLocker();
     await under('a', async () => {
       store.onAcquire = () => busy();
@@ -88,7 +88,7 @@ describe('a nested call for several keys', () => {
     expect(store.givenBack).toEqual(['a']);
   });
 
-  it('leaves what it has entered when a sibling keeps another key for too long', async () => {
+  it('leaves the holds that it has entered when a sibling keeps another key for too long', async () => {
     const { clock, under, locker } = startLocker();
     const { opened, open } = gate();
     await under(['a', 'b'], async () => {
@@ -103,7 +103,7 @@ describe('a nested call for several keys', () => {
     expect(locker.live).toEqual({ locks: 0, waiting: 0, releasing: 0, timers: 0 });
   });
 
-  it('waits no longer than waitMs in all, for its sibling and for the missing keys', async () => {
+  it('waits no longer than waitMs for its sibling and the missing keys together', async () => {
     const { clock, store, under } = startLocker();
     const { opened, open } = gate();
     await under('a', async () => {
@@ -118,7 +118,7 @@ describe('a nested call for several keys', () => {
     });
   });
 
-  it('does not listen to the outer hold any more when it has left', async () => {
+  it('has no listener on the outer hold after it has left', async () => {
     const started = startLocker();
     const { under } = started;
     const outer = under('a', async () => {
@@ -147,8 +147,8 @@ describe('a nested call for several keys', () => {
   });
 });
 
-describe('downgrading a lock with nested calls', () => {
-  it('does not let a nested writer in that had come before', async () => {
+describe('a downgrade of a lock with nested calls', () => {
+  it('does not admit a nested writer that came before it', async () => {
     const { under } = startLocker();
     const { opened, open } = gate();
     await under('k', async (outer) => {
@@ -165,7 +165,7 @@ describe('downgrading a lock with nested calls', () => {
     });
   });
 
-  it('does not let a nested writer in that waits under another hold first', async () => {
+  it('does not admit a nested writer that waits under another hold first', async () => {
     const { under } = startLocker();
     const { opened, open } = gate();
     await under('a', () =>
@@ -183,7 +183,7 @@ describe('downgrading a lock with nested calls', () => {
     );
   });
 
-  it('is refused beside a nested writer also when its keys are in several groups', async () => {
+  it('is refused beside a nested writer even when its keys are in several groups', async () => {
     const { store, under } = startLocker();
     store.groups = (keys) => keys.map((key) => [key]);
     await under(['a', 'b'], async (outer: Hold) => {

@@ -24,7 +24,7 @@ async function startSiblings(options: Partial<ResolvedLockOptions> = {}, started
 }
 
 describe('a nested call that waits for its sibling', () => {
-  it('enters when that one leaves, with no timer left', async () => {
+  it('enters when its sibling leaves, with no timer left', async () => {
     const { outer, open, sibling, store, locker } = await startSiblings();
     expect([sibling.value, locker.timers.size]).toEqual([undefined, 2]);
     open();
@@ -100,7 +100,7 @@ describe('a nested call that waits for its sibling', () => {
     expect(locker.live).toMatchObject({ locks: 0, waiting: 0, timers: 0 });
   });
 
-  it('leaves its place to the next when it gives up', async () => {
+  it('leaves its place to the next when it is cancelled', async () => {
     const { clock, outer, open, sibling, under, lock } = await startSiblings({ waitMs: 1_000 });
     expect(lock.held).toBe(true);
     await clock.advance(1_000);
@@ -130,7 +130,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     return { ...started, open, late: { promise: late }, nested, result };
   }
 
-  it('does not delay the outer call, keeps the hold renewed, and gives it back when it leaves', async () => {
+  it('does not delay the outer call, keeps the hold renewed, and releases it when it leaves', async () => {
     const { clock, store, locker, open, late, nested, result } = await startLate();
     expect([result, store.givenBack, nested.held]).toEqual(['outer', [], true]);
     await clock.advance(10_000);
@@ -149,7 +149,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     await expect(late.promise).rejects.toMatchObject({ code: 'LOCK_LOST', result: 'late' });
   });
 
-  it('may be re-entered, though the outer one may not any more', async () => {
+  it('may be re-entered, while the outer one can no longer be', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
     let late!: Promise<string>;
@@ -160,7 +160,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     expect([await late, store.asked, store.givenBack]).toEqual(['deepest', ['k'], ['k']]);
   });
 
-  it('is refused another key of the hold, which would wait for its own end, but may read it beside a reader', async () => {
+  it('is refused another key of the hold when it would wait for its own end, but may read beside a reader', async () => {
     for (const [mode, outcome] of [['write', 'LOCK_REENTRY'], ['read', 'entered']] as const) {
       const { store, under, locker } = startLocker();
       const { opened, open } = gate();
@@ -175,7 +175,7 @@ describe('a nested call that is still inside when the outer work has returned', 
     } // prettier-ignore
   });
 
-  it('may wait for another key of the hold that only a sibling keeps', async () => {
+  it('may wait for another key of the hold that a sibling keeps', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
     let sibling!: Promise<string>;
@@ -199,7 +199,7 @@ describe('a nested call that is still inside when the outer work has returned', 
 });
 
 describe('a nested call that waits when the outer work returns', () => {
-  it('acquires anew behind the nested call that keeps the hold', async () => {
+  it('acquires the lock itself after the nested call that keeps the hold', async () => {
     const { store, under } = startLocker();
     const { opened, open } = gate();
     let late: { value?: number } = {};
@@ -215,7 +215,7 @@ describe('a nested call that waits when the outer work returns', () => {
     expect(store.givenBack).toEqual(['k', 'k']);
   });
 
-  it('waits no longer than waitMs in all, under the hold and for the new one', async () => {
+  it('waits no longer than waitMs under the hold and for the new one together', async () => {
     const { clock, store, under } = startLocker();
     const { opened } = gate();
     let late: { error?: unknown } = {};

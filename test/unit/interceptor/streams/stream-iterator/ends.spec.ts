@@ -19,7 +19,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
   it.each([
     ['break', async (iterator: AsyncIterable<unknown>) => { for await (const _ of iterator) break; }], // prettier-ignore
     ['asyncDispose', async (iterator: AsyncGenerator) => { await iterator.next(); await iterator[Symbol.asyncDispose](); }], // prettier-ignore
-  ])('by %s is released after the method has cleaned up', async (_how, consume) => {
+  ])('is released by %s after the method has cleaned up', async (_how, consume) => {
     const lock = new FakeLock();
     let endsBefore: unknown;
     async function* method() {
@@ -49,7 +49,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect([await iterator.next(), lock.ends]).toEqual([{ done: true, value: 'x' }, ['done']]);
   });
 
-  it('by throw() hands the error to the method, and is released when that does not catch it', async () => {
+  it('passes the error of throw() to the method, and is released when that does not catch it', async () => {
     const lock = new FakeLock();
     const caught: unknown[] = [];
     async function* method() {
@@ -78,7 +78,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect(locks.map(({ ends }) => ends)).toEqual([['done'], ['failed']]);
   });
 
-  it('by throw() closes an iterator that has only return()', async () => {
+  it('closes an iterator that has only return() at throw()', async () => {
     const lock = new FakeLock();
     let returned = 0;
     const parts = { next: () => Promise.resolve(value(1)), return: async () => ((returned += 1), DONE) as never };
@@ -90,14 +90,14 @@ describe('a locked async iterable that is ended by its consumer', () => {
   it.each([
     ['return', (it: AsyncGenerator) => it.return('x'), { done: true, value: 'x' }],
     ['throw', (it: AsyncGenerator) => rejectionOf(it.throw('x')), 'x'],
-  ])('by %s() before its start never acquires', async (_how, end, result) => {
+  ])('never acquires when it is ended by %s() before its start', async (_how, end, result) => {
     const open = opening();
     const iterator = lockedAsyncIterable(open, boom);
     expect(await end(iterator)).toEqual(result);
     expect([await iterator.next(), open.opened]).toEqual([DONE, 0]);
   });
 
-  it('by return() ends a next() that waits for a value, and then is released', async () => {
+  it('ends a pending next() at return(), and then is released', async () => {
     const lock = new FakeLock();
     const source = new EventEmitter();
     const iterator = lockedAsyncIterable(opening(lock), () => on(source, 'step'));
@@ -112,7 +112,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     ['throw', (iterator) => iterator.throw(new Error('x'))],
   ];
 
-  it.each(ENDS)('by %s() leaves what still works one more lease, and is told of the loss', async (_how, end) => {
+  it.each(ENDS)('leaves pending work one more lease after %s(), and reports the loss', async (_how, end) => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), async function* () {
       yield await new Promise(() => {});
@@ -127,7 +127,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
   });
 
-  it.each(ENDS)('by %s() may clean up for as long as it takes', async (_how, end) => {
+  it.each(ENDS)('may clean up after %s() for as long as it takes', async (_how, end) => {
     const lock = new FakeLock();
     let cleanUp = (): void => {};
     const iterator = lockedAsyncIterable(opening(lock), async function* () {
@@ -146,7 +146,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect(lock.ends).toHaveLength(1);
   });
 
-  it('keeps the lock while a next() still works that return() did not end', async () => {
+  it('keeps the lock while a next() is pending that return() did not end', async () => {
     const lock = new FakeLock();
     let finish = (_result: IteratorResult<unknown>): void => {};
     const next = () => new Promise<IteratorResult<unknown>>((resolve) => (finish = resolve));
@@ -161,7 +161,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect([await pending, await ended, lock.ends]).toEqual([value(1), DONE, ['done']]);
   });
 
-  it('while it waits for the lock gives up the waiting, and what waited is done', async () => {
+  it('cancels the wait for its lock, and its pending calls are done', async () => {
     const slow = new SlowOpening();
     const iterator = lockedAsyncIterable(slow.open, boom);
     const calls = [iterator.next(), iterator.next()];
@@ -171,7 +171,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect(await Promise.all(calls)).toEqual([DONE, DONE, { done: true, value: 'x' }]);
   });
 
-  it('while it waits releases a lock that comes nevertheless', async () => {
+  it('releases a lock that is granted after it was ended', async () => {
     const slow = new SlowOpening(false);
     const lock = new FakeLock();
     let called = false;
@@ -184,7 +184,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     expect([called, lock.ends, lock.listeners]).toEqual([false, ['failed'], 0]);
   });
 
-  it('in the very turn in which it was started never acquires', async () => {
+  it('never acquires when it is ended in the turn of its start', async () => {
     const open = opening();
     const iterator = lockedAsyncIterable(open, boom);
     const calls = [iterator.next(), iterator.return('x')];

@@ -12,7 +12,7 @@ async function* rows(): AsyncGenerator<number> {
 }
 
 describe('a locked async iterable that loses its lock', () => {
-  /** A method that hangs at its second step until it is told. */
+  /** A method that hangs at its second step until it is resumed. */
   function hanging() {
     const seen: unknown[] = [];
     let resume = (): void => {};
@@ -29,7 +29,7 @@ describe('a locked async iterable that loses its lock', () => {
     return { seen, method, resume: () => resume() };
   }
 
-  it('while a next() is pending rejects it at once, and has the method stop where it is', async () => {
+  it('rejects a pending next() at once, and closes the method', async () => {
     const lock = new FakeLock();
     lock.releasing = new Promise(() => {});
     const { seen, method, resume } = hanging();
@@ -46,7 +46,7 @@ describe('a locked async iterable that loses its lock', () => {
     expect(seen).toEqual([lock]);
   });
 
-  it('rejects all calls that are pending', async () => {
+  it('rejects all pending calls', async () => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), hanging().method);
     await iterator.next();
@@ -57,7 +57,7 @@ describe('a locked async iterable that loses its lock', () => {
     expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
   });
 
-  it('between two calls rejects the next one, and has the method stop', async () => {
+  it('rejects the next call when it is lost between two, and closes the method', async () => {
     const lock = new FakeLock();
     const { seen, method } = hanging();
     const iterator = lockedAsyncIterable(opening(lock), method);
@@ -70,7 +70,7 @@ describe('a locked async iterable that loses its lock', () => {
     expect(await iterator.next()).toEqual(DONE);
   });
 
-  it('does not mind an iterator that cannot be closed, fails at it, or fails later', async () => {
+  it('copes with an iterator that cannot be closed, fails to close, or fails later', async () => {
     const parts = [{}, { return: () => { throw new Error('close'); } }, { return: () => Promise.reject(new Error('close')) }]; // prettier-ignore
     for (const part of parts) {
       const lock = new FakeLock();
@@ -89,7 +89,7 @@ describe('a locked async iterable that loses its lock', () => {
     }
   });
 
-  it('before the method was called rejects without calling it', async () => {
+  it('rejects without calling the method when it is lost before', async () => {
     const lock = new FakeLock();
     const lost = lock.lose();
     const method = () => expect(true).toBe(false);
@@ -100,7 +100,7 @@ describe('a locked async iterable that loses its lock', () => {
   it.each([
     ['next', (it: AsyncGenerator) => it.next()],
     ['return', (it: AsyncGenerator) => it.return('x')],
-  ])('at the release rejects the %s() that ended it', async (_how, end) => {
+  ])('rejects the %s() that ended it when the release finds the loss', async (_how, end) => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), rows);
     await iterator.next();
@@ -126,7 +126,7 @@ describe('a locked async iterable that is dropped', () => {
   };
 
   it.each(Object.entries(started))(
-    'of %s lets go of its lock, though its signal is still held',
+    'releases its lock though its signal is still referenced: %s',
     async (_what, start) => {
       const controller = new AbortController();
       let iterator: AsyncGenerator | undefined;

@@ -38,7 +38,7 @@ describe('a locked async iterable', () => {
     expect([open.opened, lock.ends]).toEqual([1, ['done']]);
   });
 
-  it('serves for await, and is its own iterator', async () => {
+  it('works with for await, and is its own iterator', async () => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), rows);
     expect(iterator[Symbol.asyncIterator]()).toBe(iterator);
@@ -71,7 +71,7 @@ describe('a locked async iterable', () => {
     expect(seen).toEqual([lock, lock, lock, lock]);
   });
 
-  it('passes in what next() is given', async () => {
+  it('passes the argument of next() to the method', async () => {
     async function* echo(): AsyncGenerator<unknown, void, unknown> {
       let given: unknown = 'first';
       for (;;) given = yield given;
@@ -81,7 +81,7 @@ describe('a locked async iterable', () => {
     expect(await iterator.next('a')).toEqual(value('a'));
   });
 
-  it('passes concurrent calls on in their order, as without a lock, and is released when all have ended', async () => {
+  it('passes on concurrent calls in their order, as without a lock, and is released when all have ended', async () => {
     const lock = new FakeLock();
     const open = opening(lock);
     const answers: ((result: IteratorResult<unknown>) => void)[] = [];
@@ -121,7 +121,7 @@ describe('a locked async iterable', () => {
     expect(await Promise.all(calls)).toEqual([value(2), { done: true, value: 'x' }, DONE]);
   });
 
-  it('gives its last result when the lock is released', async () => {
+  it('returns its last result when the lock is released', async () => {
     const lock = new FakeLock();
     let released = (): void => {};
     lock.releasing = new Promise((resolve) => (released = resolve));
@@ -148,7 +148,7 @@ describe('a locked async iterable', () => {
     expect(await iterator.next()).toEqual(DONE);
   });
 
-  it.each([undefined, null, 0, 'text'])('passes an error of %p untouched', async (thrown) => {
+  it.each([undefined, null, 0, 'text'])('passes an error of %p unchanged', async (thrown) => {
     const lock = new FakeLock();
     const ending = lock.end.bind(lock);
     lock.end = (outcome) => (lock.lose(), ending(outcome));
@@ -156,13 +156,13 @@ describe('a locked async iterable', () => {
     expect(await rejectionOf(lockedAsyncIterable(opening(lock), iterating({ next })).next())).toBe(thrown);
   });
 
-  it('gives nothing when the call is skipped', async () => {
+  it('yields nothing when the call is skipped', async () => {
     const iterator = lockedAsyncIterable(opening(null), boom);
     expect(await iterator.next()).toEqual(DONE);
     expect(await iterator.next()).toEqual(DONE);
   });
 
-  it('rejects when acquiring does, and is over then', async () => {
+  it('rejects when acquiring does, and then has ended', async () => {
     const open = opening(new LockBusyError('busy'));
     const iterator = lockedAsyncIterable(open, boom);
     expect(await rejectionOf(iterator.next())).toBeInstanceOf(LockBusyError);

@@ -21,7 +21,7 @@ describe('a locked Observable that is unsubscribed', () => {
     expect(told).toEqual([1]);
   });
 
-  it('by take(1) of a source without end, which emits synchronously, is released once', async () => {
+  it('is released once by take(1) of an endless source that emits synchronously', async () => {
     const lock = new FakeLock();
     const endless = range(0, Infinity);
     const value = await firstValueFrom(lockedObservable(opening(lock), () => endless).pipe(take(1)));
@@ -29,7 +29,7 @@ describe('a locked Observable that is unsubscribed', () => {
     expect([value, lock.ends, lock.listeners]).toEqual([0, ['done'], 0]);
   });
 
-  it('by the method itself does not subscribe to its source', async () => {
+  it('does not subscribe to its source when the method itself unsubscribes', async () => {
     const lock = new FakeLock();
     const source = new Subject();
     const watched = watch(
@@ -42,7 +42,7 @@ describe('a locked Observable that is unsubscribed', () => {
     expect([source.observed, lock.ends]).toEqual([false, ['done']]);
   });
 
-  it('while it waits gives up the waiting', async () => {
+  it('cancels its wait for the lock', async () => {
     const slow = new SlowOpening();
     const { told, subscription } = watch(lockedObservable(slow.open, boom));
     await settled();
@@ -53,7 +53,7 @@ describe('a locked Observable that is unsubscribed', () => {
     expect(told).toEqual([]);
   });
 
-  it('while it waits releases a lock that comes nevertheless, without running the method', async () => {
+  it('releases a lock that is granted nevertheless, without running the method', async () => {
     const slow = new SlowOpening(false);
     const lock = new FakeLock();
     const { told, subscription } = watch(lockedObservable(slow.open, boom));
@@ -64,7 +64,7 @@ describe('a locked Observable that is unsubscribed', () => {
     expect([told, lock.ends, lock.listeners]).toEqual([[], ['failed'], 0]);
   });
 
-  it('while it is released is told nothing more', async () => {
+  it('emits nothing more during its release', async () => {
     const lock = new FakeLock();
     let released = (): void => {};
     lock.releasing = new Promise((resolve) => (released = resolve));
@@ -76,7 +76,7 @@ describe('a locked Observable that is unsubscribed', () => {
     expect([told, lock.ends]).toEqual([[], ['done']]);
   });
 
-  it('after its lock was lost rejects nowhere', async () => {
+  it('causes no rejection after its lock was lost', async () => {
     const lock = new FakeLock();
     const { subscription } = watch(lockedObservable(opening(lock), () => NEVER));
     await settled();
@@ -89,7 +89,7 @@ describe('a locked Observable that is unsubscribed', () => {
 });
 
 describe('a locked Observable that loses its lock', () => {
-  it('in mid-stream stops its source and errors at once, before anything is released', async () => {
+  it('stops its source and errors at once in mid-stream, before anything is released', async () => {
     const lock = new FakeLock();
     lock.releasing = new Promise(() => {});
     const source = new Subject<number>();
@@ -101,7 +101,7 @@ describe('a locked Observable that loses its lock', () => {
     expect([source.observed, lock.ends, lock.listeners]).toEqual([false, ['failed'], 0]);
   });
 
-  it('while it emits synchronously stops there', async () => {
+  it('stops at once when it loses the lock while it emits synchronously', async () => {
     const lock = new FakeLock();
     const method = () => range(0, Infinity).pipe(concatMap((n) => (n === 2 ? (lock.lose(), of(n)) : of(n))));
     const { told } = watch(lockedObservable(opening(lock), method));
@@ -110,7 +110,7 @@ describe('a locked Observable that loses its lock', () => {
     expect(lock.ends).toEqual(['failed']);
   });
 
-  it('before the method was called errors without calling it', async () => {
+  it('errors without calling the method when it is lost before', async () => {
     const lock = new FakeLock();
     const lost = lock.lose();
     const { told } = watch(lockedObservable(opening(lock), boom));
@@ -118,7 +118,7 @@ describe('a locked Observable that loses its lock', () => {
     expect([told, lock.ends]).toEqual([[['error', lost]], ['failed']]);
   });
 
-  it('at the release errors after its values in place of completing', async () => {
+  it('errors after its values instead of completing when the release finds the loss', async () => {
     const lock = new FakeLock();
     const ending = lock.end.bind(lock);
     lock.end = (outcome) => (lock.lose(), ending(outcome));

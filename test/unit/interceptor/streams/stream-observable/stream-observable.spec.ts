@@ -11,7 +11,7 @@ const boom = (): never => {
 };
 
 describe('a locked Observable', () => {
-  it('does nothing until it is subscribed, and locks each subscription by itself', async () => {
+  it('does nothing until it is subscribed, and locks each subscription separately', async () => {
     const locks = [new FakeLock(), new FakeLock()];
     const open = opening(...locks);
     const source = lockedObservable(open, () => of(locks.indexOf(holder() as FakeLock)));
@@ -44,7 +44,7 @@ describe('a locked Observable', () => {
     expect([lock.ends, lock.listeners]).toEqual([['done'], 0]);
   });
 
-  it('passes on the value of a promise of something else', async () => {
+  it('passes on the value of a promise that is not an Observable', async () => {
     const { told } = watch(lockedObservable(opening(new FakeLock()), () => Promise.resolve([1])));
     await settled();
     expect(told).toEqual([[1], 'complete']);
@@ -96,7 +96,7 @@ describe('a locked Observable', () => {
   });
 
   it.each([undefined, null, 0, 'text'])(
-    'passes an error of %p untouched, even if the lock was lost',
+    'passes an error of %p unchanged, even if the lock was lost',
     async (thrown) => {
       const lock = new FakeLock();
       const method = () => throwError(() => thrown);
@@ -122,7 +122,7 @@ describe('a locked Observable', () => {
         throw new LockBusyError('busy');
       },
     ],
-  ])('errors when acquiring %s', async (_how, open) => {
+  ])('errors when acquiring the lock %s', async (_how, open) => {
     const { told } = watch(lockedObservable(open, boom));
     await settled();
     expect(told).toEqual([['error', expect.any(LockBusyError)]]);

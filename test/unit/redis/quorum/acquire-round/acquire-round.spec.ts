@@ -30,9 +30,9 @@ describe('a round', () => {
     [false, 'two of five', [G, B, B, AWAY, G]],
     [true, 'all, though one refuses', [G, G, refused('upgrade')]],
     [false, 'none', [B, B, B]],
-  ])('that is won: %s, by %s', (isWon, _by, answers) => expect(roundOf(answers).isWon).toBe(isWon));
+  ])('is won: %s, by %s', (isWon, _by, answers) => expect(roundOf(answers).isWon).toBe(isWon));
 
-  it('knows who granted, and the greatest token of each key', () => {
+  it('knows the nodes that granted, and the greatest token of each key', () => {
     const request = acquireRequest({ keys: ['a', 'b'] });
     const round = roundOf([granted([5, 90]), busy(), granted([8, 40])], request);
     expect(round.grants.map(({ node }) => node.name)).toEqual(['n1', 'n3']);
@@ -48,11 +48,11 @@ describe('a round', () => {
     expect(roundOf(tokens.map((minted) => granted([minted]))).tokens).toEqual([token]);
   });
 
-  it('counts the nodes that did not grant, too, before a token is agreed on', () => {
+  it('counts the nodes that did not grant, too, in the agreement on a token', () => {
     expect(roundOf([granted([5]), granted([5]), granted([8]), AWAY, B]).tokens).toEqual([8]);
   });
 
-  it('that is won lasts as long as the shortest grant, at the latest time of a server', () => {
+  it('lasts as long as the shortest grant when it is won, at the latest time of a server', () => {
     const answers = [
       granted([5], { remainingMs: 2_900, serverTimeMs: 1_010 }),
       granted([8], { remainingMs: 2_990, serverTimeMs: 1_000 }),
@@ -62,7 +62,7 @@ describe('a round', () => {
     expect(roundOf(answers).granted()).toStrictEqual(reply);
   });
 
-  it('that is won tells the fire that was claimed', () => {
+  it('reports the claimed fire when it is won', () => {
     const answers = [granted([5], { fireMs: 60_000 }), granted([8], { fireMs: 60_000 }), AWAY];
     expect(roundOf(answers).granted()).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
   });
@@ -84,7 +84,7 @@ describe('a round that nobody grants', () => {
     [100, 'it is the only one', [busy({ retryMs: 100 })]],
   ])('may be free in %d ms when %s', (retryMs, _when, answers) => expect(notWon(answers)).toMatchObject({ retryMs }));
 
-  it('tells the first holder that a node knows, and the latest time of a server', () => {
+  it('reports the first holder that a node knows, and the latest time of a server', () => {
     const answers = [
       busy({ serverTimeMs: 5 }),
       busy({ holder: 'host:2', serverTimeMs: 9 }),
@@ -108,7 +108,7 @@ describe('a round that splits the votes', () => {
     ['two of five name one owner', true, [G, OF_A, OF_A, AWAY, AWAY]],
     ['nobody grants, and a minority says that an attempt claims the fire', false, [BY_X, OF_A, OF_B]],
     ['nobody grants, and two attempts claim the fire', false, [BY_X, refused('claimed', 'y.1'), B]],
-  ])('is busy, and is tried again within 1 to 60 ms: %s', (_when, isSpent, answers) => {
+  ])('is busy, and is retried within 1 to 60 ms: %s', (_when, isSpent, answers) => {
     const retries = Array.from({ length: 400 }, () => {
       const reply = roundOf(answers).notWon();
       expect(reply).toMatchObject({ outcome: 'busy', isSplit: true, isSpent });
@@ -118,7 +118,7 @@ describe('a round that splits the votes', () => {
     expect(new Set(retries).size).toBeGreaterThan(20);
   });
 
-  it('that was granted by a majority, and is not won for all that, is a split, too', () => {
+  it('is a split even when a majority granted and it is not won', () => {
     const reply = { outcome: 'busy', isSplit: true, isSpent: true, serverTimeMs: 0 };
     expect(roundOf([G, G, G]).notWon()).toMatchObject(reply);
   });
@@ -130,12 +130,12 @@ describe('a round that splits the votes', () => {
     ['one claims the fire, and a majority names one owner', false, 100, [OF_A, BY_X, OF_A]],
     ['nobody grants, and each names another owner', false, 100, [OF_A, OF_B, busy({ owner: 'c' })]],
     ['nobody grants, and one is away, which may grant it yet', true, 100, [OF_A, OF_B, AWAY]],
-  ])('is not one when %s', (_when, isSpent, retryMs, answers) => {
+  ])('is not a split when %s', (_when, isSpent, retryMs, answers) => {
     expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent, retryMs });
   });
 });
 
-describe('what a round gives back', () => {
+describe('the end of a round', () => {
   const names = (answers: readonly Answer[], waiterLeaseMs = 0): string[] =>
     roundOf(answers, acquireRequest({ waiterLeaseMs }))
       .toGiveBack()
@@ -153,8 +153,8 @@ describe('what a round gives back', () => {
     ['nothing, when all are busy', [B, B, B], []],
     ['to those that may have granted unheard', [B, AWAY, AWAY], ['n2', 'n3']],
     ['nothing to those that were sent nothing', [B, UNSENT, AWAY], ['n3']],
-    ['nothing to whom has done so by itself', [B, NO_REPLICA, B], []],
-  ])('without waiting: %s', (_what, answers, given) => expect(names(answers)).toEqual(given));
+    ['nothing to a node that did so by itself', [B, NO_REPLICA, B], []],
+  ])('gives back, without waiting: %s', (_what, answers, given) => expect(names(answers)).toEqual(given));
 
   it.each<[string, Answer[], string[]]>([
     ['all, when some granted', [B, G, AWAY], ALL],
@@ -163,5 +163,5 @@ describe('what a round gives back', () => {
     ['nothing, when some refused as claimed', [B, refused('claimed', 'x.1'), B], []],
     ['nothing, when all are busy: it waits in their queues', [B, B, B], []],
     ['nothing, when some are away: it waits there, too, as soon as it can', [B, B, AWAY], []],
-  ])('who waits: %s', (_what, answers, given) => expect(names(answers, 6_000)).toEqual(given));
+  ])('gives back, while waiting: %s', (_what, answers, given) => expect(names(answers, 6_000)).toEqual(given));
 });

@@ -29,7 +29,7 @@ const errorOf = (answers: readonly Answer[], keys?: string[]): LockStoreError =>
   throw new Error('It did not throw.');
 };
 
-describe('a round is refused', () => {
+describe('the refusal of a round', () => {
   it.each<[string, Answer[], AcquireReply]>([
     ['by a majority that says the fire was run', [CLAIMED, G, CLAIMED], CLAIMED],
     ['by a majority of four', [CLAIMED, CLAIMED, B, CLAIMED], CLAIMED],
@@ -44,21 +44,21 @@ describe('a round is refused', () => {
     ['by a majority that names one attempt, though the rest is away', [BY_X, AWAY, BY_X], BY_X],
     ['by three of five that name one attempt', [BY_X, BY_Y, BY_X, BY_Y, BY_X], BY_X],
     ['by a majority that knows an upgrade', [UPGRADE, B, UPGRADE], UPGRADE],
-    ['by so many that know an upgrade that no majority is without', [UPGRADE, G, B, UPGRADE], UPGRADE],
-    ['by those who know an upgrade, though the rest is away', [UPGRADE, AWAY, UPGRADE], UPGRADE],
-    ['by those who know an upgrade first', [CLAIMED, UPGRADE, UPGRADE], UPGRADE],
+    ['by so many that know an upgrade that every majority has one', [UPGRADE, G, B, UPGRADE], UPGRADE],
+    ['by those that know an upgrade, though the rest is away', [UPGRADE, AWAY, UPGRADE], UPGRADE],
+    ['by those that know an upgrade, before a claim', [CLAIMED, UPGRADE, UPGRADE], UPGRADE],
     ['by one that knows the release', [B, B, RELEASED], RELEASED],
     ['by one that knows the release, though others granted', [G, RELEASED, B], RELEASED],
     ['by the only one that answers', [AWAY, RELEASED, AWAY], RELEASED],
     ['by one that knows the release, when few say that it is claimed', [CLAIMED, RELEASED, B], RELEASED],
     ['by one that knows the release before all else', [CLAIMED, CLAIMED, RELEASED], RELEASED],
     ['by one that knows the release before an upgrade', [UPGRADE, UPGRADE, RELEASED], RELEASED],
-  ])('%s', (_by, answers, refusal) => expect(roundOf(answers).notWon()).toEqual(refusal));
+  ])('comes %s', (_by, answers, refusal) => expect(roundOf(answers).notWon()).toEqual(refusal));
 
   it.each<[string, Answer[]]>([
     ['one knows that it was run, and another an attempt', [BY_X, CLAIMED, B]],
     ['each knows something else', [BY_X, BY_Y, CLAIMED]],
-  ])('as claimed when %s', (_when, answers) => {
+  ])('is `claimed` when %s', (_when, answers) => {
     expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'refused', reason: 'claimed' });
   });
 
@@ -68,11 +68,11 @@ describe('a round is refused', () => {
     ['two of three name two attempts', [BY_X, BY_Y, B]],
     ['half of four name one attempt, and half another', [BY_X, BY_X, BY_Y, BY_Y]],
     ['two of five name one attempt', [BY_X, BY_X, BY_Y, BY_Y, B]],
-  ])('not as claimed when %s: the votes are split', (_when, answers) => {
+  ])('is not `claimed` when %s: the votes are split', (_when, answers) => {
     expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit: true });
   });
 
-  it('not as claimed when one names an attempt, and a majority holds it: it is busy', () => {
+  it('is not `claimed` when one names an attempt, and a majority holds it: it is busy', () => {
     const held = busy({ owner: 'x.1' });
     expect(roundOf([BY_X, held, held]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: false });
   });
@@ -82,7 +82,7 @@ describe('a round is refused', () => {
     ['one of three knows one, and another granted', [G, UPGRADE, busy({ owner: 'a' })], true],
     ['one of four knows one', [B, B, UPGRADE, B], false],
     ['two of five know one', [UPGRADE, B, UPGRADE, B, B], false],
-  ])('not as an upgrade when %s', (_when, answers, isSplit) => {
+  ])('is not `upgrade` when %s', (_when, answers, isSplit) => {
     expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit });
   });
 });
@@ -94,7 +94,7 @@ describe('a round without a majority of answers', () => {
     [2, '4', [B, B, AWAY, AWAY]],
     [1, '3', [BY_X, AWAY, AWAY]],
     [1, '3', [UPGRADE, AWAY, AWAY]],
-  ])('that left nothing is unavailable: %d of %s', (answered, count, answers) => {
+  ])('is unavailable when it left nothing: %d of %s', (answered, count, answers) => {
     expect(() => roundOf(answers).notWon()).toThrow(LockStoreError);
     expect(errorOf(answers).message).toContain(
       `Only ${answered} of ${count} masters answered for the lock "k", and a majority is needed. Nodes: n1 `,
@@ -108,24 +108,21 @@ describe('a round without a majority of answers', () => {
     [1, '3', [B, NO_REPLICA, NO_REPLICA]],
     [1, '3', [NO_REPLICA, AWAY, B]],
     [2, '5', [G, AWAY, AWAY, G, AWAY]],
-    // Sent, and never heard of: whoever does not wait has it given back.
+    // Sent, and never answered: a call that does not wait gives it back.
     [1, '3', [B, AWAY, LOST]],
     [0, '3', [AWAY, SILENT, AWAY]],
     [2, '5', [B, AWAY, AWAY, undefined, B]],
     [1, '3', [BY_X, AWAY, LOST]],
-  ])(
-    'that granted something, or may have, gives it back, and tells that it is unavailable: %d of %s',
-    (answered, count, answers) => {
-      const reply = roundOf(answers).notWon();
-      expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
-      const { cause } = reply as { cause: LockStoreError };
-      expect(cause.message).toContain(`Only ${answered} of ${count} masters answered for the lock "k", and a majority`);
-      expect(cause.nodes).toEqual(roundOf(answers).answers());
-      expect(cause.retryable).toBe(true);
-    },
-  );
+  ])('is unavailable, and gives back what it granted or may have granted: %d of %s', (answered, count, answers) => {
+    const reply = roundOf(answers).notWon();
+    expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
+    const { cause } = reply as { cause: LockStoreError };
+    expect(cause.message).toContain(`Only ${answered} of ${count} masters answered for the lock "k", and a majority`);
+    expect(cause.nodes).toEqual(roundOf(answers).answers());
+    expect(cause.retryable).toBe(true);
+  });
 
-  it('tells the keys, each node, and the first cause', () => {
+  it('reports the keys, each node, and the first cause', () => {
     const error = errorOf([busy({ holder: 'host:2' }), AWAY, SILENT], ['a', 'b']);
     expect(error.message).toBe(
       'Only 1 of 3 masters answered for the lock "a, b", and a majority is needed. Nodes: n1 busy (held by host:2); ' +
@@ -135,7 +132,7 @@ describe('a round without a majority of answers', () => {
     expect(error.nodes).toHaveLength(3);
   });
 
-  it('tells why a node gave its grant back', () => {
+  it('reports why a node gave its grant back', () => {
     const { cause: error } = roundOf([NO_REPLICA, B, AWAY]).notWon() as { cause: LockStoreError };
     expect(error.message).toContain('n1 unreachable (Only 0 of 1 replicas confirmed); n2 busy; n3 unreachable');
     expect(error.cause).toBe((NO_REPLICA as { cause?: unknown }).cause);
@@ -153,7 +150,7 @@ describe('a round without a majority of answers', () => {
     [true, 'three of five may', [HOPELESS, HOPELESS, AWAY, AWAY, AWAY]],
     [false, 'two of five may', [HOPELESS, HOPELESS, HOPELESS, AWAY, B]],
   ];
-  it.each(RETRIES)('may be asked again: %s, when %s', (retryable, _when, answers) => {
+  it.each(RETRIES)('may be retried: %s, when %s', (retryable, _when, answers) => {
     expect(errorOf(answers).retryable).toBe(retryable);
   });
 
@@ -161,16 +158,16 @@ describe('a round without a majority of answers', () => {
     [true, [G, HOPELESS, AWAY]],
     [false, [G, HOPELESS, HOPELESS]],
     [false, [HOPELESS, givenBack(HOPELESS), B]],
-  ])('may be asked again after it was given back: %s', (retryable, answers) => {
+  ])('may be retried after it was given back: %s', (retryable, answers) => {
     expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'given-back', cause: { retryable } });
   });
 
-  it('is not one where a majority answered', () => {
+  it('does not occur when a majority answered', () => {
     expect(roundOf([B, AWAY, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: false });
     expect(roundOf([B, NO_REPLICA, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: true });
   });
 
-  it('of one that waits leaves it its places: nothing is given back, and the same attempt asks again', () => {
+  it('keeps the places of a waiting attempt: nothing is given back, and the same attempt asks again', () => {
     const nodes = nodesOf(3);
     const request = acquireRequest({ waiterLeaseMs: 3_000 });
     const round = new AcquireRound(nodes, request, votesOf<AcquireReply>(nodes, [B, LOST, SILENT]));
@@ -183,14 +180,14 @@ describe('a round without a majority of answers', () => {
     ['a majority is busy', (error) => [B, B, error]],
     ['one refused', (error) => [RELEASED, error, B]],
     ['one granted', (error) => [G, error, AWAY]],
-  ])('is set up wrongly when one node says so, though %s', (_what, answersWith) => {
+  ])('is misconfigured when one node says so, though %s', (_what, answersWith) => {
     const error = new LockConfigurationError('The same server.');
     expect(errorOf(answersWith(error))).toBe(error);
   });
 });
 
 describe('the answers of a round', () => {
-  it('stand in the order of the nodes, whatever that of the votes is', () => {
+  it('are in the order of the nodes, whatever the order of the votes', () => {
     const nodes = nodesOf(3);
     const votes = votesOf<AcquireReply>(nodes, [G, B, AWAY]).toReversed();
     const round = new AcquireRound(nodes, acquireRequest(), votes);
@@ -212,7 +209,7 @@ describe('the answers of a round', () => {
     [RELEASED, 'refused', 'released'],
     [new Error('connection lost.'), 'unreachable', 'connection lost'],
     [undefined, 'unreachable', 'not waited for'],
-  ])('say of %j: %s (%s)', (answer, outcome, detail) => {
+  ])('describe %j: %s (%s)', (answer, outcome, detail) => {
     expect(roundOf([answer]).answers()).toEqual([{ node: 'n1', answer: outcome, detail }]);
   });
 

@@ -36,7 +36,7 @@ const merge = <T, R>(
   return merger(nodes, votesOf(nodes, answers));
 };
 
-describe('what is beyond a majority', () => {
+describe('the number of losses that rules out a majority', () => {
   it.each([
     [1, 1],
     [2, 1],
@@ -63,7 +63,7 @@ describe('a renewal', () => {
     ['four of five, for the third', 5, [renewed(1), renewed(4), renewed(3), UNKNOWN, renewed(2)], 2],
     ['all of four, for the third', 4, [renewed(1), renewed(4), renewed(3), renewed(2)], 2],
     ['the only one', 1, [renewed(50)], 50],
-  ])('counts by %s', (_by, count, answers, remainingMs) => {
+  ])('succeeds by %s', (_by, count, answers, remainingMs) => {
     expect(merge(mergeRenewals, count, answers)).toEqual({ outcome: 'renewed', remainingMs });
   });
 
@@ -87,7 +87,7 @@ describe('a renewal', () => {
     expect(merge(mergeRenewals, count, answers)).toStrictEqual({ outcome: 'unknown', cause: told });
   });
 
-  it('that is lost tells the last token of all, and whether any was revoked', () => {
+  it('reports the last token of all when it is lost, and whether any was revoked', () => {
     expect(mergeLosses([lost(3), lost(9, true), lost(5)])).toEqual(lost(9, true));
     expect(mergeLosses([lost(3), lost(2)])).toEqual(lost(3));
   });
@@ -121,7 +121,7 @@ describe('a downgrade', () => {
     ['one confirmed and one has lost it', 3, [DONE, lost(9), AWAY]],
     ['two of four confirmed', 4, [DONE, DONE, AWAY, lost(9)]],
     ['two of five have lost it', 5, [lost(9), DONE, DONE, lost(9), AWAY]],
-  ])('is not decided when %s', (_when, count, answers) => {
+  ])('is undecided when %s', (_when, count, answers) => {
     expect(merge(mergeDowngrades, count, answers)).toBeUndefined();
   });
 });
@@ -145,7 +145,7 @@ describe('a release', () => {
     ['two that know nothing of it', 3, ['unknown', 'unknown'], 'unknown'],
     ['one that knows nothing and one whose lease ended', 3, ['unknown', 'expired'], 'expired'],
     ['two of four', 4, ['released', 'expired', 'unknown', 'released'], 'expired'],
-  ])('came too late by %s', (_by, count, outcomes, outcome) => {
+  ])('is too late by %s', (_by, count, outcomes, outcome) => {
     const answers = outcomes.map((one) => gone(one));
     expect(merge(mergeReleases, count, answers)).toEqual(gone(outcome));
   });
@@ -155,7 +155,7 @@ describe('a release', () => {
     ['one of three confirmed', 3, [gone('released'), AWAY, AWAY]],
     ['one confirmed and one knows nothing', 3, [gone('released'), gone('unknown'), AWAY]],
     ['two of four confirmed', 4, [gone('released'), gone('released'), AWAY, gone('unknown')]],
-  ])('is not decided when %s', (_when, count, answers) => {
+  ])('is undecided when %s', (_when, count, answers) => {
     expect(merge(mergeReleases, count, answers)).toBeUndefined();
   });
 
@@ -198,7 +198,7 @@ describe('too few answers', () => {
     [true, [AWAY, hopeless, 1]],
     [false, [hopeless, hopeless, 1]],
     [true, [1]],
-  ])('may be asked for again: %s', (retryable, answers) => {
+  ])('may be retried: %s', (retryable, answers) => {
     expect(tooFew('k', nodes, votesOf(nodes, answers), 'Only 1')).toMatchObject({ retryable });
   });
 
@@ -219,11 +219,11 @@ describe('too few answers', () => {
     expect(mayAnswerOnRetry(nodesOf(count), failures)).toBe(may);
   });
 
-  it('may become enough when those that failed may come back, however many', () => {
+  it('may become enough when any number of failed nodes may come back', () => {
     expect(mayAnswerOnRetry(nodes, [AWAY, new LockStoreError('down'), undefined])).toBe(true);
   });
 
-  it('count a value that is false or null', () => {
+  it('include a value that is false or null', () => {
     expect(valuesOf(votesOf(nodes, [false, null, AWAY]))).toEqual([false, null]);
   });
 });

@@ -53,21 +53,21 @@ describe('the state of a lock', () => {
     ['one reader on each', merged(3, state([R]), state([S]), state([T]))],
     ['one of four of five that answer', merged(5, state([A]), state(), state(), state())],
     ['nobody', merged(3, state(), state(), state())],
-  ])('leaves out what only %s has', (_who, { mode, holders }) => {
+  ])('omits what only %s has', (_who, { mode, holders }) => {
     expect([mode, holders]).toEqual(['free', []]);
   });
 
-  it('has one writer at most, the one that most nodes have', () => {
+  it('has at most one writer, the one that most nodes report', () => {
     expect(attempts(merged(5, state([A]), state([B]), state([B])))).toEqual(['b']);
     expect(attempts(merged(3, state([A]), state([B])))).toHaveLength(1);
   });
 
-  it('has no writer beside readers that more nodes have', () => {
+  it('has no writer beside readers that more nodes report', () => {
     const { mode, holders } = merged(5, state([A]), state([R, S]), state([R]));
     expect([mode, holders.map(({ attempt }) => attempt)]).toEqual(['read', ['r', 's']]);
   });
 
-  it('has all holds of the owner that has it for writing', () => {
+  it('has all holds of the owner that writes', () => {
     const [first, again, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'ann' }), B];
     const { mode, holders } = merged(3, state([first, again]), state([again, first]), state([other]));
     expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
@@ -75,13 +75,13 @@ describe('the state of a lock', () => {
     expect(attempts(merged(3, state([first, again]), state([first]), state([first])))).toEqual(['a']);
   });
 
-  it('has the read holds of the owner that has it for writing, too', () => {
+  it('has the read holds of the owner that writes, too', () => {
     const holds = [holder('a', { owner: 'ann' }), reader('b', { owner: 'ann' })];
     const { mode, holders } = merged(3, state(holds), state(holds), state());
     expect([mode, holders.map(({ attempt }) => attempt).sort()]).toEqual(['write', ['a', 'b']]);
   });
 
-  it('has no holds of another owner beside those of the writer that most nodes have', () => {
+  it('has no holds of another owner beside those of the writer that most nodes report', () => {
     // As far as two of five can tell, one is enough.
     const [first, other] = [holder('a', { owner: 'ann' }), holder('b', { owner: 'bob' })];
     const readers = reader('r', { owner: 'rob' });
@@ -106,26 +106,26 @@ describe('the state of a lock', () => {
     ['the most common, though the least', [7, 5, 5], 5],
     ['the greatest of those that are equally common', [7, 9, 8], 9],
     ['the greatest of the most common', [7, 9, 7, 9, 30], 9],
-  ])('tells of a hold as token %s', (_which, tokens, fencingToken) => {
+  ])('reports a hold with token %s', (_which, tokens, fencingToken) => {
     const states = tokens.map((token) => state([holder('a', { fencingToken: token })]));
     const { holders, fencingToken: last } = merged(tokens.length, ...states);
     expect([holders.map((one) => one.fencingToken), last]).toEqual([[fencingToken], fencingToken]);
   });
 
-  it('tells for how long a majority has a hold', () => {
+  it('reports for how long a majority has a hold', () => {
     const holds = [3_000, 1_000, 2_000].map((remainingMs) => state([holder('a', { remainingMs })]));
     expect(merged(3, ...holds).holders).toEqual([holder('a', { remainingMs: 2_000 })]);
     // One of those that answer is enough.
     expect(merged(3, ...holds.slice(1)).holders).toEqual([holder('a', { remainingMs: 2_000 })]);
   });
 
-  it('that nobody holds tells the most common token, of equally common ones the greatest', () => {
+  it('has the most common token when it is free, and of equally common ones the greatest', () => {
     const tokensOf = (...tokens: number[]) =>
       merged(tokens.length, ...tokens.map((fencingToken) => state([], { fencingToken }))).fencingToken;
     expect([tokensOf(7, 9, 7), tokensOf(0, 0, 5), tokensOf(3, 2, 1)]).toEqual([7, 0, 3]);
   });
 
-  it('tells the greatest token, and the waiters that a majority has', () => {
+  it('has the greatest token, and the waiters that a majority reports', () => {
     const states = [
       state([], { fencingToken: 5, waiters: 0 }),
       state([], { fencingToken: 9, waiters: 3 }),
@@ -133,11 +133,8 @@ describe('the state of a lock', () => {
     ];
     expect(merged(3, ...states)).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 1, fencingToken: 9 });
   });
-});
 
-/** Defects of the merge: each is green as long as it is there. When one turns red, it belongs to the cases above. */
-describe('the state of a lock, which is not yet told rightly,', () => {
-  it('has the last token of the lock while its only hold is parked', () => {
+  it('has the last token of the lock, with no holders, while its only hold is parked', () => {
     const parked = state([holder('a', { fencingToken: 0 })], { fencingToken: 7 });
     expect(merged(3, parked, parked, parked).fencingToken).toBe(7);
   });
@@ -240,7 +237,7 @@ describe('the last run', () => {
     }
   });
 
-  it('of each job is merged by itself, and without a job it is the one that began last', () => {
+  it('is merged for each job separately, and without a job it is the one that began last', () => {
     const other = (startedMs: number) => run(startedMs, { job: 'Jobs.other', attempt: 'z.1', fire: new Date(90_000) });
     const nodes = [[at(60_000, 3_000), other(2_000)], [other(2_001), at(60_000, 3_001)], [at(30_000, 1_000, AGAIN)]];
     for (const told of [nodes, nodes.toReversed()]) {
@@ -251,7 +248,7 @@ describe('the last run', () => {
     }
   });
 
-  it('of all jobs is one that a majority knows, before a later one that was given up on the others', () => {
+  it('of all jobs is one that a majority knows, before a later one that other nodes had cancelled', () => {
     const other = run(9_000, { job: 'Jobs.other', attempt: 'z.1' });
     expect(merge([[run(1_000), other], [run(1_000)], []])).toEqual(run(1_000));
     expect(merge([[run(1_000), other], [], []])).toEqual(other);
@@ -260,17 +257,20 @@ describe('the last run', () => {
   it.each([
     ['one node of three', 3, 1],
     ['two nodes of four', 4, 2],
-  ])('is one that a majority of five may know, though of those that answer only %s do', (_what, answered, count) => {
-    const told = Array.from({ length: answered }, (_, i) => [i < count ? at(60_000, 2_000, AGAIN) : at(0, 1_000)]);
-    expect(mergeRuns(nodesOf(5), told)).toEqual(at(60_000, 2_000, AGAIN));
-  });
+  ])(
+    'is one that a majority of five may know, though of those that answer only %s know it',
+    (_what, answered, count) => {
+      const told = Array.from({ length: answered }, (_, i) => [i < count ? at(60_000, 2_000, AGAIN) : at(0, 1_000)]);
+      expect(mergeRuns(nodesOf(5), told)).toEqual(at(60_000, 2_000, AGAIN));
+    },
+  );
 
-  it('is none that a majority of five cannot know, before one that it does', () => {
+  it('is never one that a majority of five cannot know', () => {
     const told = [[at(60_000, 2_000, AGAIN)], [at(0, 1_000)], [at(0, 1_000)], [at(0, 1_000)]];
     expect(mergeRuns(nodesOf(5), told)).toEqual(at(0, 1_000));
   });
 
-  it('changes nothing of what it is told', () => {
+  it('does not change its input', () => {
     const runs = [[run(1_000)], [], [run(3_000)]];
     merge(runs);
     expect(runs).toEqual([[run(1_000)], [], [run(3_000)]]);
