@@ -170,7 +170,7 @@ export function openSubscriber(client: RedisClient): Redis | null {
 const never = (): null => null;
 
 /** One more connection to a node of a cluster; it ends when that node is gone. */
-export const duplicateNode = (node: Redis, more: RedisOptions = {}): Redis =>
+const duplicateNode = (node: Redis, more: RedisOptions = {}): Redis =>
   node.duplicate({
     ...OWN_OPTIONS,
     lazyConnect: false,

@@ -6,7 +6,7 @@ import { type StreamLock } from './stream-lock.js';
 import { HeldSubscription } from './stream-observable.js';
 
 export { iterablePromise } from './iterable-promise.js';
-export { type ResultKind, mayBeIterable, refuseStream, resultKindOf } from './stream-kind.js';
+export { mayBeIterable, refuseStream, resultKindOf } from './stream-kind.js';
 export { lockedAsyncIterable } from './stream-iterator.js';
 export { type OpenLock, type StreamLock } from './stream-lock.js';
 export { lockedObservable } from './stream-observable.js';

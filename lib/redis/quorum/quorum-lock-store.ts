@@ -38,7 +38,7 @@ import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 const OPERATOR_TIMEOUT_MS = 1_000;
 
 /** What a quorum needs besides its nodes. */
-export interface QuorumOptions {
+interface QuorumOptions {
   /** Is told of a node that has no vote. */
   readonly reporter: Reporter;
   /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: none is asked. */
