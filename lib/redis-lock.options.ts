@@ -6,9 +6,10 @@ import {
   checkDuration,
   checkLockOptions,
   checkOnUnavailable,
+  checkIsObject,
+  checkOptionNames,
 } from './core/lock.options.js';
-import { checkIsObject, checkOptionNames } from './core/option-names.js';
-import type { RedisConnection } from './redis/redis-client.js';
+import { type RedisConnection } from './redis/connection/redis-client.js';
 import { checkConnection } from './redis-lock.connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */

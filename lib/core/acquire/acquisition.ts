@@ -1,4 +1,5 @@
 import { onAbort } from '../abort-listener.js';
+import { setDeadline } from '../clock.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from '../error-texts.js';
 import {
   type AcquisitionHost,
@@ -7,20 +8,15 @@ import {
   grantOf,
   holderOf,
   leaseOfPushed,
-  pauseMs,
   requestOf,
-  setLimit,
   waitedMsOf,
 } from './request.js';
-import { commandTimeoutMs } from '../timing.js';
+import { busyRetryMs, commandTimeoutMs, failureRetryMs, FIRST_ANSWER_MS, splitRetryMs } from '../timing.js';
 import { type Grant } from '../hold/store-hold.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
 import { type ScheduledCall } from '../timer-queue.js';
-
-/** How long the first answer may take even if `waitMs` is shorter. */
-export const FIRST_ANSWER_MS = 1_000;
 
 /**
  * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first
@@ -50,7 +46,7 @@ export class Acquisition {
   /** The last `busy` and when its command was sent: what is granted by a push is granted after that. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
-  #limit: ScheduledCall | null = null;
+  #cancelLimit: (() => void) | null = null;
 
   constructor(
     private readonly host: AcquisitionHost,
@@ -175,9 +171,9 @@ export class Acquisition {
     this.#splits = reply.isSplit ? this.#splits + 1 : 0;
     if (reply.isSplit && reply.isSpent) this.#takeNewAttempt();
     else this.#isSpent = reply.isSpent ?? false;
-    if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, 8));
+    if (reply.isSplit) return this.#askIn(splitRetryMs(reply.retryMs, this.#splits));
     if (this.#askAgain) return this.#ask();
-    this.#askIn(pauseMs(reply, leaseMs));
+    this.#askIn(busyRetryMs(reply, leaseMs));
   }
 
   #onFailure(error: unknown): void {
@@ -187,7 +183,7 @@ export class Acquisition {
     this.#lastError = error;
     this.#failures += 1;
     if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
-    this.#askIn(Math.min(20 * 2 ** this.#failures, 500) * (0.5 + Math.random() / 2));
+    this.#askIn(failureRetryMs(this.#failures));
   }
 
   #askIn(delayMs: number): void {
@@ -207,15 +203,16 @@ export class Acquisition {
   }
 
   #armLimit(at: number): void {
-    this.#limit?.cancel();
+    this.#cancelLimit?.();
     const isAwaited = (): boolean => this.#inFlightSince !== null;
-    this.#limit = setLimit(this.host, at, isAwaited, () => this.giveUp(this.#limitError()));
+    const cancel = (): void => this.giveUp(this.#limitError());
+    this.#cancelLimit = setDeadline(this.host.timers, cancel, at - this.host.clock.now(), isAwaited);
   }
 
   #settle(): void {
     this.#settled = true;
     this.#next?.cancel();
-    this.#limit?.cancel();
+    this.#cancelLimit?.();
     this.#stopListening?.();
     this.host.onAttempt(this, this.#attempt, null);
   }
