@@ -1,21 +1,20 @@
 import { MessageChannel } from 'node:worker_threads';
 import { LATE_MS, READ_MS } from './timing.js';
 
-/** What sets timers. */
-export interface Timers {
+/** The time as the core sees it. Tests pass a clock of their own. */
+export interface Clock {
   /** Monotonic milliseconds, with fractions. All deadlines are counted on it. */
   now(): number;
   /** Calls back once after `delayMs`. Returns a function that cancels. Never keeps the process alive. */
   setTimer(callback: () => void, delayMs: number): () => void;
-}
-
-/** The time as the core sees it. Tests pass a clock of their own. */
-export interface Clock extends Timers {
   /** Wall-clock milliseconds: only a second opinion, because the monotonic clock stands still while a machine sleeps. */
   wallNow(): number;
   /** Keeps the process alive until the returned function is called. A clock without this method lets the process end. */
   keepAlive?(): () => void;
 }
+
+/** What sets timers. */
+export type Timers = Pick<Clock, 'now' | 'setTimer'>;
 
 /**
  * Calls back in `ms` milliseconds. If the event loop stood still then and an answer is awaited, it calls back a little later:

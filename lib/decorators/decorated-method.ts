@@ -32,15 +32,15 @@ export function decoratedMethod(
 }
 
 /** Names a member to people: `OrdersService.charge`. */
-export const memberName = (target: object, name: string | symbol): string =>
+const memberName = (target: object, name: string | symbol): string =>
   `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
 
 /** What to do where decorators are compiled to those of ECMAScript. */
-export const STANDARD_ADVICE =
+const STANDARD_ADVICE =
   'Set "experimentalDecorators" and "emitDecoratorMetadata" to true in tsconfig.json, or in the options of the bundler.';
 
 /** The name of what is decorated, if this is the context that a decorator of ECMAScript gets. */
-export function standardName(context: unknown): string | undefined {
+function standardName(context: unknown): string | undefined {
   if (typeof context !== 'object' || context === null) return undefined;
   const { kind, name } = context as { kind?: unknown; name?: unknown };
   return typeof kind === 'string' && 'name' in context ? String(name) : undefined;

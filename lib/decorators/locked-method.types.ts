@@ -6,10 +6,10 @@ import type { SkipError, SkippedCall } from './skipped-call.types.js';
  * A method that can be locked: its result comes later, since a lock has to be waited for. The lock is held until the
  * promise settles, or the Observable or the async iterable has ended.
  */
-export type LockableMethod = (...args: any[]) => PromiseLike<unknown> | ObservableResult | AsyncIterable<unknown>;
+type LockableMethod = (...args: any[]) => PromiseLike<unknown> | ObservableResult | AsyncIterable<unknown>;
 
 /** An Observable of any copy and version of rxjs. */
-export interface ObservableResult {
+interface ObservableResult {
   subscribe(...args: any[]): unknown;
   pipe(...args: any[]): unknown;
 }

@@ -1,5 +1,5 @@
 /** A label of a metric; OpenTelemetry has it as an attribute with the prefix `redis_lock.`. */
-export type MetricLabel = 'connection' | 'key_template' | 'mode' | 'outcome';
+type MetricLabel = 'connection' | 'key_template' | 'mode' | 'outcome';
 
 /** The labels of one measurement, by name. */
 export type MetricLabels = Partial<Record<MetricLabel, string>>;

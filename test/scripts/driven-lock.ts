@@ -11,7 +11,7 @@ const KEEP_MS = 600_000;
 export const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;
 
 /** One promise of a script, with a lock that nobody has used. */
-export type Check = (lock: DrivenLock) => Promise<void>;
+type Check = (lock: DrivenLock) => Promise<void>;
 export type Checks = Readonly<Record<string, Check>>;
 
 /** Re-entry takes this token: no write hold may be ahead of it, but it may be ahead of them. */

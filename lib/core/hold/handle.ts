@@ -9,7 +9,7 @@ import { type Reporter } from '../reporter.js';
  * What `acquire()` gives out. The watchdog holds the lock behind it and never this object, so that a handle which is
  * dropped without a release can be noticed when it is garbage-collected.
  */
-export class LockHandle implements Lock {
+class LockHandle implements Lock {
   readonly #lock: Hold;
 
   constructor(lock: Hold) {

@@ -35,7 +35,7 @@ import { QuorumRenewals } from './quorum-renewals.js';
 import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
 /** What a quorum needs besides its nodes. */
-export interface QuorumOptions {
+interface QuorumOptions {
   /** Receives a report of each node that has no vote. */
   readonly reporter: Reporter;
   /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: they are not asked. */

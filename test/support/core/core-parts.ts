@@ -69,7 +69,7 @@ export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...
 }
 
 /** What each key of `keys` is granted with: 100, 101, ... in the order in which the store is asked. */
-export function grantAll(store: FakeStore): void {
+function grantAll(store: FakeStore): void {
   let token = 100;
   store.onAcquire = ({ keys, leaseMs }) => granted(leaseMs, ...keys.map(() => token++));
   store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));

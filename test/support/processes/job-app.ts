@@ -9,7 +9,7 @@ import { closeLater } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
 
 /** When the job of a process fires. */
-export type JobSchedule =
+type JobSchedule =
   | { readonly kind: 'cron'; readonly cron: string; readonly timeZone?: string }
   | { readonly kind: 'interval'; readonly intervalMs: number }
   | { readonly kind: 'timeout'; readonly timeoutMs: number };
@@ -33,7 +33,7 @@ export interface JobRun {
 }
 
 /** A call that did not run; `at` is by the clock of its process. */
-export interface JobSkip {
+interface JobSkip {
   readonly at: number;
   readonly reason: string;
 }

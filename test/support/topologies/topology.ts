@@ -1,7 +1,7 @@
 import { type RedisOptions } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
 
-export type TopologyName = 'memory' | 'single' | 'secured' | 'sentinel' | 'cluster' | 'quorum' | 'quorum-degraded';
+type TopologyName = 'memory' | 'single' | 'secured' | 'sentinel' | 'cluster' | 'quorum' | 'quorum-degraded';
 
 /** How to reach one Redis, or a cluster. */
 export type StoreAddress =

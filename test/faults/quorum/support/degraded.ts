@@ -8,7 +8,7 @@ import { type TcpProxy, startTcpProxy } from '../../../support/network/tcp-proxy
 
 /** Of five masters the last is down, and the one before it slow. */
 export const SLOW_NODE = 3;
-export const SLOW_MS = 60;
+const SLOW_MS = 60;
 
 /** Five masters of which one is down; all apps are connected to the others, and slow to one of them. */
 export async function startDegraded(): Promise<{ net: QuorumNet; apps: [NetApp, NetApp, NetApp, NetApp] }> {

@@ -35,7 +35,7 @@ const shapeOf = (message: string): string =>
     .replace(/\b\d+ ms/g, 'a time');
 
 /** A value without what differs from run to run. */
-export function told(value: unknown): unknown {
+function told(value: unknown): unknown {
   if (value instanceof Error) return toldError(value);
   if (value instanceof Date) return 'a date';
   if (typeof value === 'number') return value > 2 ** 32 ? 'a token' : value;
