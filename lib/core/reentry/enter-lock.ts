@@ -123,7 +123,12 @@ async function enterAll(
     throw error;
   }
   for (const { key } of locks) {
-    locker.events.emit('reentered', () => ({ ...call.label, key, mode, waitedMs: waitedMsOf(call, locker) }));
+    locker.events.emit('reentered', () => ({
+      ...call.label,
+      key,
+      mode,
+      waitedMs: waitedMsOf(call, locker.clock.now()),
+    }));
   }
   return locks;
 }
@@ -181,7 +186,7 @@ interface NestedWait {
 function limitError(locker: Locker, { key, mode, waitMs, startedAt, label }: NestedWait): LockError {
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
-  const waited = waitedMsOf({ startedAt }, locker);
+  const waited = waitedMsOf({ startedAt }, locker.clock.now());
   locker.events.emit('timedOut', () => ({ ...label, key, mode, waitedMs: waited, holder }));
   return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 });
 }
