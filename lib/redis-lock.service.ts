@@ -8,7 +8,7 @@ import { type FireClaim, type LastRun, type LockState, type LockStore } from './
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { type Lock } from './core/lock.js';
 import { type Locker } from './core/acquire/locker.js';
-import { enterLock, refuseNested } from './core/reentry/enter-lock.js';
+import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
@@ -69,7 +69,7 @@ export class RedisLockService {
     const keys = keysOf(key);
     checkLockOptions(options);
     const resolved = resolveLockOptions(options, this.defaults);
-    refuseNested(this.locker, this.locker.checkKeys(keys), resolved);
+    refuseReentry(this.locker, this.locker.checkKeys(keys), resolved);
     const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolved));
     return this.locker.handles.handOut(lock);
   }

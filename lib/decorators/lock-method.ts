@@ -1,13 +1,14 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
-import { type LockedCall, type LockedOptions, scheduledMethod } from '../interceptor/locked-call.js';
+import { type LockedCall } from '../interceptor/locked-call.js';
+import { type LockedOptions, checkJobKey, checkLockedOptions } from '../interceptor/locked.options.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/streams/locked-stream.js';
-import { onlyLivingModule } from '../interceptor/living-modules.js';
+import { iterablePromise } from '../interceptor/streams/stream-result.js';
+import { mayBeIterable, resultKindOf } from '../interceptor/streams/stream-kind.js';
+import { onlyLivingModule } from '../interceptor/running-modules.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { type AnyMethod, decoratedMethod } from './decorated-method.js';
-import { checkJobKey, checkLockedOptions } from '../interceptor/check-locked-options.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 
 /**
@@ -23,19 +24,20 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
     checkLockedOptions(options, { mode, kind, where });
     if (options.oncePer !== undefined) checkJobKey(key, where);
     const property = injectInterceptor(target, options.connection);
-    const call: LockedCall = {
-      where,
-      kind,
-      keyOf: compileKeySpec(key, where),
-      template: describeKeySpec(key),
-      method: (self) => scheduledMethod(self, name) ?? locked,
-      options: { ...options, mode },
-    };
     const iterates = mayBeIterable(method, returnType);
     const finish = (result: unknown) => (iterates ? iterablePromise(result as Promise<unknown>, where) : result);
     const locked: AnyMethod = new Proxy(method, {
       apply: (_method, self: unknown, args: unknown[]) => finish(runLocked(call, property, self, args, method)),
     });
+    const call: LockedCall = {
+      where,
+      name,
+      method: locked,
+      kind,
+      keyOf: compileKeySpec(key, where),
+      template: describeKeySpec(key),
+      options: { ...options, mode },
+    };
     copyMetadata(method, locked);
     descriptor.value = locked;
   };

@@ -15,8 +15,9 @@ import {
 } from '../core/lock.errors.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { type FireFinder, fireOfDate } from '../schedule/fire-of-call.js';
-import { checkJobKey } from './check-locked-options.js';
+import { type FireFinder, fireOfDate } from '../schedule/fire-finder.js';
+import { scheduledMethod } from '../schedule/schedule-metadata.js';
+import { checkJobKey } from './locked.options.js';
 import { type LockedCall } from './locked-call.js';
 
 /** How a decorated call may go on: under its lock, without one (when its options say so), or not at all. */
@@ -143,7 +144,8 @@ function claimOf(
   if (oncePer === undefined) return undefined;
   const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
   checkJobKey(key, call.where);
-  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
+  if (oncePer === 'fire')
+    return { ...fires.claimOf(scheduledMethod(self, call.name) ?? call.method, call.where), ...common };
   if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
   return { ...common, kind: 'slot', ms: oncePer, rememberMs };

@@ -14,21 +14,17 @@ import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
-import { FireFinder } from '../schedule/fire-of-call.js';
+import { FireFinder } from '../schedule/fire-finder.js';
 import { HandlerCalls } from './request/handler-calls.js';
-import { isAsyncIterable, isObservableLike } from './streams/stream-kind.js';
+import { isAsyncIterable, isObservableLike, refuseStream } from './streams/stream-kind.js';
 import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
 import { type EntryHost, enterCall } from './enter-call.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
-import { ofThisCopy } from './streams/stream-observable.js';
-import {
-  type StreamLock,
-  finishStream,
-  lockedAsyncIterable,
-  lockedObservable,
-  refuseStream,
-} from './streams/locked-stream.js';
+import { ofThisCopy, lockedObservable } from './streams/stream-observable.js';
+import { type StreamLock } from './streams/stream-lock.js';
+import { finishStream } from './streams/stream-result.js';
+import { lockedAsyncIterable } from './streams/stream-iterator.js';
 
 /** Asked first, because a stream needs more of its lock than most calls ever do. */
 const goesOn = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
@@ -82,7 +78,7 @@ export class LockInterceptor implements NestInterceptor {
   /** Runs a handler of Nest under a lock, from the subscription on; internal: what `LockInterceptor.for` calls. */
   around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown> {
     return defer(() => {
-      const calls = new HandlerCalls(call.method(undefined), args, call.where);
+      const calls = new HandlerCalls(call.method, args, call.where);
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
         answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);
@@ -178,7 +174,7 @@ const LEFT = 'The iteration was ended while a value was under way, and that took
 
 async function endOf(lock: Hold, outcome: WorkOutcome): Promise<void> {
   const lostBefore = lock.lost;
-  await lock.finish(outcome);
+  await lock.releaseAfter(outcome);
   const lost = lostBefore ?? lock.lost;
   if (lost) throw lost;
 }

@@ -1,4 +1,4 @@
-import { type CommandRunner, type ScriptCall } from './command-runner.js';
+import { type CommandRunner, type ScriptCall } from './connection/command-runner.js';
 
 /** How often a release is sent again to serve the queue further; whoever waits goes on with it at its next poll. */
 const MAX_SENT = 64;

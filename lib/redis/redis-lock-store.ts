@@ -17,12 +17,12 @@ import {
 } from '../core/store/lock-store.js';
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
-import { encodeJob } from './acquire-call.js';
-import { Acquirer } from './acquirer.js';
-import { CommandRunner } from './command-runner.js';
-import { groupKeys } from './key-groups.js';
-import { noneOfOurs, scanKeys } from './lock-listing.js';
-import { readRuns, readLockState } from './lock-record.js';
+import { encodeJob } from './codec/script-calls.js';
+import { Acquirer } from './acquire/acquirer.js';
+import { CommandRunner } from './connection/command-runner.js';
+import { groupKeys } from './connection/cluster-slots.js';
+import { noneOfOurs, scanKeys } from './scan.js';
+import { readRuns, readLockState } from './codec/lock-record.js';
 import {
   type RedisClient,
   type RedisConnection,
@@ -30,14 +30,14 @@ import {
   isCluster,
   isRedisClient,
   openClient,
-} from './redis-client.js';
+} from './connection/redis-client.js';
 import { serveQueue } from './queue-serving.js';
-import { RedisKeys } from './redis-keys.js';
-import { ReplicaAcks } from './replica-acks.js';
+import { RedisKeys } from './codec/redis-keys.js';
+import { ReplicaAcks } from './acquire/replica-acks.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
-import { type IsThere, type SentinelWatch, watchSentinels } from './sentinel-watch.js';
-import { readLostReply } from './store-replies.js';
-import { WakeUpChannel, withoutGrants } from './wake-up-channel.js';
+import { type IsThere, type SentinelWatch, watchSentinels } from './connection/sentinel-watch.js';
+import { readLostReply } from './codec/store-replies.js';
+import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
   /** Of the quorum of which this is a node; else the store has its own. */

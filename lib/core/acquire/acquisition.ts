@@ -11,9 +11,8 @@ import { type LimitedCall, Limits } from './limits.js';
 import { eventOf, type LockRequest, nameOf } from './request.js';
 
 /**
- * `asking`: a command is under way; its answer leads to any of the states. `waiting`: a wake-up or the end of a pause leads
- * to `asking`, a pushed grant to `granted`. `granted` and `cancelled` are the ends. From `asking` and `waiting`, an abort, a
- * shutdown, or the limit of its time leads to `cancelled`.
+ * `asking`: a command is under way; its answer leads to any state. `waiting`: a wake-up or the end of a pause leads to
+ * `asking`, a pushed grant to `granted`. In both, an abort, a shutdown or the limit of its time leads to `cancelled`.
  */
 type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
@@ -117,11 +116,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
     if (waitMs === 0 && !reply.isSplit) return this.cancel(busyError(nameOf(this.request), reply));
     if (isFirst && waitMs > 0) {
       this.#limits.onFirstAnswer();
-      this.context.events.emit('waiting', () => ({
-        ...eventOf(this.request),
-        ahead: reply.ahead,
-        holder: reply.holder,
-      }));
+      const { ahead, holder } = reply;
+      this.context.events.emit('waiting', () => ({ ...eventOf(this.request), ahead, holder }));
       // A listener may have cancelled it.
       if (this.#hasEnded) return;
     }
@@ -165,10 +161,9 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
   #grant(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
-    const { clock } = this.context;
-    if (remainingOf(lease, clock) <= 0) return false;
+    if (remainingOf(lease, this.context.clock) <= 0) return false;
     this.#end('granted');
-    this.#settle.resolve(this.#attempt.onGrant(tokens, { lease, sent, serverTimeMs }, clock.now()));
+    this.#settle.resolve(this.#attempt.onGrant(tokens, { lease, sent, serverTimeMs }, this.context.timers.now()));
     return true;
   }
 

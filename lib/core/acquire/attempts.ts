@@ -23,7 +23,7 @@ export type GivenBack = Pick<Attempt, 'id' | 'request' | 'wasGranted' | 'mayArri
 export interface AttemptsParts {
   readonly clock: Clock;
   readonly store: LockStore;
-  readonly releaser: Pick<Releaser, 'release'>;
+  readonly releaser: Pick<Releaser, 'giveBack'>;
   /** Returns the id of a new attempt. */
   readonly nextId: () => string;
   /** Whether the lock that was granted to an attempt is held. */
@@ -104,7 +104,7 @@ export class Attempts {
     const releases = releasesOfAttempt({ keys, attempt: id, leaseMs, claim, unanswered: mayArrive });
     const until = this.parts.clock.now() + Math.max(leaseMs, holdAtLeastMs);
     this.#inOwnContext(() => {
-      for (const release of releases) void this.parts.releaser.release(release, until, commandTimeoutMs(leaseMs));
+      for (const release of releases) void this.parts.releaser.giveBack(release, until, commandTimeoutMs(leaseMs));
     });
   }
 

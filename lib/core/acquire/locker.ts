@@ -5,45 +5,39 @@ import { failedEvent, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
-import { heldEvent, heldMsOf } from '../hold/held-event.js';
-import { type Hold, type WorkOutcome } from '../hold/hold.js';
-import { type Grant, StoreHold, type LockKeeper } from '../hold/store-hold.js';
-import { downgradeHolds, releaseHolds } from '../hold/holds-in-store.js';
+import { RELEASE_PATIENCE_MS } from '../timing.js';
+import { type Hold } from '../hold/hold.js';
+import { Holds } from '../hold/holds.js';
+import { type Grant, type StoreHold } from '../hold/store-hold.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
-import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
-import { shutdownError, unconfirmedError } from '../error-texts.js';
+import { shutdownError } from '../error-texts.js';
 import { LogLimit } from '../log-limit.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Reporter } from '../reporter.js';
 import { TimerQueue } from '../timer-queue.js';
-import { Watchdog } from '../hold/watchdog.js';
 
-/** Acquires locks of one store, keeps their leases, gives them back; all that is alive in between is here. */
-export class Locker implements LockKeeper, WakeUpListener {
+/** Acquires the locks of a module from its store. */
+export class Locker implements WakeUpListener {
   readonly events: LockEvents;
   readonly timers: TimerQueue;
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
+  readonly holds: Holds;
   readonly #attempts: Attempts;
-  readonly #held = new Map<string, StoreHold>();
-  readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
-  readonly #losses: LogLimit;
   readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it comes. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
-  #onRelease: (() => void) | null = null;
 
   constructor(
     readonly clock: Clock,
     private readonly store: LockStore,
-    private readonly reporter: Reporter,
+    reporter: Reporter,
     /** Who asks, for people: `host:pid`. */
     private readonly instance: string,
   ) {
@@ -52,16 +46,15 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
     this.handles = new HandleRegistry(reporter);
     this.awaited = new AwaitedCalls(clock);
-    this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
-    this.#losses = new LogLimit(clock, this.timers, 'locks were lost', (line) => reporter.error(line));
-    this.#releaser = new Releaser(clock, this.timers, store, reporter);
-    const isHeld = (attempt: string): boolean => this.#held.has(attempt);
+    const { timers, events, awaited } = this;
+    const releaser = (this.#releaser = new Releaser(clock, timers, store, reporter));
+    this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser });
     this.#attempts = new Attempts({
       clock,
       store,
-      releaser: this.#releaser,
+      releaser,
       nextId: attemptIds(store.clientId),
-      isHeld,
+      isHeld: (attempt) => this.holds.has(attempt),
     });
     store.listen(this);
   }
@@ -69,7 +62,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   /** How much is alive: locks, waiting acquisitions, releases under way and timers. For tests of leaks. */
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
-      locks: this.#watchdog.size,
+      locks: this.holds.size,
       waiting: this.#attempts.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
@@ -120,11 +113,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   #wake(attempt: string, wakeUp: WakeUp): void {
     const call = this.#attempts.callOf(attempt);
     if (call) return call.onWakeUp(wakeUp);
-    if (wakeUp.kind !== 'revoked') return;
-    const revoke = () => this.#held.get(attempt)?.lose('revoked');
-    revoke();
-    // It may be told in one piece with the grant, whose lock is there a microtask later.
-    void Promise.resolve().then(revoke);
+    if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
   }
 
   onListening(): void {
@@ -135,39 +124,7 @@ export class Locker implements LockKeeper, WakeUpListener {
 
   onGap(): void {
     this.onListening();
-    this.#watchdog.renewAll();
-  }
-
-  async extend(lock: StoreHold, leaseMs: number): Promise<void> {
-    const renewal = await this.awaited.keepAlive(this.#watchdog.extend(lock, leaseMs));
-    if (lock.lost) throw lock.lost;
-    if (lock.isEnded) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
-    if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
-  }
-
-  downgrade(lock: StoreHold): Promise<void> {
-    return this.awaited.keepAlive(downgradeHolds(lock, this.store));
-  }
-
-  onLost(lock: StoreHold, error: LockLostError): void {
-    this.#watchdog.unwatch(lock);
-    this.#held.delete(lock.grant.attempt);
-    this.#inOwnContext(() => {
-      this.#losses.add(error.message);
-      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason: error.reason, error }));
-    });
-    this.#onRelease?.();
-  }
-
-  async release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    this.#watchdog.unwatch(lock);
-    this.#held.delete(lock.grant.attempt);
-    const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
-    // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    const isConfirmed =
-      !lock.lost && (await this.awaited.keepAlive(this.timers.withTimeout(RELEASE_PATIENCE_MS, released)));
-    this.#onRelease?.();
-    return isConfirmed === true;
+    this.holds.renewAll();
   }
 
   /**
@@ -176,26 +133,9 @@ export class Locker implements LockKeeper, WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
-    const until = this.clock.now() + drainMs;
     for (const call of this.#attempts.calls) call.cancel(shutdownError());
-    const drained = new Promise<void>((resolve) => {
-      this.#onRelease = () => this.#watchdog.size === 0 && resolve();
-      this.#onRelease();
-    });
-    await this.timers.withTimeout(drainMs, drained);
-    const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
-    for (const lock of this.#watchdog.locks) {
-      log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
-      lock.lose('shutdown', shutdownError());
-      lock.endNow();
-    }
-    log.flush();
-    this.#releaser.hurry();
-    const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
-    await this.timers.withTimeout(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
-    this.#releaser.stop();
-    this.#watchdog.stop();
-    for (const log of [this.#losses, this.#thrown]) log.flush();
+    await this.holds.close(drainMs);
+    this.#thrown.flush();
   }
 
   /** Acquires the keys of one request, all of which are in this group of the store. */
@@ -223,11 +163,9 @@ export class Locker implements LockKeeper, WakeUpListener {
       this.#attempts.giveBack({ id: grant.attempt, request, wasGranted: false, mayArrive: grant.unanswered() });
       throw shutdownError();
     }
-    const lock = new StoreHold(grant, this);
-    this.#held.set(grant.attempt, lock);
-    this.#watchdog.watch(lock);
+    const lock = this.holds.add(grant);
     const { waitedMs, serverTimeMs } = grant;
-    this.events.emit('acquired', () => ({ ...heldEvent(lock), waitedMs, waited, serverTimeMs }));
+    this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
     return lock;
   }
 }

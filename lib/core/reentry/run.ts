@@ -18,11 +18,11 @@ export async function runWithLock<T>(
     const stream = takeOver?.(result);
     if (stream) return stream;
   } catch (error) {
-    await lock.finish('failed');
+    await lock.releaseAfter('failed');
     throw error;
   }
   const lostBefore = lock.lost;
-  await lock.finish('done');
+  await lock.releaseAfter('done');
   const lost = lostBefore ?? lock.lost;
   if (lost) throw withResult(lost, result, lock.mode);
   return result;

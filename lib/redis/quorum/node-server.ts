@@ -1,7 +1,7 @@
 import { type Redis } from 'ioredis';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
-import { runIdIn } from '../server-id.js';
+import { runIdIn } from '../connection/server-id.js';
 
 /** How long a node may take to tell of itself. */
 const SERVER_TIMEOUT_MS = 1_000;

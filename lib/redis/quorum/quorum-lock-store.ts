@@ -15,7 +15,7 @@ import {
 } from '../../core/store/lock-store.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
-import { noneOfOurs } from '../lock-listing.js';
+import { noneOfOurs } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QuorumAcquirer } from './quorum-acquirer.js';
 import { NodeIdentity } from './node-identity.js';

@@ -6,8 +6,8 @@ import {
   type ReleaseRequest,
 } from '../../core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut } from '../../core/lock.errors.js';
-import { isRetryable } from '../redis-errors.js';
-import { readableText } from '../refusals.js';
+import { isRetryable } from '../connection/redis-errors.js';
+import { readableText } from '../connection/error-advice.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { type NodeIdentity } from './node-identity.js';
 import { PendingReleases } from './pending-releases.js';

@@ -4,8 +4,8 @@ import { callForeign, harmless } from '../../../lib/core/foreign-code.js';
 import { LockError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
 import { messageOf, type Reporter } from '../../../lib/core/reporter.js';
 import { errorTypeOf } from '../../../lib/observability/measure-locks.js';
-import { heldLock, startLocker } from '../../support/core-parts.js';
-import { settled } from '../../support/fake-clock.js';
+import { heldLock, startLocker } from '../../support/core/core-parts.js';
+import { settled } from '../../support/core/fake-clock.js';
 
 function revokedProxy(): unknown {
   const { proxy, revoke } = Proxy.revocable({}, {});

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { checkLockedOptions } from '../../../lib/interceptor/check-locked-options.js';
-import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+import { checkLockedOptions, type LockedOptions } from '../../../lib/interceptor/locked.options.js';
 
 const check = (options: LockedOptions): void =>
   checkLockedOptions(options, { mode: 'write', kind: 'promise', where: 'Jobs.run' });

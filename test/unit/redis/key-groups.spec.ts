@@ -1,5 +1,5 @@
 import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { groupKeys, masterOf, slotOf } from '../../../lib/redis/key-groups.js';
+import { groupKeys, masterOf, slotOf } from '../../../lib/redis/connection/cluster-slots.js';
 
 const single: any = { isCluster: false, options: {} };
 const cluster: any = { isCluster: true, options: {} };

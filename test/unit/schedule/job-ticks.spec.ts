@@ -2,7 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { type ModulesContainer } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CronJob, CronTime } from 'cron';
-import { addedJob, followJobs, tickingJob } from '../../../lib/schedule/job-ticks.js';
+import { addedJob, followJobs, tickingJob } from '../../../lib/schedule/scheduler.js';
 
 /** The modules of an app, one of which provides this as its registry. */
 function modulesWith(instance: unknown): ModulesContainer {

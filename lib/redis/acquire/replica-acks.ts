@@ -1,0 +1,180 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Cluster, type Redis } from 'ioredis';
+import { type Clock } from '../../core/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { type Reporter } from '../../core/reporter.js';
+import { CommandRunner, type ScriptCall } from '../connection/command-runner.js';
+import { masterAddressOf } from '../connection/cluster-slots.js';
+import {
+  type RedisClient,
+  databaseOf,
+  duplicateRedis,
+  endsForGood,
+  isCluster,
+  openNode,
+} from '../connection/redis-client.js';
+import { readRedirect } from '../connection/redis-errors.js';
+import { type IsThere } from '../connection/sentinel-watch.js';
+import { type ServerAddress, addressText, reachedBy } from '../connection/server-address.js';
+
+export interface ReplicaAcksOptions {
+  readonly minReplicas: number;
+  readonly replicaTimeoutMs: number;
+  readonly clock: Clock;
+  readonly reporter: Reporter;
+}
+
+/** What WAIT may take on top of its own time-out. */
+const ROUND_TRIP_MS = 1_000;
+/** As many as a slot that has just moved, and moves on, may need. */
+const MOST_REDIRECTS = 4;
+
+/**
+ * Proves that grants have reached replicas (WAIT, Redis docs). WAIT speaks of what its own connection wrote, and holds up
+ * all that is sent there after it. So it has connections of its own, one per master, on which a grant is written once
+ * more: the same acquire, sent again.
+ */
+export class ReplicaAcks {
+  readonly #connections = new Map<string, AckConnection>();
+
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+
+  constructor(
+    /** Gives the client of a storage key. */
+    private readonly client: (storageKey: string) => RedisClient,
+    private readonly options: ReplicaAcksOptions,
+  ) {}
+
+  /**
+   * Sends an acquire again and gives its reply, a grant only if enough replicas have it.
+   * @throws LockStoreError that says how many have it
+   */
+  confirm(call: ScriptCall): Promise<string[]> {
+    const client = this.client(String(call.operands[1]));
+    if (isCluster(client)) return this.#confirmOnNode(client, call);
+    // A given client may go to another one, and its locks with it.
+    const database = `database ${databaseOf(client)}`;
+    const connection = this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client))!;
+    return connection.confirm(call);
+  }
+
+  /** Behind Sentinel: leaves the old master. */
+  move(isThere: IsThere): void {
+    for (const { commands } of this.#connections.values()) commands.move(isThere, () => undefined);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#connections.values()].map((connection) => connection.commands.close()));
+  }
+
+  /** Follows the nodes to where the slot is: the view that the cluster's client has may be old, or the slot on its way. */
+  async #confirmOnNode(cluster: Cluster, call: ScriptCall): Promise<string[]> {
+    let address = masterAddressOf(cluster, String(call.operands[1]));
+    let asking = false;
+    for (let redirects = 0; ; redirects++) {
+      const node = address && this.#nodeAt(cluster, address);
+      if (!node) throw unknownMasterError(call);
+      try {
+        return await node.confirm({ ...call, asking });
+      } catch (error) {
+        const redirect = readRedirect((error as Error).cause);
+        if (!redirect || redirects === MOST_REDIRECTS) throw error;
+        address = reachedBy(redirect.address, cluster.options.natMap);
+        asking = redirect.isAsk;
+      }
+    }
+  }
+
+  #nodeAt(cluster: Cluster, address: ServerAddress): AckConnection | null {
+    const name = addressText(address);
+    return this.#connections.get(name) ?? this.#open(name, () => openNode(cluster, address));
+  }
+
+  #open(place: string, connect: () => Redis | null): AckConnection | null {
+    const client = this.#inOurContext(connect);
+    if (!client) return null;
+    const connection = this.#inOurContext(() => new AckConnection(client, this.options));
+    if (endsForGood(client)) client.once('end', () => this.#connections.delete(place));
+    this.#connections.set(place, connection);
+    return connection;
+  }
+}
+
+const unknownMasterError = ({ key }: ScriptCall) =>
+  new LockStoreError(`The master for the lock "${key}" is not known yet. Try again.`, { key });
+
+/** An acquire that waits for its confirmation. */
+interface Unconfirmed {
+  readonly call: ScriptCall;
+  confirm(reply: string[]): void;
+  fail(error: unknown): void;
+}
+
+/** Nothing is sent behind a WAIT: who comes while one is under way belongs to the next batch. */
+class AckConnection {
+  readonly commands: CommandRunner;
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+  #unconfirmed: Unconfirmed[] = [];
+  #isBusy = false;
+
+  constructor(
+    client: Redis,
+    private readonly options: ReplicaAcksOptions,
+  ) {
+    this.commands = new CommandRunner(client, true, options.clock, options.reporter);
+  }
+
+  confirm(call: ScriptCall): Promise<string[]> {
+    return new Promise((confirm, fail) => {
+      this.#unconfirmed.push({ call, confirm, fail });
+      if (!this.#isBusy) this.#inOurContext(() => void this.#confirmAll());
+    });
+  }
+
+  async #confirmAll(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#unconfirmed.length > 0) await this.#confirmBatch(this.#unconfirmed.splice(0));
+    this.#isBusy = false;
+  }
+
+  /** All are written, then one WAIT proves them all. */
+  async #confirmBatch(batch: readonly Unconfirmed[]): Promise<void> {
+    const { epoch } = this.commands;
+    const granted: { readonly one: Unconfirmed; readonly reply: string[] }[] = [];
+    const write = async (one: Unconfirmed): Promise<void> => {
+      const reply = await this.commands.run(one.call);
+      if (reply[0] === 'granted') granted.push({ one, reply });
+      else one.confirm(reply);
+    };
+    await Promise.all(batch.map((one) => write(one).catch((error: unknown) => one.fail(error))));
+    if (granted.length === 0) return;
+    const acks = await this.#acks(granted[0]!.one.call).catch((error: Error) => error);
+    for (const { one, reply } of granted) {
+      const error = this.#errorOf(one.call.key, acks, epoch);
+      if (error) one.fail(error);
+      else one.confirm(reply);
+    }
+  }
+
+  #acks({ key }: ScriptCall): Promise<number> {
+    const { minReplicas, replicaTimeoutMs } = this.options;
+    const client = this.commands.liveClient() as Redis;
+    const wait = () => client.wait(minReplicas, replicaTimeoutMs);
+    return this.commands.ask(client, wait, { key, timeoutMs: replicaTimeoutMs + ROUND_TRIP_MS });
+  }
+
+  #errorOf(key: string, acks: number | Error, epoch: number): LockStoreError | null {
+    const { minReplicas } = this.options;
+    if (typeof acks !== 'number') {
+      const text = `Replicas did not confirm the lock "${key}": ${((acks.cause ?? acks) as Error).message}. It was given back.`;
+      return new LockStoreError(text, { key, cause: acks });
+    }
+    // A new connection has written nothing: there WAIT counts all replicas at once.
+    if (this.commands.epoch !== epoch) {
+      return new LockStoreError(`The connection was lost while replicas confirmed the lock "${key}".`, { key });
+    }
+    if (acks >= minReplicas) return null;
+    const text = `Only ${acks} of ${minReplicas} replicas confirmed the lock "${key}" within \`replicaTimeoutMs\`; it was`;
+    return new LockStoreError(`${text} given back. Check the replication, or lower \`minReplicas\`.`, { key });
+  }
+}

@@ -1,0 +1,65 @@
+import { type LockMode } from '../../core/lock.errors.js';
+import { modeOf, readHolderText } from '../../core/store/lock-state.js';
+import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
+
+/** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/state.ts). */
+export function readLockState(key: string, reply: readonly string[]): LockState {
+  const now = Number(reply[0]);
+  const fields = fieldsOf(reply);
+  const holders: LockHolder[] = [];
+  let waiters = 0;
+  for (const [field, value] of fields) {
+    if (field.startsWith('queue:') && Number(value.split(' ')[0]) > now) waiters += 1;
+    if (!field.startsWith('hold:')) continue;
+    const attempt = field.slice('hold:'.length);
+    const holder = readHolder(attempt, value, fields.get(`id:${attempt}`) ?? '', now);
+    if (holder.remainingMs > 0) holders.push(holder);
+  }
+  return { key, mode: modeOf(holders), holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
+}
+
+const RUN = /^run:(?!by:)(?<job>.+)$/u;
+
+/** Reads the last run of each job from the same reply. */
+export function readRuns(reply: readonly string[]): readonly LastRun[] {
+  const fields = fieldsOf(reply);
+  return [...fields].flatMap(([field, run]) => {
+    const job = RUN.exec(field)?.groups?.['job'];
+    return job === undefined ? [] : [readRun(job, run, fields, Number(reply[0]))];
+  });
+}
+
+function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, now: number): LastRun {
+  const [fire, attempt, started, ended, told] = run.split(' ');
+  const [deadline, , , token] = (fields.get(`hold:${attempt}`) ?? '0').split(' ');
+  const holds = Number(deadline) > now && token !== '0';
+  return {
+    job: decodeURIComponent(job),
+    fire: new Date(Number(fire)),
+    instance: fields.get(`run:by:${job}`) ?? '',
+    attempt: attempt!,
+    started: new Date(Number(started)),
+    ended: told === '-' ? null : new Date(Number(ended)),
+    outcome: told === 'done' || told === 'failed' ? told : holds ? 'running' : 'lost',
+  };
+}
+
+function fieldsOf(reply: readonly string[]): Map<string, string> {
+  const fields = new Map<string, string>();
+  for (let i = 1; i + 1 < reply.length; i += 2) fields.set(reply[i]!, reply[i + 1]!);
+  return fields;
+}
+
+function readHolder(attempt: string, record: string, id: string, now: number): LockHolder {
+  const [deadline, lease, mode, token, since, owner] = record.split(' ');
+  return {
+    owner: owner === '-' ? attempt : decodeURIComponent(owner!),
+    attempt,
+    mode: mode as LockMode,
+    ...readHolderText(id),
+    since: new Date(Number(since)),
+    // More left than was granted: the server's clock stepped back, and the next script clamps it.
+    remainingMs: Math.max(0, Math.min(Number(deadline) - now, Number(lease))),
+    fencingToken: Number(token),
+  };
+}

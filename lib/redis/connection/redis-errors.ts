@@ -1,0 +1,82 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import { adviceOn, isPassing, needsCluster, readableText } from './error-advice.js';
+import { type ServerAddress, readAddress } from './server-address.js';
+
+/** Whether asking again may help: any failure of the connection, and a state of the server that passes; no other refusal. */
+export const isRetryable = (error: unknown): boolean =>
+  (error as Error).name !== 'ReplyError' || isPassing((error as Error).message);
+
+/** The client subscribes, and so sends nothing else. */
+export const isSubscriber = ({ message }: Error): boolean => message.startsWith('Connection in subscriber mode');
+
+/** ioredis had no connection to send a command by, and did not keep it. */
+export const isUnsent = (error: Error): boolean =>
+  isSubscriber(error) || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
+
+/** The connection was lost before the answer came, or was not there: the command may be sent again. */
+export const isLost = (error: Error): boolean =>
+  error.name === 'MaxRetriesPerRequestError' ||
+  (isUnsent(error) && !isSubscriber(error)) ||
+  /Connection is closed|connection close/.test(error.message);
+
+/** A server does not know a script: after a restart, a failover, or SCRIPT FLUSH. */
+export const isNoScript = (error: Error): boolean => /\bNOSCRIPT\b/.test(error.message);
+
+/** A replica was asked to write. Before Redis 7 the code is not the first word of a script's error. */
+export const isReadOnly = (error: unknown): boolean => /\bREADONLY\b/.test((error as Error).message);
+
+/** Where a node of a cluster sends a client, and whether only for once (ASK); null for any other error. */
+export function readRedirect(error: unknown): { readonly address: ServerAddress; readonly isAsk: boolean } | null {
+  const [, kind, to] = /^(MOVED|ASK) \d+ (\S+)$/.exec((error as Error | undefined)?.message ?? '') ?? [];
+  return to === undefined ? null : { address: readAddress(to), isAsk: kind === 'ASK' };
+}
+
+/** What is known of a command that failed, beside its error. */
+export interface Failed {
+  /** Why the last connection failed: what ioredis says of a command that could not be sent tells little. */
+  readonly connectionError?: Error | undefined;
+  readonly wasSent?: boolean;
+  /** The client knows one server, and of no cluster. */
+  readonly isSingle?: boolean;
+}
+
+/** Wraps what ioredis threw. */
+export function storeError(key: string, error: unknown, failed: Failed = {}): LockStoreError {
+  if (error instanceof LockStoreError) return error;
+  const [cause, ...more] = reasonsOf(error as Error, failed.connectionError);
+  const { wasSent = true, isSingle = false } = failed;
+  const reason = [...new Set([cause, ...more].map(readableText))].join(': ');
+  const text = `Redis could not serve the lock "${key}": ${reason}. ${adviceOn(more[0] ?? cause, isSingle)}`;
+  const retryable = isRetryable(cause) && !(isSingle && needsCluster(cause));
+  return new LockStoreError(text, { key, cause: withoutSecrets(cause), retryable, wasSent });
+}
+
+/** The error that counts, and what else there is to say. */
+function reasonsOf(error: Error, connectionError: Error | undefined): [cause: Error, ...more: Error[]] {
+  if (error.name === 'ReplyError') return [error];
+  // A log-in that is refused will be refused again.
+  if (connectionError && !isRetryable(connectionError)) return [connectionError];
+  // Of a command without a connection ioredis only says which of its options to change.
+  if (isLost(error)) return [connectionError ?? new Error('the connection was lost')];
+  return connectionError ? [error, connectionError] : [error];
+}
+
+/** What ioredis throws: with the command, and, of a cluster, with what its last node said. */
+type ClientError = Error & { readonly command?: { readonly name?: string }; readonly lastNodeError?: ClientError };
+
+const isOfLogIn = ({ command, lastNodeError }: ClientError): boolean =>
+  /^(auth|hello)$/i.test(command?.name ?? '') || (lastNodeError !== undefined && isOfLogIn(lastNodeError));
+
+/** An error of a log-in has user and password in the arguments of its command, and may be logged as a whole. */
+function withoutSecrets(error: ClientError): Error {
+  if (!isOfLogIn(error)) return error;
+  const { name, message, stack } = error;
+  return Object.assign(new Error(message), { name, stack });
+}
+
+/** Why a connection failed, from the event of a client; a cluster's own text says only that all nodes did. */
+export function connectionErrorOf(error: ClientError): Error {
+  const { lastNodeError } = error;
+  if (lastNodeError && isLost(lastNodeError)) return new Error('no node of the cluster could be reached');
+  return withoutSecrets(lastNodeError ?? error);
+}
