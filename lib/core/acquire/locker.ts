@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
 import { Attempts } from './attempts.js';
-import { failedEvent, type LockRequest } from './request.js';
+import { failedEvent, forKeys, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
@@ -69,32 +69,32 @@ export class Locker implements WakeUpListener {
     };
   }
 
-  /** Checks keys before anything is sent; gives them without repetitions, in the order in which they were named. */
-  checkKeys(keys: readonly string[]): readonly string[] {
-    for (const key of keys) this.store.checkKey(key);
-    return [...new Set(keys)];
-  }
-
   /**
-   * Acquires all keys or none, in an order that is the same for everybody, so that two calls cannot block each other.
-   * `startedAt`: from when `waitMs` counts, for a call that has waited elsewhere before.
+   * What a caller asks, with checked keys; begins to count its `waitMs`.
+   * @throws LockKeyError
    */
-  async acquire(
+  request(
     keys: readonly string[],
     options: ResolvedLockOptions,
     label: LockLabel = NO_LABEL,
     claim?: FireClaim,
-    startedAt = this.clock.now(),
-  ): Promise<StoreHold | CompositeHold> {
-    const named = this.checkKeys(keys);
-    const groups = named.length === 1 ? [named] : this.store.groups(named);
+  ): LockRequest {
+    for (const key of keys) this.store.checkKey(key);
+    const distinct = [...new Set(keys)];
     const holder = label.where ? `${this.instance} ${label.where}` : this.instance;
-    const request = { keys: named, name: named.join(', '), options, label, holder, claim, startedAt };
+    const startedAt = this.clock.now();
+    return { keys: distinct, name: distinct.join(', '), options, label, holder, claim, startedAt };
+  }
+
+  /** Acquires all keys or none. The order is the same for every client, so that two calls cannot block each other. */
+  async acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+    const { keys, options, startedAt } = request;
+    const groups = keys.length === 1 ? [keys] : this.store.groups(keys);
     if (groups.length === 1) return this.#acquireGroup(groups[0]!, request);
     const parts: Hold[] = [];
     try {
       for (const group of groups) {
-        parts.push(await this.#acquireGroup(group, { ...request, keys: group, name: group.join(', ') }));
+        parts.push(await this.#acquireGroup(group, forKeys(request, group)));
       }
       throwIfLost(parts);
     } catch (error) {
@@ -103,7 +103,7 @@ export class Locker implements WakeUpListener {
       await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
-    return new CompositeHold(named, parts);
+    return new CompositeHold(keys, parts);
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {

@@ -5,26 +5,33 @@ import { type ResolvedLockOptions } from '../lock.options.js';
 import { type AcquireRequest, type FireClaim } from '../store/lock-store.js';
 import { waiterLeaseMs } from '../timing.js';
 
-/** What a caller asks of the core: which keys, how, and for whom. */
+/** What a caller asks of the core: which keys, how, and for whom. `Locker.request` makes it, with keys that it has checked. */
 export interface LockRequest {
-  /** Checked, and without repetitions. For the store: those of one of its groups, in its order. */
+  /** Without repetitions, in the order in which the caller named them; for the store, those of one group, in its order. */
   readonly keys: readonly string[];
-  /** The keys in the order in which the caller named them, for people. */
+  /** The keys as the caller named them, for people. */
   readonly name: string;
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
   /** Who asks, for people: `host:pid Class.method`. */
   readonly holder: string;
   readonly claim?: FireClaim | undefined;
-  /** When the call began, on the monotonic clock: it may have waited elsewhere since, or have acquired other keys. */
+  /** When the call began, on the monotonic clock: from then on `waitMs` counts, whatever else it waits for. */
   readonly startedAt: number;
 }
+
+/** The same request for some of its keys. */
+export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequest => ({
+  ...request,
+  keys,
+  name: keys.join(', '),
+});
 
 /** How the errors of a request name its lock. */
 export const nameOf = ({ name, options: { mode, permits } }: LockRequest): LockName => ({ key: name, mode, permits });
 
 /** How the events of a request name its lock. */
-export const eventOf = ({ name, options, label }: Pick<LockRequest, 'name' | 'options' | 'label'>): LockEvent => ({
+export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
   key: name,
   mode: options.mode,
   ...label,
@@ -53,7 +60,7 @@ export function acquireRequestOf({ keys, claim, options, holder }: LockRequest, 
 
 /** The event of a request that was not granted. */
 export const failedEvent = (
-  request: Omit<LockRequest, 'keys' | 'holder'>,
+  request: LockRequest,
   now: number,
   error: unknown,
   waited: boolean,
