@@ -69,8 +69,9 @@ export class RedisLockService {
     const keys = keysOf(key);
     checkLockOptions(options);
     const resolved = resolveLockOptions(options, this.defaults);
-    refuseReentry(this.locker, this.locker.checkKeys(keys), resolved);
-    const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolved));
+    const request = this.locker.request(keys, resolved);
+    refuseReentry(this.locker, request);
+    const lock = await this.#awaited.keepAlive(this.locker.acquire(request));
     return this.locker.handles.handOut(lock);
   }
 
@@ -116,7 +117,8 @@ export class RedisLockService {
   async enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Promise<Hold> {
     const keys = keysOf(key);
     const resolved = resolveLockOptions(options, this.defaults);
-    return this.#awaited.keepAlive(enterLock(this.locker, keys, resolved, label, claim));
+    const request = this.locker.request(keys, resolved, label, claim);
+    return this.#awaited.keepAlive(enterLock(this.locker, request));
   }
 
   /**

@@ -1,10 +1,9 @@
-import { failedEvent } from '../core/acquire/request.js';
+import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.js';
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
 import { type StoreHold } from '../core/hold/store-hold.js';
 import { type CompositeHold } from '../core/hold/composite-hold.js';
-import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { Locker } from '../core/acquire/locker.js';
@@ -77,51 +76,42 @@ export class FakeLocker extends Locker {
     return losing.length;
   }
 
-  override async acquire(
-    ...[keys, options, label = NO_LABEL, ...rest]: Parameters<Locker['acquire']>
-  ): Promise<StoreHold | CompositeHold> {
-    const named = this.checkKeys(keys);
-    this.#fake.store.groups(named);
-    this.calls.push({ keys: named, mode: options.mode, where: label.where, options });
+  override async acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+    const { keys, options, label } = request;
+    this.#fake.store.groups(keys);
+    this.calls.push({ keys, mode: options.mode, where: label.where, options });
     // A call after the close, or with an aborted signal, sends no request, whatever the rules say.
     const isRequested = !this.isClosing && !options.signal?.aborted;
-    const failure = isRequested ? this.#failureOf(named, options, label) : undefined;
+    const failure = isRequested ? this.#failureOf(request) : undefined;
     if (failure) throw failure;
-    return super.acquire(named, options, label, ...rest);
+    return super.acquire(request);
   }
 
   /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */
-  #failureOf(keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): LockError | undefined {
-    const { mode, permits, waitMs } = options;
-    const outcome = this.#fake.rules.outcomeOf(keys);
+  #failureOf(request: LockRequest): LockError | undefined {
+    const { mode, permits, waitMs } = request.options;
+    const outcome = this.#fake.rules.outcomeOf(request.keys);
     if (outcome === 'grant' || waitMs === Infinity) return undefined;
-    const name = { key: keys.join(', '), mode };
+    const name = { key: request.name, mode };
     const holder = holderFor(permits);
     const limited = { ...name, permits };
     if (outcome === 'fail') {
       const waitedMs = Math.max(waitMs, FIRST_ANSWER_MS);
-      return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), { keys, options, label, waitedMs });
+      return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), request, waitedMs);
     }
-    if (waitMs === 0) return this.#failed(busyError(limited, { holder }), { keys, options, label, waitedMs: 0 });
-    this.events.emit('waiting', () => ({ ...label, ...name, ahead: 0, holder }));
-    this.events.emit('timedOut', () => ({ ...label, ...name, waitedMs: waitMs, holder }));
-    const error = waitTimeoutError(limited, waitMs, { holder, ahead: 0 });
-    return this.#failed(error, { keys, options, label, waitedMs: waitMs });
+    if (waitMs === 0) return this.#failed(busyError(limited, { holder }), request, 0);
+    const event = eventOf(request);
+    this.events.emit('waiting', () => ({ ...event, ahead: 0, holder }));
+    this.events.emit('timedOut', () => ({ ...event, waitedMs: waitMs, holder }));
+    return this.#failed(waitTimeoutError(limited, waitMs, { holder, ahead: 0 }), request, waitMs);
   }
 
   /** Emits the event of a failed call; returns the error. */
-  #failed(error: LockError, { waitedMs, ...call }: FailedCall): LockError {
-    const request = { ...call, name: call.keys.join(', '), startedAt: this.clock.now() - waitedMs };
+  #failed(error: LockError, request: LockRequest, waitedMs: number): LockError {
+    const now = this.clock.now();
     const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';
-    this.events.emit('acquireFailed', () => failedEvent(request, this, error, hasWaited));
+    const failed = { ...request, startedAt: now - waitedMs };
+    this.events.emit('acquireFailed', () => failedEvent(failed, now, error, hasWaited));
     return error;
   }
-}
-
-/** A call that a rule fails. */
-interface FailedCall {
-  readonly keys: readonly string[];
-  readonly options: ResolvedLockOptions;
-  readonly label: LockLabel;
-  readonly waitedMs: number;
 }

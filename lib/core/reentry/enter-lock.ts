@@ -7,56 +7,38 @@ import {
   uncountedPermitError,
   waitTimeoutError,
 } from '../error-texts.js';
-import { waitedMsOf } from '../acquire/request.js';
+import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
 import { type Hold } from '../hold/hold.js';
 import { abortOnStandstill } from './iteration.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type SlotOutcome } from './local-slot.js';
 import { heldInContext, keptByChain } from './context.js';
-import { type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { type FireClaim } from '../store/lock-store.js';
 import { type LockError, type LockMode } from '../lock.errors.js';
 import { type Locker } from '../acquire/locker.js';
 import { NestedHold } from '../hold/nested-hold.js';
-
-/** What a call wants to enter, and for whom. */
-interface EnterRequest {
-  readonly keys: readonly string[];
-  readonly options: ResolvedLockOptions;
-  readonly label: LockLabel;
-  readonly claim: FireClaim | undefined;
-  /** When the call began, on the monotonic clock. */
-  readonly startedAt: number;
-}
 
 /**
  * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired.
  * @throws LockReentryError at once for what would wait for itself (an upgrade, a job inside itself, or the body of a
  *   loop over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
-export async function enterLock(
-  locker: Locker,
-  keys: readonly string[],
-  options: ResolvedLockOptions,
-  label: LockLabel,
-  claim?: FireClaim,
-): Promise<Hold> {
-  const request = { keys: locker.checkKeys(keys), options, label, claim, startedAt: locker.clock.now() };
+export async function enterLock(locker: Locker, request: LockRequest): Promise<Hold> {
+  const { options } = request;
   return abortOnStandstill(locker, request, (signal) => enter(locker, { ...request, options: { ...options, signal } }));
 }
 
-async function enter(locker: Locker, request: EnterRequest): Promise<Hold> {
-  const { keys, options, label, claim, startedAt } = request;
+async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
+  const { keys } = request;
   for (;;) {
     const nested = findOuterHolds(locker, request);
-    if (nested.length === 0) return locker.acquire(keys, options, label, claim, startedAt);
+    if (nested.length === 0) return locker.acquire(request);
     const missing = keys.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
     const parts = await enterNested(locker, nested, request);
     // An outer hold ended while we waited for our turn. It is no longer ours; look for another way in.
     if (!parts) continue;
     try {
-      if (missing.length > 0) parts.push(await locker.acquire(missing, options, label, undefined, startedAt));
+      if (missing.length > 0) parts.push(await locker.acquire(forKeys(request, missing)));
       // An outer lock may be lost although its timer has not run yet.
       throwIfLost(parts);
     } catch (error) {
@@ -71,7 +53,7 @@ async function enter(locker: Locker, request: EnterRequest): Promise<Hold> {
  * With `reentrant: false`, refuses to acquire what this chain of calls holds.
  * @throws LockReentryError
  */
-export function refuseReentry(locker: Locker, keys: readonly string[], { mode, reentrant }: ResolvedLockOptions): void {
+export function refuseReentry(locker: Locker, { keys, options: { mode, reentrant } }: LockRequest): void {
   if (reentrant) return;
   for (const key of keys) {
     const outer = heldInContext(key, locker.holds);
@@ -89,7 +71,7 @@ interface NestedKeys {
  * The outer holds of the keys that this chain of calls holds.
  * @throws LockLostError; LockReentryError for what would wait for itself or must not be nested
  */
-function findOuterHolds(locker: Locker, { keys, options, claim }: EnterRequest): NestedKeys[] {
+function findOuterHolds(locker: Locker, { keys, options, claim }: LockRequest): NestedKeys[] {
   const nested: NestedKeys[] = [];
   for (const key of keys) {
     const outer = heldInContext(key, locker.holds);
@@ -110,7 +92,7 @@ function findOuterHolds(locker: Locker, { keys, options, claim }: EnterRequest):
 async function enterNested(
   locker: Locker,
   nested: readonly NestedKeys[],
-  request: EnterRequest,
+  request: LockRequest,
 ): Promise<Hold[] | null> {
   const { options, label } = request;
   const locks = nested.map(({ outer, keys }) => new NestedHold(outer, keys, options));
@@ -137,7 +119,7 @@ async function enterNested(
     leave();
     throw error;
   }
-  const waitedMs = waitedMsOf(request, locker);
+  const waitedMs = waitedMsOf(request, locker.clock.now());
   for (const { key } of locks) {
     locker.events.emit('reentered', () => ({ ...label, key, mode: options.mode, waitedMs }));
   }
@@ -152,7 +134,7 @@ interface Turn {
 }
 
 /** Waits within the same limits as an acquisition: `waitMs`, `signal` and the loss of the outer lock. */
-function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: EnterRequest): Promise<SlotOutcome> {
+function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: LockRequest): Promise<SlotOutcome> {
   const { waitMs, signal } = request.options;
   return new Promise((resolve, reject) => {
     let isSettled = false;
@@ -181,11 +163,11 @@ function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: EnterR
   });
 }
 
-function limitError(locker: Locker, key: string, request: EnterRequest): LockError {
+function limitError(locker: Locker, key: string, request: LockRequest): LockError {
   const { mode, waitMs } = request.options;
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
-  const waitedMs = waitedMsOf(request, locker);
+  const waitedMs = waitedMsOf(request, locker.clock.now());
   locker.events.emit('timedOut', () => ({ ...request.label, key, mode, waitedMs, holder }));
   return waitTimeoutError({ key, mode }, waitedMs, { holder, ahead: 0 });
 }

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { withEither } from '../abort-listener.js';
 import { standstillError } from '../error-texts.js';
 import { type Hold } from '../hold/hold.js';
-import { type ResolvedLockOptions } from '../lock.options.js';
+import { type LockRequest } from '../acquire/request.js';
 import { type Locker } from '../acquire/locker.js';
 import { STANDSTILL_MS } from '../timing.js';
 
@@ -73,19 +73,13 @@ export class Iteration {
   }
 }
 
-/** What is asked for: the keys of the lock, and how. */
-interface IterationRequest {
-  readonly keys: readonly string[];
-  readonly options: ResolvedLockOptions;
-}
-
 /**
  * Calls `enter` with a signal that is aborted when the call waits for an iteration that waits for this call.
  * @throws LockReentryError
  */
 export async function abortOnStandstill<T>(
   locker: Locker,
-  request: IterationRequest,
+  request: LockRequest,
   enter: (signal: AbortSignal | undefined) => Promise<T>,
 ): Promise<T> {
   const { keys, options } = request;
@@ -107,7 +101,7 @@ export async function abortOnStandstill<T>(
 /** The value that this chain of calls works on, of a paused iteration whose lock excludes the requested one. */
 function findConsumedValue(
   locker: Locker,
-  { keys, options: { mode, owner } }: IterationRequest,
+  { keys, options: { mode, owner } }: LockRequest,
 ): ConsumedValue | null | undefined {
   const isBlocking = ({ iteration: { lock } }: ConsumedValue): boolean =>
     lock.keeper === locker.holds &&

@@ -14,5 +14,5 @@ export function claimFire(
   const resolved = resolveLockOptions({ waitMs: 0, ...options }, app.get(RESOLVED_OPTIONS));
   const calledAt = locker.clock.now();
   const whole = { job: 'Jobs.run', kind: 'at', ms: 1_000, rememberMs: 60_000, rerunOnLoss: false, calledAt } as const;
-  return locker.acquire([key], resolved, undefined, { ...whole, ...fire });
+  return locker.acquire(locker.request([key], resolved, undefined, { ...whole, ...fire }));
 }

@@ -84,7 +84,7 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
   const locker = new Locker(clock, store, reporter, 'host:1');
   const enter = (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<Hold> => {
     const all = typeof keys === 'string' ? [keys] : keys;
-    return enterLock(locker, all, lockOptions(options), NO_LABEL);
+    return enterLock(locker, locker.request(all, lockOptions(options)));
   };
   /** Runs `work` under the lock, as `withLock` and the decorators do. */
   const under = async <T>(

@@ -60,7 +60,7 @@ describe('a hundred acquisitions with one signal', () => {
     const controller = new AbortController();
     const { signal } = controller;
     const outcomes = Array.from({ length: 100 }, (_, i) =>
-      outcomeOf(locker.acquire([`k${i}`], lockOptions({ signal }))),
+      outcomeOf(locker.acquire(locker.request([`k${i}`], lockOptions({ signal })))),
     );
     await settled();
     expect([listenersOf(signal), locker.live.waiting]).toEqual([1, 100]);
@@ -74,7 +74,7 @@ describe('a hundred acquisitions with one signal', () => {
   it('leave no listener when they are granted', async () => {
     const { locker } = startLocker();
     const { signal } = new AbortController();
-    await Promise.all(['a', 'b', 'c'].map((key) => locker.acquire([key], lockOptions({ signal }))));
+    await Promise.all(['a', 'b', 'c'].map((key) => locker.acquire(locker.request([key], lockOptions({ signal })))));
     expect(listenersOf(signal)).toBe(0);
   });
 });

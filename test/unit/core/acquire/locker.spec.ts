@@ -11,7 +11,7 @@ const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 describe('a revocation', () => {
   it('is reported as a loss at once when its message arrives', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['a', 'b'], lockOptions());
+    const lock = await locker.acquire(locker.request(['a', 'b'], lockOptions()));
     const { signal } = lock;
     store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
     expect([lock.held, signal.aborted]).toEqual([false, true]);
@@ -21,10 +21,10 @@ describe('a revocation', () => {
 
   it('does not affect a waiting call, or one that has released', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     await lock.release();
     store.onAcquire = () => busy({ ahead: 1 });
-    const waiting = outcomeOf(locker.acquire(['k'], lockOptions()));
+    const waiting = outcomeOf(locker.acquire(locker.request(['k'], lockOptions())));
     await settled();
     for (const { request } of store.acquires) store.listener!.onWakeUp(request.attempt, { kind: 'revoked' });
     await settled();
@@ -33,7 +33,7 @@ describe('a revocation', () => {
 
   it('is reported by the release when the message was missed', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onRelease = () => ({ outcome: 'revoked', holds: 0, lastToken: 100 });
     await lock.release();
     expect(lock.lost).toMatchObject({ reason: 'revoked' });
@@ -41,7 +41,7 @@ describe('a revocation', () => {
 
   it('is reported by the next renewal when the message was missed', async () => {
     const { clock, store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onRenew = () => [gone(100, true)];
     await clock.advance(1_000);
     expect(lock.lost).toMatchObject({ reason: 'revoked' });
@@ -52,7 +52,7 @@ describe('a gap in the messages of the store', () => {
   it('makes each waiting call send its request once', async () => {
     const { store, locker } = startLocker();
     store.onAcquire = () => busy({ ahead: 1 });
-    for (const key of ['a', 'b']) outcomeOf(locker.acquire([key], lockOptions()));
+    for (const key of ['a', 'b']) outcomeOf(locker.acquire(locker.request([key], lockOptions())));
     await settled();
     store.listener!.onListening();
     await settled();
@@ -66,8 +66,11 @@ describe('a gap in the messages of the store', () => {
 describe('a gap in the messages of the store, for holders,', () => {
   it('is followed by a renewal of all locks, which finds those that were revoked', async () => {
     const { clock, store, locker } = startLocker();
-    const [kept, taken] = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b'], lockOptions())];
-    const unrenewed = await locker.acquire(['c'], lockOptions({ renew: false }));
+    const [kept, taken] = [
+      await locker.acquire(locker.request(['a'], lockOptions())),
+      await locker.acquire(locker.request(['b'], lockOptions())),
+    ];
+    const unrenewed = await locker.acquire(locker.request(['c'], lockOptions({ renew: false })));
     store.onRenew = (requests) =>
       requests.map(({ key }) => (key === 'b' ? gone(102, true) : { outcome: 'renewed', remainingMs: 3_000 }));
     store.listener!.onListening();
@@ -81,7 +84,7 @@ describe('a gap in the messages of the store, for holders,', () => {
 
   it('is followed by another renewal when one was in flight', async () => {
     const { clock, store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onRenew = null;
     await clock.advance(1_100);
     clock.jump(10);
@@ -99,7 +102,10 @@ describe('a gap in the messages of the store, for holders,', () => {
 describe('an extension in the locker', () => {
   it('rejects with the loss that it finds, or because the lock was released meanwhile', async () => {
     const { store, locker } = startLocker();
-    const [lost, left] = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b'], lockOptions())];
+    const [lost, left] = [
+      await locker.acquire(locker.request(['a'], lockOptions())),
+      await locker.acquire(locker.request(['b'], lockOptions())),
+    ];
     store.onRenew = null;
     const outcomes = [outcomeOf(lost.extend(5_000)), outcomeOf(left.extend(5_000))];
     store.renews[0]!.reply([gone(999)]);
@@ -114,7 +120,7 @@ describe('an extension in the locker', () => {
 describe('a release', () => {
   it('keeps its caller waiting for a second at most, and goes on in the background', async () => {
     const { clock, store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onRelease = null;
     let done = false;
     void lock.release().then(() => (done = true));
@@ -130,7 +136,7 @@ describe('a release', () => {
 
   it('does not keep a caller waiting whose lock was lost', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onRelease = null;
     lock.onLost(() => undefined);
     store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
@@ -142,15 +148,15 @@ describe('a release', () => {
 describe('a shutdown', () => {
   it('refuses new locks, cancels waiting calls, and resolves when the holders have finished', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onAcquire = () => busy({ ahead: 1 });
-    const waiting = outcomeOf(locker.acquire(['other'], lockOptions()));
+    const waiting = outcomeOf(locker.acquire(locker.request(['other'], lockOptions())));
     await settled();
     let closed = false;
     const closing = locker.close(10_000).then(() => (closed = true));
     await settled();
     expect([waiting.error, closed]).toEqual([expect.any(LockShutdownError), false]);
-    await expect(locker.acquire(['new'], lockOptions())).rejects.toThrow(LockShutdownError);
+    await expect(locker.acquire(locker.request(['new'], lockOptions()))).rejects.toThrow(LockShutdownError);
     expect(lock.held).toBe(true);
     await lock.release();
     await closing;
@@ -159,7 +165,10 @@ describe('a shutdown', () => {
 
   it('ends the holds that remain after drainMs: their signals fire, and they are released', async () => {
     const { clock, store, reporter, locker } = startLocker();
-    const locks = [await locker.acquire(['a'], lockOptions()), await locker.acquire(['b', 'c'], lockOptions())];
+    const locks = [
+      await locker.acquire(locker.request(['a'], lockOptions())),
+      await locker.acquire(locker.request(['b', 'c'], lockOptions())),
+    ];
     const closing = locker.close(2_000);
     await clock.advance(2_000);
     await closing;
@@ -187,7 +196,7 @@ describe('a shutdown', () => {
     const seen: string[] = [];
     locker.events.on('acquired', () => void seen.push('acquired')).on('released', () => void seen.push('released'));
     store.onAcquire = () => busy();
-    const outcome = outcomeOf(locker.acquire(['k'], lockOptions()));
+    const outcome = outcomeOf(locker.acquire(locker.request(['k'], lockOptions())));
     await settled();
     const { attempt } = store.acquires[0]!.request;
     const grant = { kind: 'granted', fencingToken: 5, remainingMs: 3_000, serverTimeMs: 0 } as const;
@@ -200,7 +209,7 @@ describe('a shutdown', () => {
 
   it('does not wait for locks that were lost meanwhile', async () => {
     const { store, locker } = startLocker();
-    await locker.acquire(['k'], lockOptions());
+    await locker.acquire(locker.request(['k'], lockOptions()));
     let closed = false;
     void locker.close(60_000).then(() => (closed = true));
     store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });

@@ -18,7 +18,7 @@ function setUp() {
   const started = startLocker();
   const { store, locker } = started;
   store.groups = (keys) => keys.toSorted().map((key) => [key]);
-  const acquire = (keys: string[], options = {}) => locker.acquire(keys, lockOptions(options));
+  const acquire = (keys: string[], options = {}) => locker.acquire(locker.request(keys, lockOptions(options)));
   return { ...started, acquire };
 }
 

@@ -13,7 +13,7 @@ function setUp() {
   const started = startLocker();
   const { locker } = started;
   const handOut = async (key: string | readonly string[]): Promise<Lock> =>
-    locker.handles.handOut(await locker.acquire([key].flat(), lockOptions()));
+    locker.handles.handOut(await locker.acquire(locker.request([key].flat(), lockOptions())));
   return { ...started, handOut };
 }
 

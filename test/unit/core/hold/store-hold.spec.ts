@@ -16,26 +16,26 @@ describe('a lock of several keys that one command may name', () => {
     const { store, locker } = startLocker();
     // The store sorts: a, b, c get 10, 20 and 30.
     store.onAcquire = () => granted(3_000, 10, 20, 30);
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     expect(store.asked).toEqual(['a+b+c']);
     expect(lock).toMatchObject({ keys: THREE, key: 'c, a, b', fencingTokens: [30, 10, 20], fencingToken: 30 });
   });
 
   it('names a key once that was passed twice', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['b', 'a', 'b'], lockOptions());
+    const lock = await locker.acquire(locker.request(['b', 'a', 'b'], lockOptions()));
     expect([store.asked, lock.keys]).toEqual([['a+b'], ['b', 'a']]);
   });
 
   it('sends nothing when one of the keys is invalid', async () => {
     const { store, locker } = startLocker();
-    await expect(locker.acquire(['a', ''], lockOptions())).rejects.toMatchObject({ code: 'LOCK_KEY' });
+    expect(() => locker.request(['a', ''], lockOptions())).toThrow(expect.objectContaining({ code: 'LOCK_KEY' }));
     expect(store.acquires).toEqual([]);
   });
 
   it('is lost when one of them is, and reports it once', async () => {
     const { clock, store, reporter, locker } = startLocker();
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     store.onRenew = (requests) =>
       requests.map(({ key, leaseMs }) => (key === 'b' ? gone(999) : { outcome: 'renewed', remainingMs: leaseMs }));
     await clock.advance(1_000);
@@ -46,7 +46,7 @@ describe('a lock of several keys that one command may name', () => {
 
   it('releases every key', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     await lock.release();
     await lock.release();
     expect(store.givenBack).toEqual(THREE);
@@ -55,7 +55,7 @@ describe('a lock of several keys that one command may name', () => {
 
   it.each(['expired', 'unknown'] as const)('is lost when the release of one finds it %s', async (outcome) => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     store.onRelease = ({ key }) => (key === 'a' ? { outcome, holds: 0, lastToken: 5 } : released());
     await lock.release();
     expect(lock.lost).toMatchObject({ reason: 'expired' });
@@ -65,7 +65,7 @@ describe('a lock of several keys that one command may name', () => {
 describe('a downgrade', () => {
   it('covers each hold, and the lock reads from then on with the same fencing tokens', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     const before = lock.fencingTokens;
     await lock.downgrade();
     expect(store.downgrades.map(({ request }) => request.key)).toEqual(THREE);
@@ -74,13 +74,13 @@ describe('a downgrade', () => {
 
   it('sends nothing for a read lock', async () => {
     const { store, locker } = startLocker();
-    await (await locker.acquire(['k'], lockOptions({ mode: 'read' }))).downgrade();
+    await (await locker.acquire(locker.request(['k'], lockOptions({ mode: 'read' })))).downgrade();
     expect(store.downgrades).toEqual([]);
   });
 
   it('rejects with LockStoreError when it is not confirmed, reads from the first command on, and is repeatable', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onDowngrade = null;
     const done = lock.downgrade();
     expect(lock.mode).toBe('read');
@@ -98,7 +98,7 @@ describe('a downgrade', () => {
     ['revoked', gone(0, true)],
   ] as const)('rejects with LockLostError when it finds a hold gone: %s', async (reason, reply) => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     store.onDowngrade = ({ key }) => (key === 'a' ? reply : { outcome: 'downgraded' });
     await expect(lock.downgrade()).rejects.toMatchObject({ code: 'LOCK_LOST', reason });
     expect(lock.signal.aborted).toBe(true);
@@ -155,7 +155,7 @@ describe('an extension', () => {
 
   it('renews every hold, and proves the shortest lease', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(THREE, lockOptions());
+    const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     const left = [60_000, 40_000, 50_000];
     store.onRenew = (requests) => requests.map((_, i) => ({ outcome: 'renewed', remainingMs: left[i]! }));
     await lock.extend(60_000);
@@ -164,7 +164,7 @@ describe('an extension', () => {
 
   it('rejects with LockStoreError without an answer, and the lock is held until its lease ends', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['k'], lockOptions());
+    const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onRenew = () => [{ outcome: 'unknown', cause: new Error('down') }];
     await expect(lock.extend(60_000)).rejects.toMatchObject({ code: 'LOCK_STORE', key: 'k' });
     expect(lock.held).toBe(true);

@@ -16,7 +16,7 @@ function setUp() {
   const { store, locker } = started;
   const seen: [LockEventName, unknown][] = [];
   for (const name of EVENT_NAMES) locker.events.on(name, (event) => void seen.push([name, event]));
-  const acquire = (options = {}) => locker.acquire(['k'], lockOptions(options), LABEL);
+  const acquire = (options = {}) => locker.acquire(locker.request(['k'], lockOptions(options), LABEL));
   const held = () => ({ ...LOCK, attempt: store.acquires[0]!.request.attempt, fencingToken: 100 });
   return { ...started, seen, acquire, held };
 }
@@ -154,9 +154,9 @@ describe('the events of a locker', () => {
 
   it('name all keys of a lock, and each group of a composite hold', async () => {
     const { store, locker, seen } = setUp();
-    await locker.acquire(['b', 'a'], lockOptions());
+    await locker.acquire(locker.request(['b', 'a'], lockOptions()));
     store.groups = (keys) => keys.map((key) => [key]);
-    await locker.acquire(['d', 'c'], lockOptions());
+    await locker.acquire(locker.request(['d', 'c'], lockOptions()));
     expect(seen.map(([, event]) => (event as { key: string }).key)).toEqual(['b, a', 'd', 'c']);
   });
 

@@ -21,7 +21,7 @@ async function abandon(keys: readonly string[], claim?: FireClaim) {
   started.store.onAcquire = () => busy();
   const controller = new AbortController();
   const options = lockOptions({ signal: controller.signal });
-  const outcome = outcomeOf(started.locker.acquire(keys, options, NO_LABEL, claim));
+  const outcome = outcomeOf(started.locker.acquire(started.locker.request(keys, options, NO_LABEL, claim)));
   await settled();
   return { ...started, outcome, abort: () => controller.abort(new Error('gone')) };
 }
@@ -56,7 +56,7 @@ describe('an acquisition that nobody waits for any longer', () => {
     for (let turns = 0; turns < 12; turns += 1) {
       const { store, clock, locker } = startLocker();
       store.onAcquire = null;
-      const acquiring = outcomeOf(locker.acquire(['k'], lockOptions(), NO_LABEL, CLAIM));
+      const acquiring = outcomeOf(locker.acquire(locker.request(['k'], lockOptions(), NO_LABEL, CLAIM)));
       await settled();
       store.acquires[0]!.reply(granted(3_000));
       for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
@@ -79,7 +79,7 @@ describe('an acquisition that nobody waits for any longer', () => {
     async (isHeld) => {
       const { store, locker } = startLocker();
       store.onAcquire = null;
-      const acquiring = locker.acquire(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM);
+      const acquiring = locker.acquire(locker.request(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM));
       await settled();
       store.acquires[0]!.reply(granted(30_000));
       const lock = await acquiring;
@@ -93,7 +93,7 @@ describe('an acquisition that nobody waits for any longer', () => {
   it('keeps the fire of a lost lock when the grant is repeated late, since it ran', async () => {
     const { store, locker } = startLocker();
     store.onAcquire = null;
-    const acquiring = locker.acquire(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM);
+    const acquiring = locker.acquire(locker.request(['k'], lockOptions({ leaseMs: 30_000 }), NO_LABEL, CLAIM));
     await settled();
     store.acquires[0]!.reply(granted(30_000));
     const { attempt } = store.acquires[0]!.request;
@@ -109,7 +109,7 @@ describe('an acquisition that nobody waits for any longer', () => {
   it('gives back the fire of an earlier attempt that is granted late, while another is held', async () => {
     const { store, clock, locker } = startLocker();
     store.onAcquire = null;
-    const acquiring = locker.acquire(['k'], lockOptions(), NO_LABEL, CLAIM);
+    const acquiring = locker.acquire(locker.request(['k'], lockOptions(), NO_LABEL, CLAIM));
     await settled();
     store.acquires[0]!.reply({ outcome: 'given-back', cause: new LockStoreError('too few') });
     await clock.advance(40);

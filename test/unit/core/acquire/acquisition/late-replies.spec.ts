@@ -52,7 +52,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
   it('has nothing given back while the same attempt holds the lock, and has after its release', async () => {
     const { clock, store, locker } = startLocker();
     store.onAcquire = null;
-    const acquiring = locker.acquire(['k'], lockOptions());
+    const acquiring = locker.acquire(locker.request(['k'], lockOptions()));
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
     store.acquires[1]!.reply(granted(3_000));
@@ -85,7 +85,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
     store.onAcquire = () => {
       throw new LockStoreError('down');
     };
-    const outcome = outcomeOf(locker.acquire(['b', 'a'], lockOptions({ waitMs: 0 })));
+    const outcome = outcomeOf(locker.acquire(locker.request(['b', 'a'], lockOptions({ waitMs: 0 }))));
     await clock.advance(1_000);
     expect([outcome.error, store.givenBack]).toEqual([expect.any(LockStoreError), ['a', 'b']]);
   });
@@ -132,7 +132,7 @@ describe('a claim of a fire', () => {
       if (end instanceof Error) throw end;
       return end;
     };
-    const lock = await locker.acquire(['job'], lockOptions(), undefined, CLAIM);
+    const lock = await locker.acquire(locker.request(['job'], lockOptions(), undefined, CLAIM));
     await Promise.allSettled([runWithLock(lock, work)]);
     await Promise.allSettled([under('plain', work)]);
     expect(store.releases.map(({ request }) => [request.key, request.runOutcome])).toEqual([

@@ -11,7 +11,7 @@ const down = () => {
 
 async function held() {
   const started = startLocker();
-  return { ...started, lock: await started.locker.acquire(['k'], lockOptions()) };
+  return { ...started, lock: await started.locker.acquire(started.locker.request(['k'], lockOptions())) };
 }
 
 describe('the result of a release, which says whether the lock was still held', () => {
@@ -59,7 +59,7 @@ describe('the result of a release, which says whether the lock was still held', 
 
   it('is true for several keys only when each was held', async () => {
     const { store, locker } = startLocker();
-    const lock = await locker.acquire(['a', 'b'], lockOptions());
+    const lock = await locker.acquire(locker.request(['a', 'b'], lockOptions()));
     store.onRelease = ({ key }) => (key === 'b' ? { outcome: 'expired', holds: 0, lastToken: 5 } : released());
     expect(await lock.release()).toBe(false);
   });
