@@ -13,13 +13,23 @@ import { ensureRedisServer } from './redis.mjs';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** A step that hangs (a test that left something open) fails instead of stopping everything. */
-const STEP_LIMIT_MS = 900_000;
+const STEP_LIMIT_MS = 1_800_000;
 
 /** Before the steps of both commands. */
 const BUILT = [
   { name: 'redis', title: 'Redis server', run: () => counted(Boolean(ensureRedisServer())) },
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
+
+const CODE = ['architecture', 'unit', 'scripts', 'nest'];
+/** Topologies on which `npm test` runs the part of the contract that differs there, `npm run test:all` the rest. */
+const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
+const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
+/** The tests whose runs are drawn at random. */
+const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';
+const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' };
+/** More than cores: the contract and the faults wait more than they compute. */
+const WORKERS = '--maxWorkers=5';
 
 /** `needs` names the steps without which one makes no sense. */
 const TEST = [
@@ -50,24 +60,18 @@ const TEST = [
   },
   { name: 'docs', title: 'Documents', beside: true, needs: ['build'], run: (out) => script('docs-check.mjs', [], out) },
   {
-    name: 'waits',
-    title: 'The contract and faults',
-    needs: ['redis', 'build'],
-    // More workers than cores: these tests wait more than they compute.
-    run: () => jest(['contract', 'contract-memory', 'contract-cluster', 'contract-quorum', 'faults'], '--maxWorkers=5'),
-  },
-  {
     name: 'tests',
     title: 'Tests',
     needs: ['redis', 'build'],
-    run: () => jest(['architecture', 'unit', 'scripts', 'nest'], '--maxWorkers=2'),
+    run: () => jest([...CODE, 'contract', ...SHARED, 'faults'], { CONTRACT: 'first' }, WORKERS),
   },
-  { name: 'e2e', title: 'Tests of the sample app', needs: ['sample-app'], run: () => jest(['e2e'], '--runInBand') },
+  {
+    name: 'e2e',
+    title: 'Tests of the sample app',
+    needs: ['redis', 'sample-app'],
+    run: () => jest(['e2e'], {}, '--runInBand'),
+  },
 ];
-
-/** Tests whose runs are drawn at random: how long they are in `npm run test:all`. */
-const LONGER = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', QUORUM_MS: '30000' };
-const RANDOM = ['scripts/model', 'contract/fuzz', 'quorum/random'];
 
 const REPEATS = [
   ...BUILT,
@@ -80,20 +84,16 @@ const REPEATS = [
   },
   {
     name: 'topologies',
-    title: 'The contract on further topologies',
+    title: 'The contract on every topology',
     needs: ['redis', 'build'],
-    run: () => jest(['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'], '--maxWorkers=5'),
+    run: () => jest([...SHARED, ...FURTHER], { CONTRACT: 'again' }, WORKERS),
   },
   {
     name: 'random',
     title: 'Random games, for longer',
     needs: ['redis', 'build'],
     run: () =>
-      jest(
-        ['scripts', 'contract', 'contract-cluster', 'contract-quorum', 'faults'],
-        '--maxWorkers=3',
-        `--testPathPatterns=(${RANDOM.join('|')}).*\\.spec\\.ts$`,
-      ),
+      jest(['scripts', 'contract', 'contract-cluster', 'faults'], LONG, WORKERS, `--testPathPatterns=${RANDOM}`),
   },
 ];
 
@@ -102,11 +102,11 @@ function counted(ok) {
   return ok ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
 }
 
-/** Follows a child, whose output goes to this process, or into `out`. */
-function follow(command, args, out) {
+/** Follows a child, whose output goes to this process, or into `out`. What is set already is not replaced by `env`. */
+function follow(command, args, out, env) {
   return new Promise((resolve) => {
     const stdio = ['ignore', ...(out ? ['pipe', 'pipe'] : ['inherit', 'inherit'])];
-    const child = spawn(command, args, { cwd: root, stdio, timeout: STEP_LIMIT_MS });
+    const child = spawn(command, args, { cwd: root, env: { ...env, ...process.env }, stdio, timeout: STEP_LIMIT_MS });
     for (const stream of out ? [child.stdout, child.stderr] : []) stream.on('data', (data) => out.push(data));
     child.once('error', (error) => {
       console.error(error.message);
@@ -116,7 +116,7 @@ function follow(command, args, out) {
   });
 }
 
-const run = (name, args, out) => follow('npm', ['run', '--silent', name, ...args], out);
+const run = (name, args, out, env) => follow('npm', ['run', '--silent', name, ...args], out, env);
 
 async function npm(name, args = [], out) {
   return counted((await run(name, args, out)) === 0);
@@ -131,12 +131,12 @@ async function script(name, args, out) {
 }
 
 /** @returns {Promise<Counts>} */
-async function jest(projects, ...flags) {
+async function jest(projects, env, ...flags) {
   const folder = mkdtempSync(join(tmpdir(), 'test-results-'));
   const file = join(folder, 'results.json');
   const args = ['--selectProjects', ...projects, '--json', `--outputFile=${file}`, ...flags];
   try {
-    const status = await run('test:jest', ['--', ...args]);
+    const status = await run('test:jest', ['--', ...args], undefined, env);
     return jestCounts(status, existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined);
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -184,7 +184,7 @@ async function runAll(steps) {
 
 async function main(isAll) {
   const start = performance.now();
-  if (isAll) for (const [name, value] of Object.entries(LONGER)) process.env[name] ??= value;
+  for (const [name, value] of Object.entries(isAll ? AGAIN : ONCE)) process.env[name] ??= value;
   const steps = (isAll ? REPEATS : TEST).slice(BUILT.length);
   await runAll(BUILT);
   const aside = runAll(steps.filter(({ beside }) => beside));
