@@ -69,7 +69,7 @@ const TEST = [
     name: 'e2e',
     title: 'Tests of the sample app',
     needs: ['redis', 'sample-app'],
-    run: () => jest(['e2e'], {}, '--runInBand'),
+    run: () => jest(['e2e'], {}, '--maxWorkers=2'),
   },
 ];
 
