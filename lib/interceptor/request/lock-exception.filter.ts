@@ -7,8 +7,7 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../core/lock.errors.js';
-import { checkDuration } from '../../core/lock.options.js';
-import { checkOptionNames } from '../../core/option-names.js';
+import { checkDuration, checkOptionNames } from '../../core/lock.options.js';
 import {
   answerTo,
   checkStatus,
@@ -33,6 +32,8 @@ export interface LockExceptionFilterOptions {
    */
   status?: number;
 }
+
+const FILTER_OPTIONS = { retryAfterMs: true, status: true } satisfies Record<keyof LockExceptionFilterOptions, true>;
 
 /** What is used of the client of socket.io and of ws. */
 interface WsClient {
@@ -59,7 +60,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** @throws LockConfigurationError */
   constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
-    checkOptionNames(options, ['retryAfterMs', 'status'], 'LockExceptionFilter');
+    checkOptionNames(options, Object.keys(FILTER_OPTIONS), 'LockExceptionFilter');
     const { retryAfterMs, status } = options;
     if (retryAfterMs !== undefined) checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
     if (status !== undefined) checkStatus(status);

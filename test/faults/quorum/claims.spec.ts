@@ -1,7 +1,8 @@
 import { LockClaimedError } from '../../../lib/core/lock.errors.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, rejection, serverTime } from '../../support/redis/own-redis.js';
+import { hashOf, serverTime } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { heldRow, startNet } from '../../support/redis/quorum-net.js';
 
@@ -27,7 +28,7 @@ describe('fires that a quorum grants', () => {
       const lock = await claimFire(app, key, await slotAt(at)).catch((error: unknown) => error as Error);
       if (lock instanceof Error) return;
       runs.push(name);
-      await lock.finish('done');
+      await lock.releaseAfter('done');
     };
     z.reaches(1, 2);
     await run('z', z, border - 60_000);
@@ -50,7 +51,7 @@ describe('fires that a quorum grants', () => {
       await eventually(async () => (await serverTime(net.admins[0]!)) % width < 30, { intervalMs: 1 });
       const before = await serverTime(net.admins[0]!);
       const lock = await claimFire(app, `${key}${call}`, { kind: 'slot', ms: width });
-      await lock.finish('done');
+      await lock.releaseAfter('done');
       const run = await app.locks.lastRun(`${key}${call}`);
       expect(run!.fire.getTime()).toBeGreaterThanOrEqual(Math.floor(before / width) * width);
     }
@@ -76,13 +77,13 @@ describe('fires that a quorum grants', () => {
     const net = await startNet(5);
     const [a, b] = [await net.app(), await net.app()];
     const [key, patient] = [freshKey(), { waitMs: 5_000 }];
-    await (await claimFire(a, key, { ms: 1_000 }, patient)).finish('done');
+    await (await claimFire(a, key, { ms: 1_000 }, patient)).releaseAfter('done');
     await eventually(async () => {
       const hashes = await Promise.all(net.admins.map((admin) => hashOf(admin, key)));
       return hashes.every((hash) => hash['run:Jobs.run']?.endsWith('done'));
     });
     a.reaches(0, 1, 2);
-    await (await claimFire(a, key, { ms: 2_000 }, patient)).finish('done');
+    await (await claimFire(a, key, { ms: 2_000 }, patient)).releaseAfter('done');
     b.reaches(2, 3, 4);
     await eventually(async () => (await b.locks.lastRun(key))?.fire.getTime() === 2_000);
   });
@@ -96,7 +97,7 @@ describe('fires that a quorum grants', () => {
     const lock = await claimFire(a, key, {}, { leaseMs: 2_000 });
     await eventually(async () => (await heldRow(net.admins, key)) === '111');
     a.reaches(0, 1);
-    await lock.finish('done');
+    await lock.releaseAfter('done');
     const outcomes = new Set<string | undefined>();
     // Until after the lease on the third node.
     const until = performance.now() + 2_500;

@@ -1,7 +1,7 @@
 import { LockBusyError, LockError, type LockState } from '../../../lib/index.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { grantedAt } from '../../support/redis/own-redis.js';
+import { grantedAt } from '../../support/redis/records.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet } from '../../support/redis/quorum-net.js';
 import {
@@ -24,7 +24,7 @@ async function runFires(apps: readonly LockApp[], key: string, fires: number): P
     try {
       const lock = await claimFire(app, key, { ms: 1_000 * (fire + 1) });
       runs[fire]! += 1;
-      await lock.finish('done');
+      await lock.releaseAfter('done');
     } catch (error) {
       if (!['LOCK_CLAIMED', 'LOCK_BUSY'].includes((error as LockError).code)) throw error;
     }

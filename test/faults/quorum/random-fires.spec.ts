@@ -4,7 +4,7 @@ import { LockError } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
-import { serverTime } from '../../support/redis/own-redis.js';
+import { serverTime } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, startNet } from '../../support/redis/quorum-net.js';
 import { type Random, randomFrom, startFaults } from './support/random-faults.js';
@@ -55,7 +55,7 @@ async function callJob(
   const fire = granted.get(key)!;
   runs.set(fire, (runs.get(fire) ?? 0) + 1);
   await sleep(random.chance(0.2) ? random.int(200, 2_500) : random.int(0, 60));
-  await lock.finish(random.pick(['done', 'done', 'failed'])).catch(() => undefined);
+  await lock.releaseAfter(random.pick(['done', 'done', 'failed'])).catch(() => undefined);
 }
 
 describe('fires that a quorum grants under random faults', () => {

@@ -1,10 +1,10 @@
-import { StoreHold, type Grant, type LockKeeper } from '../../../lib/core/hold/store-hold.js';
+import { Locker } from '../../../lib/core/acquire/locker.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { leaseFrom, moment } from '../../../lib/core/hold/lease.js';
-import { NO_LABEL } from '../../../lib/core/lock-label.js';
-import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
+import { StoreHold, type Grant, type HoldKeeper } from '../../../lib/core/hold/store-hold.js';
 import { type LockLostError } from '../../../lib/core/lock.errors.js';
-import { Locker } from '../../../lib/core/acquire/locker.js';
+import { NO_LABEL } from '../../../lib/core/lock.events.js';
+import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
 import { enterLock } from '../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { FakeClock } from './fake-clock.js';
@@ -27,7 +27,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
 });
 
 /** A keeper that does nothing but count. */
-export class FakeKeeper implements LockKeeper {
+export class FakeKeeper implements HoldKeeper {
   releases = 0;
   downgrades = 0;
   readonly extended: number[] = [];
@@ -47,7 +47,7 @@ export class FakeKeeper implements LockKeeper {
 
   onLost = (_lock: StoreHold, error: LockLostError): void => void this.losses.push(error);
 
-  release = (): Promise<boolean> => {
+  end = (): Promise<boolean> => {
     this.releases += 1;
     return Promise.resolve(true);
   };
@@ -57,7 +57,7 @@ export class FakeKeeper implements LockKeeper {
 export type GrantParts = Partial<Grant> & { readonly key?: string };
 
 /** A lock that was granted just now. */
-export function heldLock(keeper: LockKeeper = new FakeKeeper(), { key = 'k', ...grant }: GrantParts = {}): StoreHold {
+export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...grant }: GrantParts = {}): StoreHold {
   const sent = moment(keeper.clock);
   const { leaseMs = 3_000, attempt = 'client.1' } = grant;
   const rest = { mode: 'write', owner: 'client.1', renew: true, maxHoldMs: Infinity, holdAtLeastMs: 0 } as const;
@@ -93,21 +93,4 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
     options: Partial<ResolvedLockOptions> = {},
   ): Promise<T> => runWithLock(await enter(keys, options), work);
   return { clock, store, reporter, locker, enter, under };
-}
-
-/** What became of a promise so far. */
-export function outcomeOf<T>(promise: Promise<T>): { value?: T; error?: unknown } {
-  const outcome: { value?: T; error?: unknown } = {};
-  promise.then(
-    (value) => (outcome.value = value),
-    (error: unknown) => (outcome.error = error),
-  );
-  return outcome;
-}
-
-/** Something to wait for, which the test opens. */
-export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
-  let open!: () => void;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
 }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AcquireFailure } from '../../../lib/core/acquire/acquire-failed.js';
-import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
+import { type AcquireFailure, type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { type LockMetric } from '../../../lib/observability/lock-metrics.js';
 import { errorTypeOf, measureLocks } from '../../../lib/observability/measure-locks.js';

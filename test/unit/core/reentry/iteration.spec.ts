@@ -2,9 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { Iteration } from '../../../../lib/core/reentry/iteration.js';
 import { LockReentryError, LockWaitTimeoutError } from '../../../../lib/core/lock.errors.js';
 import { type LockOptions } from '../../../../lib/core/lock.options.js';
-import { outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 /** An iteration that holds `k`, which the store then refuses; `consume` reads one value and enters a lock in its loop. */
 async function startIteration(options: Partial<LockOptions> = {}) {
@@ -14,9 +15,9 @@ async function startIteration(options: Partial<LockOptions> = {}) {
   store.onAcquire = ({ keys, leaseMs }) => (keys.includes('k') ? busy() : granted(leaseMs, 200));
   const iteration = new Iteration(lock);
   const give = (value: number): IteratorYieldResult<number> => {
-    iteration.ask();
-    iteration.answered();
-    return iteration.give(value);
+    iteration.onNext();
+    iteration.onNextSettled();
+    return iteration.resultOf(value);
   };
   const consume = async (how: Partial<LockOptions> = {}, by = enter) => {
     const result = await Promise.resolve(give(1));
@@ -29,7 +30,7 @@ async function startIteration(options: Partial<LockOptions> = {}) {
 describe('the consumer of an iteration', () => {
   it('is given plain results', async () => {
     const { iteration } = await startIteration();
-    const result = iteration.give('row');
+    const result = iteration.resultOf('row');
     expect(result).toEqual({ done: false, value: 'row' });
     expect([Object.keys(result), { ...result }]).toEqual([['done', 'value'], { done: false, value: 'row' }]);
   });
@@ -47,7 +48,7 @@ describe('the consumer of an iteration', () => {
   });
 
   it.each<[string, (started: Awaited<ReturnType<typeof startIteration>>) => void]>([
-    ['has asked on', ({ iteration }) => iteration.ask()],
+    ['has asked on', ({ iteration }) => iteration.onNext()],
     ['was given another value', ({ give }) => void give(2)],
     ['has lost its lock', ({ lock }) => lock.lose('expired')],
   ])('may wait when the iteration %s meanwhile', async (_what, happens) => {
@@ -63,11 +64,11 @@ describe('the consumer of an iteration', () => {
 
   it('may wait when the next value is under way already, for another consumer', async () => {
     const { clock, consume, iteration } = await startIteration();
-    iteration.ask();
+    iteration.onNext();
     const { call } = await consume();
     await clock.advance(4_999);
     expect(call).toEqual({});
-    iteration.answered();
+    iteration.onNextSettled();
   });
 
   it.each<[string, Partial<LockOptions>]>([

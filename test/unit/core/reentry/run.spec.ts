@@ -1,8 +1,10 @@
 import { currentLock } from '../../../../lib/core/reentry/context.js';
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
-import { FakeKeeper, gate, heldLock, outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { FakeKeeper, heldLock, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
+import { gate } from '../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
@@ -74,8 +76,8 @@ describe('work under a lock', () => {
   it('rejects with LockLostError when the release finds that the lease had ended', async () => {
     const keeper = new FakeKeeper();
     const lock = heldLock(keeper);
-    keeper.release = () => {
-      lock.loseAtRelease('taken');
+    keeper.end = () => {
+      lock.loseAtEnd('taken');
       return Promise.resolve(false);
     };
     expect(await rejectionOf(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
@@ -89,7 +91,7 @@ describe('work under a lock', () => {
 
   it('gives its value when the keeper fails to release', async () => {
     const keeper = new FakeKeeper();
-    keeper.release = () => Promise.reject(new Error('down'));
+    keeper.end = () => Promise.reject(new Error('down'));
     expect(await runWithLock(heldLock(keeper), () => 'done')).toBe('done');
   });
 });

@@ -1,9 +1,10 @@
-import { NO_LABEL } from '../../../../../lib/core/lock-label.js';
-import { type FireClaim } from '../../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { lockOptions, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
-import { settled } from '../../../../support/core/fake-clock.js';
+import { NO_LABEL } from '../../../../../lib/core/lock.events.js';
+import { type FireClaim } from '../../../../../lib/core/store/lock-store.js';
+import { settled } from '../../../../../lib/testing/manual-clock.js';
+import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { busy, granted } from '../../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const CLAIM: FireClaim = {
   job: 'Jobs.run',
@@ -82,7 +83,7 @@ describe('an acquisition that is abandoned', () => {
       await settled();
       store.acquires[0]!.reply(granted(30_000));
       const lock = await acquiring;
-      if (!isHeld) await lock.finish('done');
+      if (!isHeld) await lock.releaseAfter('done');
       store.acquires[0]!.replyLate(granted(30_000));
       await settled();
       expect(store.releases.map(({ request }) => request.runOutcome)).toEqual(isHeld ? [] : ['done', undefined]);

@@ -18,21 +18,21 @@ describe('the releaser', () => {
   it('gives the answer of the store, and keeps nothing', async () => {
     const { store, releaser, timers } = setUp();
     store.onRelease = () => released();
-    expect(await releaser.release(REQUEST, Infinity, 250)).toEqual({ reply: released(), asked: 1 });
+    expect(await releaser.giveBack(REQUEST, Infinity, 250)).toEqual({ reply: released(), tries: 1 });
     expect(store.releases[0]).toMatchObject({ request: REQUEST, timeoutMs: 250 });
     expect([releaser.size, timers.size]).toEqual([0, 0]);
   });
 
   it('asks again until it is confirmed, with growing pauses, and tells how often', async () => {
     const { clock, store, releaser, reporter } = setUp();
-    const done = releaser.release(REQUEST, clock.now() + 60_000, 250);
+    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
     for (let i = 0; i < 5; i += 1) {
       store.releases[i]!.fail(down());
       await clock.advance(1_000);
       expect(store.releases).toHaveLength(i + 2);
     }
     store.releases[5]!.reply(released());
-    expect(await done).toEqual({ reply: released(), asked: 6 });
+    expect(await done).toEqual({ reply: released(), tries: 6 });
     expect(reporter.lines).toEqual([]);
   });
 
@@ -41,7 +41,7 @@ describe('the releaser', () => {
     store.onRelease = () => {
       throw down();
     };
-    const done = releaser.release(REQUEST, clock.now() + 2_000, 250);
+    const done = releaser.giveBack(REQUEST, clock.now() + 2_000, 250);
     await clock.advance(4_000);
     expect(await done).toMatchObject({ reply: undefined });
     expect(reporter.lines).toEqual(['warn The lock "k" could not be released and ends with its lease: down']);
@@ -50,40 +50,40 @@ describe('the releaser', () => {
     expect(store.releases).toHaveLength(asked);
   });
 
-  it('tries again at once when it is to hurry, and keeps no timer of the pause', async () => {
+  it('tries again at once when told to, and keeps no timer of the pause', async () => {
     const { clock, store, releaser, timers } = setUp();
-    const done = releaser.release(REQUEST, clock.now() + 60_000, 250);
+    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(down());
     await settled();
     expect([store.releases.length, timers.size]).toEqual([1, 1]);
-    releaser.hurry();
+    releaser.retryNow();
     await settled();
     expect([store.releases.length, timers.size]).toEqual([2, 0]);
     store.releases[1]!.reply(released());
-    expect(await done).toEqual({ reply: released(), asked: 2 });
+    expect(await done).toEqual({ reply: released(), tries: 2 });
   });
 
   it('tries once even when the lease is over already', async () => {
     const { clock, store, releaser } = setUp();
     store.onRelease = () => released();
-    await releaser.release(REQUEST, clock.now() - 1, 250);
+    await releaser.giveBack(REQUEST, clock.now() - 1, 250);
     expect(store.releases).toHaveLength(1);
   });
 
   it('does not ask again when that cannot help', async () => {
     const { clock, store, releaser, reporter } = setUp();
-    const done = releaser.release(REQUEST, clock.now() + 60_000, 250);
+    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(new LockStoreError('WRONGPASS', { retryable: false }));
-    expect(await done).toEqual({ reply: undefined, asked: 1 });
+    expect(await done).toEqual({ reply: undefined, tries: 1 });
     expect(reporter.lines).toHaveLength(1);
   });
 
   it('is idle when all are confirmed, also those that came meanwhile', async () => {
     const { store, releaser } = setUp();
-    void releaser.release(REQUEST, Infinity, 250);
+    void releaser.giveBack(REQUEST, Infinity, 250);
     let idle = false;
     const done = releaser.idle().then(() => (idle = true));
-    void releaser.release({ ...REQUEST, key: 'other' }, Infinity, 250);
+    void releaser.giveBack({ ...REQUEST, key: 'other' }, Infinity, 250);
     store.releases[0]!.reply(released());
     await settled();
     expect([idle, releaser.size]).toEqual([false, 1]);

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { lockOptions, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { released } from '../../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const down = () => {
   throw new LockStoreError('down');
@@ -49,9 +50,9 @@ describe('a release tells whether the lock was still held', () => {
   it('while a nested call keeps it, too', async () => {
     const { store, enter } = startLocker();
     const outer = await enter('k');
-    outer.retain();
+    outer.addNestedCall();
     expect([await outer.release(), store.releases.length]).toEqual([true, 0]);
-    outer.letGo();
+    outer.removeNestedCall();
     await settled();
     expect(store.releases).toHaveLength(1);
   });

@@ -1,4 +1,4 @@
-import { type LockState } from './lock-store.js';
+import { type LastRun, type LockState } from './lock-store.js';
 import { isWellFormed } from '../key.js';
 import { LockConfigurationError, type LockMode } from '../lock.errors.js';
 
@@ -39,3 +39,26 @@ export async function* listLocks(
     if (count >= limit) return;
   }
 }
+
+/** Who holds a lock, read from the text that was sent for people: `host:pid Class.method`. */
+export function readHolderText(text: string): {
+  readonly host: string;
+  readonly pid: number;
+  readonly where: string;
+} {
+  const [instance = '', ...where] = text.split(' ');
+  const colon = instance.lastIndexOf(':');
+  return {
+    host: instance.slice(0, Math.max(colon, 0)),
+    pid: Number(instance.slice(colon + 1)),
+    where: where.join(' '),
+  };
+}
+
+/** Of several jobs, whose run began last; for an array to sort by, the latest first. */
+export const byBegin = (a: LastRun, b: LastRun): number =>
+  b.started.getTime() - a.started.getTime() || b.fire.getTime() - a.fire.getTime() || (a.job < b.job ? -1 : 1);
+
+/** The run of that job, or without one the latest of all jobs; `runs` has the last run of each. */
+export const lastRunOf = (runs: readonly LastRun[], job?: string): LastRun | null =>
+  runs.filter((run) => job === undefined || run.job === job).sort(byBegin)[0] ?? null;
