@@ -184,7 +184,6 @@ async function runAll(steps) {
 
 async function main(isAll) {
   const start = performance.now();
-  for (const [name, value] of Object.entries(isAll ? AGAIN : ONCE)) process.env[name] ??= value;
   const steps = (isAll ? REPEATS : TEST).slice(BUILT.length);
   await runAll(BUILT);
   const aside = runAll(steps.filter(({ beside }) => beside));
