@@ -10,7 +10,7 @@ import { type NetApp, startNet } from '../../support/redis/quorum-net.js';
 import { type Random, randomFrom, startFaults } from './support/random-faults.js';
 
 const SEED = Number(process.env['QUORUM_SEED'] ?? Math.floor(Math.random() * 1_000_000));
-const DURATION_MS = Number(process.env['QUORUM_MS'] ?? 8_000);
+const DURATION_MS = Number(process.env['QUORUM_MS'] ?? 5_000);
 /** For how much longer a job is called that has not run. */
 const PATIENCE_MS = 30_000;
 /** How many of the five nodes are broken at a time, at most. */

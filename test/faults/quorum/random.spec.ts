@@ -11,7 +11,7 @@ import { type NetApp, type QuorumNet, holdsOn, startNet } from '../../support/re
 import { type Random, fastClocks, randomFrom, startFaults } from './support/random-faults.js';
 
 const SEED = Number(process.env['QUORUM_SEED'] ?? Math.floor(Math.random() * 1_000_000));
-const DURATION_MS = Number(process.env['QUORUM_MS'] ?? 12_000);
+const DURATION_MS = Number(process.env['QUORUM_MS'] ?? 5_000);
 /** How many of the nodes are broken at a time, at most. */
 const BROKEN = Number(process.env['QUORUM_BROKEN'] ?? 2);
 const NODES = 5;
