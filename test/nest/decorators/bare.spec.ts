@@ -2,15 +2,8 @@ import 'reflect-metadata';
 import { runInNewContext } from 'node:vm';
 import ts from 'typescript';
 import { Limited, LockConfigurationError, Locked } from '../../../lib/index.js';
-import {
-  type Bare,
-  charge,
-  FACTORIES,
-  refusalOf,
-  STANDARD,
-  standardCall,
-  type Unchecked,
-} from '../support/refused-decorators.js';
+import { type Bare, charge, FACTORIES, STANDARD, standardCall, type Unchecked } from '../support/refused-decorators.js';
+import { thrownBy } from '../../support/waiting/rejection.js';
 
 describe('a decorator without parentheses', () => {
   const names = Object.keys(FACTORIES) as (keyof typeof FACTORIES)[];
@@ -72,7 +65,7 @@ describe('a decorator without parentheses', () => {
     };
 
     it.each(Object.keys(BARE))('is refused on %s when the class is defined, with what to write', (member) => {
-      const error = refusalOf(BARE[member]!);
+      const error = thrownBy(BARE[member]!);
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toMatch(/^Orders\.(charge|Symbol\(charge\)): /);
       expect(error.message).toMatch(ADVICE[name]);
@@ -91,7 +84,7 @@ describe('a decorator without parentheses', () => {
         return Orders;
       };
       for (const define of [onClass, onParameter]) {
-        const error = refusalOf(define);
+        const error = thrownBy(define);
         expect(error).toBeInstanceOf(LockConfigurationError);
         expect(error.message).toMatch(/^Orders: /);
         expect(error.message).toMatch(ADVICE[name]);
@@ -101,13 +94,13 @@ describe('a decorator without parentheses', () => {
     it('is refused on a class that was compiled to a function', () => {
       function Orders(): void {}
       Orders.prototype.charge = async (): Promise<void> => {};
-      expect(refusalOf(() => unchecked(Orders)).message).toMatch(ADVICE[name]);
+      expect(thrownBy(() => unchecked(Orders)).message).toMatch(ADVICE[name]);
     });
 
     it.each(STANDARD)(
       'is refused as a standard decorator of a %s, with a hint at `experimentalDecorators`',
       (...member) => {
-        const error = refusalOf(() => unchecked(...standardCall(...member)));
+        const error = thrownBy(() => unchecked(...standardCall(...member)));
         expect(error).toBeInstanceOf(LockConfigurationError);
         expect(error.message).toMatch(/^(charge|Orders): /);
         expect(error.message).toMatch(ADVICE[name]);
@@ -119,14 +112,14 @@ describe('a decorator without parentheses', () => {
       const compilerOptions = { experimentalDecorators: legacy, target: ts.ScriptTarget.ES2022 };
       const source = `class Orders { @${name} async charge(id) { return id } }`;
       const { outputText } = ts.transpileModule(source, { compilerOptions });
-      const error = refusalOf(() => runInNewContext(outputText, { [name]: bare }));
+      const error = thrownBy(() => runInNewContext(outputText, { [name]: bare }));
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toMatch(ADVICE[name]);
     });
 
     it('is refused as a decorator of an older proposal, which gets only a descriptor', () => {
       const descriptor = { kind: 'method', key: 'charge', placement: 'prototype', descriptor: { value: charge } };
-      const error = refusalOf(() => unchecked(descriptor));
+      const error = thrownBy(() => unchecked(descriptor));
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toMatch(ADVICE[name]);
     });

@@ -8,7 +8,8 @@ import {
   ReadLocked,
   WriteLocked,
 } from '../../../lib/index.js';
-import { charge, FACTORIES, refusalOf, STANDARD, standardCall, type Unchecked } from '../support/refused-decorators.js';
+import { charge, FACTORIES, STANDARD, standardCall, type Unchecked } from '../support/refused-decorators.js';
+import { thrownBy } from '../../support/waiting/rejection.js';
 
 const decorators = {
   Locked: Locked('k'),
@@ -79,7 +80,7 @@ describe('a member that cannot be locked', () => {
   it.each(Object.keys(DEFINITIONS))(
     '%s is refused when the class is defined, with its name and what to do',
     (member) => {
-      const error = refusalOf(DEFINITIONS[member]!);
+      const error = thrownBy(DEFINITIONS[member]!);
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toMatch(/^Orders\.charge: .*; put the decorator on a method of a class\.$/);
       expect(error.message.includes('a static method')).toBe(member.includes('static'));
@@ -92,13 +93,13 @@ describe('a member that cannot be locked', () => {
     }
     const descriptor = Object.getOwnPropertyDescriptor(Orders, 'charge');
     const apply = decorators[name] as unknown as Unchecked;
-    expect(refusalOf(() => apply(Orders, 'charge', descriptor))).toBeInstanceOf(LockConfigurationError);
+    expect(thrownBy(() => apply(Orders, 'charge', descriptor))).toBeInstanceOf(LockConfigurationError);
   });
 
   it('is a method whose value is not a function', () => {
     class Orders {}
     const apply = decorators.Locked as unknown as Unchecked;
-    const error = refusalOf(() => apply(Orders.prototype, 'charge', { value: 5, writable: true }));
+    const error = thrownBy(() => apply(Orders.prototype, 'charge', { value: 5, writable: true }));
     expect(error.message).toMatch(/^Orders\.charge: expected a method to lock/);
   });
 
@@ -110,7 +111,7 @@ describe('a member that cannot be locked', () => {
       }
       return Orders;
     };
-    const error = refusalOf(define);
+    const error = thrownBy(define);
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toMatch(/^Orders: .*put the decorator on a method/);
     expect(error.message).not.toMatch(/undefined|static method/);
@@ -123,7 +124,7 @@ describe('a member that cannot be locked', () => {
     class Orders {
       async charge(_id: string): Promise<void> {}
     }
-    const error = refusalOf(() => define(Orders));
+    const error = thrownBy(() => define(Orders));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toMatch(/^Orders(\.charge)?: .*; put the decorator on a method of a class\.$/);
   });
@@ -140,7 +141,7 @@ describe('a decorator without a key', () => {
         }
         return Orders;
       };
-      const error = refusalOf(define);
+      const error = thrownBy(define);
       expect(error).toBeInstanceOf(LockKeyError);
       expect(error.message).toMatch(/^Orders\.charge: the key template is .*; write one/);
     }
@@ -160,7 +161,7 @@ describe('a key that looks like a filled template', () => {
           }
           return Orders;
         };
-        const error = refusalOf(define);
+        const error = thrownBy(define);
         expect(error).toBeInstanceOf(LockKeyError);
         expect(error.message).toMatch(
           /^Orders\.charge: key template '.*' fills nothing; write '<0>' for the first argument/,
@@ -175,7 +176,7 @@ describe('a decorator that is called as a standard one, with a value and a conte
   it.each(STANDARD)(
     'is refused on a %s with the name of the member and a hint at `experimentalDecorators`',
     (kind, value) => {
-      const error = refusalOf(() => (decorators.Locked as unknown as Unchecked)(...standardCall(kind, value)));
+      const error = thrownBy(() => (decorators.Locked as unknown as Unchecked)(...standardCall(kind, value)));
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toContain('experimentalDecorators');
       expect(error.message).toContain(kind === 'class' ? 'Orders' : 'charge');
@@ -184,7 +185,7 @@ describe('a decorator that is called as a standard one, with a value and a conte
   );
 
   it.each(names)('@%s on a method is refused with a hint at `experimentalDecorators`, too', (decorator) => {
-    const error = refusalOf(() => (decorators[decorator] as unknown as Unchecked)(...standardCall('method', charge)));
+    const error = thrownBy(() => (decorators[decorator] as unknown as Unchecked)(...standardCall('method', charge)));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('experimentalDecorators');
   });

@@ -7,3 +7,13 @@ export function rejection<E = Error>(promise: Promise<unknown>): Promise<E> {
     (error: unknown) => error as E,
   );
 }
+
+/** Returns the error that a call throws; throws if the call returns. */
+export function thrownBy(call: () => unknown): Error {
+  try {
+    call();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('Expected an error, but the call returned.');
+}

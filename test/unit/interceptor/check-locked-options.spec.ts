@@ -1,18 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { checkLockedOptions, type LockedOptions } from '../../../lib/interceptor/locked.options.js';
+import { thrownBy } from '../../support/waiting/rejection.js';
 
 const check = (options: LockedOptions): void =>
   checkLockedOptions(options, { mode: 'write', kind: 'promise', where: 'Jobs.run' });
 
-function refusalOf(options: LockedOptions): Error {
-  try {
-    check(options);
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('It was not refused.');
-}
+const refusalOf = (options: LockedOptions): Error => thrownBy(() => check(options));
 
 const ALTERNATIVE = (): string => 'busy';
 

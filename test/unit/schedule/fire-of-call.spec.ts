@@ -3,6 +3,7 @@ import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { closeApps, fireAt, startApp } from './schedule-app.js';
+import { thrownBy } from '../../support/waiting/rejection.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -175,13 +176,9 @@ describe('the claim of other schedules', () => {
 
 describe('a call whose fire is unknown', () => {
   const refusalOf = (run: () => unknown): Error => {
-    try {
-      run();
-    } catch (error) {
-      expect(error).toBeInstanceOf(LockConfigurationError);
-      return error as Error;
-    }
-    throw new Error('no refusal');
+    const error = thrownBy(run);
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    return error;
   };
 
   it('is refused without a schedule', async () => {

@@ -5,12 +5,7 @@ import { FakeKeeper, heldLock, startLocker } from '../../../support/core/core-pa
 import { settled } from '../../../support/core/fake-clock.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
-
-const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => Promise.reject(new Error('It did not reject.')),
-    (error: unknown) => error,
-  );
+import { rejection } from '../../../support/waiting/rejection.js';
 
 describe('work under a lock', () => {
   it('gets the lock, returns its value, and is followed by the release', async () => {
@@ -41,7 +36,7 @@ describe('work under a lock', () => {
 
   it.each([undefined, null, 0, 'text'])('may throw %p, which passes unchanged', async (thrown) => {
     const work = () => Promise.reject(thrown);
-    expect(await rejectionOf(runWithLock(heldLock(), work))).toBe(thrown);
+    expect(await rejection(runWithLock(heldLock(), work))).toBe(thrown);
   });
 
   it('rejects with LockLostError, with its value as the result, when it lost its lock and returned', async () => {
@@ -50,7 +45,7 @@ describe('work under a lock', () => {
       lock.lose('taken');
       return 'value';
     };
-    const error = await rejectionOf(runWithLock(lock, work));
+    const error = await rejection(runWithLock(lock, work));
     expect(error).toBeInstanceOf(LockLostError);
     expect(error).toMatchObject({ reason: 'taken', result: 'value' });
     const { message } = error as LockLostError;
@@ -69,7 +64,7 @@ describe('work under a lock', () => {
 
   it('rejects with LockLostError when the lease ran out before any timer fired', async () => {
     const keeper = new FakeKeeper();
-    const error = await rejectionOf(runWithLock(heldLock(keeper), () => keeper.clock.jump(60_000)));
+    const error = await rejection(runWithLock(heldLock(keeper), () => keeper.clock.jump(60_000)));
     expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
   });
 
@@ -80,7 +75,7 @@ describe('work under a lock', () => {
       lock.loseAtEnd('taken');
       return Promise.resolve(false);
     };
-    expect(await rejectionOf(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
+    expect(await rejection(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
   });
 
   it('may release the lock itself, which is not done twice', async () => {

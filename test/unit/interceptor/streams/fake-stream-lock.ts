@@ -82,9 +82,3 @@ export class SlowOpening {
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await setImmediate();
 }
-
-export const rejectionOf = (promise: PromiseLike<unknown>): Promise<unknown> =>
-  Promise.resolve(promise).then(
-    () => Promise.reject(new Error('It did not reject.')),
-    (error: unknown) => error,
-  );

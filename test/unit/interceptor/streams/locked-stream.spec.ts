@@ -2,8 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { NEVER, Observable, Subject, defer, of, throwError } from 'rxjs';
 import { LockNotHeldError } from '../../../../lib/core/lock.errors.js';
 import { finishStream } from '../../../../lib/interceptor/streams/stream-result.js';
-import { FakeLock, holder, rejectionOf, settled } from './fake-stream-lock.js';
+import { FakeLock, holder, settled } from './fake-stream-lock.js';
 import { watch } from './watch.js';
+import { rejection } from '../../../support/waiting/rejection.js';
 
 const DONE = { done: true, value: undefined };
 
@@ -133,7 +134,7 @@ describe('an awaited async iterable', () => {
     const lock = new FakeLock();
     const result = generatorOf(lock, rows());
     expect(await result.next()).toEqual({ done: false, value: 1 });
-    expect(await rejectionOf(result.throw('business'))).toBe('business');
+    expect(await rejection(result.throw('business'))).toBe('business');
     expect([lock.ends, await result.next()]).toEqual([['failed'], DONE]);
   });
 
@@ -152,7 +153,7 @@ describe('an awaited async iterable', () => {
     const inner = rows();
     const result = generatorOf(lock, inner);
     const lost = lock.lose();
-    expect(await rejectionOf(result.next())).toBe(lost);
+    expect(await rejection(result.next())).toBe(lost);
     expect([lock.ends, await inner.next()]).toEqual([['failed'], DONE]);
   });
 
@@ -164,7 +165,7 @@ describe('an awaited async iterable', () => {
     const again = async () => {
       for await (const _ of result) return;
     };
-    expect(await rejectionOf(again())).toBeInstanceOf(LockNotHeldError);
+    expect(await rejection(again())).toBeInstanceOf(LockNotHeldError);
     expect([await iterator.next(), lock.ends]).toEqual([{ done: false, value: 1 }, []]);
   });
 });

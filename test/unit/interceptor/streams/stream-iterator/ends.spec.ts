@@ -1,7 +1,8 @@
 import { EventEmitter, on } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
-import { FakeLock, SlowOpening, opening, rejectionOf, settled } from '../fake-stream-lock.js';
+import { FakeLock, SlowOpening, opening, settled } from '../fake-stream-lock.js';
+import { rejection } from '../../../../support/waiting/rejection.js';
 
 const DONE = { done: true, value: undefined };
 const value = (of: unknown) => ({ done: false, value: of });
@@ -63,8 +64,8 @@ describe('a locked async iterable that is ended by its consumer', () => {
     const iterator = lockedAsyncIterable(opening(lock), method);
     await iterator.next();
     expect([await iterator.throw('a'), caught, lock.ends]).toEqual([value(2), ['a'], []]);
-    expect([await rejectionOf(iterator.throw('b')), lock.ends]).toEqual(['b', ['failed']]);
-    expect(await rejectionOf(iterator.throw('c'))).toBe('c');
+    expect([await rejection(iterator.throw('b')), lock.ends]).toEqual(['b', ['failed']]);
+    expect(await rejection(iterator.throw('c'))).toBe('c');
   });
 
   it('is released when its iterator has neither return() nor throw()', async () => {
@@ -74,7 +75,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     await first!.next();
     expect(await first!.return('x')).toEqual({ done: true, value: 'x' });
     await second!.next();
-    expect(await rejectionOf(second!.throw('y'))).toBe('y');
+    expect(await rejection(second!.throw('y'))).toBe('y');
     expect(locks.map(({ ends }) => ends)).toEqual([['done'], ['failed']]);
   });
 
@@ -84,12 +85,12 @@ describe('a locked async iterable that is ended by its consumer', () => {
     const parts = { next: () => Promise.resolve(value(1)), return: async () => ((returned += 1), DONE) as never };
     const iterator = lockedAsyncIterable(opening(lock), iterating(parts));
     await iterator.next();
-    expect([await rejectionOf(iterator.throw('y')), returned, lock.ends]).toEqual(['y', 1, ['failed']]);
+    expect([await rejection(iterator.throw('y')), returned, lock.ends]).toEqual(['y', 1, ['failed']]);
   });
 
   it.each([
     ['return', (it: AsyncGenerator) => it.return('x'), { done: true, value: 'x' }],
-    ['throw', (it: AsyncGenerator) => rejectionOf(it.throw('x')), 'x'],
+    ['throw', (it: AsyncGenerator) => rejection(it.throw('x')), 'x'],
   ])('never acquires when it is ended by %s() before its start', async (_how, end, result) => {
     const open = opening();
     const iterator = lockedAsyncIterable(open, boom);
@@ -117,9 +118,9 @@ describe('a locked async iterable that is ended by its consumer', () => {
     const iterator = lockedAsyncIterable(opening(lock), async function* () {
       yield await new Promise(() => {});
     });
-    const calls = [rejectionOf(iterator.next())];
+    const calls = [rejection(iterator.next())];
     await settled();
-    calls.push(rejectionOf(end(iterator)));
+    calls.push(rejection(end(iterator)));
     await settled();
     expect([lock.losing, lock.ends]).toEqual([1, []]);
     const lost = lock.lose();

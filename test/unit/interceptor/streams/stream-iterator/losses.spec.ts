@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { finishStream } from '../../../../../lib/interceptor/streams/stream-result.js';
 import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
 import { collectGarbage } from '../../../../support/waiting/collect-garbage.js';
-import { FakeLock, holder, opening, rejectionOf, settled } from '../fake-stream-lock.js';
+import { FakeLock, holder, opening, settled } from '../fake-stream-lock.js';
+import { rejection } from '../../../../support/waiting/rejection.js';
 
 const DONE = { done: true, value: undefined };
 
@@ -35,7 +36,7 @@ describe('a locked async iterable that loses its lock', () => {
     const { seen, method, resume } = hanging();
     const iterator = lockedAsyncIterable(opening(lock), method);
     await iterator.next();
-    const pending = rejectionOf(iterator.next());
+    const pending = rejection(iterator.next());
     await settled();
     const lost = lock.lose();
     expect(await pending).toBe(lost);
@@ -50,7 +51,7 @@ describe('a locked async iterable that loses its lock', () => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), hanging().method);
     await iterator.next();
-    const calls = [rejectionOf(iterator.next()), rejectionOf(iterator.next())];
+    const calls = [rejection(iterator.next()), rejection(iterator.next())];
     await settled();
     const lost = lock.lose();
     expect(await Promise.all(calls)).toEqual([lost, lost]);
@@ -64,7 +65,7 @@ describe('a locked async iterable that loses its lock', () => {
     await iterator.next();
     expect(lock.listeners).toBe(0);
     const lost = lock.lose();
-    expect(await rejectionOf(iterator.next())).toBe(lost);
+    expect(await rejection(iterator.next())).toBe(lost);
     await settled();
     expect([seen, lock.ends, lock.listeners]).toEqual([[lock], ['failed'], 0]);
     expect(await iterator.next()).toEqual(DONE);
@@ -79,7 +80,7 @@ describe('a locked async iterable that loses its lock', () => {
       const iterator = lockedAsyncIterable(opening(lock), () => ({
         [Symbol.asyncIterator]: () => ({ next, ...part }),
       }));
-      const pending = rejectionOf(iterator.next());
+      const pending = rejection(iterator.next());
       await settled();
       const lost = lock.lose();
       expect(await pending).toBe(lost);
@@ -93,7 +94,7 @@ describe('a locked async iterable that loses its lock', () => {
     const lock = new FakeLock();
     const lost = lock.lose();
     const method = () => expect(true).toBe(false);
-    expect(await rejectionOf(lockedAsyncIterable(opening(lock), method).next())).toBe(lost);
+    expect(await rejection(lockedAsyncIterable(opening(lock), method).next())).toBe(lost);
     expect(lock.ends).toEqual(['failed']);
   });
 
@@ -107,7 +108,7 @@ describe('a locked async iterable that loses its lock', () => {
     await iterator.next();
     const ending = lock.end.bind(lock);
     lock.end = (outcome) => (lock.lose(), ending(outcome));
-    const error = await rejectionOf(end(iterator));
+    const error = await rejection(end(iterator));
     expect([error, lock.ends]).toEqual([lock.signal.reason, ['done']]);
   });
 });

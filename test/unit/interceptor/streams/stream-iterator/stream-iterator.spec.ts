@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError } from '../../../../../lib/core/lock.errors.js';
 import { lockedAsyncIterable } from '../../../../../lib/interceptor/streams/stream-iterator.js';
-import { FakeLock, holder, opening, rejectionOf, settled } from '../fake-stream-lock.js';
+import { FakeLock, holder, opening, settled } from '../fake-stream-lock.js';
+import { rejection } from '../../../../support/waiting/rejection.js';
 
 const DONE = { done: true, value: undefined };
 const value = (of: unknown) => ({ done: false, value: of });
@@ -143,7 +144,7 @@ describe('a locked async iterable', () => {
   ])('is released and rejects when the method %s', async (_what, method) => {
     const lock = new FakeLock();
     const iterator = lockedAsyncIterable(opening(lock), method);
-    expect(await rejectionOf(iterator.next())).toBeInstanceOf(Error);
+    expect(await rejection(iterator.next())).toBeInstanceOf(Error);
     expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
     expect(await iterator.next()).toEqual(DONE);
   });
@@ -153,7 +154,7 @@ describe('a locked async iterable', () => {
     const ending = lock.end.bind(lock);
     lock.end = (outcome) => (lock.lose(), ending(outcome));
     const next = () => Promise.reject(thrown);
-    expect(await rejectionOf(lockedAsyncIterable(opening(lock), iterating({ next })).next())).toBe(thrown);
+    expect(await rejection(lockedAsyncIterable(opening(lock), iterating({ next })).next())).toBe(thrown);
   });
 
   it('yields nothing when the call is skipped', async () => {
@@ -165,7 +166,7 @@ describe('a locked async iterable', () => {
   it('rejects when acquiring does, and then has ended', async () => {
     const open = opening(new LockBusyError('busy'));
     const iterator = lockedAsyncIterable(open, boom);
-    expect(await rejectionOf(iterator.next())).toBeInstanceOf(LockBusyError);
+    expect(await rejection(iterator.next())).toBeInstanceOf(LockBusyError);
     expect([await iterator.next(), open.opened]).toEqual([DONE, 1]);
   });
 });
