@@ -29,17 +29,17 @@ function packagesOf(entry: string): { files: Set<string>; packages: Set<string> 
 
 const NEST = ['@nestjs/common', '@nestjs/core'];
 
-describe('an app that uses one entry', () => {
+describe('an app', () => {
   it.each([
     ['observability/terminus.ts', [...NEST, '@nestjs/terminus']],
     ['observability/prometheus.ts', [...NEST, 'prom-client']],
     ['observability/opentelemetry.ts', [...NEST, '@opentelemetry/api']],
     ['redis/scripts/index.ts', []],
-  ])('%s needs only %p', (entry, packages) => {
+  ])('that uses %s needs only %p', (entry, packages) => {
     expect([...packagesOf(entry).packages].sort()).toEqual([...packages].sort());
   });
 
-  it('without them needs none of their packages', () => {
+  it('that uses none of these entries needs none of their packages', () => {
     const { files, packages } = packagesOf('index.ts');
     expect(packages.has('@nestjs/common')).toBe(true);
     expect([...files].filter((file) => file.startsWith('observability'))).toEqual([]);

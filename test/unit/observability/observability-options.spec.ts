@@ -39,7 +39,7 @@ describe.each(setUps.slice(2))('the connections of %s', (_name, setUp) => {
     expect(() => setUp({ connections })).toThrow(/`connections`/);
   });
 
-  it('are refused by what takes one service', () => {
+  it('are not an option of a function for one service', () => {
     expect(() => collectLockMetrics(locks, { connections: [] } as object)).toThrow(/`connections`/);
     expect(() => instrumentLocks(locks, { connections: [] } as object)).toThrow(/`connections`/);
   });

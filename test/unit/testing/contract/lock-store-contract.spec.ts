@@ -1,7 +1,7 @@
 import { ManualClock, MemoryLockServer, MemoryLockStore } from '../../../../lib/testing/index.js';
 import { lockStoreContract } from '../../../../lib/testing/index.js';
 
-describe('the locks in memory, on a clock that a test moves', () => {
+describe('a MemoryLockStore on a ManualClock', () => {
   const clock = new ManualClock();
   const server = new MemoryLockServer({ clock });
 
@@ -33,7 +33,7 @@ describe('lockStoreContract', () => {
     expect(namesFor(least)).toContain('a write hold excludes readers');
   });
 
-  it('tells which promise is broken and why, and closes what it opened', async () => {
+  it('says which promise is broken and why, and closes the stores that it opened', async () => {
     let opened = 0;
     class BadStore extends MemoryLockStore {
       override async forceRelease(): Promise<boolean> {

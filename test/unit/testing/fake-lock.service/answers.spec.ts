@@ -1,15 +1,15 @@
 import { LockReentryError } from '../../../../lib/index.js';
 import { FakeLockService } from '../../../../lib/testing/index.js';
 
-describe('a fake answers as a real service does', () => {
-  it('to a release', async () => {
+describe('a FakeLockService', () => {
+  it('answers a release as a real service does', async () => {
     const locks = new FakeLockService();
     const [held, lost] = [await locks.acquire('a'), await locks.acquire(['b', 'c'])];
     locks.lose('c');
     expect([await held.release(), await held.release(), await lost.release()]).toEqual([true, false, false]);
   });
 
-  it('to a nested call with reentrant: false', async () => {
+  it('answers a nested call with reentrant: false as a real service does', async () => {
     const locks = new FakeLockService();
     await locks.withLock('a', async () => {
       const nested = [
@@ -22,7 +22,7 @@ describe('a fake answers as a real service does', () => {
     expect(locks.keys).toEqual(['a', 'a']);
   });
 
-  it('to what is asked of several keys', async () => {
+  it('answers requests for several keys as a real service does', async () => {
     const locks = new FakeLockService();
     const lock = await locks.acquire('b');
     expect(await locks.inspect(['a', 'b'])).toMatchObject([{ mode: 'free' }, { mode: 'write' }]);

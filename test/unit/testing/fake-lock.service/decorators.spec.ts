@@ -66,13 +66,13 @@ beforeEach(() => {
 });
 
 describe('an object with fake locks', () => {
-  it('is the same object, whose methods run under a lock', async () => {
+  it('is the same object, and its methods run under a lock', async () => {
     const made = new Orders();
     expect(withFakeLocks(made, locks)).toBe(made);
     expect(await made.charge('7')).toBe('charged 7 under order:7');
   });
 
-  it('has its decorators ask for what they say', async () => {
+  it('has decorators that request the keys, mode and options they name', async () => {
     await Promise.all([orders.charge('1'), orders.read('2'), orders.write('3'), orders.limited()]);
     expect(locks.calls.map(({ keys, mode, where, options: { waitMs, permits } }) => [keys, mode, where, waitMs, permits]))
       .toEqual([
@@ -87,7 +87,7 @@ describe('an object with fake locks', () => {
     expect(await withFakeLocks(new Orders()).read('1')).toBe('1');
   });
 
-  it('does not mix with another object that has another fake', async () => {
+  it('does not share its fake with an object that has another one', async () => {
     const other = new FakeLockService();
     const others = withFakeLocks(new Orders(), other);
     locks.refuse();
@@ -96,15 +96,15 @@ describe('an object with fake locks', () => {
     expect([locks.keys, other.keys]).toEqual([['order:1'], ['order:2']]);
   });
 
-  it('takes the fake that it was given last', async () => {
+  it('uses the fake that it was given last', async () => {
     const other = new FakeLockService();
     await withFakeLocks(orders, other).read('1');
     expect([locks.keys, other.keys]).toEqual([[], ['order:1']]);
   });
 });
 
-describe('what the decorators make of a fake that', () => {
-  it('refuses is what their `ifBusy` says', async () => {
+describe('a decorated method', () => {
+  it('does what its `ifBusy` says when a fake refuses the lock', async () => {
     const skipped: unknown[] = [];
     locks.refuse().events.on('skipped', ({ where, reason }) => skipped.push([where, reason]));
     await expect(orders.charge('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
@@ -116,20 +116,20 @@ describe('what the decorators make of a fake that', () => {
     ]);
   });
 
-  it('times out is a LockWaitTimeoutError for those that wait', async () => {
+  it('rejects with a LockWaitTimeoutError when it waits and a fake times out', async () => {
     locks.timeOut();
     expect(await rejection(orders.charge('1'))).toBeInstanceOf(LockWaitTimeoutError);
     expect(await rejection(orders.write('1'))).toBeInstanceOf(LockBusyError);
     expect(await orders.limited()).toBeUndefined();
   });
 
-  it('fails is what their `onUnavailable` says', async () => {
+  it('does what its `onUnavailable` says when a fake fails', async () => {
     locks.fail();
     expect(await rejection(orders.charge('1'))).toBeInstanceOf(LockStoreError);
     expect([await orders.skipped(), await orders.unlocked()]).toEqual([undefined, 'ran']);
   });
 
-  it('loses is a LockLostError of the call', async () => {
+  it('rejects with a LockLostError when a fake loses its lock', async () => {
     let finish!: () => void;
     orders.until = new Promise<void>((resolve) => (finish = resolve));
     const charging = orders.charge('1');
@@ -154,7 +154,7 @@ describe('withFakeLocks', () => {
     expect(stock.other).toBeUndefined();
   });
 
-  it('knows inherited decorators, those of a subclass, and overridden methods', async () => {
+  it('works with inherited decorators, those of a subclass, and overridden methods', async () => {
     class Special extends Orders {
       @Locked('special:<0>')
       async special(id: string): Promise<string> {
@@ -171,7 +171,7 @@ describe('withFakeLocks', () => {
     await expect(rejection(new Special().write('1'))).resolves.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('sets what belongs to the connection of the fake, so that an object may have one for each', async () => {
+  it('sets the properties of its connection only, so that an object can have a fake for each', async () => {
     class Both {
       @InjectLockService('audit') readonly audits!: RedisLockService;
 
@@ -190,7 +190,7 @@ describe('withFakeLocks', () => {
     expect([locks.keys, audit.keys]).toEqual([['default'], ['audit']]);
   });
 
-  it('refuses an object whose class has nothing to fake, and says what to do', () => {
+  it('throws for an object whose class has nothing to fake, and says what to do', () => {
     class Plain {
       constructor(readonly locks: RedisLockService) {}
     }

@@ -16,14 +16,14 @@ let locks: FakeLockService;
 
 beforeEach(() => void (locks = new FakeLockService()));
 
-describe('a fake that was told nothing', () => {
-  it('grants at once what is held already, for writing too', async () => {
+describe('a fake without rules', () => {
+  it('grants at once a lock that is held already, even for writing', async () => {
     const held = [await locks.acquire('a'), await locks.acquire('a', { waitMs: 0 }), await locks.tryAcquire('a')];
     expect(held.map((lock) => lock?.held)).toEqual([true, true, true]);
     expect(await locks.withLock(['a', 'b'], () => 'ran')).toBe('ran');
   });
 
-  it('gives handles as real ones are: tokens rise, a release ends them, a downgrade is seen', async () => {
+  it('returns handles like real ones: tokens rise, a release ends them, a downgrade changes their mode', async () => {
     const [first, second] = [await locks.acquire('a'), await locks.acquire('a')];
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
     await first.downgrade();
@@ -34,7 +34,7 @@ describe('a fake that was told nothing', () => {
     expect([first.held, await locks.isLocked('a'), locks.activity]).toEqual([false, false, { held: 0, waiting: 0 }]);
   });
 
-  it('gives tokens that fit no INT, and forgets what nobody uses', async () => {
+  it('grants tokens that do not fit an INT, and forgets unused locks', async () => {
     const clock = new ManualClock(0);
     const fake = new FakeLockService({ clock });
     const tokenOf = (key: string) => fake.withLock(key, ({ fencingToken }) => fencingToken);
@@ -45,14 +45,14 @@ describe('a fake that was told nothing', () => {
     expect((await fake.inspect('a')).fencingToken).toBe(0);
   });
 
-  it('of a quorum checks its options as that does', async () => {
+  it('checks the options of a quorum as a real one does', async () => {
     const quorum = new FakeLockService({ connection: ['redis://a', 'redis://b', 'redis://c'] });
     await expect(quorum.acquire('a', { mode: 'read', permits: 2 })).rejects.toBeInstanceOf(LockConfigurationError);
     await expect(quorum.acquire('a', { fair: true })).rejects.toBeInstanceOf(LockConfigurationError);
     expect(await quorum.withLock('a', () => 'ran')).toBe('ran');
   });
 
-  it('knows what is held: inspect() and list() tell it', async () => {
+  it('reports held locks through inspect() and list()', async () => {
     const held = await locks.acquire(['a:1', 'b'], { mode: 'read' });
     expect(await locks.inspect('a:1')).toMatchObject({ mode: 'read', waiters: 0, holders: [{ mode: 'read' }] });
     const listed: string[] = [];
@@ -60,12 +60,12 @@ describe('a fake that was told nothing', () => {
     expect([listed, held.held]).toEqual([['a:1'], true]);
   });
 
-  it('gives the current lock to the work, and enters nested calls without asking', async () => {
+  it('gives the current lock to the work, and enters nested calls without a request', async () => {
     const seen = await locks.withLock('a', () => locks.withLock('a', () => currentLock().key));
     expect([seen, locks.keys]).toEqual(['a', ['a']]);
   });
 
-  it('refuses wrong keys and options, as a real one does, and does not count them', async () => {
+  it('rejects wrong keys and options as a real one does, and does not record them', async () => {
     await expect(locks.acquire('')).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire('x'.repeat(513))).rejects.toBeInstanceOf(LockKeyError);
     await expect(locks.acquire(Array.from({ length: 17 }, (_, i) => `k${i}`))).rejects.toBeInstanceOf(LockKeyError);
@@ -73,14 +73,14 @@ describe('a fake that was told nothing', () => {
     expect(locks.calls).toEqual([]);
   });
 
-  it('takes what the calls leave open from its own options, which it checks', async () => {
+  it('uses its own options as defaults of calls, and checks them', async () => {
     const short = new FakeLockService({ leaseMs: 5_000, waitMs: 0, maxHoldMs: 9_000 });
     await short.acquire('a');
     expect(short.calls).toMatchObject([{ options: { leaseMs: 5_000, waitMs: 0, maxHoldMs: 9_000 } }]);
     expect(() => new FakeLockService({ leaseMs: 0 })).toThrow(LockConfigurationError);
   });
 
-  it('extends and renews a lease for as long as it is held', async () => {
+  it('extends and renews a lease while the lock is held', async () => {
     const clock = new ManualClock();
     const lock = await new FakeLockService({ clock }).acquire('a', { leaseMs: 30_000 });
     await lock.extend(60_000);
@@ -89,20 +89,20 @@ describe('a fake that was told nothing', () => {
     expect(lock.held).toBe(true);
   });
 
-  it('tells of a lock that an operator takes away', async () => {
+  it('reports a lock that an operator revokes', async () => {
     const lock = await locks.acquire('a');
     expect([await locks.forceRelease('a'), await locks.forceRelease('a')]).toEqual([true, false]);
     expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
   });
 
-  it('emits the events of what it does', async () => {
+  it('emits events as a real one does', async () => {
     const seen: string[] = [];
     for (const name of ['acquired', 'released', 'reentered'] as const) locks.events.on(name, () => seen.push(name));
     await locks.withLock('a', () => locks.withLock('a', () => undefined));
     expect(seen).toEqual(['acquired', 'reentered', 'released']);
   });
 
-  it('loses a lock after its maxHoldMs, by the clock that it was given', async () => {
+  it('loses a lock after its maxHoldMs by the clock that it was given', async () => {
     const clock = new ManualClock();
     const lock = await new FakeLockService({ clock }).acquire('a', { maxHoldMs: 60_000 });
     await clock.advance(59_999);
@@ -113,7 +113,7 @@ describe('a fake that was told nothing', () => {
 });
 
 describe('the calls of a fake', () => {
-  it('tell keys, mode and options of each acquisition, in order, also of those that were refused', async () => {
+  it('contain the keys, mode and options of each request in order, including refused ones', async () => {
     locks.refuse('b');
     await locks.withLock('a', { leaseMs: 5_000 }, () => undefined);
     await locks.tryAcquire('b', { mode: 'read', permits: 3 });
@@ -126,7 +126,7 @@ describe('the calls of a fake', () => {
     expect(locks.keys).toEqual(['a', 'b', 'd', 'c']);
   });
 
-  it('are forgotten by reset(), and so is what it was told; what is held stays held', async () => {
+  it('are forgotten by reset(), and so are the rules, while held locks stay held', async () => {
     const held = await locks.acquire('a');
     locks.refuse().fail('b');
     locks.reset();
@@ -135,8 +135,8 @@ describe('the calls of a fake', () => {
   });
 });
 
-describe('a fake that was told to', () => {
-  it('refuse has the lock be busy for everybody, and a wait end at once', async () => {
+describe('a rule of a fake', () => {
+  it('that refuses makes the lock busy for all calls, and ends their waits at once', async () => {
     locks.refuse('a');
     const error = await rejection(locks.acquire('a', { waitMs: 0, mode: 'read' }));
     expect(error).toBeInstanceOf(LockBusyError);
@@ -146,7 +146,7 @@ describe('a fake that was told to', () => {
     expect((await locks.acquire('b')).held).toBe(true);
   });
 
-  it('time out has those who wait time out at once, and the others find it busy', async () => {
+  it('that times out ends waits at once, and makes the lock busy for other calls', async () => {
     locks.timeOut('a');
     const error = await rejection(locks.acquire('a', { waitMs: 60_000 }));
     expect(error).toBeInstanceOf(LockWaitTimeoutError);
@@ -154,7 +154,7 @@ describe('a fake that was told to', () => {
     expect(await locks.tryAcquire('a')).toBeNull();
   });
 
-  it('fail is as if Redis were away, for those who do not wait too', async () => {
+  it('that fails acts as if Redis were down, even for calls that do not wait', async () => {
     locks.fail();
     for (const call of [locks.acquire('a'), locks.tryAcquire('a'), locks.withLock('a', () => 'ran')]) {
       const error = await rejection(call);
@@ -163,13 +163,13 @@ describe('a fake that was told to', () => {
     }
   });
 
-  it('lets whoever gave up before have their own reason', async () => {
+  it('lets a call with an aborted signal reject with its own reason', async () => {
     locks.refuse();
     const reason = new Error('gone');
     await expect(locks.acquire('a', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
   });
 
-  it('tells those who listen how each acquisition ended', async () => {
+  it('emits an event for each request that it ends', async () => {
     const failed: LockEventMap['acquireFailed'][] = [];
     const timedOut: LockEventMap['timedOut'][] = [];
     locks.events.on('acquireFailed', (event) => failed.push(event)).on('timedOut', (event) => timedOut.push(event));
@@ -187,17 +187,17 @@ describe('a fake that was told to', () => {
   });
 });
 
-describe('which locks are meant', () => {
+describe('the locks of a rule', () => {
   const busy = async (...keys: string[]) =>
     Promise.all(keys.map(async (key) => ((await locks.tryAcquire(key)) === null ? key : '')));
 
-  it('is one by its key, and not those whose keys only contain it', async () => {
+  it('are one lock for a key, and not those whose keys only contain it', async () => {
     locks.refuse('order:1');
     expect(await busy('order:1', 'order:12', 'an order:1')).toEqual(['order:1', '', '']);
   });
 
   it.each([[/^order:\d$/], [/^order:\d$/g], [/order:\d$/y]])(
-    'is some by the pattern %s, each time it is asked',
+    'are those whose keys match the pattern %s, at every request',
     async (pattern) => {
       locks.refuse(pattern);
       expect(await busy('order:1', 'order:x', 'order:1')).toEqual(['order:1', '', 'order:1']);
@@ -205,7 +205,7 @@ describe('which locks are meant', () => {
     },
   );
 
-  it('is all when nothing is said, and every acquisition of several keys of which one fits', async () => {
+  it('are all when none is named, and include requests for several keys of which one matches', async () => {
     locks.refuse('b');
     await expect(locks.acquire(['a', 'b'])).rejects.toBeInstanceOf(LockWaitTimeoutError);
     expect(await busy('a')).toEqual(['']);
@@ -213,7 +213,7 @@ describe('which locks are meant', () => {
     expect(await busy('a', 'c')).toEqual(['a', 'c']);
   });
 
-  it('is decided by what was said last', async () => {
+  it('are decided by the latest rule that matches', async () => {
     locks.refuse().grant('a').grant(/^b/).refuse('b2');
     expect(await busy('a', 'b1', 'b2', 'c')).toEqual(['', '', 'b2', 'c']);
     locks.grant();
@@ -224,7 +224,7 @@ describe('which locks are meant', () => {
 });
 
 describe('lose()', () => {
-  it('fires the signal, and the call rejects with a LockLostError that has its result', async () => {
+  it('fires the signal, and the call rejects with a LockLostError that contains its result', async () => {
     const work = locks.withLock('a', async ({ signal }) => {
       expect(signal.aborted).toBe(false);
       expect(locks.lose('a')).toBe(1);
@@ -234,7 +234,7 @@ describe('lose()', () => {
     expect(await rejection(work)).toMatchObject({ code: 'LOCK_LOST', key: 'a', reason: 'expired', result: 'done' });
   });
 
-  it('tells the reason that it was given, and the `lost` event', async () => {
+  it('passes its reason to the error and to the `lost` event', async () => {
     const reasons: string[] = [];
     locks.events.on('lost', ({ reason }) => reasons.push(reason));
     const lock = await locks.acquire('a');
@@ -242,7 +242,7 @@ describe('lose()', () => {
     expect([lock.held, (lock.signal.reason as LockLostError).reason, reasons]).toEqual([false, 'taken', ['taken']]);
   });
 
-  it('counts those that are held and fit: not what was released or lost before, and not what comes later', async () => {
+  it('counts matching locks that are held, and none that were released or lost before or come later', async () => {
     const [a, b, c] = await Promise.all(['order:1', 'order:2', 'c'].map((key) => locks.acquire(key)));
     await a!.release();
     expect([locks.lose(/^order:/g), locks.lose(/^order:/g), locks.lose()]).toEqual([1, 0, 1]);
@@ -258,7 +258,7 @@ describe('lose()', () => {
 describe('jest.spyOn', () => {
   afterEach(() => void jest.restoreAllMocks());
 
-  it('sees and replaces the methods of a fake', async () => {
+  it('observes and replaces the methods of a fake', async () => {
     const acquire = jest.spyOn(locks, 'acquire');
     await locks.acquire('a', { waitMs: 0 });
     expect(acquire).toHaveBeenCalledWith('a', { waitMs: 0 });

@@ -28,20 +28,20 @@ beforeEach(() => {
 });
 
 describe('streams under fake locks', () => {
-  it('acquire for each subscription, and release when they are through', async () => {
+  it('acquire for each subscription, and release when they complete', async () => {
     expect(locks.keys).toEqual([]);
     const values = streams.values();
     expect([await firstValueFrom(values), await firstValueFrom(values)]).toEqual([1, 1]);
     expect([locks.keys, locks.activity.held]).toEqual([['values', 'values'], 0]);
   });
 
-  it('fail as the acquisition does', async () => {
+  it('fail when their lock cannot be acquired', async () => {
     locks.refuse('values').fail('items');
     await expect(firstValueFrom(streams.values())).rejects.toBeInstanceOf(LockWaitTimeoutError);
     await expect(streams.items().next()).rejects.toBeInstanceOf(LockStoreError);
   });
 
-  it('end with a LockLostError when the lock is lost in their midst', async () => {
+  it('end with a LockLostError when their lock is lost', async () => {
     streams.until = new Promise(() => undefined);
     const items = streams.items();
     expect(await items.next()).toEqual({ value: 'items', done: false });
@@ -50,7 +50,7 @@ describe('streams under fake locks', () => {
     await expect(next).rejects.toBeInstanceOf(LockLostError);
   });
 
-  it('that never end are released when nobody listens any more', async () => {
+  it('that never end are released when they have no subscribers left', async () => {
     class Ticks {
       readonly ticks = new Subject<number>();
 

@@ -3,7 +3,7 @@ import { ManualClock, MemoryLockServer, MemoryLockStore } from '../../../../lib/
 const REQUEST = { owner: undefined, mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: true, permits: 0 } as const;
 
 describe('forceRelease of a MemoryLockStore', () => {
-  it('is never taken for the command of another operator', async () => {
+  it('is never mistaken for the command of another operator', async () => {
     const server = new MemoryLockServer({ clock: new ManualClock() });
     const holder = new MemoryLockStore(server);
     for (let i = 0; i < 200; i += 1) {
