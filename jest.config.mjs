@@ -23,15 +23,15 @@ const contractOn = (topology) =>
     ...(['secured', 'sentinel', 'quorum-degraded'].includes(topology) && SAME_STORE),
     globals: { TOPOLOGY: topology },
     globalSetup: `<rootDir>/test/support/topologies/${topology}.mjs`,
-    globalTeardown: '<rootDir>/test/support/topology-teardown.mjs',
+    globalTeardown: '<rootDir>/test/support/topologies/topology-teardown.mjs',
   });
 
 export default {
   testTimeout: 30_000,
   // Modules of finished test files stay in memory; without it garbage collection takes a third of the time.
   workerIdleMemoryLimit: '400MB',
-  globalSetup: './test/support/global-setup.mjs',
-  globalTeardown: './test/support/global-teardown.mjs',
+  globalSetup: './test/support/topologies/global-setup.mjs',
+  globalTeardown: './test/support/topologies/global-teardown.mjs',
   collectCoverageFrom: ['lib/**/*.ts', '!lib/index.ts'],
   projects: [
     project('architecture', ['test/architecture']),

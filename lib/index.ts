@@ -1,4 +1,3 @@
-export type { AcquireFailure } from './core/acquire/acquire-failed.js';
 export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
@@ -14,6 +13,7 @@ export {
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode, NodeAnswer } from './core/lock.errors.js';
 export type {
+  AcquireFailure,
   HeldLockEvent,
   LockEvent,
   LockEventListener,

@@ -6,8 +6,9 @@ import {
   checkDuration,
   checkLockOptions,
   checkOnUnavailable,
+  checkIsObject,
+  checkOptionNames,
 } from './core/lock.options.js';
-import { checkIsObject, checkOptionNames } from './core/option-names.js';
 import type { RedisConnection } from './redis/connection/redis-client.js';
 import { checkConnection } from './redis-lock.connection.js';
 

@@ -1,17 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
-import { jobName } from './core/job-name.js';
-import { type LockEvents } from './core/lock.events.js';
-import { type LockLabel, NO_LABEL } from './core/lock-label.js';
-import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
-import { type ListOptions } from './core/store/listing.js';
+import { jobName } from './core/key.js';
+import { type LockEvents, type LockLabel, NO_LABEL } from './core/lock.events.js';
+import { type LockOptions, checkLockOptions, checkOptionNames, resolveLockOptions } from './core/lock.options.js';
+import { type ListOptions } from './core/store/lock-state.js';
 import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { type Lock } from './core/lock.js';
 import { type Locker } from './core/acquire/locker.js';
-import { checkOptionNames } from './core/option-names.js';
-import { enterLock, refuseNested } from './core/reentry/enter-lock.js';
+import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
@@ -71,7 +69,7 @@ export class RedisLockService {
     const keys = keysOf(key);
     checkLockOptions(options);
     const resolved = resolveLockOptions(options, this.defaults);
-    refuseNested(this.locker, this.locker.checkKeys(keys), resolved);
+    refuseReentry(this.locker, this.locker.checkKeys(keys), resolved);
     const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolved));
     return this.locker.handles.handOut(lock);
   }

@@ -105,3 +105,40 @@ export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {
   const answers = nodes.map(({ node, answer, detail }) => `${node} ${answer}${detail && ` (${detail})`}`);
   return ` Nodes: ${answers.join('; ')}.`;
 }
+
+export function nestedUpgradeError(key: string, held: LockMode): LockReentryError {
+  const advice =
+    'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
+  return nestedError({ key, mode: 'write' }, held, advice);
+}
+
+export const notReentrantError = (name: LockName, held: LockMode): LockReentryError =>
+  nestedError(name, held, 'and `reentrant: false` forbids that. Call the inner work without a lock of its own');
+
+/** The store has not counted a permit that would be taken inside a hold which more calls may share. */
+export function uncountedPermitError(name: LockName, held: LockMode, maxHolders: number): LockReentryError {
+  const sharers = maxHolders === Infinity ? 'any number of readers' : `up to ${maxHolders}`;
+  const advice =
+    `at most ${name.permits} may be inside at a time, but ${sharers} may share such a hold. ` +
+    'Take the permit from the start';
+  return nestedError(name, held, advice);
+}
+
+function nestedError({ key, mode }: LockName, held: LockMode, advice: string): LockReentryError {
+  const text = `The lock "${key}" is acquired for ${mode} inside a call that holds it for ${held}: ${advice}, or release`;
+  return new LockReentryError(`${text} the outer lock first.`, { key, mode });
+}
+
+export const unawaitedCallError = ({ key, mode }: LockName): LockReentryError =>
+  new LockReentryError(
+    `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it from ending. ` +
+      'Await nested calls before the outer one returns.',
+    { key, mode },
+  );
+
+export const standstillError = ({ key, mode }: LockName, held: LockName): LockReentryError =>
+  new LockReentryError(
+    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} ` +
+      'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
+    { key, mode },
+  );

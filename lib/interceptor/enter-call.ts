@@ -1,7 +1,7 @@
 import { withEither } from '../core/abort-listener.js';
 import { type Clock } from '../core/clock.js';
 import { type Hold } from '../core/hold/hold.js';
-import { jobName } from '../core/job-name.js';
+import { jobName } from '../core/key.js';
 import {
   LockBusyError,
   LockClaimedError,

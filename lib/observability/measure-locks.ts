@@ -1,6 +1,5 @@
 import { types } from 'node:util';
-import { type AcquireFailure } from '../core/acquire/acquire-failed.js';
-import { type LockEvent, type LockEventMap } from '../core/lock.events.js';
+import { type AcquireFailure, type LockEvent, type LockEventMap } from '../core/lock.events.js';
 import { LockError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { EventListeners } from './event-listeners.js';

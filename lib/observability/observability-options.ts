@@ -1,5 +1,4 @@
-import { checkConnectionName } from '../core/lock.options.js';
-import { checkOptionNames } from '../core/option-names.js';
+import { checkConnectionName, checkOptionNames } from '../core/lock.options.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 
 /** The bounds of the histograms' buckets, in seconds, rising. */

@@ -1,13 +1,12 @@
-import { failedEvent } from '../core/acquire/acquire-failed.js';
+import { failedEvent } from '../core/acquire/request.js';
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
-import { type WorkOutcome } from '../core/hold/hold.js';
-import { StoreHold } from '../core/hold/store-hold.js';
+import { type StoreHold } from '../core/hold/store-hold.js';
 import { type CompositeHold } from '../core/hold/composite-hold.js';
-import { type LockLabel, NO_LABEL } from '../core/lock-label.js';
+import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
-import { type LockError, type LockLostError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
+import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { Locker } from '../core/acquire/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
 import { awayError, type GrantingStore, holderFor } from './granting-store.js';
@@ -37,7 +36,6 @@ const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void =>
 export class FakeLocker extends Locker {
   readonly calls: FakeLockCall[] = [];
   readonly #fake: FakeLockerParts;
-  readonly #granted = new Set<StoreHold>();
   #closed: Promise<void> | null = null;
 
   constructor(parts: FakeLockerParts) {
@@ -74,7 +72,7 @@ export class FakeLocker extends Locker {
 
   /** Gives how many locks were lost. */
   lose(which: FakeKey, reason: LockLostReason): number {
-    const losing = [...this.#granted].filter((lock) => !lock.isOver && lock.keys.some((key) => matches(which, key)));
+    const losing = [...this.holds].filter(({ keys }) => keys.some((key) => matches(which, key)));
     for (const lock of losing) lock.lose(reason);
     return losing.length;
   }
@@ -89,19 +87,7 @@ export class FakeLocker extends Locker {
     const isAsked = !this.isClosing && !options.signal?.aborted;
     const failure = isAsked ? this.#failureOf(named, options, label) : undefined;
     if (failure) throw failure;
-    const lock = await super.acquire(named, options, label, ...rest);
-    if (lock instanceof StoreHold && !lock.isOver) this.#granted.add(lock);
-    return lock;
-  }
-
-  override onLost(lock: StoreHold, error: LockLostError): void {
-    this.#granted.delete(lock);
-    super.onLost(lock, error);
-  }
-
-  override release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    this.#granted.delete(lock);
-    return super.release(lock, outcome);
+    return super.acquire(named, options, label, ...rest);
   }
 
   /** What the call rejects with, without the time that it takes elsewhere; a wait that has no end goes on. */

@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { Locked } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { disconnect, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { deleteLock } from '../support/stores.js';
-import { itOnSingle } from '../support/topology.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { disconnect, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { deleteLock } from './support/stores.js';
+import { itOnSingle } from '../support/topologies/topology.js';
 
 const error = new Error('the order is closed');
 

@@ -1,6 +1,6 @@
 import { type Lock } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
-import { eventually } from '../support/eventually.js';
+import { startChildApp } from '../support/processes/child-app.js';
+import { eventually } from '../support/waiting/eventually.js';
 import {
   FREEZE_MS,
   deadlineOf,
@@ -10,11 +10,11 @@ import {
   loadScripts,
   proxyTo,
   serverTime,
-} from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { openStore } from '../support/stores.js';
-import { describeOnRedis, itOnSingle, topology } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+} from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { openStore } from './support/stores.js';
+import { describeOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 
 const POLL_MS = 2_000;
 const HOUR_MS = 3_600_000;

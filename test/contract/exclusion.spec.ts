@@ -1,7 +1,7 @@
 import { LockBusyError, LockWaitTimeoutError } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { closeAll, freshKey, gate, startApp } from '../support/apps/lock-app.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 
 describe('promise 1: exclusion', () => {
   afterEach(closeAll);

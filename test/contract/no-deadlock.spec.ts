@@ -1,9 +1,9 @@
-import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, deadlineOf, grantedAt, proxyTo, queued, serverTime } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { openStore } from '../support/stores.js';
-import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS, deadlineOf, grantedAt, proxyTo, queued, serverTime } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { openStore } from './support/stores.js';
+import { itOnSingle, itWithQueue, topology } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
 
 const POLL_MS = 2_000;

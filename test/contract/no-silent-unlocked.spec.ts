@@ -1,10 +1,10 @@
 import { jest } from '@jest/globals';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../../lib/index.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
-import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { onEveryStore, ownPlace } from '../support/stores.js';
-import { itInMemory, itOnRedis, itOnSingle } from '../support/topology.js';
+import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { onEveryStore, ownPlace } from './support/stores.js';
+import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
 
 const work = jest.fn();
 

@@ -1,12 +1,12 @@
 import { getEventListeners, once } from 'node:events';
 import { Redis } from 'ioredis';
-import { startChildApp } from '../support/child-app.js';
-import { eventually } from '../support/eventually.js';
-import { ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
-import { ownPlace } from '../support/stores.js';
-import { itOnRedis, itOnSingle } from '../support/topology.js';
-import { untilWaiting, whenAllHeard } from '../support/waiting.js';
+import { startChildApp } from '../support/processes/child-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { ownRedis, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
+import { ownPlace } from './support/stores.js';
+import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
+import { untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 

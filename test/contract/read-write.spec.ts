@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
-import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, grantedAt } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
-import { openStore } from '../support/stores.js';
-import { itOnRedis, itWithQueue } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { startChildApp } from '../support/processes/child-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS, grantedAt } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { openStore } from './support/stores.js';
+import { itOnRedis, itWithQueue } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
 
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,7 @@
-import { claimFire } from '../support/claim-fire.js';
-import { eventually } from '../support/eventually.js';
-import { hashOf, isCommand, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { claimFire } from '../support/apps/claim-fire.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { hashOf, isCommand, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 
 describe('a claim of a fire that is given up after Redis granted it', () => {
   afterEach(closeAll);
@@ -19,7 +19,7 @@ describe('a claim of a fire that is given up after Redis granted it', () => {
     expect(await failed).toHaveProperty('message', 'given up');
     await eventually(() => a.locker.live.releasing === 0);
     const lock = await claimFire(b, key);
-    await lock.finish('done');
+    await lock.releaseAfter('done');
     expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'done' });
     expect((await rejection(claimFire(a, key))).name).toBe('LockBusyError');
   });
@@ -28,7 +28,7 @@ describe('a claim of a fire that is given up after Redis granted it', () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await claimFire(a, key);
-    await lock.finish('failed');
+    await lock.releaseAfter('failed');
     expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'failed' });
     expect((await rejection(claimFire(b, key))).name).toBe('LockBusyError');
   });

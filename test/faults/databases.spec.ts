@@ -1,9 +1,9 @@
 import { type Redis } from 'ioredis';
-import { givenClient } from '../support/connections.js';
-import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, ownRedis, proxyTo } from '../support/faults.js';
-import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { startVip } from '../support/vip.js';
+import { givenClient } from '../support/redis/connections.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { startVip } from '../support/network/vip.js';
 
 const LEASE = { leaseMs: 4_000, waitMs: FREEZE_MS };
 

@@ -1,10 +1,10 @@
 import 'reflect-metadata';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Locked } from '../../lib/index.js';
-import { EVENT_NAMES } from '../support/event-names.js';
-import { eventually } from '../support/eventually.js';
-import { disconnect, proxyTo, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { EVENT_NAMES } from '../support/apps/event-names.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { disconnect, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
 type Told = readonly [name: string, event: { readonly key: string }];
 

@@ -1,11 +1,11 @@
 import { inspect } from 'node:util';
 import { type LockStoreError, type RedisConnection } from '../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';
-import { keyOn } from '../support/cluster-slots.js';
-import { givenClient } from '../support/connections.js';
-import { eventually } from '../support/eventually.js';
-import { ownRedis, rejection } from '../support/faults.js';
-import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { keyOn } from '../support/redis/cluster-slots.js';
+import { givenClient } from '../support/redis/connections.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { ownRedis, rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
 const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],

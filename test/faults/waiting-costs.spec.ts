@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type LockOptions } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { loadScripts, ownRedis, queued } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { loadScripts, ownRedis, queued } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
 /** Each waiter says this often that it is alive: a third of its waiter lease. */
 const POLL_MS = 2_000;

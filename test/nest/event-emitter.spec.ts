@@ -2,9 +2,9 @@ import 'reflect-metadata';
 import { Injectable, Scope } from '@nestjs/common';
 import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
 import { Locked } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { freshKey, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { freshKey, startApp } from '../support/apps/lock-app.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { closePlaces, gateOfTest, SideBySide, underLock } from './support/places.js';
 
 interface Order {

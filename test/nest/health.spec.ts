@@ -5,10 +5,10 @@ import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminu
 import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
 import { startCluster } from '../../scripts/topologies.mjs';
-import { eventually } from '../support/eventually.js';
-import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, redisUrl, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, redisUrl, startApp } from '../support/apps/lock-app.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { startPlain } from './support/requests.js';
 
 afterEach(closeAll);

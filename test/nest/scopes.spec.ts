@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import { Controller, Get, Inject, Injectable, Param, Scope, type Type } from '@nestjs/common';
 import { ContextIdFactory, ModuleRef, REQUEST } from '@nestjs/core';
 import { currentLock, Locked } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { freshKey, startApp } from '../support/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { freshKey, startApp } from '../support/apps/lock-app.js';
 import { closePlaces, gateOfTest, SideBySide, startHttp, underLock } from './support/places.js';
 
 class Base {

@@ -8,7 +8,7 @@ import {
   initializeTransactionalContext,
 } from 'typeorm-transactional';
 import { Locked } from '../../lib/index.js';
-import { closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+import { closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
 
 initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
 

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { lastValueFrom, Observable } from 'rxjs';
 import { assertLocked, currentLock, Locked, LockNotHeldError, ReadLocked, RedisLockModule } from '../../lib/index.js';
-import { rejection } from '../support/faults.js';
-import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { rejection } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
 const AWAY = { connection: { host: '127.0.0.1', port: 1 } };
 const UNLOCKED = { onUnavailable: 'run-unlocked', waitMs: 0, connection: 'away' } as const;

@@ -1,4 +1,5 @@
 import { onAbort } from '../abort-listener.js';
+import { setDeadline } from '../clock.js';
 import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from '../error-texts.js';
 import {
   type AcquisitionHost,
@@ -8,7 +9,6 @@ import {
   holderOf,
   leaseOfPushed,
   requestOf,
-  setLimit,
   waitedMsOf,
 } from './request.js';
 import { busyRetryMs, commandTimeoutMs, failureRetryMs, FIRST_ANSWER_MS, splitRetryMs } from '../timing.js';
@@ -46,7 +46,7 @@ export class Acquisition {
   /** The last `busy` and when its command was sent: what is granted by a push is granted after that. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
   #next: ScheduledCall | null = null;
-  #limit: ScheduledCall | null = null;
+  #cancelLimit: (() => void) | null = null;
 
   constructor(
     private readonly host: AcquisitionHost,
@@ -203,15 +203,16 @@ export class Acquisition {
   }
 
   #armLimit(at: number): void {
-    this.#limit?.cancel();
+    this.#cancelLimit?.();
     const isAwaited = (): boolean => this.#inFlightSince !== null;
-    this.#limit = setLimit(this.host, at, isAwaited, () => this.giveUp(this.#limitError()));
+    const cancel = (): void => this.giveUp(this.#limitError());
+    this.#cancelLimit = setDeadline(this.host.timers, cancel, at - this.host.clock.now(), isAwaited);
   }
 
   #settle(): void {
     this.#settled = true;
     this.#next?.cancel();
-    this.#limit?.cancel();
+    this.#cancelLimit?.();
     this.#stopListening?.();
     this.host.onAttempt(this, this.#attempt, null);
   }

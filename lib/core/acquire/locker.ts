@@ -1,51 +1,43 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
-import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
+import { failedEvent, type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
-import { heldEvent, heldMsOf } from '../hold/held-event.js';
-import { type Hold, type WorkOutcome } from '../hold/hold.js';
-import { type Grant, StoreHold, type LockKeeper } from '../hold/store-hold.js';
-import { downgradeHolds, releaseHolds } from '../hold/holds-in-store.js';
+import { commandTimeoutMs, RELEASE_PATIENCE_MS } from '../timing.js';
+import { type Hold } from '../hold/hold.js';
+import { Holds } from '../hold/holds.js';
+import { type Grant, type StoreHold } from '../hold/store-hold.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
-import { LockEvents } from '../lock.events.js';
-import { type LockLabel, NO_LABEL } from '../lock-label.js';
+import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
-import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
-import { shutdownError, unconfirmedError } from '../error-texts.js';
+import { shutdownError } from '../error-texts.js';
 import { LogLimit } from '../log-limit.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Reporter } from '../reporter.js';
 import { TimerQueue } from '../timer-queue.js';
-import { Watchdog } from '../hold/watchdog.js';
 
-/** Acquires locks of one store, keeps their leases, gives them back; all that is alive in between is here. */
-export class Locker implements LockKeeper, WakeUpListener {
+/** Acquires the locks of a module from its store. */
+export class Locker implements WakeUpListener {
   readonly events: LockEvents;
   readonly timers: TimerQueue;
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
+  readonly holds: Holds;
   readonly #acquisitions = new Map<string, Waiting>();
-  readonly #held = new Map<string, StoreHold>();
-  readonly #watchdog: Watchdog;
   readonly #releaser: Releaser;
   readonly #host: AcquisitionHost;
-  readonly #losses: LogLimit;
   readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it comes. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
-  #onRelease: (() => void) | null = null;
 
   constructor(
     readonly clock: Clock,
     private readonly store: LockStore,
-    private readonly reporter: Reporter,
+    reporter: Reporter,
     holder: string,
   ) {
     this.timers = new TimerQueue(clock);
@@ -53,9 +45,9 @@ export class Locker implements LockKeeper, WakeUpListener {
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
     this.handles = new HandleRegistry(reporter);
     this.awaited = new AwaitedCalls(clock);
-    this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
-    this.#losses = new LogLimit(clock, this.timers, 'locks were lost', (line) => reporter.error(line));
-    this.#releaser = new Releaser(clock, this.timers, store, reporter);
+    const { timers, events, awaited } = this;
+    const releaser = (this.#releaser = new Releaser(clock, timers, store, reporter));
+    this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser });
     this.#host = {
       clock,
       timers: this.timers,
@@ -67,13 +59,13 @@ export class Locker implements LockKeeper, WakeUpListener {
         if (before !== null) this.#acquisitions.delete(before);
         if (now !== null) this.#acquisitions.set(now, acquisition);
       },
-      isHeld: (attempt) => this.#held.has(attempt),
+      isHeld: (attempt) => this.holds.has(attempt),
       abandon: (wanted, attempt, state) => {
         const { leaseMs, holdAtLeastMs } = wanted.options;
         const until = clock.now() + Math.max(leaseMs, holdAtLeastMs);
         const releases = releasesOf(wanted, attempt, state);
         this.#inOwnContext(() => {
-          for (const release of releases) void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
+          for (const release of releases) void this.#releaser.giveBack(release, until, commandTimeoutMs(leaseMs));
         });
       },
     };
@@ -83,7 +75,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   /** How much is alive: locks, waiting acquisitions, releases under way and timers. For tests of leaks. */
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
-      locks: this.#watchdog.size,
+      locks: this.holds.size,
       waiting: this.#acquisitions.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
@@ -118,7 +110,7 @@ export class Locker implements LockKeeper, WakeUpListener {
     } catch (error) {
       // Within the limit for the whole call, also when Redis is away by now.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.within(patienceMs, Promise.all(parts.map((part) => part.release())));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
     return new CompositeHold(named, parts);
@@ -131,11 +123,7 @@ export class Locker implements LockKeeper, WakeUpListener {
   #wake(attempt: string, wakeUp: WakeUp): void {
     const acquisition = this.#acquisitions.get(attempt);
     if (acquisition) return acquisition.onWakeUp(wakeUp);
-    if (wakeUp.kind !== 'revoked') return;
-    const revoke = () => this.#held.get(attempt)?.lose('revoked');
-    revoke();
-    // It may be told in one piece with the grant, whose lock is there a microtask later.
-    void Promise.resolve().then(revoke);
+    if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
   }
 
   onListening(): void {
@@ -146,38 +134,7 @@ export class Locker implements LockKeeper, WakeUpListener {
 
   onGap(): void {
     this.onListening();
-    this.#watchdog.renewAll();
-  }
-
-  async extend(lock: StoreHold, leaseMs: number): Promise<void> {
-    const renewal = await this.awaited.keepAlive(this.#watchdog.extend(lock, leaseMs));
-    if (lock.lost) throw lock.lost;
-    if (lock.isEnded) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
-    if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
-  }
-
-  downgrade(lock: StoreHold): Promise<void> {
-    return this.awaited.keepAlive(downgradeHolds(lock, this.store));
-  }
-
-  onLost(lock: StoreHold, error: LockLostError): void {
-    this.#watchdog.unwatch(lock);
-    this.#held.delete(lock.grant.attempt);
-    this.#inOwnContext(() => {
-      this.#losses.add(error.message);
-      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason: error.reason, error }));
-    });
-    this.#onRelease?.();
-  }
-
-  async release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    this.#watchdog.unwatch(lock);
-    this.#held.delete(lock.grant.attempt);
-    const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
-    // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    const isConfirmed = !lock.lost && (await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released)));
-    this.#onRelease?.();
-    return isConfirmed === true;
+    this.holds.renewAll();
   }
 
   /**
@@ -186,26 +143,9 @@ export class Locker implements LockKeeper, WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
-    const until = this.clock.now() + drainMs;
     for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(shutdownError());
-    const drained = new Promise<void>((resolve) => {
-      this.#onRelease = () => this.#watchdog.size === 0 && resolve();
-      this.#onRelease();
-    });
-    await this.timers.within(drainMs, drained);
-    const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
-    for (const lock of this.#watchdog.locks) {
-      log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
-      lock.lose('shutdown', shutdownError());
-      lock.endNow();
-    }
-    log.flush();
-    this.#releaser.hurry();
-    const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
-    await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
-    this.#releaser.stop();
-    this.#watchdog.stop();
-    for (const log of [this.#losses, this.#thrown]) log.flush();
+    await this.holds.close(drainMs);
+    this.#thrown.flush();
   }
 
   async #acquireGroup(
@@ -234,11 +174,9 @@ export class Locker implements LockKeeper, WakeUpListener {
       throw shutdownError();
     }
     const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);
-    const lock = new StoreHold({ ...grant, holds }, this);
-    this.#held.set(grant.attempt, lock);
-    this.#watchdog.watch(lock);
+    const lock = this.holds.add({ ...grant, holds });
     const { waitedMs, serverTimeMs } = grant;
-    this.events.emit('acquired', () => ({ ...heldEvent(lock), waitedMs, waited, serverTimeMs }));
+    this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
     return lock;
   }
 }

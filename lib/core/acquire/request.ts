@@ -1,11 +1,11 @@
-import { type Clock, graceMs } from '../clock.js';
+import { type Clock } from '../clock.js';
 import { waiterLeaseMs } from '../timing.js';
 import type { Grant } from '../hold/store-hold.js';
-import { type LockEvents } from '../lock.events.js';
-import { type LockLabel } from '../lock-label.js';
+import { type AcquireFailure, type LockEventMap, type LockEvents, type LockLabel } from '../lock.events.js';
+import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type Lease, leaseOfPush, type Moment } from '../hold/lease.js';
-import { givingBack } from '../store/give-back.js';
+import { releasesOfAttempt } from '../store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -14,7 +14,7 @@ import {
   type ReleaseRequest,
   type WakeUp,
 } from '../store/lock-store.js';
-import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { type TimerQueue } from '../timer-queue.js';
 
 /** An acquisition that is not over yet. */
 export interface Waiting {
@@ -45,21 +45,6 @@ export interface AttemptState {
   readonly unanswered: boolean;
 }
 
-/** Calls back at `at`; a little later while an answer is awaited that may have come when the event loop stood still. */
-export function setLimit(
-  { clock, timers }: AcquisitionHost,
-  at: number,
-  isAwaited: () => boolean,
-  callback: () => void,
-): ScheduledCall {
-  let call = timers.schedule(at, () => {
-    const restMs = isAwaited() ? graceMs(clock, at) : 0;
-    if (restMs === 0) callback();
-    else call = timers.schedule(clock.now() + restMs, callback);
-  });
-  return { at, cancel: () => call.cancel() };
-}
-
 /** What is acquired, and for whom. */
 export interface LockRequest {
   /** One group of the store. */
@@ -83,7 +68,7 @@ export const releasesOf = (
   attempt: string,
   { wasGranted, unanswered }: AttemptState,
 ): readonly ReleaseRequest[] =>
-  givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim, unanswered });
+  releasesOfAttempt({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim, unanswered });
 
 /** For how long the call has waited so far. */
 export const waitedMsOf = (
@@ -140,3 +125,27 @@ export function grantOf(
 }
 
 type GrantedPart = 'attempt' | 'holder' | 'lease' | 'sent' | 'serverTimeMs' | 'unanswered' | 'waitedMs';
+
+/** What the event of a failed acquisition says. */
+export const failedEvent = (
+  wanted: LockRequest,
+  host: Pick<AcquisitionHost, 'clock'>,
+  error: unknown,
+  waited: boolean,
+): LockEventMap['acquireFailed'] => ({
+  ...wanted.label,
+  key: wanted.name,
+  mode: wanted.options.mode,
+  waitedMs: waitedMsOf(wanted, host),
+  waited,
+  reason: failureOf(error, wanted.options.signal),
+  error,
+});
+
+function failureOf(error: unknown, signal: AbortSignal | undefined): AcquireFailure {
+  if (error instanceof LockWaitTimeoutError) return 'timeout';
+  if (error instanceof LockClaimedError) return 'claimed';
+  if (error instanceof LockBusyError) return 'busy';
+  if (error instanceof LockShutdownError) return 'shutdown';
+  return signal?.aborted && error === signal.reason ? 'aborted' : 'error';
+}

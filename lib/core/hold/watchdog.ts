@@ -1,7 +1,7 @@
 import { type Clock } from '../clock.js';
 import { type StoreHold } from './store-hold.js';
-import { heldEvent } from './held-event.js';
 import { leaseFrom, type Moment, moment } from './lease.js';
+import { lossReason } from './loss.js';
 import { RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
 import { type LockEvents } from '../lock.events.js';
 import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
@@ -167,14 +167,14 @@ export class Watchdog {
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));
       watch.renewAt = this.#dueAt(lock, sent);
-      this.events.emit('renewed', () => ({ ...heldEvent(lock), remainingMs: renewal.remainingMs }));
+      this.events.emit('renewed', () => ({ ...lock.event, remainingMs: renewal.remainingMs }));
     } else {
-      if (lock.unanswered === undefined) {
+      if (lock.renewError === undefined) {
         this.#log.add(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
       }
-      lock.unanswered = renewal.cause ?? new Error('no answer');
+      lock.renewError = renewal.cause ?? new Error('no answer');
       watch.renewAt = this.#againAt(lock);
-      this.events.emit('renewFailed', () => ({ ...heldEvent(lock), cause: renewal.cause }));
+      this.events.emit('renewFailed', () => ({ ...lock.event, cause: renewal.cause }));
     }
     // A listener may have released it.
     if (!lock.isOver) this.#schedule(watch);
@@ -184,16 +184,10 @@ export class Watchdog {
   #lose(watch: Watch, reason?: LockLostReason): void {
     const { lock } = watch;
     this.unwatch(lock);
-    if (reason === undefined) lock.loseLease();
+    if (reason === undefined) lock.expire();
     else lock.lose(reason);
   }
 }
-
-/** Why a hold with this token is gone, by what the store says. */
-export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
-  if (reply.revoked) return 'revoked';
-  return reply.lastToken > fencingToken ? 'taken' : 'expired';
-};
 
 const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewRequest[] => {
   const { mode, grant } = lock;

@@ -1,4 +1,4 @@
-import { type Hold } from '../hold/hold.js';
+import { type Hold, type WorkOutcome } from '../hold/hold.js';
 import { runHolding } from './context.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
 
@@ -18,14 +18,22 @@ export async function runWithLock<T>(
     const stream = takeOver?.(result);
     if (stream) return stream;
   } catch (error) {
-    await lock.finish('failed');
+    await endRun(lock, 'failed');
     throw error;
   }
-  const lostBefore = lock.lost;
-  await lock.finish('done');
-  const lost = lostBefore ?? lock.lost;
+  const lost = await endRun(lock, 'done');
   if (lost) throw withResult(lost, result, lock.mode);
   return result;
+}
+
+/**
+ * Releases a lock whose work has ended.
+ * @returns how the lock was lost, by the end of the work or during the release; null if it was held throughout
+ */
+export async function endRun(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
+  const lostBefore = lock.lost;
+  await lock.releaseAfter(outcome);
+  return lostBefore ?? lock.lost;
 }
 
 /** An error of its own: parallel calls under one hold lose it together, and each has another result. */

@@ -7,8 +7,7 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../core/lock.errors.js';
-import { checkDuration } from '../../core/lock.options.js';
-import { checkOptionNames } from '../../core/option-names.js';
+import { checkDuration, checkOptionNames } from '../../core/lock.options.js';
 import {
   answerTo,
   checkStatus,

@@ -3,6 +3,7 @@ import { type Hold, type WorkOutcome } from '../../core/hold/hold.js';
 import { LockNotHeldError } from '../../core/lock.errors.js';
 import { runHolding, runUnlocked } from '../../core/reentry/context.js';
 import { Iteration } from '../../core/reentry/iteration.js';
+import { endRun } from '../../core/reentry/run.js';
 import { type UnlockedHandle } from '../../core/reentry/unlocked-run.js';
 import { type ScheduledCall } from '../../core/timer-queue.js';
 
@@ -50,19 +51,13 @@ export function heldStreamLock(lock: Hold, { timers, clock, handles }: Locker, l
     loseAfterLease: () => {
       deadline ??= timers.schedule(clock.now() + leaseMs, lose);
     },
-    end: (outcome) => {
+    end: async (outcome) => {
       deadline?.cancel();
-      return endOf(lock, outcome);
+      const lost = await endRun(lock, outcome);
+      if (lost) throw lost;
     },
   };
   return handles.track(streamLock, lock);
-}
-
-async function endOf(lock: Hold, outcome: WorkOutcome): Promise<void> {
-  const lostBefore = lock.lost;
-  await lock.finish(outcome);
-  const lost = lostBefore ?? lock.lost;
-  if (lost) throw lost;
 }
 
 /** For `run-unlocked`: there is nothing to lose and nothing to release. */

@@ -13,7 +13,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/store/listing.js';
+import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
 import { noneOfOurs } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';

@@ -13,10 +13,9 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
-import { lastRunOf } from '../../core/store/last-run.js';
+import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { encodeKey, inOrder, storedKey } from '../../core/key.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/store/listing.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';

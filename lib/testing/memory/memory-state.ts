@@ -1,5 +1,4 @@
-import { modeOf } from '../../core/store/listing.js';
-import { readHolderText } from '../../core/store/holder.js';
+import { modeOf, readHolderText } from '../../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
 

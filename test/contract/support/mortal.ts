@@ -3,9 +3,9 @@ import { type Lock, type LockOptions, type RedisLockModuleOptions } from '../../
 import { type WakeUpListener } from '../../../lib/core/store/lock-store.js';
 import { MemoryLockServer } from '../../../lib/testing/index.js';
 import { type MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
-import { startChildApp } from '../../support/child-app.js';
-import { type LockApp, memoryServer, startApp } from '../../support/lock-app.js';
-import { topology } from '../../support/topology.js';
+import { startChildApp } from '../../support/processes/child-app.js';
+import { type LockApp, memoryServer, startApp } from '../../support/apps/lock-app.js';
+import { topology } from '../../support/topologies/topology.js';
 
 /** An instance that can be killed. */
 export interface Mortal {

@@ -1,7 +1,7 @@
 import { type ModuleMetadata } from '@nestjs/common';
 import { currentLock, Locked, LockConfigurationError } from '../../../lib/index.js';
-import { rejection } from '../../support/faults.js';
-import { freshKey, type LockApp, startApp } from '../../support/lock-app.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 
 /** Keys under which a method ran; each test asks for its own. */
 const ran: string[] = [];

@@ -1,6 +1,6 @@
 import { type INestApplication, type ModuleMetadata } from '@nestjs/common';
 import { currentLock, type RedisLockModuleOptions, type RedisLockService } from '../../../lib/index.js';
-import { closeAll, gate } from '../../support/lock-app.js';
+import { closeAll, gate } from '../../support/apps/lock-app.js';
 import { startPlain } from './requests.js';
 
 /** An app that answers over HTTP, by express. */

@@ -10,7 +10,7 @@ import { BaseExceptionFilter } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
-import { closeLater } from '../../support/lock-app.js';
+import { closeLater } from '../../support/apps/lock-app.js';
 import { buildInstance, type Instance, startTwo, Work } from './transports.js';
 
 export type Platform = 'express' | 'fastify';

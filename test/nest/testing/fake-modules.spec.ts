@@ -13,9 +13,9 @@ import {
   RedisLockService,
 } from '../../../lib/index.js';
 import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, closeLater, startModule } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, startModule } from '../../support/apps/lock-app.js';
 import { startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()

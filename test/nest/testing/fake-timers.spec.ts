@@ -3,8 +3,8 @@ import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
 import { FakeLockService, ManualClock, RedisLockTestingModule, withFakeLocks } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, startModule } from '../../support/lock-app.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
 class Orders {

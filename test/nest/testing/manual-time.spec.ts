@@ -7,8 +7,8 @@ import {
   RedisLockTestingModule,
   type RedisLockTestingOptions,
 } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
 import { keep } from './support/memory-apps.js';
 
 const HOUR = 3_600_000;

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { LockBusyError, Locked, RedisLockService } from '../../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
-import { closeAll, startModule } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { Audits, keep, startOrders } from './support/memory-apps.js';
 
 @Injectable()

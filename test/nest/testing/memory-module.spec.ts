@@ -15,9 +15,9 @@ import {
   WriteLocked,
 } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
-import { untilFree, untilWaiting } from '../../support/waiting.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
+import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { startOrders } from './support/memory-apps.js';
 
 @Injectable()

@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, type LockLostError, LockStoreError, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
 class Orders {

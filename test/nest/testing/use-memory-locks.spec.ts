@@ -17,7 +17,7 @@ import {
   RedisLockTestingModule,
   useMemoryLocks,
 } from '../../../lib/testing/index.js';
-import { closeAll, startModule } from '../../support/lock-app.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { Audits, keep, startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()

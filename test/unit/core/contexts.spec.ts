@@ -6,12 +6,12 @@ import { heldInContext } from '../../../lib/core/reentry/context.js';
 import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
-import { collectGarbage } from '../../support/collect-garbage.js';
-import { heldLock, outcomeOf, startLocker } from '../../support/core-parts.js';
-import { EVENT_NAMES } from '../../support/event-names.js';
-import { eventually } from '../../support/eventually.js';
-import { FakeClock, settled } from '../../support/fake-clock.js';
-import { busy } from '../../support/fake-store.js';
+import { collectGarbage } from '../../support/waiting/collect-garbage.js';
+import { heldLock, outcomeOf, startLocker } from '../../support/core/core-parts.js';
+import { EVENT_NAMES } from '../../support/apps/event-names.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { busy } from '../../support/core/fake-store.js';
 
 /** Who calls. */
 const caller = new AsyncLocalStorage<string>();

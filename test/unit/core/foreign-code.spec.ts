@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { currentLock, runHolding } from '../../../lib/core/reentry/context.js';
-import { callForeign } from '../../../lib/core/foreign-code.js';
+import { callForeign, harmless } from '../../../lib/core/foreign-code.js';
 import { LockError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
-import { messageOf, type Reporter, unfelt } from '../../../lib/core/reporter.js';
+import { messageOf, type Reporter } from '../../../lib/core/reporter.js';
 import { errorTypeOf } from '../../../lib/observability/measure-locks.js';
-import { heldLock, startLocker } from '../../support/core-parts.js';
-import { settled } from '../../support/fake-clock.js';
+import { heldLock, startLocker } from '../../support/core/core-parts.js';
+import { settled } from '../../support/core/fake-clock.js';
 
 function revokedProxy(): unknown {
   const { proxy, revoke } = Proxy.revocable({}, {});
@@ -53,7 +53,7 @@ describe('a logger of others', () => {
       lines.push(`${level} ${line}`);
       broken();
     };
-    const reporter: Reporter = unfelt({ debug: say('debug'), warn: say('warn'), error: say('error') });
+    const reporter: Reporter = harmless({ debug: say('debug'), warn: say('warn'), error: say('error') });
     reporter.debug('a');
     reporter.warn('b');
     reporter.error('c');

@@ -1,5 +1,4 @@
-import { jobName } from '../../../lib/core/job-name.js';
-import { isWellFormed } from '../../../lib/core/key.js';
+import { jobName, isWellFormed } from '../../../lib/core/key.js';
 
 describe('the name of a job', () => {
   it.each(['Reports.noon', `${'R'.repeat(123)}.noon`, 'Zähler.zähle 100 %', 'Reports.Symbol(noon)'])(

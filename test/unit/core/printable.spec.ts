@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as errors from '../../../lib/core/lock.errors.js';
 import { printable } from '../../../lib/core/printable.js';
 import { storedKey } from '../../../lib/core/key.js';
-import { startLocker } from '../../support/core-parts.js';
+import { startLocker } from '../../support/core/core-parts.js';
 
 /** A line that looks like another one, a colour of the terminal, and what turns the order of a line around. */
 const KEY = 'user:7\n[Nest] ERROR\r\u001B[31m\u2028\u202Eforged\u0085';

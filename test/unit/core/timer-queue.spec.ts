@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
-import { FakeClock } from '../../support/fake-clock.js';
+import { FakeClock } from '../../support/core/fake-clock.js';
 
 const setUp = () => {
   const clock = new FakeClock(0);

@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AcquireFailure } from '../../../lib/core/acquire/acquire-failed.js';
-import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
+import { type AcquireFailure, type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { type LockMetric } from '../../../lib/observability/lock-metrics.js';
 import { errorTypeOf, measureLocks } from '../../../lib/observability/measure-locks.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 const LOCK = { key: 'order:7', template: 'order:<0>', where: 'Orders.charge', mode: 'write' } as const;
 const LABELS = { connection: 'default', key_template: 'order:<0>', mode: 'write' };

@@ -3,7 +3,7 @@ import { LockEvents } from '../../../lib/core/lock.events.js';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { instrumentLocks, OpenTelemetryLockModule } from '../../../lib/observability/opentelemetry.js';
 import { collectLockMetrics, PrometheusLockModule } from '../../../lib/observability/prometheus.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 const locks = { events: new LockEvents(new FakeReporter()), connection: undefined };
 

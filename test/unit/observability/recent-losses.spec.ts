@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { RecentLosses } from '../../../lib/observability/recent-losses.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 function setUp() {
   const clock = { now: 5_000 };

@@ -8,11 +8,11 @@ import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { lua, key } from '../../../lib/redis/scripts/lua.js';
 import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
-import { eventually } from '../../support/eventually.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, closeLater, freshKey } from '../../support/lock-app.js';
-import { startTcpProxy } from '../../support/tcp-proxy.js';
-import { startVip } from '../../support/vip.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { startTcpProxy } from '../../support/network/tcp-proxy.js';
+import { startVip } from '../../support/network/vip.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };

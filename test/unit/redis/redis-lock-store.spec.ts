@@ -5,7 +5,7 @@ import { LockConfigurationError, LockStoreError } from '../../../lib/core/lock.e
 import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
-import { eventually } from '../../support/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };

@@ -3,8 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { type RedisClient } from '../../../lib/redis/connection/redis-client.js';
 import { WakeUpChannel } from '../../../lib/redis/wake-ups/wake-up-channel.js';
-import { FakeClock, settled } from '../../support/fake-clock.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 interface Asked<T> {
   confirm(answer: T): void;

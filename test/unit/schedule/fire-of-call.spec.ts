@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { eventually } from '../../support/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 import { closeApps, fireAt, startApp } from './schedule-app.js';
 
 const MINUTE = 60_000;

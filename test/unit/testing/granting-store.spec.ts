@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { GrantingStore } from '../../../lib/testing/granting-store.js';
 import { ManualClock } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 
 const request = (part: Partial<AcquireRequest> = {}): AcquireRequest => ({
   keys: ['a'],

@@ -1,5 +1,4 @@
-import { randomAttempt } from '../../../core/store/attempt-ids.js';
-import { givingBack } from '../../../core/store/give-back.js';
+import { randomAttempt, releasesOfAttempt } from '../../../core/store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -175,7 +174,7 @@ export class Client {
 
   /** Gives back what is left of an attempt that is used up, and asks by another. */
   async #anew(request: AcquireRequest): Promise<AcquireRequest> {
-    await Promise.all(givingBack(request).map((release) => this.giveBack(release.attempt, release)));
+    await Promise.all(releasesOfAttempt(request).map((release) => this.giveBack(release.attempt, release)));
     return { ...request, attempt: this.nextAttempt() };
   }
 }

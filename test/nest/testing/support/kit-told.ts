@@ -1,5 +1,5 @@
 import { type Lock, type LockEventName, type LockEvents, LockError } from '../../../../lib/index.js';
-import { EVENT_NAMES } from '../../../support/event-names.js';
+import { EVENT_NAMES } from '../../../support/apps/event-names.js';
 
 /** Production's tokens are microseconds; one that fits an INT hides a column that is too small. */
 const tokenText = (token: unknown): string =>

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:net';
 import { Injectable, type Type } from '@nestjs/common';
 import { InjectLockService, Locked, RedisLockService } from '../../../../lib/index.js';
 import { RedisLockTestingModule } from '../../../../lib/testing/index.js';
-import { closeLater, startModule } from '../../../support/lock-app.js';
+import { closeLater, startModule } from '../../../support/apps/lock-app.js';
 
 /** Locks by a named module. */
 @Injectable()

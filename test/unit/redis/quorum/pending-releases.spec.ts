@@ -3,7 +3,7 @@ import { type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { PendingReleases } from '../../../../lib/redis/quorum/pending-releases.js';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
-import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 
 const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', holdAtLeastMs: 0, leaseMs: 3_000 };
 

@@ -4,7 +4,7 @@ import { NodeIdentity } from '../../../../lib/redis/quorum/node-identity.js';
 import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { gather } from '../../../../lib/redis/quorum/votes.js';
 import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
-import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { acquireRequest, granted } from './fake-nodes.js';
 
 const RELEASE: ReleaseRequest = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 3_000 };

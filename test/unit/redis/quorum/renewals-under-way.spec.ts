@@ -1,6 +1,6 @@
 import { RenewalsUnderWay } from '../../../../lib/redis/quorum/renewals-under-way.js';
-import { gate } from '../../../support/core-parts.js';
-import { settled } from '../../../support/fake-clock.js';
+import { gate } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
 
 describe('the renewals under way', () => {
   it('of an attempt hear that it is released, all of them, as long as one is not answered', async () => {

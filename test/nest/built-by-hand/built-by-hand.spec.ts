@@ -1,0 +1,191 @@
+import 'reflect-metadata';
+import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
+import { LazyModuleLoader, ModuleRef } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
+import { LockConfigurationError, RedisLockModule } from '../../../lib/index.js';
+import { rejection } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, redisUrl, startApp, startModule } from '../../support/apps/lock-app.js';
+import {
+  Base,
+  expectRefused,
+  hasRun,
+  isLockedBy,
+  NONE,
+  SEVERAL,
+  start,
+  startTwo,
+  withoutThis,
+} from '../support/places-by-hand.js';
+
+@Injectable()
+class Builder {
+  constructor(readonly moduleRef: ModuleRef) {}
+}
+
+afterEach(closeAll);
+
+describe('an object that Nest did not build', () => {
+  it.each([
+    ['useFactory', { provide: Base, useFactory: () => new Base() }],
+    ['an async useFactory', { provide: Base, useFactory: async () => new Base() }],
+    ['useValue', { provide: Base, useValue: new Base() }],
+  ])('by %s is locked by the only running module, and refused beside another one', async (_what, provider) => {
+    const app = await start([provider], `${freshKey()}:`);
+    const service = app.app.get(Base);
+    expect(await isLockedBy(service, app)).toBe(true);
+    await start();
+    await expectRefused((key) => service.run(key), SEVERAL);
+  });
+
+  it('by new is locked by the only running module, and refused without one, also before and after it', async () => {
+    const service = new Base();
+    await expectRefused((key) => service.run(key), NONE);
+    const { app } = await start();
+    expect(await service.run('7')).toBe('base:7');
+    await app.close();
+    await expectRefused((key) => service.run(key), NONE);
+  });
+
+  it('by new is refused when two modules run, and when the only one is of another connection', async () => {
+    const service = new Base();
+    await startApp({ name: 'jobs' });
+    await expectRefused((key) => service.run(key), NONE);
+    await start();
+    expect(await service.run('7')).toBe('base:7');
+    await start();
+    await expectRefused((key) => service.run(key), SEVERAL);
+  });
+});
+
+describe('an object that Nest built', () => {
+  it('by its class or an alias of it (useExisting) has the lock of its own module beside another one', async () => {
+    const alias = { provide: 'alias', useExisting: Base };
+    const own = await start([Base, alias], `${freshKey()}:`);
+    const other = await start([Base], `${freshKey()}:`);
+    expect(own.app.get('alias')).toBe(own.app.get(Base));
+    for (const service of [own.app.get<Base>('alias'), own.app.get(Base)]) {
+      expect([await isLockedBy(service, own), await isLockedBy(service, other)]).toEqual([true, false]);
+    }
+  });
+
+  it('by moduleRef.create() or moduleRef.resolve() has the lock of its own module beside another one', async () => {
+    const own = await start([Base, Builder], `${freshKey()}:`);
+    await start();
+    const { moduleRef } = own.app.get(Builder);
+    expect(await isLockedBy(await moduleRef.create(Base), own)).toBe(true);
+    expect(await isLockedBy(await moduleRef.resolve(Base), own)).toBe(true);
+  });
+
+  it('in a module that was loaded lazily has the lock of its own module beside another one', async () => {
+    @Module({ providers: [Base] })
+    class LazyModule {}
+
+    const own = await start([], `${freshKey()}:`);
+    await start();
+    const moduleRef = await own.app.get(LazyModuleLoader).load(() => LazyModule);
+    expect(await isLockedBy(moduleRef.get(Base), own)).toBe(true);
+  });
+
+  it('is not built by moduleRef.create() where the module is not imported', async () => {
+    const imports = [RedisLockModule.forRoot({ connection: redisUrl(), isGlobal: false })];
+    @Module({ imports })
+    class LockingModule {}
+
+    const app = await startModule({ imports: [LockingModule], providers: [Builder] });
+    await expect(app.get(Builder).moduleRef.create(Base)).rejects.toThrow(/LockInterceptor \(import RedisLockModule/);
+  });
+
+  it('and that freezes itself before it can be given its lock does not start', async () => {
+    class Frozen extends Base {
+      constructor() {
+        super();
+        Object.freeze(this);
+      }
+    }
+    const imports = [RedisLockModule.forRoot({ connection: redisUrl() })];
+    const compiling = Test.createTestingModule({ imports, providers: [Frozen] }).compile();
+    await expect(compiling).rejects.toThrow(/LockInterceptor/);
+  });
+});
+
+describe('a RedisLockModule that is loaded lazily', () => {
+  it('locks, and is closed by its own onApplicationShutdown(), as Nest calls no hooks of lazy modules', async () => {
+    @Module({ imports: [RedisLockModule.forRoot({ connection: redisUrl(), drainMs: 100 })], providers: [Base] })
+    class LazyModule {}
+
+    const app = await startModule({});
+    const moduleRef = await app.get(LazyModuleLoader).load(() => LazyModule);
+    const lockModule = moduleRef.get(RedisLockModule, { strict: false });
+    closeLater({ close: () => lockModule.onApplicationShutdown() });
+    const key = freshKey();
+    expect(await moduleRef.get(Base).run(key)).toBe(`base:${key}`);
+    await app.close();
+    await lockModule.onApplicationShutdown();
+    await expect(moduleRef.get(Base).run(key)).rejects.toMatchObject({ code: 'LOCK_SHUTDOWN' });
+  });
+});
+
+describe('a method without its object', () => {
+  it('is locked by the only running module, and refused with none or two', async () => {
+    const { run } = withoutThis(new Base());
+    await expectRefused((key) => run(key), NONE);
+    const { app } = await start([Base]);
+    const { run: own } = withoutThis(app.get(Base));
+    expect([await run('7'), await own('8')]).toEqual(['base:7', 'base:8']);
+    await start();
+    await expectRefused((key) => own(key), SEVERAL);
+  });
+
+  it('that was bound to its object has the lock of its own module', async () => {
+    const [own] = await startTwo();
+    const service = own.app.get(Base);
+    const key = freshKey();
+    const seen = await service.seenBy.bind(service)(key, () => own.locks.isLocked(`base:${key}`));
+    expect(seen).toBe(true);
+  });
+
+  it('has no `this`, so that a key function or work that reads it rejects and leaves nothing locked', async () => {
+    const { locks } = await start();
+    const { named } = withoutThis(new Base());
+    await expect(named('7')).rejects.toBeInstanceOf(TypeError);
+    expect(await locks.isLocked('base:7')).toBe(false);
+  });
+});
+
+describe('a call while the app is being built', () => {
+  it('from the constructor is refused, and from onModuleInit it is locked', async () => {
+    const keys = [freshKey(), freshKey()] as const;
+
+    @Injectable()
+    class Eager extends Base implements OnModuleInit {
+      readonly early = rejection(this.run(keys[0]));
+      late = '';
+
+      async onModuleInit(): Promise<void> {
+        this.late = await this.run(keys[1]);
+      }
+    }
+
+    const eager = (await start([Eager])).app.get(Eager);
+    expect(await eager.early).toBeInstanceOf(LockConfigurationError);
+    expect([hasRun(keys[0]), eager.late]).toEqual([false, `base:${keys[1]}`]);
+  });
+
+  it('from onModuleInit is locked also where the module is not global, and beside another app', async () => {
+    const seen: unknown[] = [];
+
+    @Injectable()
+    class Eager extends Base implements OnModuleInit {
+      async onModuleInit(): Promise<void> {
+        seen.push(await this.run('7'));
+      }
+    }
+    const imports = [RedisLockModule.forRoot({ connection: redisUrl(), isGlobal: false })];
+    @Module({ imports, providers: [Eager] })
+    class FeatureModule {}
+
+    await start();
+    await startModule({ imports: [FeatureModule] });
+    expect(seen).toEqual(['base:7']);
+  });
+});

@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto';
+import { type DynamicModule, type INestApplicationContext, Logger, type ModuleMetadata } from '@nestjs/common';
+import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
+import { Cluster, Redis } from 'ioredis';
+import { type RedisLockModuleOptions, RedisLockModule, type RedisLockService } from '../../../lib/index.js';
+import { MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
+import { type Locker } from '../../../lib/core/acquire/locker.js';
+import { getLockServiceToken, LOCKER } from '../../../lib/redis-lock.tokens.js';
+import { type StoreAddress, topology } from '../topologies/topology.js';
+
+export { redisUrl } from '../topologies/topology.js';
+
+Logger.overrideLogger(false);
+const ignore = (): void => undefined;
+
+/** One instance of an app: its own connections, its own client id, as another process would have. */
+export interface LockApp {
+  readonly app: INestApplicationContext;
+  readonly locks: RedisLockService;
+  readonly locker: Locker;
+  close(): Promise<void>;
+}
+
+const open: { close(): Promise<unknown> }[] = [];
+
+/** Has `closeAll` close this too. */
+export function closeLater<T extends { close(): Promise<unknown> }>(one: T): T {
+  open.push(one);
+  return one;
+}
+
+/** How long an app that closes waits for the locks that a test has left held. */
+const DRAIN_MS = 100;
+
+/** All apps of a test file share it, as they would a Redis. */
+export const memoryServer = new MemoryLockServer();
+
+function moduleOf(
+  { connection = topology.connection, ...options }: RedisLockModuleOptions,
+  server: MemoryLockServer,
+): DynamicModule {
+  if (topology.isMemory) return RedisLockTestingModule.forRoot({ ...options, server });
+  return RedisLockModule.forRoot({ ...options, connection });
+}
+
+async function initModule(
+  metadata: ModuleMetadata,
+  prepare: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,
+): Promise<TestingModule> {
+  const builder = Test.createTestingModule(metadata).setLogger({ log: ignore, warn: ignore, error: ignore });
+  return (await prepare(builder).compile()).init();
+}
+
+/** Starts a module as the test writes it, which brings its own locks; `closeAll` closes it. */
+export const startModule = async (...args: Parameters<typeof initModule>): Promise<TestingModule> =>
+  closeLater(await initModule(...args));
+
+/** Starts an instance; what a test opened is closed by `closeAll`. `server`: where its locks are when that is no Redis. */
+export async function startApp(
+  options: RedisLockModuleOptions = {},
+  metadata: ModuleMetadata = {},
+  server = memoryServer,
+): Promise<LockApp> {
+  const lockModule = moduleOf({ drainMs: DRAIN_MS, ...options }, server);
+  const app = await initModule({ ...metadata, imports: [lockModule, ...(metadata.imports ?? [])] });
+  const locks = app.get<RedisLockService>(getLockServiceToken(options.name));
+  const started = { app, locks, locker: app.get<Locker>(LOCKER), close: () => app.close() };
+  return closeLater(started);
+}
+
+/** Two seconds, as ioredis has it, would keep the process alive after the tests when the server is gone. */
+export const SOON_CLOSED = { disconnectTimeout: 100 };
+
+function openClient(address: StoreAddress): Redis {
+  if (typeof address === 'string') return new Redis(address, SOON_CLOSED);
+  if (!('cluster' in address)) return new Redis({ ...address, ...SOON_CLOSED });
+  // It takes the same commands, with each sent to the node of its key; few tests need more, and those know their Redis.
+  return new Cluster([...address.cluster], { redisOptions: SOON_CLOSED }) as unknown as Redis;
+}
+
+/** A connection beside those under test, with all rights; to the first store where there are several. */
+export function openAdmin(address: StoreAddress | undefined = topology.admins[0]): Redis {
+  if (address === undefined) throw new Error(`The topology "${topology.name}" has no Redis to look into.`);
+  const admin = openClient(address);
+  admin.on('error', () => undefined);
+  closeLater({ close: async () => admin.disconnect() });
+  return admin;
+}
+
+/** One connection for each store that has a copy of its own. */
+export const openAdmins = (): Redis[] => topology.admins.map((address) => openAdmin(address));
+
+/** Closes what the test opened: its apps side by side, since each may wait for its locks, then the rest in reverse order. */
+export async function closeAll(): Promise<void> {
+  const all = open.splice(0).toReversed();
+  const isApp = (one: object): boolean => 'locks' in one;
+  await Promise.all(all.filter(isApp).map((app) => app.close()));
+  for (const one of all) if (!isApp(one)) await one.close();
+}
+
+/** A key that no other test uses. */
+export const freshKey = (name = 'key'): string => `${name}-${randomUUID()}`;
+
+/** A promise with its resolver, to hold a lock until the test says so. */
+export function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open!: () => void;
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open };
+}
