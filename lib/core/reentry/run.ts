@@ -18,19 +18,16 @@ export async function runWithLock<T>(
     const stream = takeOver?.(result);
     if (stream) return stream;
   } catch (error) {
-    await endRun(lock, 'failed');
+    await lock.releaseAfter('failed');
     throw error;
   }
-  const lost = await endRun(lock, 'done');
+  const lost = await endWork(lock, 'done');
   if (lost) throw withResult(lost, result, lock.mode);
   return result;
 }
 
-/**
- * Releases a lock whose work has ended.
- * @returns how the lock was lost, by the end of the work or during the release; null if it was held throughout
- */
-export async function endRun(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
+/** Releases a lock after its work. Returns the loss, if the lock was lost during the work or the release finds it gone. */
+export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
   await lock.releaseAfter(outcome);
   return lostBefore ?? lock.lost;

@@ -1,9 +1,9 @@
 import { type Locker } from '../../core/acquire/locker.js';
 import { type Hold, type WorkOutcome } from '../../core/hold/hold.js';
 import { LockNotHeldError } from '../../core/lock.errors.js';
+import { endWork } from '../../core/reentry/run.js';
 import { runHolding, runUnlocked } from '../../core/reentry/context.js';
 import { Iteration } from '../../core/reentry/iteration.js';
-import { endRun } from '../../core/reentry/run.js';
 import { type UnlockedHandle } from '../../core/reentry/unlocked-run.js';
 import { type ScheduledCall } from '../../core/timer-queue.js';
 
@@ -53,7 +53,7 @@ export function heldStreamLock(lock: Hold, { timers, clock, handles }: Locker, l
     },
     end: async (outcome) => {
       deadline?.cancel();
-      const lost = await endRun(lock, outcome);
+      const lost = await endWork(lock, outcome);
       if (lost) throw lost;
     },
   };

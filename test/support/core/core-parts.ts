@@ -94,20 +94,3 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
   ): Promise<T> => runWithLock(await enter(keys, options), work);
   return { clock, store, reporter, locker, enter, under };
 }
-
-/** What became of a promise so far. */
-export function outcomeOf<T>(promise: Promise<T>): { value?: T; error?: unknown } {
-  const outcome: { value?: T; error?: unknown } = {};
-  promise.then(
-    (value) => (outcome.value = value),
-    (error: unknown) => (outcome.error = error),
-  );
-  return outcome;
-}
-
-/** Something to wait for, which the test opens. */
-export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
-  let open!: () => void;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
-}
