@@ -49,7 +49,7 @@ import {
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
 
-/** The default module's service and interceptor, which everybody may ask for by class. */
+/** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [
   RedisLockService,
   LockInterceptor,
@@ -57,7 +57,7 @@ const BY_CLASS: Provider[] = [
   { provide: OWN_INTERCEPTOR, useExisting: LockInterceptor },
 ];
 
-/** Those of a named module, which `app.get(RedisLockService)` must never find. */
+/** The same of a named module, which `app.get(RedisLockService)` must never find. */
 const BY_TOKEN: Provider[] = [
   { provide: OWN_SERVICE, useClass: RedisLockService },
   { provide: OWN_INTERCEPTOR, useClass: LockInterceptor },
@@ -69,11 +69,10 @@ const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock
 const createLocker = (store: LockStore, clock: Clock): Locker =>
   new Locker(clock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
 
-/** Distributed locks on Redis: import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
+/** Distributed locks on Redis. Import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
   providers: [
-    // In its place forRoot() and forRootAsync() put their own. It injects nothing, so that it fails before whoever
-    // needs a lock does.
+    // forRoot() and forRootAsync() replace it. It injects nothing, so that it fails before any provider that needs a lock.
     { provide: RESOLVED_OPTIONS, useFactory: refuseBareImport },
     { provide: LOCK_SCRIPTS, useFactory: createLockScripts },
     { provide: LOCK_CLOCK, useValue: systemClock },
@@ -103,13 +102,19 @@ export class RedisLockModule
     addStartingModule(this.#module);
   }
 
-  /** Sets up the module with options that are known now. */
+  /**
+   * Sets up the module with options that are known now.
+   * @throws LockConfigurationError
+   */
   static override forRoot(options: RedisLockModuleOptions = {}): DynamicModule {
     checkExtras(options);
     return withTokens(super.forRoot(options), options.name);
   }
 
-  /** Sets up the module with options that other providers give: `useFactory`, `useClass` or `useExisting`. */
+  /**
+   * Sets up the module with options from other providers: `useFactory`, `useClass` or `useExisting`.
+   * @throws LockConfigurationError
+   */
   static override forRootAsync(options: RedisLockModuleAsyncOptions): DynamicModule {
     checkExtras(options);
     return withTokens(super.forRootAsync(options), options.name);
@@ -121,29 +126,29 @@ export class RedisLockModule
   }
 
   /**
-   * Connects now, unless a lock has been used before. Nest calls nothing when the `onModuleInit` of another module
-   * throws, so that whatever is opened before would stay.
+   * Connects, unless a lock was used before. It does not connect earlier, since Nest calls no hook of ours when the
+   * `onModuleInit` of another module throws: the connections would stay open.
    */
   onApplicationBootstrap(): void {
-    // Closed before: a connection that was opened now would be closed by nobody.
+    // The module was closed before: nobody would close a connection that is opened now.
     if (this.#drained) return;
     addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
     this.store.open();
   }
 
-  /** Admits no more, and ends the waiting; from now on holders have `drainMs`, whatever other modules still do. */
+  /** Refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */
   onModuleDestroy(): void {
     void this.#drain();
   }
 
-  /** Waits for the holders here, where what they work with is not closed yet, and after this hook nothing is cut short. */
+  /** Waits for the holders. Until this hook is over, Nest closes none of what they work with. */
   async beforeApplicationShutdown(): Promise<void> {
     const drained = this.#drain();
     try {
       stopJobs(this.modules);
     } catch (error) {
-      // A scheduler that only looks like the one of \@nestjs/schedule: the holders are waited for all the same.
+      // A scheduler that only looks like that of \@nestjs/schedule must not keep the holders from being waited for.
       logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
     }
     await drained;
@@ -168,8 +173,8 @@ export class RedisLockModule
 }
 
 /**
- * The service and the interceptor, by the tokens under which the decorators and `InjectLockService` ask for them.
- * Only the default module exports them by class: a named one must not become the default by the order of imports.
+ * Adds the tokens under which the decorators and `InjectLockService` find the service and the interceptor. Only the default
+ * module exports them by class: a named one must not become the default by the order of imports.
  */
 function withTokens(definition: DynamicModule, name: string | undefined): DynamicModule {
   const resolve = (options: RedisLockModuleOptions, modules: ModulesContainer): ResolvedModuleOptions => {

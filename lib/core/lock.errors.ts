@@ -121,7 +121,7 @@ export class LockClaimedError extends LockBusyError {}
 export class LockWaitTimeoutError extends LockError {
   /** How long the call waited, in milliseconds. */
   readonly waitedMs: number;
-  /** Who held the lock when the wait ended (`host:pid context`), where the store could tell. */
+  /** Who held the lock when the wait ended (`host:pid where`), where the store could tell. */
   readonly holder: string | undefined;
   /** As of `LockBusyError`. */
   readonly permits: number | undefined;

@@ -5,8 +5,8 @@ export type AnyMethod = (...args: unknown[]) => unknown;
 const ADVICE = 'put the decorator on a method of a class';
 
 /**
- * Finds what is decorated, and says how to name it to people.
- * @throws LockConfigurationError for whatever is no method that Nest calls on an instance
+ * Returns the decorated method, and its name for error texts.
+ * @throws LockConfigurationError for anything but a method that Nest calls on an instance
  */
 export function decoratedMethod(
   target: object,
@@ -31,22 +31,22 @@ export function decoratedMethod(
   return { where, method: descriptor.value as AnyMethod };
 }
 
-/** Names a member to people: `OrdersService.charge`. */
+/** Names a member in error texts: `OrdersService.charge`. */
 const memberName = (target: object, name: string | symbol): string =>
   `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
 
-/** What to do where decorators are compiled to those of ECMAScript. */
+/** What to do when decorators are compiled to those of ECMAScript. */
 const STANDARD_ADVICE =
   'Set "experimentalDecorators" and "emitDecoratorMetadata" to true in tsconfig.json, or in the options of the bundler.';
 
-/** The name of what is decorated, if this is the context that a decorator of ECMAScript gets. */
+/** Returns the name of the decorated member if this is the context of an ECMAScript decorator. */
 function standardName(context: unknown): string | undefined {
   if (typeof context !== 'object' || context === null) return undefined;
   const { kind, name } = context as { kind?: unknown; name?: unknown };
   return typeof kind === 'string' && 'name' in context ? String(name) : undefined;
 }
 
-/** The decorators of ECMAScript, which Nest does not use, are called with a value and a context. */
+/** ECMAScript decorators, which Nest does not use, are called with a value and a context. */
 function refuseStandardDecorator(context: unknown): void {
   if (typeof context !== 'object' || context === null) return;
   const { name } = context as { name?: unknown };
@@ -56,8 +56,8 @@ function refuseStandardDecorator(context: unknown): void {
 }
 
 /**
- * A decorator that is written without parentheses gets the class where its key should be, and gives a decorator that nobody
- * applies: the method would run unlocked. `written` is how to write it, such as `@Locked('order:<0.id>')`.
+ * Refuses a decorator without parentheses. It gets the class in place of its key and returns a decorator that nobody
+ * applies, so that the method would run unlocked. `written` is how to write it, such as `@Locked('order:<0.id>')`.
  * @throws LockConfigurationError when the first two arguments are those of a decorated class or member
  */
 export function refuseBareDecorator(written: string, key: unknown, second: unknown): void {
@@ -71,7 +71,7 @@ export function refuseBareDecorator(written: string, key: unknown, second: unkno
   );
 }
 
-/** The name of what is decorated, if that is what a decorator was called with. */
+/** Returns the name of the decorated class or member if a decorator was called with that instead of its key. */
 function bareName(key: unknown, second: unknown): string | undefined {
   const standard = standardName(second);
   if (standard !== undefined) return standard;
@@ -79,12 +79,12 @@ function bareName(key: unknown, second: unknown): string | undefined {
   if (isMember && (typeof key === 'object' || typeof key === 'function') && key !== null)
     return memberName(key, second);
   if (typeof key === 'function') return isClass(key) ? key.name : undefined;
-  // The first proposals gave a descriptor alone.
+  // The first proposals of ECMAScript passed only a descriptor.
   if (typeof key === 'object' && key !== null && !Array.isArray(key)) return String((key as { key?: unknown }).key);
   return undefined;
 }
 
-/** A key function may be anything that can be called; a class that was compiled to a function has methods. */
+/** A class may be compiled to a function; then it has methods, unlike a key function. */
 const isClass = (value: Function): boolean =>
   /^class\b/u.test(Function.prototype.toString.call(value)) ||
   Object.getOwnPropertyNames((value.prototype as object | undefined) ?? {}).length > 1;

@@ -12,11 +12,12 @@ import {
 } from './skipped-call.types.js';
 
 /**
- * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore, each of
- * whose permits has a lease of its own. It is the lock for reading of that key, so a writer of the key excludes all.
+ * Runs at most `permits` calls per key at a time, on all instances of the app together: a counting semaphore whose permits
+ * have a lease each. The calls lock the key in mode `read`, so a writer of the key excludes all of them.
  *
  * `@Limited('tenant:<0>', 5)`: at most five at a time for each tenant; `@Limited('tenant:<0.id>', (tenant) => tenant.seats)`:
- * as many as the function of the arguments says.
+ * as many as the function of the arguments returns.
+ * @throws the same errors as `Locked`
  */
 export function Limited<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
@@ -24,6 +25,6 @@ export function Limited<const K extends KeySpec, B extends IfBusy, P extends Onc
   options: Omit<LockedOptions, 'permits'> & SkipOptions<B, P, U> = {},
 ): LockedMethodDecorator<K, SkippedBy<B, P, U>> {
   refuseBareDecorator("@Limited('tenant:<0>', 5)", key, permits);
-  // Where the types were not heeded, `undefined` would read as no limit at all.
+  // Without type checks, `permits` may be undefined, which would mean no limit.
   return lockMethod('read', key, { ...options, permits: permits ?? NaN });
 }

@@ -3,8 +3,8 @@ import type { IsAny, KeyTemplateError, TemplateOf } from '../keys/key-template.t
 import type { SkipError, SkippedCall } from './skipped-call.types.js';
 
 /**
- * A method that can be locked: its result comes later, since a lock has to be waited for. The lock is held until the
- * promise settles, or the Observable or the async iterable has ended.
+ * A method that can be locked: its result comes later, since the call may wait for its lock. The lock is held until the
+ * promise settles, or the Observable or async iterable ends.
  */
 type LockableMethod = (...args: any[]) => PromiseLike<unknown> | ObservableResult | AsyncIterable<unknown>;
 
@@ -14,7 +14,7 @@ interface ObservableResult {
   pipe(...args: any[]): unknown;
 }
 
-/** A sentence for a result that is (or may be) a stream of Node or of the web; `never` for any other. */
+/** A sentence about a result that is, or may be, a Node stream or a web stream; `never` for any other result. */
 export type StreamError<R> =
   IsAny<R> extends true
     ? never
@@ -25,8 +25,8 @@ export type StreamError<R> =
         : never;
 
 /**
- * Streams are async iterables, too, but are read by what knows nothing of the lock. What is inside a promise is refused
- * at run time only: whether `T` in `Promise<T>` of a generic class is a stream is not known, and it must compile.
+ * Streams are async iterables, too, but code that knows nothing of the lock reads them. A stream inside a promise is
+ * refused only at run time: `Promise<T>` in a generic class must compile, and its `T` may be a stream.
  */
 interface NodeStream {
   pipe(...args: any[]): unknown;
@@ -38,14 +38,12 @@ interface WebStream {
 }
 
 /**
- * The decorator that `@Locked(key)` gives; it does not compile on a method whose arguments cannot fill the key, nor where a
- * call that is skipped resolves to what the method does not promise (`S`). Named, so that declarations of a user's own
- * decorators can say it.
+ * The decorator that `@Locked(key)` returns. It does not compile on a method whose arguments cannot fill the key, or whose
+ * result type lacks what a skipped call resolves to (`S`). It has a name for the declarations of your own decorators.
  *
- * `A` becomes the arguments of the method where a key function accepts them, and else what it accepts. This way, and
- * not by asking whether `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a
- * `T` in its arguments: a conditional type does not look at the constraint of a class's type parameter, a type argument
- * does.
+ * `A` becomes the arguments of the method if a key function accepts them, and otherwise what it accepts. With this instead
+ * of `ParametersOf<M> extends Accepted<...>`, a method of `class Base<T extends Entity>` may have a `T` in its arguments: a
+ * conditional type ignores the constraint of a class's type parameter, a type argument does not.
  */
 export interface LockedMethodDecorator<K extends KeySpec, S extends SkippedCall = never> {
   <M extends LockableMethod, A extends AcceptedBy<K>>(
@@ -59,12 +57,12 @@ export interface LockedMethodDecorator<K extends KeySpec, S extends SkippedCall 
   ): void;
 }
 
-/** A sentence for a key that the arguments `P` cannot fill; `A`: as far as a key function accepts them. */
+/** A sentence about a key that the arguments `P` cannot fill; `A` has those that a key function accepts. */
 type KeyError<K, A extends readonly unknown[], P extends readonly unknown[]> = [K] extends [KeyFunction]
   ? KeyFunctionError<K, A, P>
   : KeyTemplateError<TemplateOf<K>, P>;
 
-/** Where an argument is `any`, a key function may have what TypeScript lets it have. */
+/** For an argument of type `any`, a key function may take what TypeScript lets it take. */
 type KeyFunctionError<K, A extends readonly unknown[], P extends readonly unknown[]> = P extends A
   ? never
   : IsAny<P[number]> extends true
@@ -76,10 +74,10 @@ type KeyFunctionError<K, A extends readonly unknown[], P extends readonly unknow
 type NotAccepted =
   'the key function does not accept the arguments of this method: one that is optional, or of a rest parameter, may be undefined';
 
-/** Unlike `Parameters`, also of a function whose rest parameter is a readonly array. */
+/** Like `Parameters`, but also for a function whose rest parameter is a readonly array. */
 type ParametersOf<F> = F extends (...args: infer P extends readonly any[]) => unknown ? P : never;
 
-/** Takes any descriptor, and has the compiler infer `A` from its method. */
+/** Accepts any descriptor, and makes the compiler infer `A` from its method. */
 type InferredFrom<K, A extends readonly unknown[]> = [K] extends [KeyFunction] ? AnyDescriptor<A> : unknown;
 
 interface AnyDescriptor<A extends readonly unknown[]> {
@@ -88,14 +86,14 @@ interface AnyDescriptor<A extends readonly unknown[]> {
 
 type AcceptedBy<K> = K extends KeyFunction ? Readonly<Accepted<ParametersOf<K>>> : readonly any[];
 
-/** What a function with the parameters `P` accepts: what may be undefined may be absent, and more may follow. */
+/** What a function with the parameters `P` accepts: an argument that may be undefined may be absent, and more may follow. */
 type Accepted<P extends readonly unknown[]> = P extends readonly [infer Head, ...infer Tail]
   ? [...(undefined extends Head ? [Head?] : [Head]), ...Accepted<Tail>]
   : number extends P['length']
     ? P
     : [...P, ...any[]];
 
-/** The class of the method: any, or the one that a key function declares as its `this`. */
+/** The class of the method: any class, or the one that a key function declares as its `this`. */
 type TargetOf<K, _Unknown> = K extends (this: infer T, ...args: any[]) => unknown
   ? unknown extends T
     ? object
@@ -103,8 +101,8 @@ type TargetOf<K, _Unknown> = K extends (this: infer T, ...args: any[]) => unknow
   : object;
 
 /**
- * What the compiler shows where it cannot decide, because a key or an argument has a type parameter of the class or of the
- * function around it: it then names the type and what it was given.
+ * The compiler shows this when it cannot decide, because a key or an argument has a type parameter of the class or of the
+ * function around it.
  */
 type CannotCheck =
   'the compiler cannot look into a type parameter, in the key or in an argument: write the key `as string` (it is checked at run time then), or use a key function';

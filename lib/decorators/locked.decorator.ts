@@ -12,9 +12,9 @@ import {
 } from './skipped-call.types.js';
 
 /**
- * Runs the method under an exclusive lock: at most one call per key at a time, on all instances of the app.
+ * Runs the method under a lock in mode `write`: at most one call per key at a time, on all instances of the app.
  *
- * `@Locked('order:<0.id>')`: `<0.id>` is filled with the `id` of the first argument.
+ * `@Locked('order:<0.id>')`: the `id` of the first argument fills `<0.id>`.
  * @throws (the call) LockWaitTimeoutError, LockBusyError, LockLostError, LockStoreError, LockKeyError, LockReentryError,
  *   LockShutdownError, LockConfigurationError; (the class definition) LockKeyError, LockConfigurationError
  */

@@ -11,7 +11,10 @@ import {
   type SkippedBy,
 } from './skipped-call.types.js';
 
-/** Runs the method under the lock for reading: beside other readers of the key, never beside a writer. */
+/**
+ * Runs the method under a lock in mode `read`: beside other readers of the key, never beside a writer.
+ * @throws the same errors as `Locked`
+ */
 export function ReadLocked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,
   options?: LockedOptions & SkipOptions<B, P, U>,

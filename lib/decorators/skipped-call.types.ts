@@ -9,7 +9,7 @@ export type OncePer = NonNullable<LockedOptions['oncePer']>;
 /** A value of `onUnavailable`. */
 export type IfUnavailable = NonNullable<LockedOptions['onUnavailable']>;
 
-/** The options by which a call may be skipped: the compiler infers what was written. */
+/** The options by which a call may be skipped; the compiler infers their literal values. */
 export interface SkipOptions<B extends IfBusy, P extends OncePer, U extends IfUnavailable> {
   ifBusy?: B;
   oncePer?: P;
@@ -23,8 +23,8 @@ export interface SkippedCall<By extends string = string, Answer = unknown> {
 }
 
 /**
- * What these options make of a call. An option that is left out is inferred as all of its values, and so is one that is known
- * by its type only: nothing is said of it.
+ * The ways in which these options may skip a call. An option that is left out, or known only by its type, is inferred as all
+ * of its values, and is not checked.
  */
 export type SkippedBy<B extends IfBusy, P extends OncePer, U extends IfUnavailable> =
   | ([IfBusy] extends [B] ? never : SkippedIfBusy<B>)
@@ -37,10 +37,10 @@ type SkippedIfBusy<B> = B extends 'skip'
     ? SkippedCall<'the function of ifBusy', AnswerOf<Answer>>
     : never;
 
-/** Of a function that answers: nothing is said of `any` and `unknown`, and one that only throws gives nothing. */
+/** What a function of `ifBusy` resolves to; `any` and `unknown` are not checked, and one that only throws has no answer. */
 type AnswerOf<R> = unknown extends R ? any : [R] extends [never] ? never : [R] extends [void] ? undefined : Awaited<R>;
 
-/** A sentence for every option by which the method `M` may resolve to what its type does not have; `never` for a stream. */
+/** A sentence about each option by which `M` may resolve to what its type does not have; `never` for a stream. */
 export type SkipError<S extends SkippedCall, M extends (...args: any[]) => unknown> = [S] extends [never]
   ? never
   : [Extract<ReturnType<M>, PromiseLike<unknown>>] extends [never]
@@ -48,8 +48,8 @@ export type SkipError<S extends SkippedCall, M extends (...args: any[]) => unkno
     : SkipErrorOf<S, M>;
 
 /**
- * Whether a method that gave only that would do for `M`: the compiler decides so for the `T` of a generic method or
- * class, too.
+ * Checks whether a method that resolves to the answer alone is assignable to `M`: the compiler decides that also for the
+ * `T` of a generic method or class.
  */
 type SkipErrorOf<S, M> =
   S extends SkippedCall<infer By, infer Answer>

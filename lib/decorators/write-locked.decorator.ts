@@ -12,8 +12,9 @@ import {
 } from './skipped-call.types.js';
 
 /**
- * Runs the method under the lock for writing: no reader and no other writer of the key at the same time; the same as
+ * Runs the method under a lock in mode `write`: no reader and no other writer of the key at the same time. The same as
  * `@Locked`.
+ * @throws the same errors as `Locked`
  */
 export function WriteLocked<const K extends KeySpec, B extends IfBusy, P extends OncePer, U extends IfUnavailable>(
   key: K,

@@ -2,9 +2,6 @@ import { withEither } from '../core/abort-listener.js';
 import { type Clock } from '../core/clock.js';
 import { type Hold } from '../core/hold/hold.js';
 import { jobName } from '../core/key.js';
-import { type LockEventMap } from '../core/lock.events.js';
-import { checkPermits, type LockOptions, type OnUnavailable } from '../core/lock.options.js';
-import { type FireClaim } from '../core/store/lock-store.js';
 import {
   LockBusyError,
   LockClaimedError,
@@ -13,7 +10,10 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
+import { type LockEventMap } from '../core/lock.events.js';
+import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock.options.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
+import { type FireClaim } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, fireOfDate } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';

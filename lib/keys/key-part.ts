@@ -1,18 +1,18 @@
 import { isWellFormed } from '../core/key.js';
 
-/** What may stand in a key: something with one stable string form. */
+/** A value that may fill a key: it has one stable string form. */
 export type KeyPart = string | number | bigint | boolean;
 
-/** What a value has to be that fills a key, for people. */
+/** What a value that fills a key must be, for error texts. */
 export const EXPECTED_PART = 'expected a non-empty string, a finite number, a bigint or a boolean';
 
-/** Whether a value may fill a key: an empty text would, but names nothing. */
+/** Whether a value may fill a key. An empty string may not, since it names nothing. */
 export function isKeyPart(value: unknown): value is KeyPart {
   if (typeof value === 'string') return value !== '' && isWellFormed(value);
   return Number.isFinite(value) || typeof value === 'bigint' || typeof value === 'boolean';
 }
 
-/** What was found, by its kind only: values may be private, and an error text ends in logs. */
+/** Describes a value by its kind only: values may be private, and error texts end up in logs. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') return value === '' ? 'an empty string' : 'a string with a lone surrogate';
   if (typeof value === 'symbol' || typeof value === 'function') return `a ${typeof value}`;
@@ -22,19 +22,19 @@ export function describeValue(value: unknown): string {
   return typeof type === 'string' && type !== '' ? `an object (${type})` : 'an object';
 }
 
-/** Which character ends a value, the most welcome first; never one of which percent codes are made (`%`, 0-9, A-F). */
+/** The characters that may end a value, the best first; never one that occurs in percent codes (`%`, 0-9, A-F). */
 const DELIMITERS = [/:/u, /[^\p{L}\p{N}%]/u, /[^0-9A-F%]/u];
 
-/** Makes the error for two values that nothing separates: the names of both, and why. */
+/** Makes the error for two values that nothing separates; `problem` has the names of both. */
 type Fault = (problem: string) => Error;
 
 /**
- * Gives what encodes the values of a key, so that two different lists of values never give one key. `names` are those of
- * the values, for people; `between`: the texts that stand between each value and the next.
+ * Returns a function that encodes the values of a key, so that two different lists of values never make the same key.
+ * `names` are the names of the values, for error texts; `between` has the text between each value and the next.
  *
- * `%` and `:` inside a value become `%25` and `%3A`. Where the text between two values has no `:`, its first character that
- * is no letter or digit is encoded too; where it has only letters and digits, the first one that is not 0-9 or A-F is.
- * @throws what `fault` makes, where nothing is between two values, or nothing but `%`, 0-9 and A-F: no encoding
+ * `%` and `:` inside a value become `%25` and `%3A`. If the text between two values has no `:`, its first character that
+ * is no letter or digit is encoded, too; if it has only letters and digits, the first one that is not 0-9 or A-F is.
+ * @throws what `fault` makes, if there is nothing between two values, or nothing but `%`, 0-9 and A-F: no encoding
  *   separates them
  */
 export function valueEncoder(

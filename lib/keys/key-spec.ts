@@ -1,13 +1,13 @@
 import { LockKeyError } from '../core/lock.errors.js';
 import { parseKeyTemplate } from './key-template.js';
 
-/** Gives the key, or the keys, for the arguments of a call; called with `this` = the instance. */
+/** Returns the key, or the keys, for the arguments of a call; called with `this` = the instance. */
 export type KeyFunction = (...args: any[]) => string | readonly string[];
 
-/** What a decorator takes as its key: a key template, several of them, or a key function. */
+/** The key of a decorator: a key template, several of them, or a key function. */
 export type KeySpec = string | readonly string[] | KeyFunction;
 
-/** Gives the key, or the keys, of one call of a method on `self`. */
+/** Returns the key, or the keys, of one call of a method on `self`. */
 export type KeyOfCall = (self: unknown, args: readonly unknown[]) => string | readonly string[];
 
 /** Compiles the key of the method `where` (such as `OrdersService.charge`) once; every `LockKeyError` names it. */
@@ -35,7 +35,7 @@ export function describeKeySpec(spec: KeySpec): string {
 function checkedKeys(result: string | readonly string[], where: string): string | readonly string[] {
   if (isKey(result)) return result;
   if (isList(result)) {
-    // A copy, because the caller's list may change while the lock is waited for; it also shows holes as undefined.
+    // A copy, because the caller's array may change while the call waits for its lock; it also turns holes into undefined.
     const keys = [...result];
     if (keys.length > 0 && keys.every(isKey)) return keys;
   }
@@ -49,7 +49,7 @@ const isKey = (value: unknown): value is string => typeof value === 'string' && 
 
 const isList = (value: string | readonly string[]): value is readonly string[] => Array.isArray(value);
 
-/** What was returned, by its kind only: keys may hold private values, and an error text ends in logs. */
+/** Describes a result by its kind only: keys may have private values, and error texts end up in logs. */
 function describeResult(result: unknown): string {
   if (!Array.isArray(result)) return describeKind(result);
   if (result.length === 0) return 'an empty list';

@@ -2,16 +2,16 @@ import { isWellFormed } from '../core/key.js';
 import { LockKeyError } from '../core/lock.errors.js';
 import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } from './key-part.js';
 
-/** A key template that was parsed once: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
+/** A parsed key template: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
 export interface KeyTemplate {
   /** The template as it was written. */
   readonly text: string;
-  /** Gives the key for the arguments of one call, or throws `LockKeyError` where a placeholder cannot be filled. */
+  /** Returns the key for the arguments of one call; throws `LockKeyError` if a placeholder cannot be filled. */
   fill(args: readonly unknown[]): string;
 }
 
 interface Placeholder {
-  /** What stands between `<` and `>`: `0.id`. */
+  /** The text between `<` and `>`: `0.id`. */
   readonly name: string;
   readonly path: readonly string[];
   /** The literal text up to the next placeholder or the end. */
@@ -26,17 +26,17 @@ const NO_PLACEHOLDER =
   "is no placeholder; expected the index of an argument, then properties after dots, as in '<0>' or '<0.id>' " +
   "('<<' stands for a literal '<')";
 
-/** How others write a placeholder, and what stands in the key as it is: `${id}`, `{0}`, `#{id}`. */
+/** Placeholders of other libraries, which would stay in the key unfilled: `${id}`, `{0}`, `#{id}`. */
 const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
 
 /**
- * Parses a key template; a bad one throws `LockKeyError`, with `where` (such as `OrdersService.charge`) in front.
+ * Parses a key template. `where`, such as `OrdersService.charge`, is put in front of error texts.
  *
  * - `<0>` is the first argument, `<1.address.city>` a property of the second, `<<` a literal `<`.
- * - A value is a non-empty string, a finite number, a bigint or a boolean. The number 1 and the string '1' give one key,
- *   and so do `true` and 'true'; otherwise two different lists of values never give the same key of a template.
- * - For that, values are encoded (`valueEncoder`). Placeholders that nothing separates are refused.
- * - Braces are refused: what looks like a placeholder and fills nothing would be one key for all calls.
+ * - A value is a non-empty string, a finite number, a bigint or a boolean. The number 1 and the string '1' make the same
+ *   key, and so do `true` and 'true'; otherwise two different lists of values never make the same key of a template.
+ * - For that, values are encoded (`valueEncoder`), and placeholders with nothing between them are refused.
+ * - Braces are refused: what looks like a placeholder but is none would make the same key for all calls.
  */
 export function parseKeyTemplate(template: string, where?: string): KeyTemplate {
   const prefix = where === undefined ? '' : `${where}: `;

@@ -1,22 +1,22 @@
 import type { KeyPart } from './key-part.js';
 
-/** A sentence for a brace, or for every placeholder that cannot be filled from the arguments `A`; `never` when all can. */
+/** A sentence about a brace, or about each placeholder that the arguments `A` cannot fill; `never` if they fill all. */
 export type KeyTemplateError<T extends string, A extends readonly unknown[]> = [WithBrace<T>] extends [never]
   ? PlaceholderError<Placeholders<T>, A>
   : "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
 
-/** A key whose arguments the compiler does not know: only its text is checked. */
+/** A key whose arguments are unknown to the compiler: only its text is checked. */
 export type KeyOfAny<K> = [KeyTemplateError<TemplateOf<K>, any[]>] extends [never]
   ? K
   : { readonly lockKeyError: KeyTemplateError<TemplateOf<K>, any[]> };
 
-/** The templates of a key; `never` of a key function. */
+/** The templates of a key; `never` for a key function. */
 export type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[number] : never;
 
-/** Braces are how others write a placeholder: `${id}` without backticks, `{0}`, `#{id}`. */
+/** Other libraries write placeholders with braces: `${id}` without backticks, `{0}`, `#{id}`. */
 type WithBrace<T extends string> = T extends `${string}{${string}` | `${string}}${string}` ? T : never;
 
-/** The placeholders of a template: `'a:<0>:<1.id>'` gives `'0' | '1.id'`; `<<` is a literal `<`. */
+/** The placeholders of a template: `'0' | '1.id'` for `'a:<0>:<1.id>'`; `<<` is a literal `<`. */
 type Placeholders<T extends string> = T extends `${string}<${infer Rest}`
   ? Rest extends `<${infer Next}`
     ? Placeholders<Next>
@@ -57,7 +57,7 @@ type NotAnArgument<P extends string> = P extends `${number}` | `${number}.${stri
   ? `<${P}> is not an argument of this method`
   : `<${P}> is not an argument of this method: arguments are numbered, '<0>' is the first, '<0.id>' a property of it`;
 
-/** The type at a dotted path; what may be missing on the way leaves its `undefined` in the result. */
+/** The type at a dotted path; a part that may be missing leaves its `undefined` in the result. */
 type At<V, Path extends string> = Path extends `${infer Head}.${infer Tail}`
   ? At<Property<V, Head>, Tail>
   : Property<V, Path>;
@@ -65,7 +65,7 @@ type At<V, Path extends string> = Path extends `${infer Head}.${infer Tail}`
 type Property<V, K extends string> =
   (K extends keyof NonNullable<V> ? Known<NonNullable<V>, K> : Item<NonNullable<V>, K>) | Extract<V, null | undefined>;
 
-/** What an index signature has for a name may be missing, whatever the compiler makes of it elsewhere. */
+/** A property of an index signature may be missing, whatever compiler options say. */
 type Known<V, K extends keyof V> = V extends { [P in K]: unknown } ? V[K] : V[K] | undefined;
 
 /** The item of an open-ended array, such as a rest parameter, which may be shorter. */
@@ -79,8 +79,8 @@ type Item<V, K extends string> = V extends readonly (infer I)[]
     : never
   : never;
 
-/** Whether a type is `any`, of which nothing is said. */
+/** Whether a type is `any`, which is not checked. */
 export type IsAny<V> = 0 extends 1 & V ? true : false;
 
-/** Whether a text is known in full; `string` and `` `a${string}` `` are not, and cannot be checked. */
+/** Whether a text is fully known; `string` and `` `a${string}` `` are not, and cannot be checked. */
 type IsLiteral<T extends string> = {} extends Record<T, 1> ? false : true;

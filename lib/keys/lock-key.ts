@@ -4,12 +4,12 @@ import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } f
 
 type Fill = (values: readonly unknown[]) => string;
 
-/** One for each place in the code where the tag stands: JavaScript gives it the same texts at each call. */
+/** One for each place in the code that has the tag: JavaScript passes the same array of texts at each call. */
 const fills = new WeakMap<TemplateStringsArray, Fill>();
 
 /**
- * Gives a key, for key functions and the service: `` lockKey`sku:${sku}` ``. The values are checked and encoded as
- * those of a key template are, so that two different lists of values never give one key.
+ * Makes a key, for key functions and the service: `` lockKey`sku:${sku}` ``. The values are checked and encoded like those
+ * of a key template, so that two different lists of values never make the same key.
  * @throws LockKeyError for `undefined`, `null`, `NaN`, an object, an empty string, and for values that nothing separates
  */
 export function lockKey(strings: TemplateStringsArray, ...values: KeyPart[]): string {

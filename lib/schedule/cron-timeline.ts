@@ -3,10 +3,10 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** How far back a fire is looked for. The short ones come first: a call is most often made by the timer itself. */
+/** How far back to look for a fire. The short windows come first: most calls are made by the timer itself. */
 const WINDOWS = [2 * SECOND, MINUTE, HOUR, DAY, 8 * DAY, 32 * DAY, 366 * DAY, 5 * 366 * DAY];
 
-/** What is used of a DateTime of luxon. */
+/** The parts used of a DateTime of luxon. */
 export interface Moment {
   /** From UTC, in minutes. */
   readonly offset: number;
@@ -15,7 +15,7 @@ export interface Moment {
   plus(duration: { readonly milliseconds: number }): Moment;
 }
 
-/** What is used of a CronTime of cron. */
+/** The parts used of a CronTime of cron. */
 export interface CronTime {
   readonly source: string | { valueOf(): number };
   /** Whether the source is a date, which fires once. */
@@ -27,13 +27,13 @@ export interface CronTime {
   getNextDateFrom(start: Date, zone: unknown): Moment;
 }
 
-/** A time of a schedule and the one after it, in milliseconds since 1970. */
+/** A time of a schedule and the next one, in milliseconds since the epoch. */
 export interface Fire {
   readonly atMs: number;
   readonly nextMs: number;
 }
 
-/** The times at which an expression fires, as the scheduler itself works them out. */
+/** The times at which an expression fires, as the scheduler itself computes them. */
 export class CronTimeline {
   readonly #cronTime: CronTime;
   /** Any moment in the time zone of the expression. */
@@ -45,7 +45,7 @@ export class CronTimeline {
     this.#moment = cronTime.sendAt();
   }
 
-  /** The latest fire not after `limitMs` (since 1970); undefined if there was none within five years. */
+  /** Returns the latest fire up to `limitMs` (since the epoch); undefined if there was none within five years. */
   lastFire(limitMs: number): Fire | undefined {
     const last = this.#last;
     if (last && last.atMs <= limitMs) {
@@ -59,7 +59,7 @@ export class CronTimeline {
     return (this.#last = { atMs, nextMs: this.#next(atMs) });
   }
 
-  /** Bisects, since a walk from fire to fire would block the process for seconds with `* * 9-17 * * 1-5` at a weekend. */
+  /** Bisects: at a weekend, a walk from fire to fire of `* * 9-17 * * 1-5` would block the process for seconds. */
   #search(limitMs: number): number | undefined {
     const end = Math.floor(limitMs / SECOND) * SECOND;
     let none = end;
@@ -71,7 +71,7 @@ export class CronTimeline {
     return undefined;
   }
 
-  /** The last fire up to the limit, given that one comes after `some` and none after `none`; both are full seconds. */
+  /** The last fire up to the limit, when there is one after `some` and none after `none`; both are full seconds. */
   #bisect(some: number, none: number, limitMs: number): number {
     while (none - some > SECOND) {
       const middle = some + Math.floor((none - some) / 2 / SECOND) * SECOND;
@@ -82,8 +82,9 @@ export class CronTimeline {
   }
 
   /**
-   * A daily job due within the hour that autumn has twice fires in the first of the two; yet asked from within the
-   * second, the library names that one, too. Those who lived through both must agree with those who did not.
+   * A daily job that is due in the hour that autumn repeats fires in the first of the two hours. Called within the second
+   * one, the library returns a time in that hour, too. Instances that ran through both hours must agree with those that
+   * did not.
    */
   #firstOfTwo(fireMs: number): number {
     const offset = this.#offsetAt(fireMs);
@@ -98,7 +99,7 @@ export class CronTimeline {
     const moment = this.#cronTime.getNextDateFrom(new Date(startMs), this.#moment.zone);
     const nextMs = moment.toMillis();
     if (nextMs > startMs) return nextMs;
-    // Of a wall-clock time that autumn has twice, luxon takes the one with today's offset, which may be the first.
+    // For a wall-clock time that autumn repeats, luxon takes the one with today's offset, which may be the first.
     const repeatedMs = (moment.offset - this.#offsetAt(startMs)) * MINUTE;
     return Math.max(nextMs + repeatedMs, startMs + SECOND);
   }

@@ -14,32 +14,32 @@ import {
 } from './scheduler.js';
 import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 
-/** A timer may fire a hair early by the wall clock. */
+/** By the wall clock, a timer may fire a little early. */
 const EARLY_MS = 50;
-const LEAST_GAP_MS = 1_000;
-const LEAST_REMEMBER_MS = 60_000;
+const MIN_GAP_MS = 1_000;
+const MIN_REMEMBER_MS = 60_000;
 const DAY = 24 * 3_600_000;
-const MOST_REMEMBER_MS = 400 * DAY;
+const MAX_REMEMBER_MS = 400 * DAY;
 
-/** What a call of a scheduled method claims; `at` 0 stands for what is called before the first fire. */
+/** The fire that a call of a scheduled method claims; `at` 0 stands for any call before the first fire. */
 export type Fire = Omit<FireClaim, 'job' | 'rerunOnLoss' | 'calledAt'>;
 
-/** Tells which fire of its schedule a call of a method belongs to. */
+/** Finds the fire to which a call of a scheduled method belongs. */
 export class FireFinder {
   readonly #jobs: CronJobs;
   readonly #now: () => number;
   readonly #timelines = new WeakMap<CronTime, CronTimeline>();
 
-  /** @param now the local clock, in milliseconds since 1970 */
+  /** @param now returns the local time, in milliseconds since the epoch */
   constructor(modules: Pick<ModulesContainer, 'values'>, now: () => number) {
     this.#jobs = new CronJobs(modules);
     this.#now = now;
   }
 
   /**
-   * The fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before it,
-   * whether or not the job is `disabled`: that may differ from instance to instance, and a job may be started later.
-   * @param where the method, for messages: `Class.method`
+   * Returns the fire that a call made now belongs to: the latest one that is due. A call by hand belongs to the fire before
+   * it, whether or not the job is `disabled`: that may differ between instances, and a job may be started later.
+   * @param where the method, for error texts: `Class.method`
    * @throws LockConfigurationError if there is no schedule, or the application has no such job
    */
   claimOf(method: Function, where: string): Fire {
@@ -49,7 +49,7 @@ export class FireFinder {
     if (schedule.kind === 'interval') {
       return { kind: 'slot', ms: schedule.delayMs, rememberMs: rememberMs(schedule.delayMs) };
     }
-    const ms = Math.max(schedule.delayMs, LEAST_GAP_MS);
+    const ms = Math.max(schedule.delayMs, MIN_GAP_MS);
     return { kind: 'gap', ms, rememberMs: rememberMs(ms) };
   }
 
@@ -60,7 +60,7 @@ export class FireFinder {
     throw this.#noJob(options, where);
   }
 
-  /** Of a method that is not decorated, but called by a job of the SchedulerRegistry. */
+  /** The fire of a method without a schedule of its own that a job of the SchedulerRegistry calls. */
   #claimOfTick(where: string): Fire {
     const job = tickingJob();
     if (job) return this.#claimOfTime(job.cronTime, where);
@@ -83,7 +83,7 @@ export class FireFinder {
     return { kind: 'at', ms: fire.atMs, rememberMs: rememberMs(fire.nextMs - fire.atMs) };
   }
 
-  /** A call by hand before the date must not use up the fire. */
+  /** A call by hand before the date must not use up its fire. */
   #claimOfDate(date: string | { valueOf(): number }): Fire {
     const ms = Number(date);
     return ms <= this.#now() + EARLY_MS ? { kind: 'at', ms, rememberMs: DAY } : BEFORE_THE_FIRST;
@@ -106,8 +106,8 @@ export class FireFinder {
 }
 
 /**
- * The fire that a function named. Its period is unknown, so it is remembered as one of a date is.
- * @throws LockConfigurationError for what is no Date from 1970 on
+ * Returns the fire of the Date that a function returned. It has no period, so it is remembered for a day.
+ * @throws LockConfigurationError for anything but a Date from 1970 on
  */
 export function fireOfDate(date: unknown, where: string): Fire {
   const ms = types.isDate(date) ? date.getTime() : NaN;
@@ -124,11 +124,11 @@ function describe(value: unknown): string {
   return types.isPromise(value) ? 'a promise' : `a value of type ${typeof value}`;
 }
 
-const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: LEAST_REMEMBER_MS };
+const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: MIN_REMEMBER_MS };
 
-/** Two periods, for instances whose clocks differ or that come late. */
+/** Two periods, for instances that are late or whose clocks differ. */
 function rememberMs(periodMs: number): number {
-  return Math.min(Math.max(2 * periodMs, LEAST_REMEMBER_MS), MOST_REMEMBER_MS);
+  return Math.min(Math.max(2 * periodMs, MIN_REMEMBER_MS), MAX_REMEMBER_MS);
 }
 
 function refusal(where: string, problem: string, cause?: unknown): LockConfigurationError {
@@ -136,7 +136,7 @@ function refusal(where: string, problem: string, cause?: unknown): LockConfigura
   return new LockConfigurationError(message, cause === undefined ? {} : { cause });
 }
 
-/** The cron jobs of the application. */
+/** Finds the cron jobs of the app. */
 export class CronJobs {
   readonly #modules: Pick<ModulesContainer, 'values'>;
   readonly #known = new WeakMap<Function, CronJob>();
@@ -147,9 +147,9 @@ export class CronJobs {
   }
 
   /**
-   * The schedule that the job of a method has now, which may have been changed since it was declared (`setTime`): of the job
-   * that calls the method, of the one with its name, or of any that was declared with its options. The job is kept, since
-   * shutdown takes the jobs away before the calls end.
+   * Returns the schedule that the job of a method has now; `setTime` may have changed it. The job is the one that calls the
+   * method, the one with its name, or any that was declared with its options. It is remembered, since a shutdown removes
+   * the jobs before the calls end.
    */
   cronTimeOf(method: Function, options: CronOptions): CronTime | undefined {
     const found = callerOf(options) ?? this.#named(options.name) ?? this.#known.get(method) ?? this.#alike(options);
@@ -157,7 +157,7 @@ export class CronJobs {
     return found?.cronTime;
   }
 
-  /** Whether the application has a scheduler at all. */
+  /** Whether the app has a scheduler. */
   get exist(): boolean {
     return this.#all().length > 0;
   }
@@ -169,7 +169,7 @@ export class CronJobs {
       ?.get(name);
   }
 
-  /** One that was not changed comes first: of two that were declared alike, the other one may have been. */
+  /** An unchanged job comes first: of two that were declared alike, the other one may have been changed. */
   #alike(options: CronOptions): CronJob | undefined {
     const jobs = this.#all().flatMap((all) => [...all.values()].filter((job) => isCronJob(job) && !job.name));
     return jobs.find((job) => isAlike(job.cronTime, options)) ?? jobs.find((job) => wasDeclared(job, options));
@@ -181,7 +181,7 @@ export class CronJobs {
   }
 }
 
-/** The job in whose tick the method is called, unless that is the job of another method. */
+/** The job whose tick calls the method, unless it is the job of another method. */
 function callerOf(options: CronOptions): CronJob | undefined {
   const job = tickingJob();
   if (!job) return undefined;
@@ -189,7 +189,7 @@ function callerOf(options: CronOptions): CronJob | undefined {
   return isItsOwn ? job : undefined;
 }
 
-/** Whether the job was, when it was added, what the options of a method say. */
+/** Whether the job was added with the options of a method. */
 function wasDeclared(job: CronJob, options: CronOptions): boolean {
   const was = addedJob(job);
   return was !== undefined && isAlike(was.cronTime, options, was.localZone);
@@ -202,10 +202,10 @@ function isAlike(
 ): boolean {
   if (!isSame(cronTime.source, source) || cronTime.utcOffset !== (utcOffset ?? undefined)) return false;
   if (typeof utcOffset === 'number') return true;
-  // Where there is neither, the scheduler goes by UTC.
+  // With neither, the scheduler uses UTC.
   return (cronTime.timeZone ?? '') === (timeZone ?? ofProcess ?? '');
 }
 
-/** A date is another object in the job: one of luxon. */
+/** The job holds a date as another object, a DateTime of luxon. */
 const isSame = (one: CronOptions['cronTime'], other: CronOptions['cronTime']): boolean =>
   one === other || (typeof one === 'object' && typeof other === 'object' && Number(one) === Number(other));

@@ -1,6 +1,6 @@
 import { Reflector } from '@nestjs/core';
 
-/** What the decorators of \@nestjs/schedule leave on a method. The package is optional, so its names are repeated here. */
+/** The metadata of the decorators of \@nestjs/schedule. The package is optional, so its names are repeated here. */
 const TYPE = 'SCHEDULER_TYPE';
 const OPTIONS = {
   cron: 'SCHEDULE_CRON_OPTIONS',
@@ -11,7 +11,7 @@ const CRON = 1;
 const TIMEOUT = 2;
 const INTERVAL = 3;
 
-/** What is used of the options of `@Cron`. */
+/** The parts used of the options of `@Cron`. */
 export interface CronOptions {
   /** An expression, a Date, or a DateTime of luxon. */
   readonly cronTime: string | { valueOf(): number };
@@ -29,8 +29,8 @@ export type Schedule =
 const reflector = new Reflector();
 
 /**
- * The function with a schedule that is called `name`, from the instance down its prototypes. A decorator above the lock may
- * have put its own one there, with the metadata that came after; a spy, or instrumentation, one without any.
+ * Finds the function `name` that has a schedule, on the instance or its prototypes. A decorator above the lock may have
+ * replaced the method and carry the schedule; a spy or instrumentation may have replaced it by one without a schedule.
  */
 export function scheduledMethod(self: unknown, name: string | symbol): Function | undefined {
   for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {
@@ -40,7 +40,7 @@ export function scheduledMethod(self: unknown, name: string | symbol): Function 
   return undefined;
 }
 
-/** The schedule of a method. Of several decorators the outermost counts, as it does for the scheduler. */
+/** Returns the schedule of a method. With several decorators the outermost counts, as for the scheduler itself. */
 export function scheduleOf(method: Function): Schedule | undefined {
   const type: unknown = reflector.get(TYPE, method);
   if (type === CRON) return { kind: 'cron', options: reflector.get<CronOptions>(OPTIONS.cron, method) };
@@ -49,7 +49,7 @@ export function scheduleOf(method: Function): Schedule | undefined {
   return undefined;
 }
 
-/** A timer of Node takes what is no delay for 1 ms, and drops fractions. */
+/** A timer of Node treats an invalid delay as 1 ms, and drops fractions. */
 function delayOf(key: string, method: Function): number {
   const { timeout } = reflector.get<{ readonly timeout?: unknown }>(key, method);
   const delayMs = Math.trunc(Number(timeout));

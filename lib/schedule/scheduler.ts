@@ -2,11 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ModulesContainer } from '@nestjs/core';
 import { type CronTime } from './cron-timeline.js';
 
-/** What a cron job was when it was added to its scheduler: it may have been changed since (`setTime`). */
+/** A cron job as it was added to its scheduler; `setTime` may have changed it since. */
 interface AddedJob {
   readonly name: string;
   readonly cronTime: CronTime;
-  /** The time zone of the process at that time; undefined: Node knew none. */
+  /** The time zone of the process at that time; undefined if Node knew none. */
   readonly localZone: string | undefined;
 }
 
@@ -14,19 +14,19 @@ const ticking = new AsyncLocalStorage<CronJob>();
 const added = new WeakMap<CronJob, AddedJob>();
 const followed = new WeakSet<SchedulerRegistry>();
 
-/** The cron job in whose tick the caller runs. */
+/** Returns the cron job in whose tick the caller runs. */
 export const tickingJob = (): CronJob | undefined => ticking.getStore();
 
-/** What the job was when it was added; undefined for a job of a scheduler that is not followed. */
+/** Returns the job as it was added; undefined for a job of a scheduler that is not followed. */
 export const addedJob = (job: CronJob): AddedJob | undefined => added.get(job);
 
-/** The time zone of the process, as the scheduler asks for it; undefined: Node knows none (`TZ=:/etc/localtime`). */
+/** Returns the time zone of the process as the scheduler sees it; undefined if Node knows none (`TZ=:/etc/localtime`). */
 export const localZone = (): string | undefined => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /**
- * Has the ticks of all cron jobs of the app be known as such, of those that are added later, too: neither does a job tell
- * which method it calls, nor need a method be decorated to be called by one. The registry and the jobs work as before, and
- * what spies on them sees the same calls.
+ * Makes `tickingJob` work for all cron jobs of the app, also for those that are added later. A job does not say which
+ * method it calls, and a method without a decorator may be called by one. The registry and the jobs work as before, and
+ * spies on them see the same calls.
  */
 export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
   for (const registry of registriesOf(modules)) {
@@ -35,7 +35,7 @@ export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
     try {
       follow(registry);
     } catch {
-      // What stands in for the registry in a test may be anything, and has no ticks.
+      // In a test anything may stand in for the registry, and it has no ticks.
     }
   }
 }
@@ -51,7 +51,7 @@ function follow(registry: SchedulerRegistry): void {
   });
 }
 
-/** After it was added, since the registry puts its own function there: only that is called by the timer. */
+/** Call this after the job was added: the registry replaces `fireOnTick`, and the timer calls that function only. */
 function followJob(name: string, job: unknown): void {
   if (!isCronJob(job) || added.has(job)) return;
   added.set(job, { name, cronTime: job.cronTime, localZone: localZone() });
@@ -61,22 +61,22 @@ function followJob(name: string, job: unknown): void {
   });
 }
 
-/** What is used of a CronJob of cron. */
+/** The parts used of a CronJob of cron. */
 export interface CronJob {
-  /** That of the decorator; before version 4 of cron no job has one. */
+  /** The name in the decorator; before version 4 of cron no job has one. */
   readonly name?: string | undefined;
   readonly cronTime: CronTime;
-  /** Calls what the job is for. */
+  /** Calls the function of the job. */
   fireOnTick: (...args: unknown[]) => unknown;
 }
 
-/** Whether it is a job of cron: a registry takes those of other libraries, too. */
+/** Whether it is a job of cron: a registry accepts jobs of other libraries, too. */
 export function isCronJob(job: unknown): job is CronJob {
   const { cronTime, fireOnTick } = (job ?? {}) as Partial<CronJob>;
   return typeof fireOnTick === 'function' && typeof cronTime === 'object';
 }
 
-/** What is used of the SchedulerRegistry of \@nestjs/schedule, which is optional and may be there in two copies. */
+/** The parts used of the SchedulerRegistry of \@nestjs/schedule, which is optional and may be there in two copies. */
 export interface SchedulerRegistry {
   addCronJob: (name: string, job: CronJob) => unknown;
   getCronJobs(): ReadonlyMap<string, CronJob>;
@@ -87,7 +87,7 @@ export interface SchedulerRegistry {
   deleteTimeout(name: string): unknown;
 }
 
-/** Goes by the token, since touching the instances of strangers may have effects (a proxy, a getter). */
+/** Finds registries by their token, since reading from other instances may have side effects (a proxy, a getter). */
 export function* registriesOf(modules: Pick<ModulesContainer, 'values'>): Generator<SchedulerRegistry> {
   for (const module of modules.values()) {
     for (const [token, wrapper] of module.providers) {
@@ -100,8 +100,8 @@ export function* registriesOf(modules: Pick<ModulesContainer, 'values'>): Genera
 }
 
 /**
- * Stops the jobs of \@nestjs/schedule, as its own shutdown hook does: before or after ours, by the order of the imports.
- * Jobs that fire while the holders of locks are waited for would only be refused.
+ * Stops the jobs of \@nestjs/schedule, as its own shutdown hook does, before or after ours. Jobs that fire during the drain
+ * would only be refused.
  */
 export function stopJobs(modules: Pick<ModulesContainer, 'values'>): void {
   for (const registry of registriesOf(modules)) {

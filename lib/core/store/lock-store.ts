@@ -36,7 +36,7 @@ export interface AcquireRequest {
   readonly fair: boolean;
   /** With mode `read`: at most this many readers; 0: any number. */
   readonly permits: number;
-  /** Who asks, for people: `host:pid context`. */
+  /** Who asks, for people: `host:pid where`. */
   readonly holder: string;
   /** Only with one key and mode `write`. */
   readonly claim?: FireClaim | undefined;

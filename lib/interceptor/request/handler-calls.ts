@@ -6,25 +6,25 @@ const requests = new AsyncLocalStorage<HandlerCalls>();
 
 type Apply = (this: Function, self: unknown, args: readonly unknown[]) => unknown;
 
-/** Marks what has taken the place of `apply`, of this copy of the package. */
+/** Marks an `apply` that this copy of the package has put in place. */
 const WATCHES = Symbol('watches');
 
 /**
- * What the handler of one request does. Interceptors see only what the others make of it: a `timeout()` between the lock and
- * the handler ends the Observable, and the handler goes on; and none of them can tell work that nobody can cancel from an
- * Observable that has no value yet. So the calls of the handler itself are watched.
+ * Watches the calls of the handler of one request. An interceptor sees only what the others make of them: a `timeout()`
+ * between the lock and the handler ends the Observable while the handler goes on, and an interceptor cannot tell work that
+ * nobody can cancel from an Observable that has no value yet.
  */
 export class HandlerCalls {
-  /** Those of another lock of the request, around this one. */
+  /** The calls as another lock of the same request, around this one, watches them. */
   readonly #outer: HandlerCalls | undefined;
   readonly #pending = new Set<Promise<unknown>>();
-  /** With what the handler was called: at another try of the same request, Nest passes the same list. */
+  /** The arguments of the handler: when the same request is tried again, Nest passes the same array. */
   #called: readonly unknown[] | null = null;
   #isClosed = false;
   #isStream = false;
   #onStream = (): void => {};
 
-  /** `request` is what one call of the handler is known by, whichever of its interceptors asks. */
+  /** @param request identifies one request to all of its interceptors */
   constructor(
     private readonly handler: Function,
     private readonly request: object,
@@ -35,7 +35,7 @@ export class HandlerCalls {
     watch(handler);
   }
 
-  /** Whether the handler has returned an Observable, which whoever subscribed to it can end. */
+  /** Whether the handler has returned an Observable, which its subscriber can end. */
   get isStream(): boolean {
     return this.#isStream;
   }
@@ -55,7 +55,7 @@ export class HandlerCalls {
     this.#onStream = callback;
   }
 
-  /** The request is over: a handler that Nest has not called by now is not to run. */
+  /** The request is over: a handler that Nest has not called by now must not run. */
   close(): void {
     this.#isClosed = true;
   }
@@ -69,7 +69,7 @@ export class HandlerCalls {
   call(called: Function, args: readonly unknown[], run: () => unknown): unknown {
     const call = (): unknown => (this.#outer ? this.#outer.call(called, args, run) : run());
     if (called !== this.handler) return call();
-    // With another list it is called in the context of this request by somebody else, who may have a lock of his own.
+    // With other arguments, other code calls it in the context of this request, and may have a lock of its own.
     if (this.#isClosed && (this.#called === null || this.#called === args)) {
       throw new LockNotHeldError(`${this.where} is not run any more: its request was given up, and its lock with it.`);
     }
@@ -80,7 +80,7 @@ export class HandlerCalls {
     return result;
   }
 
-  /** Adopted once: a thenable (such as the query of a database) may begin its work each time that it is asked. */
+  /** Adopted once: a thenable (such as a database query) may begin its work each time its `then` is called. */
   #follow(result: PromiseLike<unknown>): Promise<unknown> {
     const adopted = Promise.resolve(result);
     this.#pending.add(adopted);
@@ -97,8 +97,9 @@ export class HandlerCalls {
 }
 
 /**
- * Nest calls handlers by `apply`, on every transport. The function itself stays what it is, for guards and decorators that
- * know it by reference. A handler that is called otherwise, or that is frozen, is not seen: then its first value counts.
+ * Watches the calls of a handler by its `apply`, with which Nest calls handlers on every transport. The function itself
+ * stays the same, for guards and decorators that know it by reference. Other calls, and those of a frozen handler, are not
+ * seen: then the first value counts.
  */
 function watch(handler: Function): void {
   const before = Reflect.get(handler, 'apply') as Apply;

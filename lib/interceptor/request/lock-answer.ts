@@ -8,21 +8,21 @@ import {
   LockWaitTimeoutError,
 } from '../../core/lock.errors.js';
 
-/** What a client is told: neither the key nor the holder, which are nobody's business outside. */
+/** The answer to a client. It has neither the key nor the holder, which concern nobody outside. */
 export interface LockErrorBody {
   readonly statusCode: number;
   readonly error: string;
   readonly code: string;
   readonly message: string;
-  /** Left out where another try would end as this one. */
+  /** Left out when another try would fail in the same way. */
   readonly retryAfterMs?: number;
 }
 
-/** What is used of the response of express and of fastify. */
+/** The parts used of a response of express or fastify. */
 export interface HttpResponse {
   readonly headersSent?: boolean;
   readonly sent?: boolean;
-  /** Of fastify: the response of Node. */
+  /** With fastify: the response of Node. */
   readonly raw?: { readonly headersSent: boolean; end(): void };
   end(): void;
   status(code: number): this;
@@ -33,32 +33,32 @@ export interface HttpResponse {
 const LOCKED = 423;
 const DEFAULT_RETRY_AFTER_MS = 1_000;
 
-/** How busy locks are answered. */
+/** How to answer busy locks. */
 interface AnswerOptions {
   readonly status?: number | undefined;
   readonly retryAfterMs?: number | undefined;
 }
 
-/** What a client is told of an error: that of the request itself comes before the `status` that is asked for. */
+/** Builds the answer to an error. The status of a request's own exception comes before the `status` of the options. */
 export function answerTo(
   error: LockError,
   { status, retryAfterMs = DEFAULT_RETRY_AFTER_MS }: AnswerOptions,
 ): LockErrorBody {
-  const told = (statusCode: number, message: string) => {
+  const body = (statusCode: number, message: string) => {
     return { statusCode, error: STATUS_CODES[statusCode] ?? 'Error', code: error.code, message };
   };
   if (error instanceof LockKeyError) {
-    return told(HttpStatus.BAD_REQUEST, 'The request lacks a value that it has to have, or has a wrong one.');
+    return body(HttpStatus.BAD_REQUEST, 'The request lacks a value that it has to have, or has a wrong one.');
   }
   if (isBusy(error)) {
     const byDefault = error.permits === undefined ? LOCKED : HttpStatus.TOO_MANY_REQUESTS;
     const own = error instanceof HttpException ? error.getStatus() : undefined;
-    return { ...told(own ?? status ?? byDefault, 'This is in use at the moment; try again.'), retryAfterMs };
+    return { ...body(own ?? status ?? byDefault, 'This is in use at the moment; try again.'), retryAfterMs };
   }
-  return { ...told(HttpStatus.SERVICE_UNAVAILABLE, 'Not available at the moment; try again.'), retryAfterMs };
+  return { ...body(HttpStatus.SERVICE_UNAVAILABLE, 'Not available at the moment; try again.'), retryAfterMs };
 }
 
-/** Tells when to try again, unless the answer has begun: then nothing can be told any more, but that it is over. */
+/** Sets `Retry-After`, unless the response has begun: its headers are sent by then. */
 export function tellRetryAfter(response: HttpResponse, { retryAfterMs }: LockErrorBody): void {
   if (retryAfterMs === undefined || hasBegun(response)) return;
   response.header('Retry-After', String(Math.ceil(retryAfterMs / 1_000)));
@@ -74,7 +74,7 @@ export function checkStatus(status: unknown): void {
   throw new LockConfigurationError(`Expected \`status\` to be a status of HTTP from 400 to 599, got ${got}.`);
 }
 
-/** The key of a request cannot be filled, or used: the request is wrong, and not the app. */
+/** The key of a request cannot be filled or used: the request is wrong, not the app. */
 export class RequestKeyException extends HttpException {
   constructor(cause: LockKeyError) {
     const body = answerTo(cause, {});

@@ -22,35 +22,35 @@ import { logger } from '../lock-logger.js';
 /** The options of `LockExceptionFilter`. */
 export interface LockExceptionFilterOptions {
   /**
-   * After how many milliseconds the client is told to try again; in the header `Retry-After` it is rounded up to seconds.
+   * When the client should try again, in milliseconds; in the header `Retry-After` it is rounded up to seconds.
    * @default 1_000
    */
   retryAfterMs?: number;
   /**
-   * The status of HTTP for a busy lock, from 400 to 599, unless `LockInterceptor.for` says another one.
-   * @default 423, and 429 where all permits are taken
+   * The HTTP status that answers a busy lock, from 400 to 599, unless `LockInterceptor.for` has another one.
+   * @default 423, and 429 when all permits are taken
    */
   status?: number;
 }
 
 const FILTER_OPTIONS = { retryAfterMs: true, status: true } satisfies Record<keyof LockExceptionFilterOptions, true>;
 
-/** What is used of the client of socket.io and of ws. */
+/** The parts used of a client of socket.io or ws. */
 interface WsClient {
   readonly readyState?: unknown;
   send?(text: string): void;
   emit(event: string, payload: unknown): void;
 }
 
-/** Nobody provides it: where Nest builds the filter, it has the options that it has by default. */
+/** Nobody provides it: when Nest builds the filter, the filter has its default options. */
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
- * Tells clients what is worth another try: a busy lock is 423 Locked, permits that are all taken are 429 Too Many
- * Requests, a missing Redis or an app that shuts down is 503, with `Retry-After`; and that a request from which
- * `LockInterceptor.for` cannot fill its key is 400 Bad Request. Over HTTP (express and fastify) it is a response, for
- * microservices and WebSockets an error of the same fields, for GraphQL an error with them as `extensions`. All other
- * errors of locks stay what they are: 500.
+ * Answers lock errors so that clients know what is worth another try. A busy lock is 423 Locked; when all permits are
+ * taken, it is 429 Too Many Requests; an unreachable Redis or an app that shuts down is 503. All of these have
+ * `Retry-After`. A request from which `LockInterceptor.for` cannot fill its key is 400 Bad Request. Over HTTP (express and
+ * fastify) the answer is a response, for microservices and WebSockets an error with the same fields, for GraphQL an error
+ * with these fields in `extensions`. All other lock errors stay 500.
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */
@@ -73,7 +73,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
       case 'http':
         return respond(host.switchToHttp().getResponse(), body);
       case 'ws':
-        return tell(host.switchToWs().getClient(), body);
+        return emitTo(host.switchToWs().getClient(), body);
       case 'rpc':
         return throwError(() => ({ status: 'error', ...body }));
       default:
@@ -82,7 +82,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
   }
 
   #bodyOf(error: LockError): LockErrorBody {
-    // The client is not told what is wrong with Redis, or with a template; whoever runs the app has to know.
+    // The client does not learn what is wrong with Redis or with a template; the operator of the app must.
     if (error instanceof LockStoreError) logger.error(error.message);
     if (error instanceof RequestKeyException) logger.debug((error.cause as LockError).message);
     return answerTo(error, this.#options);
@@ -98,8 +98,8 @@ function respond(response: HttpResponse, body: LockErrorBody): void {
   response.status(body.statusCode).send(body);
 }
 
-/** As Nest's own filter does: a socket of ws has an `emit` that nobody hears. */
-function tell(client: WsClient, body: LockErrorBody): void {
+/** Does the same as Nest's own filter: a socket of ws has an `emit` that nobody hears. */
+function emitTo(client: WsClient, body: LockErrorBody): void {
   const payload = { status: 'error', ...body };
   if (typeof client.readyState === 'number' && client.send) {
     client.send(JSON.stringify({ event: 'exception', data: payload }));
@@ -108,7 +108,7 @@ function tell(client: WsClient, body: LockErrorBody): void {
   }
 }
 
-/** GraphQL takes the `extensions` of whatever is thrown. */
+/** GraphQL passes on the `extensions` of any error. */
 function graphqlError(cause: LockError, { message, error, ...extensions }: LockErrorBody): Error {
   return Object.assign(new Error(message, { cause }), { extensions: { ...extensions, error } });
 }

@@ -7,10 +7,10 @@ import {
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import { type Observable, concatMap, from, of, tap, catchError, defer, throwError } from 'rxjs';
-import { LockConfigurationError, LockKeyError, passFor, type LockMode } from '../../core/lock.errors.js';
+import { type Observable, catchError, concatMap, defer, from, of, tap, throwError } from 'rxjs';
+import { LockConfigurationError, LockKeyError, type LockMode, passFor } from '../../core/lock.errors.js';
 import { checkIsObject } from '../../core/lock.options.js';
-import { describeKeySpec, type KeySpec } from '../../keys/key-spec.js';
+import { type KeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
 import { type LockedCall, compileCall } from '../locked-call.js';
 import { type LockedOptions } from '../locked.options.js';

@@ -2,22 +2,22 @@ import 'reflect-metadata';
 import { type ModulesContainer } from '@nestjs/core';
 import { type Reporter } from '../../core/reporter.js';
 
-/** What the interceptors of `LockInterceptor.for` are known by, of every copy of the package: the module that they use. */
+/** Marks the interceptors of `LockInterceptor.for`, in every copy of the package, with the token of the module that they use. */
 const REQUEST_LOCK = Symbol.for('nestjs-redis-lock:request-lock');
 
-/** Where Nest keeps what `@UseInterceptors` says, and what classes and methods it calls interceptors for. */
+/** The metadata of `@UseInterceptors`, and of the classes and methods for which Nest calls interceptors. */
 const INTERCEPTORS = '__interceptors__';
 const REACHED = ['websockets:is_gateway', 'graphql:resolver_type', 'graphql:resolve_property'];
 
-/** Marks the class of an interceptor as one of `LockInterceptor.for`; `token` is that of the interceptor which it uses. */
+/** Marks the class of an interceptor as made by `LockInterceptor.for`; `token` is that of the `LockInterceptor` it uses. */
 export function markRequestLock(type: Function, token: symbol): void {
   Object.defineProperty(type, REQUEST_LOCK, { value: token });
 }
 
 /**
- * Nest calls interceptors for controllers, gateways and resolvers only: on another provider `LockInterceptor.for` has no
- * effect. Another library may call them there, as some do for their handlers, so it is a warning and no error. Each module
- * tells of its own locks, by the token of its interceptor.
+ * Warns of each `LockInterceptor.for` that Nest does not call: it calls interceptors for controllers, gateways and resolvers
+ * only. Another library may call them elsewhere, as some do for their handlers, so this is no error. Each module warns of its
+ * own locks, by the token of its interceptor.
  */
 export function warnOfUnreachedLocks(
   modules: Pick<ModulesContainer, 'values'>,
