@@ -27,7 +27,7 @@ interface AcquirerParts {
   readonly clock: Clock;
   readonly replicas: ReplicaAcks | null;
   readonly release: LockStore['release'];
-  /** A call waits, says the reply to the command of `sentAt`; `isHeard`: the server knows a subscriber of ours. */
+  /** A command sent at `sentAt` has put a call in the queue; `isHeard`: its server knows a subscriber of ours. */
   readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
 }
 
@@ -144,7 +144,7 @@ export class Acquirer {
     const storageKey = this.parts.keys.storageKey(keys[0]!);
     const client = commands.liveClient(storageKey);
     const server = serverOf(client, storageKey);
-    // Which node serves is known only by its reply: each refuses the first acquire, which names no time, and tells its own.
+    // Which node serves is known only by its reply: it refuses the first acquire, which names no time, and sends its own.
     if (isCluster(client)) return server;
     const key = keys.join(', ');
     try {
@@ -162,7 +162,7 @@ export class Acquirer {
   }
 }
 
-/** The same failure, told of an acquire for `key`: the error of a question that several calls share names one of them. */
+/** The same failure for an acquire of `key`: the error of a question that several calls share names one of their keys. */
 function asFailureOf(error: unknown, wasSent: boolean, key?: string): unknown {
   if (!(error instanceof LockStoreError)) return error;
   const { message, cause, retryable } = error;

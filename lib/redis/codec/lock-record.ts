@@ -30,7 +30,7 @@ export function readRuns(reply: readonly string[]): readonly LastRun[] {
 }
 
 function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, now: number): LastRun {
-  const [fire, attempt, started, ended, told] = run.split(' ');
+  const [fire, attempt, started, ended, outcome] = run.split(' ');
   const [deadline, , , token] = (fields.get(`hold:${attempt}`) ?? '0').split(' ');
   const holds = Number(deadline) > now && token !== '0';
   return {
@@ -39,8 +39,8 @@ function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, 
     instance: fields.get(`run:by:${job}`) ?? '',
     attempt: attempt!,
     started: new Date(Number(started)),
-    ended: told === '-' ? null : new Date(Number(ended)),
-    outcome: told === 'done' || told === 'failed' ? told : holds ? 'running' : 'lost',
+    ended: outcome === '-' ? null : new Date(Number(ended)),
+    outcome: outcome === 'done' || outcome === 'failed' ? outcome : holds ? 'running' : 'lost',
   };
 }
 
@@ -58,7 +58,7 @@ function readHolder(attempt: string, record: string, id: string, now: number): L
     mode: mode as LockMode,
     ...readHolderText(id),
     since: new Date(Number(since)),
-    // More left than was granted: the server's clock stepped back, and the next script clamps it.
+    // More may be left than was granted when the server's clock was set back; the next script clamps it.
     remainingMs: Math.max(0, Math.min(Number(deadline) - now, Number(lease))),
     fencingToken: Number(token),
   };

@@ -39,8 +39,8 @@ export class ScriptCalls {
     const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, permits, holder } = request;
     const { now, ...age } = times;
     const call = { key: keys.join(', '), timeoutMs, echo: attempt };
-    const asked = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, permits, holder };
-    const common = { ...this.shared, ...asked, ...age, fair: fair ? 1 : 0 };
+    const hold = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, permits, holder };
+    const common = { ...this.shared, ...hold, ...age, fair: fair ? 1 : 0 };
     if (keys.length > 1) {
       const lock = keys.map((key) => this.keys.storageKey(key));
       return { script: acquireMany, operands: acquireMany.operands({ ...common, lock }), ...call };

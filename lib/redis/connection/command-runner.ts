@@ -27,7 +27,7 @@ export interface ScriptCall extends Pick<CommandRequest<string[]>, 'key' | 'time
 }
 
 /**
- * Runs scripts and commands under deadlines of our own: ioredis may leave a promise pending for ever (a half-open socket, a
+ * Runs scripts and commands under deadlines of our own: ioredis may leave a promise pending forever (a half-open socket, a
  * lost reply). Every script may be sent again without harm.
  */
 export class CommandRunner {
@@ -166,12 +166,12 @@ export class CommandRunner {
   async #evaluate({ script, operands, asking }: ScriptCall, command: Command<unknown>): Promise<unknown> {
     const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
     const deliver = (send: (client: RedisClient) => Promise<unknown>): Promise<unknown> => {
-      const sendAsked = (client: RedisClient): Promise<unknown> => {
+      const sendAfterAsking = (client: RedisClient): Promise<unknown> => {
         // Valid for the next command only, which reports a refusal.
         if (asking) (client as Redis).asking().catch(() => undefined);
         return send(client);
       };
-      return command.deliver(() => this.#live.current, sendAsked);
+      return command.deliver(() => this.#live.current, sendAfterAsking);
     };
     try {
       return await deliver((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));

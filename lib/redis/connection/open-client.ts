@@ -13,7 +13,7 @@ import { type ServerAddress } from './server-address.js';
 
 /**
  * Our own connections never queue a command: one that cannot be sent now, or that lost its connection, fails at once and
- * is never sent later, because we retry ourselves. They reconnect for ever, soon after Redis is back, whatever the
+ * is never sent later, because we retry ourselves. They reconnect forever, soon after Redis is back, whatever the
  * application chose for its own connections.
  */
 const WITHOUT_QUEUE = {

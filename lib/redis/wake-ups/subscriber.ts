@@ -1,0 +1,132 @@
+import { type Redis } from 'ioredis';
+import { type Clock, setDeadline } from '../../core/clock.js';
+import { readableText } from '../connection/error-advice.js';
+import { closeClient } from '../connection/redis-client.js';
+import { isRetryable } from '../connection/redis-errors.js';
+import { type LeadsToMaster, ifElsewhere } from '../connection/sentinel-watch.js';
+import { readServerId } from '../connection/server-id.js';
+import { supervise } from '../connection/supervise.js';
+import { SUBSCRIBER_ANSWER_MS } from '../timing.js';
+
+/** What a subscriber works with. */
+interface SubscriberParts {
+  readonly client: Redis;
+  /** The name of the channel. */
+  readonly channel: string;
+  /** Whether the client leads to a node of a cluster, which delivers the messages of all servers. */
+  readonly isOfCluster: boolean;
+  readonly clock: Clock;
+  /** Runs what sets timers of ours. */
+  readonly inOurContext: <R>(work: () => R) => R;
+  /** Logs an error of the connection. */
+  readonly debug: (line: string) => void;
+}
+
+/** Receives what a subscriber reports until it is left. */
+interface SubscriberListener {
+  onMessage(message: string): void;
+  /** Messages come from now on. */
+  onListening(): void;
+  /** The server does not let us subscribe. */
+  onRefused(error: Error): void;
+  /** Another connection is needed: this one has ended, or its server is busy or does not answer. */
+  onFailure(reason?: string): void;
+}
+
+/** One connection that listens to a channel; ioredis may reconnect it. Once it is left, nothing comes from it. */
+export class Subscriber {
+  /** The run id of the server whose messages come now; null while none come, or while it is unknown. */
+  serverId: string | null = null;
+  /** Since when messages come; null while they do not. */
+  listeningSince: number | null = null;
+  #isLeft = false;
+  #cancelDeadline: (() => void) | undefined;
+  readonly #stopSupervision: () => void;
+
+  constructor(
+    private readonly parts: SubscriberParts,
+    private readonly listener: SubscriberListener,
+  ) {
+    const { client, clock, debug } = parts;
+    this.#stopSupervision = supervise(client, clock);
+    client.on('error', (error: Error) => debug(`Redis subscriber: ${readableText(error)}`));
+    const on = (event: string, react: (...args: any[]) => void): void =>
+      void client.on(event as 'end', (...args) => !this.#isLeft && react(...args));
+    on('message', (_channel: string, message: string) => listener.onMessage(message));
+    on('ready', () => void this.#listen());
+    on('close', () => this.#onClose());
+    on('end', () => listener.onFailure());
+  }
+
+  /** Checks that the server still hears it: subscribing again changes nothing, and needs no other right. */
+  async check(): Promise<void> {
+    if (this.listeningSince === null) return;
+    this.#expectAnswer();
+    await this.parts.client.subscribe(this.parts.channel).catch(() => undefined);
+    this.#onAnswer();
+  }
+
+  /** Behind Sentinel: fails when its server is no longer the master. */
+  move(leadsToMaster: LeadsToMaster): void {
+    ifElsewhere(this.parts.client, leadsToMaster, () => !this.#isLeft && this.listener.onFailure());
+  }
+
+  leave(): void {
+    this.#isLeft = true;
+    this.#onClose();
+    this.#stopSupervision();
+    this.parts.client.disconnect(false);
+  }
+
+  async close(): Promise<void> {
+    this.#cancelDeadline?.();
+    this.#stopSupervision();
+    await closeClient(this.parts.client);
+  }
+
+  async #listen(): Promise<void> {
+    const { client, channel, isOfCluster, clock } = this.parts;
+    this.#expectAnswer();
+    try {
+      // Known before any message comes. Where the question is refused, it stays unknown.
+      const serverId = isOfCluster ? null : await readServerId(client).catch(nullIfRefused);
+      await client.subscribe(channel);
+      if (this.#isLeft || client.status !== 'ready') return;
+      this.serverId = serverId;
+      this.listeningSince = clock.now();
+      this.listener.onListening();
+    } catch (error) {
+      this.#onError(error as Error);
+    } finally {
+      this.#onAnswer();
+    }
+  }
+
+  /** A lost connection subscribes again when it is ready. A passing refusal may be over by then; any other one stays. */
+  #onError(error: Error): void {
+    if (!isRetryable(error)) this.listener.onRefused(error);
+    else if (error.name === 'ReplyError' && !this.#isLeft) this.listener.onFailure();
+  }
+
+  #onClose(): void {
+    this.listeningSince = null;
+    this.serverId = null;
+    this.#cancelDeadline?.();
+  }
+
+  #expectAnswer(): void {
+    this.#cancelDeadline?.();
+    const fail = (): void => this.listener.onFailure('no answer');
+    const { clock, inOurContext } = this.parts;
+    this.#cancelDeadline = inOurContext(() => setDeadline(clock, fail, SUBSCRIBER_ANSWER_MS));
+  }
+
+  #onAnswer(): void {
+    if (!this.#isLeft) this.#cancelDeadline?.();
+  }
+}
+
+function nullIfRefused(error: Error): null {
+  if (!isRetryable(error)) return null;
+  throw error;
+}
