@@ -9,7 +9,7 @@ import {
   checkIsObject,
   checkOptionNames,
 } from './core/lock.options.js';
-import type { RedisConnection } from './redis/connection/redis-client.js';
+import { type RedisConnection } from './redis/connection/redis-client.js';
 import { checkConnection } from './redis-lock.connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */

@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { Locked } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { disconnect, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { disconnect, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { deleteLock } from './support/stores.js';
 import { itOnSingle } from '../support/topologies/topology.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const error = new Error('the order is closed');
 

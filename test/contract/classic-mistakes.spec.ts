@@ -1,20 +1,12 @@
 import { type Lock } from '../../lib/index.js';
 import { startChildApp } from '../support/processes/child-app.js';
 import { eventually } from '../support/waiting/eventually.js';
-import {
-  FREEZE_MS,
-  deadlineOf,
-  disconnect,
-  grantedAt,
-  isCommand,
-  loadScripts,
-  proxyTo,
-  serverTime,
-} from '../support/redis/own-redis.js';
+import { FREEZE_MS, disconnect, isCommand, loadScripts, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { openStore } from './support/stores.js';
 import { describeOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
+import { deadlineOf, grantedAt, serverTime } from '../support/redis/records.js';
 
 const POLL_MS = 2_000;
 const HOUR_MS = 3_600_000;

@@ -1,10 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock, LockLostError, LockNotHeldError, LockReentryError } from '../../lib/index.js';
-import { loadScripts, proxyTo, rejection } from '../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, gate, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { loadScripts, proxyTo } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { deleteLock, ownPlace } from './support/stores.js';
 import { itOnSingle, topology } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
+import { gate } from '../support/waiting/gate.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const READ = { mode: 'read', ...PATIENT } as const;

@@ -5,9 +5,12 @@ import { Logger } from '@nestjs/common';
 import { Locked, type LockEventMap, type LockEventName, type LockLostError, ReadLocked } from '../../lib/index.js';
 import { EVENT_NAMES } from '../support/apps/event-names.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { disconnect, grantedAt, proxyTo, rejection } from '../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, gate, startApp } from '../support/apps/lock-app.js';
+import { disconnect, proxyTo } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { IN_ONE_SLOT, itOnSingle, topology } from '../support/topologies/topology.js';
+import { grantedAt } from '../support/redis/records.js';
+import { gate } from '../support/waiting/gate.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const MONTH_MS = 30 * 24 * 3_600_000;
 const HOLDER = `${hostname().slice(0, 40)}:${process.pid}`;

@@ -1,7 +1,8 @@
 import { LockBusyError, LockWaitTimeoutError } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { closeAll, freshKey, gate, startApp } from '../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
+import { gate } from '../support/waiting/gate.js';
 
 describe('promise 1: exclusion', () => {
   afterEach(closeAll);

@@ -1,11 +1,12 @@
 import { systemClock } from '../../lib/core/clock.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { grantedAt, ownRedis, startAgain } from '../support/redis/own-redis.js';
+import { ownRedis, startAgain } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../support/apps/lock-app.js';
 import { deleteLock } from './support/stores.js';
 import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
+import { grantedAt } from '../support/redis/records.js';
 
 /** Takes the lock once; gives the token of the grant. */
 async function tokenOf({ locks }: LockApp, key: string, mode: 'read' | 'write' = 'write'): Promise<number> {

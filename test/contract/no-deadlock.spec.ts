@@ -1,10 +1,11 @@
 import { eventually } from '../support/waiting/eventually.js';
-import { FREEZE_MS, deadlineOf, grantedAt, proxyTo, queued, serverTime } from '../support/redis/own-redis.js';
+import { FREEZE_MS, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { openStore } from './support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
+import { deadlineOf, grantedAt, queued, serverTime } from '../support/redis/records.js';
 
 const POLL_MS = 2_000;
 

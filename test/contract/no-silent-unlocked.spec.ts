@@ -1,10 +1,11 @@
 import { jest } from '@jest/globals';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../../lib/index.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
-import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
 import { onEveryStore, ownPlace } from './support/stores.js';
 import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const work = jest.fn();
 

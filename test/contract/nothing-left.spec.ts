@@ -2,11 +2,12 @@ import { getEventListeners, once } from 'node:events';
 import { Redis } from 'ioredis';
 import { startChildApp } from '../support/processes/child-app.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { ownRedis, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
 import { ownPlace } from './support/stores.js';
 import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
 import { untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 

@@ -2,12 +2,13 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock } from '../../lib/index.js';
 import { startChildApp } from '../support/processes/child-app.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { FREEZE_MS, grantedAt } from '../support/redis/own-redis.js';
+import { FREEZE_MS } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { openStore } from './support/stores.js';
 import { itOnRedis, itWithQueue } from '../support/topologies/topology.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
+import { grantedAt } from '../support/redis/records.js';
 
 const HOUR_MS = 3_600_000;
 const PATIENT = { waitMs: 25_000 };

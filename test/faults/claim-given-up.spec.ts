@@ -1,7 +1,9 @@
 import { claimFire } from '../support/apps/claim-fire.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { hashOf, isCommand, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { isCommand, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { hashOf } from '../support/redis/records.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 describe('a claim of a fire that is given up after Redis granted it', () => {
   afterEach(closeAll);

@@ -3,8 +3,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Locked } from '../../lib/index.js';
 import { EVENT_NAMES } from '../support/apps/event-names.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { disconnect, proxyTo, rejection } from '../support/redis/own-redis.js';
+import { disconnect, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 type Told = readonly [name: string, event: { readonly key: string }];
 

@@ -4,8 +4,9 @@ import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs'
 import { keyOn } from '../support/redis/cluster-slots.js';
 import { givenClient } from '../support/redis/connections.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../support/redis/own-redis.js';
+import { ownRedis } from '../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],

@@ -2,8 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type LockOptions } from '../../lib/index.js';
 import { eventually } from '../support/waiting/eventually.js';
-import { loadScripts, ownRedis, queued } from '../support/redis/own-redis.js';
+import { loadScripts, ownRedis } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { queued } from '../support/redis/records.js';
 
 /** Each waiter says this often that it is alive: a third of its waiter lease. */
 const POLL_MS = 2_000;

@@ -6,10 +6,12 @@ import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../
 import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
 import { startCluster } from '../../scripts/topologies.mjs';
 import { eventually } from '../support/waiting/eventually.js';
-import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/redis/own-redis.js';
-import { closeAll, freshKey, redisUrl, startApp } from '../support/apps/lock-app.js';
+import { disconnect, FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 import { startPlain } from './support/requests.js';
+import { redisUrl } from '../support/topologies/topology.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 afterEach(closeAll);
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { lastValueFrom, Observable } from 'rxjs';
 import { assertLocked, currentLock, Locked, LockNotHeldError, ReadLocked, RedisLockModule } from '../../lib/index.js';
-import { rejection } from '../support/redis/own-redis.js';
+import { rejection } from '../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
 const AWAY = { connection: { host: '127.0.0.1', port: 1 } };

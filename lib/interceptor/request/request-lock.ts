@@ -8,7 +8,7 @@ import {
   HttpException,
 } from '@nestjs/common';
 import { type Observable, concatMap, from, of, tap, catchError, defer, throwError } from 'rxjs';
-import { LockConfigurationError, type LockMode, LockKeyError, passFor } from '../../core/lock.errors.js';
+import { LockConfigurationError, LockKeyError, passFor, type LockMode } from '../../core/lock.errors.js';
 import { checkIsObject } from '../../core/lock.options.js';
 import { type KeySpec, compileKeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';

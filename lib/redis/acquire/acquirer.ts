@@ -1,11 +1,11 @@
 import { type Clock } from '../../core/clock.js';
-import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
-import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
-import { type SharedOperands, acquireCall } from '../codec/script-calls.js';
-import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
+import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
+import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
+import { acquireCall, type SharedOperands } from '../codec/script-calls.js';
 import { serverOf } from '../connection/cluster-slots.js';
+import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
 import { isCluster } from '../connection/redis-client.js';
 import { isUnservedAcquire } from '../queue-serving.js';
 import { type ReplicaAcks } from './replica-acks.js';

@@ -1,5 +1,5 @@
-import { modeOf, readHolderText } from '../../core/store/lock-state.js';
 import { type LockMode } from '../../core/lock.errors.js';
+import { modeOf, readHolderText } from '../../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/state.ts). */

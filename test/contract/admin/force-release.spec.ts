@@ -1,19 +1,13 @@
 import { LockLostError, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { clientWithSubscriberAt } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, disconnect, loadScripts, proxyTo, rejection } from '../../support/redis/own-redis.js';
-import {
-  type LockApp,
-  closeAll,
-  freshKey,
-  gate,
-  openAdmin,
-  openAdmins,
-  startApp,
-} from '../../support/apps/lock-app.js';
+import { FREEZE_MS, disconnect, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, openAdmins, startApp } from '../../support/apps/lock-app.js';
 import { nodesOf } from '../support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../../support/topologies/topology.js';
 import { enqueue } from '../../support/waiting/waiters.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const OPERATOR = { code: 'LOCK_LOST', reason: 'revoked' };

@@ -1,11 +1,12 @@
 import { type Lock, LockConfigurationError, type LockState } from '../../../lib/index.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
 import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 async function listed({ locks }: LockApp, options?: { prefix?: string; limit?: number }): Promise<LockState[]> {
   const states: LockState[] = [];

@@ -1,6 +1,7 @@
 import { LockNotHeldError, LockLostError, createLockScripts } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, rejection } from '../../support/redis/own-redis.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { itWithOneRecord } from '../../support/topologies/topology.js';
 import { NO_CLAIM, runScript } from '../../scripts/run-script.js';

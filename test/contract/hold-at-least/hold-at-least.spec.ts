@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import { Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { grantedAt, rejection } from '../../support/redis/own-redis.js';
+import { grantedAt } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { expectDeadline, openStore } from '../support/stores.js';
 import { topology } from '../../support/topologies/topology.js';

@@ -1,8 +1,9 @@
 import { type INestApplicationContext } from '@nestjs/common';
 import { eventually } from '../../support/waiting/eventually.js';
-import { grantedAt } from '../../support/redis/own-redis.js';
+import { grantedAt } from '../../support/redis/records.js';
+import { gate } from '../../support/waiting/gate.js';
 import { startJob } from '../../support/processes/job-app.js';
-import { closeAll, freshKey, gate, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { expectDeadline, openStore } from '../support/stores.js';
 import { itOnRedis } from '../../support/topologies/topology.js';
 

@@ -2,10 +2,11 @@ import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { type Lock, type LockLostError, LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, isCommand, loadScripts, proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { disconnect, isCommand, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock } from '../support/stores.js';
 import { itOnSingle } from '../../support/topologies/topology.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** Waits for the signal; gives why. */
 async function lossOf(lock: Lock, timeoutMs = 20_000): Promise<LockLostError> {

@@ -9,11 +9,13 @@ import {
   LockNotHeldError,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, grantedAt, loadScripts, proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { disconnect, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, openStore } from '../support/stores.js';
 import { itOnSingle, topology } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
+import { grantedAt } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 class Work {
   @Locked('loss:<0>', { leaseMs: 1_500 })

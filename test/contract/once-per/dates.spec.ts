@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { types } from 'node:util';
 import { LockConfigurationError, Locked, type LockedOptions } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
 const NOON = new Date('2026-03-04T12:00:00.000Z');

@@ -1,8 +1,9 @@
 import 'reflect-metadata';
 import { LockConfigurationError, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, gate, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
 import { untilWaiting, whenAllHeard } from '../../support/waiting/waiters.js';
 

@@ -3,10 +3,11 @@ import { Injectable } from '@nestjs/common';
 import { Interval, ScheduleModule } from '@nestjs/schedule';
 import { Locked, RedisLockService, currentLock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, grantedAt } from '../../support/redis/own-redis.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type JobApp, type JobOptions, type JobRun, startJob } from '../../support/processes/job-app.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { describeOnRedis } from '../../support/topologies/topology.js';
+import { grantedAt } from '../../support/redis/records.js';
 
 const HOUR_MS = 3_600_000;
 

@@ -9,8 +9,9 @@ import {
   ReadLocked,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, gate, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { itWithPermits } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 

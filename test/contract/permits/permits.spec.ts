@@ -9,12 +9,13 @@ import {
   currentLock,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, rejection } from '../../support/redis/own-redis.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownPlace } from '../support/stores.js';
 import { itWithPermits, itWithoutPermits } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { startMortal } from '../support/mortal.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const permit = (permits: number) => ({ mode: 'read', permits, ...PATIENT }) as const;

@@ -3,11 +3,12 @@ import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { startChildApp } from '../../support/processes/child-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { loadScripts, proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { itOnRedis, itOnSingle, itWithQueue } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { startMortal } from '../support/mortal.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const OWNERS = [
   '-', '--', '%2D', ' ', 'a b', 'a%20b', 'a\tb', ':', ';', '%', '0', 'undefined', 'null', 'Ä-日本-🔒', "it's", '"', '{a}',

@@ -1,7 +1,8 @@
 import { type LockOptions, LockConfigurationError, LockReentryError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, gate, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
 /** What waits for its own end unless it is refused. */
 const STRICT: LockOptions = { reentrant: false, waitMs: Infinity };

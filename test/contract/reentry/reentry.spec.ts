@@ -9,10 +9,12 @@ import {
   currentLock,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { loadScripts, ownRedis, rejection } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, freshKey, gate, startApp } from '../../support/apps/lock-app.js';
+import { loadScripts, ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** How often a server has run these commands; all but INFO, which counts them, when none is named. */
 async function commands(admin: Redis, name?: string): Promise<number> {

@@ -2,10 +2,11 @@ import { Injectable } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import { LockKeyError, LockLostError, Locked, currentLock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { loadScripts, ownRedis, proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { deleteLock, ownPlace } from '../support/stores.js';
 import { itOnSingle } from '../../support/topologies/topology.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
 

@@ -1,6 +1,6 @@
 import { type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, rejection } from '../../support/redis/own-redis.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import {
   IN_ONE_SLOT,
@@ -10,6 +10,7 @@ import {
   topology,
 } from '../../support/topologies/topology.js';
 import { startMortal } from '../support/mortal.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };

@@ -4,9 +4,10 @@ import { Cluster, type Redis } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
 import { MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { deadlineOf, hashOf, ownRedis, queued, serverTime } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeLater, freshKey, memoryServer, openAdmin, openAdmins } from '../../support/apps/lock-app.js';
 import { topology } from '../../support/topologies/topology.js';
+import { deadlineOf, hashOf, queued, serverTime } from '../../support/redis/records.js';
 
 /** A look at the locks from beside the apps under test. */
 export interface StoreView {

@@ -1,11 +1,13 @@
 import { type Lock, LockConfigurationError, LockWaitTimeoutError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, grantedAt, rejection } from '../../support/redis/own-redis.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { openStore } from '../support/stores.js';
 import { itWithQueue, itWithoutQueue, topology } from '../../support/topologies/topology.js';
 import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
 import { startMortal } from '../support/mortal.js';
+import { grantedAt } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** For how long a place in the queue outlives its process. */
 const WAITER_LEASE_MS = 6_000;

@@ -2,18 +2,11 @@ import { getEventListeners } from 'node:events';
 import { jest } from '@jest/globals';
 import { type Lock, LockWaitTimeoutError } from '../../../lib/index.js';
 import { clientWithSubscriberAt } from '../../support/redis/connections.js';
-import { outcomeOf } from '../../support/core/core-parts.js';
+import { grantedAt, queued, serverTime } from '../../support/redis/records.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import {
-  FREEZE_MS,
-  grantedAt,
-  killConnections,
-  ownRedis,
-  proxyTo,
-  queued,
-  rejection,
-  serverTime,
-} from '../../support/redis/own-redis.js';
+import { FREEZE_MS, killConnections, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { type StoreView, openStore } from '../support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../../support/topologies/topology.js';

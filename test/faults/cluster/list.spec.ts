@@ -4,9 +4,10 @@ import { type StartedCluster, startCluster } from '../../../scripts/topologies.m
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { proxyTo } from '../../support/redis/own-redis.js';
 import { keysOf } from '../../support/apps/listed.js';
 import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 async function start() {
   const cluster = await startCluster({ replicas: 1 });

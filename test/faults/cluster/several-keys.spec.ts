@@ -1,7 +1,7 @@
 import { LockLostError } from '../../../lib/index.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
 const PATIENT = { waitMs: 20_000 };

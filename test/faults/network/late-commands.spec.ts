@@ -1,8 +1,9 @@
 import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, isCommand, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
+import { isCommand, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
 import { type KeptCommand, type TcpProxy } from '../../support/network/tcp-proxy.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { hashOf } from '../../support/redis/records.js';
 
 /** More than a lock remembers of the attempts that were released. */
 const USES = 9;

@@ -1,9 +1,11 @@
 import { LockStoreError } from '../../../lib/index.js';
 import { type Redis } from 'ioredis';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, hashOf, ownRedis, proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { disconnect, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { heldRow, startNet } from '../../support/redis/quorum-net.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** How each hold of a lock is held, as a server has it. */
 async function modesOn(admin: Redis, key: string): Promise<string[]> {

@@ -1,10 +1,11 @@
 import { Redis } from 'ioredis';
 import { type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, queued } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { type Vip, startVip } from '../../support/network/vip.js';
+import { queued } from '../../support/redis/records.js';
 
 const isSubscriber = (received: string): boolean => received.includes('subscribe');
 

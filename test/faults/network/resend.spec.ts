@@ -1,16 +1,9 @@
 import { LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import {
-  hashOf,
-  isCommand,
-  loadScripts,
-  ownRedis,
-  proxyTo,
-  queued,
-  rejection,
-  startAgain,
-} from '../../support/redis/own-redis.js';
+import { isCommand, loadScripts, ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { hashOf, queued } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 

@@ -2,9 +2,10 @@ import { LockStoreError } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
 import { CONNECTIONS, givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { startVip } from '../../support/network/vip.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** How long after a server is well again its locks may still fail. */
 const BACK_WITHIN_MS = 3_000;

@@ -1,8 +1,9 @@
 import { type RedisConnection, type LockStoreError } from '../../../lib/index.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 20_000 };
 

@@ -2,8 +2,10 @@ import 'reflect-metadata';
 import { LockStoreError } from '../../../lib/index.js';
 import { CONNECTIONS, RELUCTANT, givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, ownRedis, proxyTo, rejection, startAgain } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** Long enough that no test waits for its end. */
 const LONG = { leaseMs: 300_000, waitMs: 0 };

@@ -6,9 +6,10 @@ import { freePorts } from '../../../scripts/redis.mjs';
 import { startSecured } from '../../../scripts/topologies.mjs';
 import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, proxyTo, rejection, startAgain } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { PASSWORD, SECRET, spyOnLogs } from '../security/support.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const ENCODED = encodeURIComponent(PASSWORD);
 

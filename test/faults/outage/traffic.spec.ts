@@ -1,9 +1,11 @@
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, proxyTo, queued, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilFree } from '../../support/waiting/waiters.js';
+import { queued } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** Of each kind ten within ten seconds, and their number; the machine may need many times ten seconds. */
 const MAX_LINES = 300;

@@ -5,8 +5,9 @@ import { type Redis } from 'ioredis';
 import { currentLock, Locked, LockStoreError, type OnUnavailable } from '../../../lib/index.js';
 import { CONNECTIONS, givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../../support/redis/own-redis.js';
+import { FREEZE_MS, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const OUTAGES = ['nobody listens', 'connections are dead', 'it went away'] as const;
 

@@ -2,8 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Locked } from '../../../lib/index.js';
 import { CONNECTIONS } from '../../support/redis/connections.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** Keeps the event loop busy, as a large JSON or a garbage collection does. */
 function block(ms: number): void {

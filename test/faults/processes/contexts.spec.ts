@@ -3,8 +3,10 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { NEVER, Observable } from 'rxjs';
 import { type LockEventName, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
-import { type LockApp, closeAll, gate, startApp } from '../../support/apps/lock-app.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** A lease that runs out soon. */
 const SHORT = { leaseMs: 600, renew: false };

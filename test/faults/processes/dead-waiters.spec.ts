@@ -1,15 +1,9 @@
 import { createLockScripts } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import {
-  FREEZE_MS,
-  deadlineOf,
-  grantedAt,
-  hashOf,
-  queued,
-  rejection,
-  serverTime,
-} from '../../support/redis/own-redis.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { deadlineOf, grantedAt, hashOf, queued, serverTime } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const scripts = createLockScripts();
 type Admin = ReturnType<typeof openAdmin>;

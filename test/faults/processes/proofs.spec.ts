@@ -3,10 +3,11 @@ import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { LOCK_CLOCK, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
+import { ownRedis, proxyTo } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp, startModule } from '../../support/apps/lock-app.js';
 import { SleepyClock } from '../../support/core/stopped-clock.js';
 import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
+import { hashOf } from '../../support/redis/records.js';
 
 afterEach(closeAll);
 

@@ -7,10 +7,11 @@ import { LOCK_CLOCK, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { startCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, ownRedis } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { StoppedClock } from '../../support/core/stopped-clock.js';
 import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
+import { hashOf } from '../../support/redis/records.js';
 
 const LEASE_MS = 6_000;
 /** How far ahead the clock is by which the lock is granted. A place in the queue of six seconds outlasts it. */

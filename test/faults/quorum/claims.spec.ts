@@ -1,7 +1,8 @@
 import { LockClaimedError } from '../../../lib/core/lock.errors.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, rejection, serverTime } from '../../support/redis/own-redis.js';
+import { hashOf, serverTime } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { heldRow, startNet } from '../../support/redis/quorum-net.js';
 

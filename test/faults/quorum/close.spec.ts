@@ -4,10 +4,11 @@ import { Logger } from '@nestjs/common';
 import { type Redis } from 'ioredis';
 import { buildPackage, startChildApp } from '../../support/processes/child-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, rejection } from '../../support/redis/own-redis.js';
+import { disconnect } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const DRAIN_MS = 300;
 const GRACE_MS = 2_000;

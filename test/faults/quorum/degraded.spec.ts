@@ -1,7 +1,7 @@
 import { LockBusyError, LockError, type LockState } from '../../../lib/index.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { grantedAt } from '../../support/redis/own-redis.js';
+import { grantedAt } from '../../support/redis/records.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet } from '../../support/redis/quorum-net.js';
 import {

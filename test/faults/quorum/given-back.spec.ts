@@ -3,7 +3,7 @@ import { type AcquireReply, type AcquireRequest, type LockStore } from '../../..
 import { type LockStoreError } from '../../../lib/core/lock.errors.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { Beliefs } from './support/beliefs.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../support/redis/quorum-net.js';

@@ -1,5 +1,5 @@
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf } from '../../support/redis/own-redis.js';
+import { hashOf } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
 

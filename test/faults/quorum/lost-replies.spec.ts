@@ -1,8 +1,10 @@
 import { LockError, LockLostError, type LockEventName } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, isCommand, rejection } from '../../support/redis/own-redis.js';
+import { isCommand } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 type Command = 'acquire' | 'writeBack' | 'renew' | 'release' | 'downgrade';
 

@@ -8,10 +8,11 @@ import {
 } from '../../../lib/index.js';
 import { startQuorum } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection, startAgain } from '../../support/redis/own-redis.js';
+import { startAgain } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { heldRow } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** Masters of their own, and as many apps. */
 async function start(size: number, apps = 2) {

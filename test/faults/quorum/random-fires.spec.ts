@@ -4,7 +4,7 @@ import { LockError } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
-import { serverTime } from '../../support/redis/own-redis.js';
+import { serverTime } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, startNet } from '../../support/redis/quorum-net.js';
 import { type Random, randomFrom, startFaults } from './support/random-faults.js';

@@ -4,7 +4,7 @@ import { LockError, type Lock, type LockOptions } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
-import { serverTime } from '../../support/redis/own-redis.js';
+import { serverTime } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { Beliefs, watchStalls } from './support/beliefs.js';
 import { type NetApp, type QuorumNet, holdsOn, startNet } from '../../support/redis/quorum-net.js';

@@ -1,6 +1,6 @@
 import { type LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { heldRow } from '../../support/redis/quorum-net.js';
 import { startFarReplicated } from '../../support/redis/far-replica.js';

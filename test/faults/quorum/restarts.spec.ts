@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Lock } from '../../../lib/index.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { loadScripts, rejection, startAgain } from '../../support/redis/own-redis.js';
+import { loadScripts, startAgain } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { type QuorumNet, holdsOn, startNet } from '../../support/redis/quorum-net.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const LEASE_MS = 4_000;
 

@@ -4,10 +4,11 @@ import { LockConfigurationError, LockLostError, LockStoreError } from '../../../
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { disconnect, ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { disconnect, ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const LEASE_MS = 2_500;
 

@@ -4,9 +4,10 @@ import { type RedisOptions } from 'ioredis';
 import { type LockBusyError, type LockStoreError } from '../../../lib/index.js';
 import { makeFolder } from '../../../scripts/redis.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { heldRow } from '../../support/redis/quorum-net.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** A master, and one sentinel that knows it by the name which all sentinels use when nobody chooses another. */
 async function startGroup() {

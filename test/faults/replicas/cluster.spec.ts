@@ -3,7 +3,7 @@ import { type Lock, type RedisConnection } from '../../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 3_000;

@@ -3,8 +3,10 @@ import { type Redis } from 'ioredis';
 import { type LockStoreError } from '../../../lib/index.js';
 import { startCluster } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf, ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** A master with replicas. */
 async function startReplicated(count: number) {

@@ -1,7 +1,8 @@
 import { LockKeyError } from '../../../lib/index.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { keysOf } from '../../support/apps/listed.js';
 import { closeAll, startApp } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const HOSTILE = [
   'nul\0byte', 'nul', 'cr\r\nlf', 'cr', '{tag}', '{tag}x', '{', '}', '{}', 'a{b', '%', '%%', '%25', '%7B', '%7btag}', '*', '**',

@@ -6,10 +6,12 @@ import { createLockScripts, LockStoreError, LockWaitTimeoutError } from '../../.
 import { type StartedSecured, documentedRights, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis, queued, rejection } from '../../support/redis/own-redis.js';
+import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { allow, asLocks, PASSWORD, SECRET, spyOnLogs } from './support.js';
 import { keysOf } from '../../support/apps/listed.js';
+import { queued } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** How long a waiter sleeps at most when nobody wakes it. */
 const POLL_MS = 2_000;

@@ -2,9 +2,10 @@ import { inspect } from 'node:util';
 import { jest } from '@jest/globals';
 import { LockConfigurationError, type RedisConnection } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, startApp } from '../../support/apps/lock-app.js';
 import { allow, asLocks, PASSWORD, SECRET, spyOnLogs } from './support.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 const ENCODED = encodeURIComponent(PASSWORD);
 

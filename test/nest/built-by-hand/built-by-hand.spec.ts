@@ -3,8 +3,9 @@ import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
 import { LazyModuleLoader, ModuleRef } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
 import { LockConfigurationError, RedisLockModule } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, closeLater, freshKey, redisUrl, startApp, startModule } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, closeLater, freshKey, startApp, startModule } from '../../support/apps/lock-app.js';
 import {
   Base,
   expectRefused,

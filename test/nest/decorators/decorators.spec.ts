@@ -14,7 +14,8 @@ import {
   WriteLocked,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, freshKey, gate, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
 
 /** Methods whose work lasts until the test says so. */
 class Work {

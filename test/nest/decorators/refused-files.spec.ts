@@ -8,7 +8,7 @@ import { Controller, Get, StreamableFile, UseInterceptors } from '@nestjs/common
 import { map, type Observable, of } from 'rxjs';
 import { Locked, LockConfigurationError, LockInterceptor } from '../../../lib/index.js';
 import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { PLATFORMS, startRequests } from '../support/requests.js';
 

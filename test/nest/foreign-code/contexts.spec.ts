@@ -11,8 +11,10 @@ import DataLoader from 'dataloader';
 import pLimit from 'p-limit';
 import { Locked, LockReentryError, RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, closeLater, freshKey, gate, redisUrl, startApp } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { PLATFORMS } from '../support/requests.js';
 
 type Bind = <F extends (...args: any[]) => unknown>(task: F) => F;

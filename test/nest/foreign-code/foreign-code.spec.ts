@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Injectable, Logger } from '@nestjs/common';
 import { type LockEventName, Locked, LockLostError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 
 class Unreadable extends Error {

@@ -4,7 +4,8 @@ import { Test } from '@nestjs/testing';
 import { createLockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { lua } from '../../../lib/redis/scripts/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, freshKey, openAdmin, redisUrl, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 afterEach(closeAll);
 

@@ -6,9 +6,10 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { FakeLockModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { ownRedis, rejection } from '../../support/redis/own-redis.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 import { Base, expectRefused, NONE } from '../support/places-by-hand.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 class Failing implements OnModuleInit {
   onModuleInit(): void {

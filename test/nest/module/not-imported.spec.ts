@@ -10,8 +10,9 @@ import {
   RedisLockService,
 } from '../../../lib/index.js';
 import { RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, redisUrl, startModule } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 /** As `nest generate service cats` leaves it, with locks. */
 @Injectable()

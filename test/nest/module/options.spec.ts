@@ -4,7 +4,8 @@ import { Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError, RedisLockModule, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
-import { closeAll, openAdmin, redisUrl } from '../../support/apps/lock-app.js';
+import { closeAll, openAdmin } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 afterEach(closeAll);
 

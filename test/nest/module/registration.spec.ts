@@ -12,8 +12,10 @@ import {
   type RedisLockModuleOptions,
   RedisLockService,
 } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, gate, openAdmin, redisUrl, startModule } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
 
 afterEach(closeAll);
 

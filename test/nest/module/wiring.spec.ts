@@ -11,7 +11,8 @@ import {
 } from '../../../lib/index.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { FakeStore } from '../../support/core/fake-store.js';
-import { closeAll, freshKey, redisUrl, startModule } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 const options = (keyPrefix = 'wiring:'): RedisLockModuleOptions => ({ connection: redisUrl(), keyPrefix });
 

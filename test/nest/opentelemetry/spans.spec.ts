@@ -10,8 +10,9 @@ import {
 import { type LockEventMap } from '../../../lib/index.js';
 import { instrumentLocks, type InstrumentLocksOptions } from '../../../lib/observability/opentelemetry.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, closeLater, freshKey, gate, type LockApp, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, closeLater, freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 import { once, Orders, someTime, startCast } from '../../unit/observability/lock-story.js';
 

@@ -3,7 +3,8 @@ import { register, Registry } from 'prom-client';
 import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../../lib/index.js';
 import { PrometheusLockModule } from '../../../lib/observability/prometheus.js';
 import { startError } from '../../unit/observability/start-error.js';
-import { closeAll, freshKey, redisUrl, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 afterEach(async () => {
   await closeAll();

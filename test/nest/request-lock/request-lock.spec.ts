@@ -11,10 +11,11 @@ import {
 import { APP_INTERCEPTOR } from '@nestjs/core';
 import { currentLock, Locked, LockInterceptor, RedisLockModule } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, freshKey, redisUrl } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { PLATFORMS, type RequestApp, startRequests, startTwoRequests } from '../support/requests.js';
 import { expectOneAtATime, Work } from '../support/transports.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 const ById = LockInterceptor.for('order:<0.params.id>');
 

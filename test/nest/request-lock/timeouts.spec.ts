@@ -16,13 +16,14 @@ import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websock
 import { finalize, raceWith, retry, TimeoutError } from 'rxjs';
 import { LockInterceptor } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, freshKey, gate } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { PLATFORMS, startRequests, startTwoRequests } from '../support/requests.js';
 import { type Instance, Work } from '../support/transports.js';
 import { ask, startGraphql } from '../support/transports-graphql.js';
 import { collect, startService } from '../support/transports-tcp.js';
 import { connect, startGateways } from '../support/transports-ws.js';
+import { gate } from '../../support/waiting/gate.js';
 
 /** Wherever the transport keeps it. */
 function idOf(context: ExecutionContext): string {

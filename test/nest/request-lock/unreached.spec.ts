@@ -4,7 +4,8 @@ import { Interval } from '@nestjs/schedule';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { jest } from '@jest/globals';
 import { LockInterceptor, RedisLockModule } from '../../../lib/index.js';
-import { closeAll, redisUrl, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, startApp } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 const ByKey = LockInterceptor.for('k');
 

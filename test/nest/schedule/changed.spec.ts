@@ -4,7 +4,7 @@ import { Cron } from '@nestjs/schedule';
 import { type CronJob, CronTime } from 'cron';
 import { jest } from '@jest/globals';
 import { Locked, RedisLockService } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import {
   expectOncePerSecond,

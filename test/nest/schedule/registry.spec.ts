@@ -5,7 +5,7 @@ import { CronJob } from 'cron';
 import { jest } from '@jest/globals';
 import { LockConfigurationError, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll } from '../../support/apps/lock-app.js';
 import {
   expectOncePerSecond,

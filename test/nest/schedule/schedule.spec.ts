@@ -10,7 +10,7 @@ import {
   RedisLockService,
 } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { closePlaces, gateOfTest } from '../support/places.js';
 

@@ -8,9 +8,12 @@ import { Test } from '@nestjs/testing';
 import { LockShutdownError, RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, gate, redisUrl, startApp, startModule } from '../../support/apps/lock-app.js';
+import { FREEZE_MS, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
+import { closeAll, freshKey, startApp, startModule } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 afterEach(closeAll);
 

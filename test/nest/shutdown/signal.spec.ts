@@ -1,7 +1,8 @@
 import { buildPackage, forkScript } from '../../support/processes/child-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { queued } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, openAdmin, redisUrl } from '../../support/apps/lock-app.js';
+import { queued } from '../../support/redis/records.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 
 beforeAll(buildPackage, 60_000);
 afterEach(closeAll);

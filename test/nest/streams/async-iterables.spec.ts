@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { Locked, LockBusyError } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
 async function* count(to: number, onEnd: () => void): AsyncGenerator<number> {

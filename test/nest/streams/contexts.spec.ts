@@ -9,8 +9,9 @@ import {
   LockReentryError,
   ReadLocked,
 } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, gate, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
 /** Which request this runs for. */

@@ -4,7 +4,8 @@ import { Test } from '@nestjs/testing';
 import { Observable, Subject, map } from 'rxjs';
 import { currentLock, Locked, RedisLockModule, RedisLockService } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, closeLater, freshKey, redisUrl } from '../../support/apps/lock-app.js';
+import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 @Controller()
 class Routes {

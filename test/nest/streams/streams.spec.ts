@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { Observable, Subject, delay, lastValueFrom, map, of, timer, toArray } from 'rxjs';
 import { currentLock, Locked, LockBusyError, LockConfigurationError, LockLostError } from '../../../lib/index.js';
 import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 

@@ -1,6 +1,6 @@
 import { type ModuleMetadata } from '@nestjs/common';
 import { currentLock, Locked, LockConfigurationError } from '../../../lib/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 
 /** Keys under which a method ran; each test asks for its own. */

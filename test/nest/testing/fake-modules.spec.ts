@@ -14,7 +14,7 @@ import {
 } from '../../../lib/index.js';
 import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, startModule } from '../../support/apps/lock-app.js';
 import { startTrap, type Trap } from './support/memory-apps.js';
 

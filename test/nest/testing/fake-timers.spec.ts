@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
 import { FakeLockService, ManualClock, RedisLockTestingModule, withFakeLocks } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()

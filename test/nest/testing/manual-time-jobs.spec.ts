@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import { Locked, type LockEventMap, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
 
 const DAY = 24 * 3_600_000;
 const SPREAD_MS = 50;

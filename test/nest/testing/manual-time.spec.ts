@@ -7,8 +7,9 @@ import {
   RedisLockTestingModule,
   type RedisLockTestingOptions,
 } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { keep } from './support/memory-apps.js';
 
 const HOUR = 3_600_000;

@@ -16,9 +16,10 @@ import {
 } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { startOrders } from './support/memory-apps.js';
+import { gate } from '../../support/waiting/gate.js';
 
 @Injectable()
 class Orders {

@@ -2,8 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, type LockLostError, LockStoreError, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/redis/own-redis.js';
-import { closeAll, gate, startModule } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
 class Orders {

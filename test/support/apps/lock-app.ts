@@ -8,8 +8,6 @@ import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { getLockServiceToken, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { type StoreAddress, topology } from '../topologies/topology.js';
 
-export { redisUrl } from '../topologies/topology.js';
-
 Logger.overrideLogger(false);
 const ignore = (): void => undefined;
 
@@ -100,10 +98,3 @@ export async function closeAll(): Promise<void> {
 
 /** A key that no other test uses. */
 export const freshKey = (name = 'key'): string => `${name}-${randomUUID()}`;
-
-/** A promise with its resolver, to hold a lock until the test says so. */
-export function gate(): { readonly opened: Promise<void>; open(): void } {
-  let open!: () => void;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
-}

@@ -1,10 +1,10 @@
-import { StoreHold, type Grant, type HoldKeeper } from '../../../lib/core/hold/store-hold.js';
+import { Locker } from '../../../lib/core/acquire/locker.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { leaseFrom, moment } from '../../../lib/core/hold/lease.js';
+import { StoreHold, type Grant, type HoldKeeper } from '../../../lib/core/hold/store-hold.js';
+import { type LockLostError } from '../../../lib/core/lock.errors.js';
 import { NO_LABEL } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
-import { type LockLostError } from '../../../lib/core/lock.errors.js';
-import { Locker } from '../../../lib/core/acquire/locker.js';
 import { enterLock } from '../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { FakeClock } from './fake-clock.js';
@@ -93,21 +93,4 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
     options: Partial<ResolvedLockOptions> = {},
   ): Promise<T> => runWithLock(await enter(keys, options), work);
   return { clock, store, reporter, locker, enter, under };
-}
-
-/** What became of a promise so far. */
-export function outcomeOf<T>(promise: Promise<T>): { value?: T; error?: unknown } {
-  const outcome: { value?: T; error?: unknown } = {};
-  promise.then(
-    (value) => (outcome.value = value),
-    (error: unknown) => (outcome.error = error),
-  );
-  return outcome;
-}
-
-/** Something to wait for, which the test opens. */
-export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
-  let open!: () => void;
-  const opened = new Promise<void>((resolve) => (open = resolve));
-  return { opened, open };
 }

@@ -5,9 +5,10 @@ import { LockEvents } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../lib/core/store/lock-store.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
-import { lockOptions, outcomeOf } from './core-parts.js';
+import { lockOptions } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
+import { outcomeOf } from '../waiting/outcome.js';
 
 /** An acquisition of the key `k` that has just begun, all around it, and what became of it. */
 export function startAcquisition(

@@ -1,6 +1,7 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisConnection } from '../../../lib/index.js';
-import { SOON_CLOSED, closeLater, openAdmin, redisUrl } from '../apps/lock-app.js';
+import { SOON_CLOSED, closeLater, openAdmin } from '../apps/lock-app.js';
+import { redisUrl } from '../topologies/topology.js';
 
 /** A client of the caller's own. */
 export function givenClient(url: string, options: RedisOptions): Redis {

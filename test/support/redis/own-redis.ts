@@ -1,9 +1,9 @@
 import { type Redis } from 'ioredis';
 import { createLockScripts } from '../../../lib/index.js';
 import { type StartedRedis, startRedisServer } from '../../../scripts/redis.mjs';
-import { eventually } from '../waiting/eventually.js';
-import { closeLater, openAdmin, redisUrl } from '../apps/lock-app.js';
+import { closeLater, openAdmin } from '../apps/lock-app.js';
 import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
+import { redisUrl } from '../topologies/topology.js';
 
 /** How long this machine may stand still, on top of any bound that is promised. */
 export const FREEZE_MS = 4_000;
@@ -43,48 +43,6 @@ export async function loadScripts(admin: Redis): Promise<void> {
 export function disconnect(proxy: TcpProxy): void {
   proxy.refuse(true);
   proxy.cutAll();
-}
-
-/** What a promise is rejected with. */
-export function rejection<E = Error>(promise: Promise<unknown>): Promise<E> {
-  return promise.then(
-    (value) => {
-      throw new Error(`Expected a rejection, got ${String(value)}.`);
-    },
-    (error: unknown) => error as E,
-  );
-}
-
-/** The hash of a lock, as it lies in Redis. */
-export const hashOf = (admin: Redis, key: string): Promise<Record<string, string>> => admin.hgetall(`lock:${key}`);
-
-/** How many wait in Redis, whether alive or not. */
-export async function queued(admin: Redis, key: string): Promise<number> {
-  return Object.keys(await hashOf(admin, key)).filter((field) => field.startsWith('queue:')).length;
-}
-
-/**
- * When the only hold of a lock ends, in milliseconds of a server's clock. Of the nodes of a quorum some are told of it last, or
- * never: the first that knows it counts.
- */
-export async function deadlineOf(admins: readonly Redis[], key: string): Promise<number> {
-  const holdOf = async () => {
-    const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
-    return hashes.flatMap((hash) => Object.entries(hash)).find(([field]) => field.startsWith('hold:'));
-  };
-  const message = `The lock "${key}" was not held`;
-  const [, hold] = await eventually(holdOf, { timeoutMs: 2_000, message });
-  return Number(hold.split(' ')[0]);
-}
-
-/** When a lock was granted, in milliseconds of the server's clock: tokens are its microseconds. */
-export const grantedAt = ({ fencingToken }: { readonly fencingToken: number }): number =>
-  Math.floor(fencingToken / 1_000);
-
-/** The server's clock, in milliseconds. */
-export async function serverTime(admin: Redis): Promise<number> {
-  const [seconds, micros] = await admin.time();
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }
 
 /** Cuts connections on the side of the server: those that subscribe, or all others but this one. */

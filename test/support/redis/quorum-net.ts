@@ -2,9 +2,10 @@ import { type Redis } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
 import { startQuorum } from '../../../scripts/topologies.mjs';
-import { disconnect, hashOf, loadScripts } from './own-redis.js';
+import { disconnect, loadScripts } from './own-redis.js';
 import { type LockApp, closeLater, openAdmin, startApp } from '../apps/lock-app.js';
 import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
+import { hashOf } from './records.js';
 
 /** An app whose way to each master has a fault of its own. */
 export interface NetApp extends LockApp {

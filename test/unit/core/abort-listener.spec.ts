@@ -1,9 +1,10 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { onAbort } from '../../../lib/core/abort-listener.js';
-import { lockOptions, outcomeOf, startLocker } from '../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../support/core/core-parts.js';
 import { settled } from '../../support/core/fake-clock.js';
 import { busy } from '../../support/core/fake-store.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
 const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

@@ -3,9 +3,11 @@ import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
 import { systemClock } from '../../../lib/core/clock.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
-import { gate, outcomeOf, startLocker } from '../../support/core/core-parts.js';
+import { startLocker } from '../../support/core/core-parts.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
 import { busy, granted, released } from '../../support/core/fake-store.js';
+import { gate } from '../../support/waiting/gate.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
 describe('calls that are awaited', () => {
   it('keep the process alive by one handle for all of them, until the last has settled', async () => {

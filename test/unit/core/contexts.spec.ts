@@ -7,11 +7,12 @@ import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
-import { heldLock, outcomeOf, startLocker } from '../../support/core/core-parts.js';
+import { heldLock, startLocker } from '../../support/core/core-parts.js';
 import { EVENT_NAMES } from '../../support/apps/event-names.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
 import { busy } from '../../support/core/fake-store.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
 /** Who calls. */
 const caller = new AsyncLocalStorage<string>();

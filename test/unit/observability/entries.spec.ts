@@ -1,9 +1,16 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { importsOf } from '../../architecture/rules.js';
+import ts from 'typescript';
 
 const lib = join(import.meta.dirname, '..', '..', '..', 'lib');
+const OPTIONS = { target: ts.ScriptTarget.ES2022, experimentalDecorators: true, emitDecoratorMetadata: true };
+
+/** What a file imports once it is compiled, as it says it. */
+function importsOf(file: string): string[] {
+  const { outputText } = ts.transpileModule(readFileSync(join(lib, file), 'utf8'), { compilerOptions: OPTIONS });
+  return ts.preProcessFile(outputText).importedFiles.map(({ fileName }) => fileName);
+}
 
 /** The packages that a file needs at run time, with those of the files that it imports. */
 function packagesOf(entry: string): { files: Set<string>; packages: Set<string> } {
@@ -11,9 +18,8 @@ function packagesOf(entry: string): { files: Set<string>; packages: Set<string> 
   const visit = (file: string): void => {
     if (files.has(file)) return;
     files.add(file);
-    for (const { target, typeOnly } of importsOf(file, readFileSync(join(lib, file), 'utf8'))) {
-      if (typeOnly) continue;
-      if (target.endsWith('.ts')) visit(target);
+    for (const target of importsOf(file)) {
+      if (target.startsWith('.')) visit(posix.join(posix.dirname(file), target).replace(/\.js$/, '.ts'));
       else if (!target.startsWith('node:')) packages.add(target);
     }
   };

@@ -9,7 +9,7 @@ import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { lua, key } from '../../../lib/redis/scripts/lua.js';
 import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
-import { rejection } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { startVip } from '../../support/network/vip.js';

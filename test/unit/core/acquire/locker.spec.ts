@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockNotHeldError, LockShutdownError } from '../../../../lib/core/lock.errors.js';
-import { gate, lockOptions, outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, released } from '../../../support/core/fake-store.js';
+import { gate } from '../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 

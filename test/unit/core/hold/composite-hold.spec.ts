@@ -5,9 +5,11 @@ import {
   LockReentryError,
   LockShutdownError,
 } from '../../../../lib/core/lock.errors.js';
-import { gate, lockOptions, outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, gone, granted } from '../../../support/core/fake-store.js';
+import { gate } from '../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Hold } from '../../../../lib/core/hold/hold.js';
-import { outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
 import { startAcquisition } from '../../../support/core/start-acquisition.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 

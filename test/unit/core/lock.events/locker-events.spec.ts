@@ -2,9 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { type LockEventName } from '../../../../lib/core/lock.events.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { EVENT_NAMES } from '../../../support/apps/event-names.js';
-import { lockOptions, outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const LABEL = { where: 'Orders.charge', template: 'order:<0>' };
 const LOCK = { key: 'k', mode: 'write', ...LABEL };

@@ -11,7 +11,8 @@ import { LockLostError, LockNotHeldError } from '../../../../lib/core/lock.error
 import { type StoreHold } from '../../../../lib/core/hold/store-hold.js';
 import { NestedHold } from '../../../../lib/core/hold/nested-hold.js';
 import { collectGarbage } from '../../../support/waiting/collect-garbage.js';
-import { FakeKeeper, gate, heldLock } from '../../../support/core/core-parts.js';
+import { FakeKeeper, heldLock } from '../../../support/core/core-parts.js';
+import { gate } from '../../../support/waiting/gate.js';
 
 describe('the lock of a chain of calls', () => {
   it('is none outside, and the error says how to come by one', () => {

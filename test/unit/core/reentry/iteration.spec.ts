@@ -2,9 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { Iteration } from '../../../../lib/core/reentry/iteration.js';
 import { LockReentryError, LockWaitTimeoutError } from '../../../../lib/core/lock.errors.js';
 import { type LockOptions } from '../../../../lib/core/lock.options.js';
-import { outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 /** An iteration that holds `k`, which the store then refuses; `consume` reads one value and enters a lock in its loop. */
 async function startIteration(options: Partial<LockOptions> = {}) {

@@ -1,8 +1,10 @@
 import { currentLock } from '../../../../lib/core/reentry/context.js';
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
-import { FakeKeeper, gate, heldLock, outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { FakeKeeper, heldLock, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
+import { gate } from '../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 
 const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(

@@ -5,7 +5,8 @@ import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-cal
 import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../../lib/redis-lock.service.js';
 import { FireFinder } from '../../../../lib/schedule/fire-finder.js';
-import { outcomeOf, startLocker } from '../../../support/core/core-parts.js';
+import { startLocker } from '../../../support/core/core-parts.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { busy } from '../../../support/core/fake-store.js';
 

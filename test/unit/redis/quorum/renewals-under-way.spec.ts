@@ -1,5 +1,5 @@
 import { RenewalsUnderWay } from '../../../../lib/redis/quorum/renewals-under-way.js';
-import { gate } from '../../../support/core/core-parts.js';
+import { gate } from '../../../support/waiting/gate.js';
 import { settled } from '../../../support/core/fake-clock.js';
 
 describe('the renewals under way', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Ballot, type Vote, gather, majorityOf } from '../../../../lib/redis/quorum/votes.js';
-import { outcomeOf } from '../../../support/core/core-parts.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { nodesOf } from './fake-nodes.js';
 

@@ -15,7 +15,7 @@ import {
 } from '../../../../lib/index.js';
 import { FakeLockService, withFakeLocks } from '../../../../lib/testing/index.js';
 import { eventually } from '../../../support/waiting/eventually.js';
-import { rejection } from '../../../support/redis/own-redis.js';
+import { rejection } from '../../../support/waiting/rejection.js';
 
 class Orders {
   until: Promise<unknown> = Promise.resolve();

@@ -10,7 +10,7 @@ import {
   LockWaitTimeoutError,
 } from '../../../../lib/index.js';
 import { FakeLockService, ManualClock } from '../../../../lib/testing/index.js';
-import { rejection } from '../../../support/redis/own-redis.js';
+import { rejection } from '../../../support/waiting/rejection.js';
 
 let locks: FakeLockService;
 

@@ -1,9 +1,10 @@
+import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { NO_LABEL } from '../../../../../lib/core/lock.events.js';
 import { type FireClaim } from '../../../../../lib/core/store/lock-store.js';
-import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { lockOptions, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
-import { settled } from '../../../../support/core/fake-clock.js';
+import { settled } from '../../../../../lib/testing/manual-clock.js';
+import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { busy, granted } from '../../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const CLAIM: FireClaim = {
   job: 'Jobs.run',

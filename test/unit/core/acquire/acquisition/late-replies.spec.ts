@@ -2,10 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, LockClaimedError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { type FireClaim } from '../../../../../lib/core/store/lock-store.js';
 import { runWithLock } from '../../../../../lib/core/reentry/run.js';
-import { lockOptions, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../../support/core/fake-store.js';
 import { startAcquisition } from '../../../../support/core/start-acquisition.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const CLAIM: FireClaim = {
   job: 'Jobs.run',

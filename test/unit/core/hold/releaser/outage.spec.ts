@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { Releaser } from '../../../../../lib/core/hold/releaser.js';
 import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
-import { outcomeOf } from '../../../../support/core/core-parts.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
 import { FakeReporter, FakeStore, released } from '../../../../support/core/fake-store.js';
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { lockOptions, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { released } from '../../../../support/core/fake-store.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const down = () => {
   throw new LockStoreError('down');

@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { currentLock } from '../../../../../lib/core/reentry/context.js';
 import { LockReentryError } from '../../../../../lib/core/lock.errors.js';
-import { gate, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
+import { gate } from '../../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 /** Work that must not run. */
 const unused = (): never => {

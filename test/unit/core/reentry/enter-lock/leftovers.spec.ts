@@ -1,6 +1,8 @@
 import { LockReentryError } from '../../../../../lib/core/lock.errors.js';
-import { gate, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
+import { gate } from '../../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 describe('a call that nobody awaited, inside a nested call of several keys', () => {
   /** Under a hold of both keys: a nested call of both is left by a call of the second, which then asks for the first. */

@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Hold } from '../../../../../lib/core/hold/hold.js';
-import { gate, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { busy } from '../../../../support/core/fake-store.js';
+import { gate } from '../../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 const revoke = ({ store }: ReturnType<typeof startLocker>, nth: number) =>
   store.listener!.onWakeUp(store.acquires[nth]!.request.attempt, { kind: 'revoked' });

@@ -2,8 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { type Hold } from '../../../../../lib/core/hold/hold.js';
 import { type ResolvedLockOptions } from '../../../../../lib/core/lock.options.js';
 import { LockBusyError, type LockReentryError, LockWaitTimeoutError } from '../../../../../lib/core/lock.errors.js';
-import { gate, outcomeOf, startLocker } from '../../../../support/core/core-parts.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
+import { gate } from '../../../../support/waiting/gate.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 
 type Started = ReturnType<typeof startLocker>;
 
