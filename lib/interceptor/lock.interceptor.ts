@@ -1,14 +1,14 @@
 import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
-import { type Hold, type WorkOutcome } from '../core/hold/hold.js';
+import { type Hold } from '../core/hold/hold.js';
 import { Iteration } from '../core/reentry/iteration.js';
 import { runHolding, runUnlocked } from '../core/reentry/context.js';
 import { LockConfigurationError, LockNotHeldError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/acquire/locker.js';
 import { type ScheduledCall } from '../core/timer-queue.js';
 import { type UnlockedHandle } from '../core/reentry/unlocked-run.js';
-import { runWithLock } from '../core/reentry/run.js';
+import { endWork, runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
@@ -154,9 +154,10 @@ export class LockInterceptor implements NestInterceptor {
       limit: () => {
         limit ??= timers.schedule(clock.now() + leaseMs, lose);
       },
-      end: (outcome) => {
+      end: async (outcome) => {
         limit?.cancel();
-        return endOf(lock, outcome);
+        const lost = await endWork(lock, outcome);
+        if (lost) throw lost;
       },
     };
     return handles.track(streamLock, lock);
@@ -171,13 +172,6 @@ function answered(answer: unknown): Observable<unknown> {
 }
 
 const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
-
-async function endOf(lock: Hold, outcome: WorkOutcome): Promise<void> {
-  const lostBefore = lock.lost;
-  await lock.releaseAfter(outcome);
-  const lost = lostBefore ?? lock.lost;
-  if (lost) throw lost;
-}
 
 /** For `run-unlocked`: there is nothing to lose and nothing to give back. */
 const unlockedStream = (run: UnlockedHandle): StreamLock => ({
