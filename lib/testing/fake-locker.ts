@@ -111,9 +111,10 @@ export class FakeLocker extends Locker {
 
   /** Tells those who listen. */
   #failed(error: LockError, { waitedMs, ...call }: FailedCall): LockError {
-    const wanted = { ...call, name: call.keys.join(', '), startedAt: this.clock.now() - waitedMs };
+    const now = this.clock.now();
+    const request = { ...call, name: call.keys.join(', '), startedAt: now - waitedMs };
     const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';
-    this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, hasWaited));
+    this.events.emit('acquireFailed', () => failedEvent(request, now, error, hasWaited));
     return error;
   }
 }

@@ -1,10 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
-import { failedEvent, type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
+import { Attempts } from './attempts.js';
+import { failedEvent, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { commandTimeoutMs, RELEASE_PATIENCE_MS } from '../timing.js';
+import { RELEASE_PATIENCE_MS } from '../timing.js';
 import { type Hold } from '../hold/hold.js';
 import { Holds } from '../hold/holds.js';
 import { type Grant, type StoreHold } from '../hold/store-hold.js';
@@ -26,9 +27,8 @@ export class Locker implements WakeUpListener {
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
-  readonly #acquisitions = new Map<string, Waiting>();
+  readonly #attempts: Attempts;
   readonly #releaser: Releaser;
-  readonly #host: AcquisitionHost;
   readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it comes. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
@@ -38,7 +38,8 @@ export class Locker implements WakeUpListener {
     readonly clock: Clock,
     private readonly store: LockStore,
     reporter: Reporter,
-    holder: string,
+    /** Who asks, for people: `host:pid`. */
+    private readonly instance: string,
   ) {
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
@@ -48,27 +49,13 @@ export class Locker implements WakeUpListener {
     const { timers, events, awaited } = this;
     const releaser = (this.#releaser = new Releaser(clock, timers, store, reporter));
     this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser });
-    this.#host = {
+    this.#attempts = new Attempts({
       clock,
-      timers: this.timers,
       store,
-      events: this.events,
-      holder,
-      nextAttempt: attemptIds(store.clientId),
-      onAttempt: (acquisition, before, now) => {
-        if (before !== null) this.#acquisitions.delete(before);
-        if (now !== null) this.#acquisitions.set(now, acquisition);
-      },
+      releaser,
+      nextId: attemptIds(store.clientId),
       isHeld: (attempt) => this.holds.has(attempt),
-      abandon: (wanted, attempt, state) => {
-        const { leaseMs, holdAtLeastMs } = wanted.options;
-        const until = clock.now() + Math.max(leaseMs, holdAtLeastMs);
-        const releases = releasesOf(wanted, attempt, state);
-        this.#inOwnContext(() => {
-          for (const release of releases) void this.#releaser.giveBack(release, until, commandTimeoutMs(leaseMs));
-        });
-      },
-    };
+    });
     store.listen(this);
   }
 
@@ -76,7 +63,7 @@ export class Locker implements WakeUpListener {
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
-      waiting: this.#acquisitions.size,
+      waiting: this.#attempts.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
@@ -101,14 +88,17 @@ export class Locker implements WakeUpListener {
   ): Promise<StoreHold | CompositeHold> {
     const named = this.checkKeys(keys);
     const groups = named.length === 1 ? [named] : this.store.groups(named);
-    const call = { options, label, claim, startedAt };
-    if (groups.length === 1) return this.#acquireGroup(groups[0]!, named, call);
+    const holder = label.where ? `${this.instance} ${label.where}` : this.instance;
+    const request = { keys: named, name: named.join(', '), options, label, holder, claim, startedAt };
+    if (groups.length === 1) return this.#acquireGroup(groups[0]!, request);
     const parts: Hold[] = [];
     try {
-      for (const group of groups) parts.push(await this.#acquireGroup(group, group, call));
+      for (const group of groups) {
+        parts.push(await this.#acquireGroup(group, { ...request, keys: group, name: group.join(', ') }));
+      }
       throwIfLost(parts);
     } catch (error) {
-      // Within the limit for the whole call, also when Redis is away by now.
+      // Within the limit of the whole call, even if Redis cannot be reached by now.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
       await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
@@ -121,14 +111,14 @@ export class Locker implements WakeUpListener {
   }
 
   #wake(attempt: string, wakeUp: WakeUp): void {
-    const acquisition = this.#acquisitions.get(attempt);
-    if (acquisition) return acquisition.onWakeUp(wakeUp);
+    const call = this.#attempts.callOf(attempt);
+    if (call) return call.onWakeUp(wakeUp);
     if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
   }
 
   onListening(): void {
     this.#inOwnContext(() => {
-      for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+      for (const call of this.#attempts.calls) call.onWakeUp({ kind: 'wake' });
     });
   }
 
@@ -143,38 +133,37 @@ export class Locker implements WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
-    for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(shutdownError());
+    for (const call of this.#attempts.calls) call.cancel(shutdownError());
     await this.holds.close(drainMs);
     this.#thrown.flush();
   }
 
-  async #acquireGroup(
-    group: readonly string[],
-    named: readonly string[],
-    call: Pick<LockRequest, 'options' | 'label' | 'claim' | 'startedAt'>,
-  ): Promise<StoreHold> {
-    const wanted = { ...call, keys: group, name: named.join(', ') };
+  /** Acquires the keys of one request, all of which are in this group of the store. */
+  async #acquireGroup(group: readonly string[], request: LockRequest): Promise<StoreHold> {
+    const { clock, timers, events } = this;
+    const grouped = { ...request, keys: group };
     let acquisition: Acquisition | undefined;
     try {
       if (this.isClosing) throw shutdownError();
-      call.options.signal?.throwIfAborted();
-      acquisition = new Acquisition(this.#host, wanted);
-      return this.#hold(wanted, named, await acquisition.granted, acquisition.hasWaited);
+      request.options.signal?.throwIfAborted();
+      acquisition = new Acquisition({ clock, timers, events, attempts: this.#attempts }, grouped);
+      const grant = await acquisition.granted;
+      const holds = request.keys.map((key) => grant.holds.find((hold) => hold.key === key)!);
+      return this.#hold(grouped, { ...grant, holds }, acquisition.hasWaited);
     } catch (error) {
       const waited = acquisition?.hasWaited ?? false;
-      this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, waited));
+      events.emit('acquireFailed', () => failedEvent(request, clock.now(), error, waited));
       throw error;
     }
   }
 
-  #hold(wanted: LockRequest, named: readonly string[], grant: Grant, waited: boolean): StoreHold {
+  #hold(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
     if (this.isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(wanted, grant.attempt, { wasGranted: false, unanswered: grant.unanswered() });
+      this.#attempts.giveBack({ id: grant.attempt, request, wasGranted: false, mayArrive: grant.unanswered() });
       throw shutdownError();
     }
-    const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);
-    const lock = this.holds.add({ ...grant, holds });
+    const lock = this.holds.add(grant);
     const { waitedMs, serverTimeMs } = grant;
     this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
     return lock;

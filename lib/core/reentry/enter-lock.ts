@@ -137,7 +137,7 @@ async function enterNested(
     leave();
     throw error;
   }
-  const waitedMs = waitedMsOf(request, locker);
+  const waitedMs = waitedMsOf(request, locker.clock.now());
   for (const { key } of locks) {
     locker.events.emit('reentered', () => ({ ...label, key, mode: options.mode, waitedMs }));
   }
@@ -185,7 +185,7 @@ function limitError(locker: Locker, key: string, request: EnterRequest): LockErr
   const { mode, waitMs } = request.options;
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
-  const waitedMs = waitedMsOf(request, locker);
+  const waitedMs = waitedMsOf(request, locker.clock.now());
   locker.events.emit('timedOut', () => ({ ...request.label, key, mode, waitedMs, holder }));
   return waitTimeoutError({ key, mode }, waitedMs, { holder, ahead: 0 });
 }

@@ -196,7 +196,7 @@ describe('an acquisition that is given up', () => {
     store.acquires[0]!.reply(granted(3_000));
     await settled();
     controller.abort();
-    acquisition.giveUp(new LockShutdownError('closing'));
+    acquisition.cancel(new LockShutdownError('closing'));
     push(99, 0, 1_000);
     await clock.advance(60_000);
     expect([outcome.error, outcome.grant?.holds[0]!.fencingToken, abandoned]).toEqual([undefined, 1, []]);
@@ -206,7 +206,7 @@ describe('an acquisition that is given up', () => {
   it('even with waitMs 0 gives back while its command is in flight', async () => {
     const { acquisition, abandoned, outcome } = startAcquisition({ waitMs: 0 });
     const error = new LockShutdownError('closing');
-    acquisition.giveUp(error);
+    acquisition.cancel(error);
     await settled();
     expect([outcome.error, abandoned]).toEqual([error, ['client.1']]);
   });
