@@ -18,7 +18,7 @@ import { Locker } from './core/acquire/locker.js';
 import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { logger } from './interceptor/lock-logger.js';
-import { addModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
+import { addRunningModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
 import { warnOfUnreachedLocks } from './interceptor/request/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
@@ -32,9 +32,10 @@ import {
   type RedisLockModuleOptions,
   type ResolvedModuleOptions,
   checkExtras,
+  checkNoExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
-import { checkIsStatic, checkNoExtras, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
+import { checkIsStatic, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -126,7 +127,7 @@ export class RedisLockModule
   onApplicationBootstrap(): void {
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
-    addModule(this.#module);
+    addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
     this.store.open();
   }

@@ -1,18 +1,51 @@
+import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
-import { type LockedOptions } from './locked.options.js';
+import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
+import { type LockedOptions, checkLockedOptions } from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
-/** What a decorator found out when the class was defined. */
+/** What is known of a locked method once its class is defined; the options and key templates are checked. */
 export interface LockedCall {
-  /** Class and method, for people. */
+  /** Class and method, for error texts and events. */
   readonly where: string;
-  /** The key template, or what stands for it. */
-  readonly template: string;
-  readonly keyOf: (self: unknown, args: readonly unknown[]) => string | readonly string[];
-  /** What a call returns in its own turn. */
-  readonly kind: ResultKind;
   readonly name: string | symbol;
   /** The locked method, with all metadata of the decorated one; of a request, its handler. */
   readonly method: Function;
+  /** What a call returns before its lock is acquired. */
+  readonly kind: ResultKind;
+  /** The key template, or what stands for it. */
+  readonly template: string;
+  readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
+}
+
+/**
+ * Checks and compiles what a decorator was given.
+ * @throws LockKeyError, LockConfigurationError that begin with `where`
+ */
+export function compileCall(
+  key: KeySpec,
+  options: LockedOptions,
+  { where, kind, mode }: { where: string; kind: ResultKind; mode: LockMode },
+): Omit<LockedCall, 'name' | 'method'> {
+  checkLockedOptions(options, { where, kind, mode });
+  const keyOf = options.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
+  return { where, kind, template: describeKeySpec(key), keyOf, options: { ...options, mode } };
+}
+
+/** A fire is claimed on one key. */
+function compileJobKey(key: KeySpec, where: string): KeyOfCall {
+  if (typeof key !== 'function') checkIsOneKey(key, where);
+  const keyOf = compileKeySpec(key, where);
+  if (typeof key !== 'function') return keyOf;
+  return (self, args) => {
+    const keys = keyOf(self, args);
+    checkIsOneKey(keys, where);
+    return keys;
+  };
+}
+
+function checkIsOneKey(key: string | readonly string[], where: string): void {
+  if (!Array.isArray(key) || key.length < 2) return;
+  throw new LockConfigurationError(`${where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`);
 }

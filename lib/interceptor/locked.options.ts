@@ -10,50 +10,57 @@ import {
 } from '../core/lock.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
-/** The options of the decorators. */
+/** The options of the decorators. All durations are whole milliseconds. */
 export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
   /**
-   * For reading: at most this many holders at once (a counting semaphore), or a function of the arguments that gives it,
-   * called with `this` = the instance. Each call counts all readers of the key.
+   * With mode `read`: at most this many holders at once (a counting semaphore), or a function of the arguments that
+   * returns the number, called with `this` = the instance. Each call counts all readers of the key.
    * @default no limit
    */
   permits?: number | ((...args: any[]) => number);
   /**
-   * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve `undefined` without running), `throw` a
-   * `LockBusyError` at once, or answer by a function of the key and the arguments. All but `wait` try once.
+   * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
+   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. All but `wait` try once.
    * @default 'wait'; with `oncePer`: 'skip'
    */
   ifBusy?: 'wait' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);
   /**
-   * For scheduled jobs that fire on every instance: the method runs on exactly one of them, the others resolve
-   * `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`, or of the cron job of the
-   * SchedulerRegistry that calls it; a number: once per slot of that many milliseconds, on the clock of Redis; a function
-   * of the arguments, called with `this` = the instance: once for each Date that it gives.
+   * For scheduled jobs that fire on every instance: the method runs on exactly one of them, and on the others the call
+   * resolves to `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`, or of the cron job of
+   * the SchedulerRegistry that calls it; a number: once per slot of that many milliseconds, by the clock of Redis; a
+   * function of the arguments, called with `this` = the instance: once for each Date that it returns.
    */
   oncePer?: 'fire' | number | ((...args: any[]) => Date);
   /**
-   * With `oncePer`: each instance waits for a random time up to this many milliseconds before it claims the fire, so
-   * that the winner changes from fire to fire; 0 is off.
+   * With `oncePer`: each instance waits for a random time of up to this many milliseconds before it claims the fire, so
+   * that the winner changes from fire to fire; 0 turns it off.
    * @default 50
    */
   spreadMs?: number;
   /**
-   * With `oncePer`: when the instance that runs a fire dies, another one runs that fire again; the others wait for it,
-   * up to `waitMs`, or up to two leases.
+   * With `oncePer`: when the instance that runs a fire dies, another one runs that fire again. The others wait for it, up
+   * to `waitMs`, which is two leases by default.
    * @default false
    */
   rerunOnLoss?: boolean;
-  /** The named connection to lock on; the default one when left out. */
+  /**
+   * The name of the connection to lock on.
+   * @default the connection without a name
+   */
   connection?: string;
   /**
-   * What a call does when Redis cannot be asked: `fail` with a `LockStoreError`, `skip` (resolve `undefined` without
+   * What a call does when Redis cannot be reached: `fail` with a `LockStoreError`, `skip` (resolve to `undefined` without
    * running), or `run-unlocked`, which gives up exclusion for availability.
    * @default the module's `onUnavailable`
    */
   onUnavailable?: OnUnavailable;
 }
 
-const OWN = ['ifBusy', 'oncePer', 'spreadMs', 'rerunOnLoss', 'connection', 'onUnavailable'];
+/** The options that only decorators have. */
+const DECORATOR_OPTIONS = {
+  ifBusy: true, oncePer: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
+} satisfies Record<Exclude<keyof LockedOptions, keyof LockOptions>, true>; // prettier-ignore
+
 const MAX_SPREAD_MS = 3_600_000;
 
 /**
@@ -69,7 +76,7 @@ export function checkLockedOptions(
     if (isObject && 'mode' in options) {
       fail('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
     }
-    checkLockOptions(isObject ? { ...options, mode, ...standIn(options) } : options, OWN);
+    checkLockOptions(isObject ? { ...options, mode, ...standIn(options) } : options, Object.keys(DECORATOR_OPTIONS));
     checkConnectionName(options.connection, 'connection');
     if (options.onUnavailable !== undefined) checkOnUnavailable(options.onUnavailable);
     checkIfBusy(options, kind);
@@ -79,7 +86,7 @@ export function checkLockedOptions(
   }
 }
 
-/** What a function gives is checked when it is called: until then some number stands for it. */
+/** What a function returns is checked when it is called; until then any number stands for it. */
 const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
   typeof permits === 'function' ? { permits: 1 } : {};
 
@@ -116,15 +123,6 @@ function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: Lo
   }
   if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
-}
-
-/**
- * Checks the key of a job, when the class is defined and, for a key function, at each call: a fire is claimed at one key.
- * @throws LockConfigurationError that begins with the class and the method
- */
-export function checkJobKey(key: unknown, where: string): void {
-  if (!Array.isArray(key) || key.length < 2) return;
-  throw new LockConfigurationError(`${where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`);
 }
 
 function checkBoolean(name: string, value: unknown): void {

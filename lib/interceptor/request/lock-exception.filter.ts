@@ -33,6 +33,8 @@ export interface LockExceptionFilterOptions {
   status?: number;
 }
 
+const FILTER_OPTIONS = { retryAfterMs: true, status: true } satisfies Record<keyof LockExceptionFilterOptions, true>;
+
 /** What is used of the client of socket.io and of ws. */
 interface WsClient {
   readonly readyState?: unknown;
@@ -58,7 +60,7 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** @throws LockConfigurationError */
   constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
-    checkOptionNames(options, ['retryAfterMs', 'status'], 'LockExceptionFilter');
+    checkOptionNames(options, Object.keys(FILTER_OPTIONS), 'LockExceptionFilter');
     const { retryAfterMs, status } = options;
     if (retryAfterMs !== undefined) checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
     if (status !== undefined) checkStatus(status);

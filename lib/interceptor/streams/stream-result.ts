@@ -6,9 +6,9 @@ import { type StreamLock } from './stream-lock.js';
 import { HeldSubscription } from './stream-observable.js';
 
 /**
- * For a method that gave a promise: when its awaited result is an Observable or an async iterable, gives the same as one
- * that keeps the lock, held already, until it ends; null for any other result. There is but this one lock, so it can be
- * consumed once. The caller asks `refuseStream` first.
+ * For a method that returned a promise of an Observable or an async iterable: returns one that keeps the lock, which is
+ * already held, until it ends; null for any other result. There is only this one lock, so the result can be consumed once.
+ * Call `refuseStream` first.
  */
 export function finishStream(lock: StreamLock, result: unknown): Observable<unknown> | AsyncIterable<unknown> | null {
   if (isObservableLike(result)) return heldObservable(lock, result);
@@ -23,7 +23,7 @@ function heldObservable(lock: StreamLock, result: unknown): Observable<unknown> 
   });
 }
 
-/** The iterable is not its iterator: an iterator gives itself as often as it is asked. */
+/** The iterable is not its own iterator, which would return itself each time it is iterated. */
 function heldIterable(lock: StreamLock, result: AsyncIterable<unknown>): AsyncGenerator<unknown, unknown, unknown> {
   const take = once('iterated');
   const iterator = new LockedIterator(
@@ -42,7 +42,7 @@ function heldIterable(lock: StreamLock, result: AsyncIterable<unknown>): AsyncGe
   };
 }
 
-/** A check that passes once. */
+/** Returns a check that passes once. */
 function once(done: string): () => void {
   let taken = false;
   return () => {
@@ -55,8 +55,8 @@ function once(done: string): () => void {
 }
 
 /**
- * Also an async iterable: of a method that is typed to return one and is no `async function*`, nobody can tell that before
- * it was called, under its lock. Its caller iterates the call at once, or awaits it first.
+ * Makes a promise an async iterable, too. A method that is no `async function*` may return an iterable, which is not known
+ * before it is called, under its lock. Its caller iterates the call at once, or awaits it first.
  */
 export function iterablePromise<T>(promise: Promise<T>, where: string): Promise<T> & AsyncIterable<unknown> {
   const iterate = (): AsyncIterator<unknown> => iteratorOf(promise.then((result) => iterateResult(result, where)));
@@ -64,7 +64,7 @@ export function iterablePromise<T>(promise: Promise<T>, where: string): Promise<
 }
 
 function iterateResult(result: unknown, where: string): AsyncIterator<unknown> {
-  // A call that was skipped.
+  // The call was skipped.
   if (result === undefined) return nothing();
   const iterable = result as Partial<AsyncIterable<unknown>> | null;
   if (typeof iterable?.[Symbol.asyncIterator] === 'function') return iterable[Symbol.asyncIterator]!();

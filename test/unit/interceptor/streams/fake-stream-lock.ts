@@ -13,7 +13,7 @@ export const holder = (): StreamLock | undefined => holders.getStore();
 export class FakeLock implements StreamLock {
   readonly ends: string[] = [];
   /** How often it was told that it has but one more lease. */
-  limited = 0;
+  losing = 0;
   /** Let it settle to let the release end. */
   releasing: Promise<void> = Promise.resolve();
 
@@ -31,8 +31,8 @@ export class FakeLock implements StreamLock {
     return holders.run(this, work);
   }
 
-  limit(): void {
-    this.limited += 1;
+  loseAfterLease(): void {
+    this.losing += 1;
   }
 
   async end(outcome: 'done' | 'failed'): Promise<void> {

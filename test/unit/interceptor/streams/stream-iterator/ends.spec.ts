@@ -121,7 +121,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     await settled();
     calls.push(rejectionOf(end(iterator)));
     await settled();
-    expect([lock.limited, lock.ends]).toEqual([1, []]);
+    expect([lock.losing, lock.ends]).toEqual([1, []]);
     const lost = lock.lose();
     expect(await Promise.all(calls)).toEqual([lost, lost]);
     expect([lock.ends, lock.listeners]).toEqual([['failed'], 0]);
@@ -140,7 +140,7 @@ describe('a locked async iterable that is ended by its consumer', () => {
     await iterator.next();
     const ended = end(iterator).catch(() => undefined);
     await settled();
-    expect([lock.limited, lock.ends]).toEqual([0, []]);
+    expect([lock.losing, lock.ends]).toEqual([0, []]);
     cleanUp();
     await ended;
     expect(lock.ends).toHaveLength(1);
