@@ -5,6 +5,7 @@ import {
   LockClaimedError,
   LockLostError,
   type LockLostReason,
+  LockNotHeldError,
   LockReentryError,
   LockShutdownError,
   LockStoreError,
@@ -142,3 +143,43 @@ export const standstillError = ({ key, mode }: LockName, held: LockName): LockRe
       'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
     { key, mode },
   );
+
+export const releasedError = ({ key, mode }: LockName, doing: string): LockNotHeldError =>
+  new LockNotHeldError(`The lock "${key}" was released; acquire it again instead of ${doing} it.`, { key, mode });
+
+export const releasedMeanwhileError = ({ key, mode }: LockName): LockNotHeldError =>
+  new LockNotHeldError(`The lock "${key}" was released while it was extended.`, { key, mode });
+
+/** A lock cannot become a read lock while a nested call writes under it. */
+export const nestedWriterError = ({ key, mode }: LockName): LockReentryError => {
+  const text = `A nested call writes, or waits to write, under the lock "${key}"; await it before downgrading.`;
+  return new LockReentryError(text, { key, mode });
+};
+
+/** A nested call cannot downgrade what its outer call writes. */
+export const outerWriterError = ({ key, mode }: LockName): LockReentryError => {
+  const text = `The lock "${key}" belongs to an outer call, which goes on writing. Downgrade it there.`;
+  return new LockReentryError(text, { key, mode });
+};
+
+/** No lock is in the context of the code that asks for it. */
+export function notHeldHereError(key: string | undefined): LockNotHeldError {
+  const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
+  const text =
+    `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +
+    'outlives its lock.';
+  return new LockNotHeldError(text, { key });
+}
+
+export const unprovenError = ({ key, mode }: LockName): LockNotHeldError => {
+  const text = `The lease of the lock "${key}" cannot be proven at the moment. Do not write while \`held\` is false.`;
+  return new LockNotHeldError(text, { key, mode });
+};
+
+/** Code asks for the lock of a run that has none. */
+export const runsUnlockedError = ({ key, mode }: LockName): LockNotHeldError => {
+  const text =
+    `The lock "${key}" is not held: Redis could not be asked, and the method runs unlocked, as its \`onUnavailable\` says. ` +
+    "Look at `currentLock().held` before, or let the method fail (`onUnavailable: 'fail'`).";
+  return new LockNotHeldError(text, { key, mode });
+};

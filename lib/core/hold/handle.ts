@@ -6,8 +6,8 @@ import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 
 /**
- * What `acquire()` gives out. The watchdog holds the lock behind it and never this object, so that a handle which is
- * dropped without a release can be noticed when it is garbage-collected.
+ * What `acquire()` returns. The watchdog refers to the hold behind it and never to this object. So when a caller drops
+ * a handle without a release, its garbage collection can be noticed.
  */
 class LockHandle implements Lock {
   readonly #lock: Hold;
@@ -69,7 +69,7 @@ class LockHandle implements Lock {
   }
 }
 
-/** Gives out handles and notices those that are dropped. */
+/** Hands out handles, and releases the locks of those that are dropped. */
 export class HandleRegistry implements HandleTracker {
   readonly #dropped: FinalizationRegistry<Hold>;
 
@@ -80,11 +80,11 @@ export class HandleRegistry implements HandleTracker {
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
       reporter.error(printable(text));
-      // Whoever kept no more than the signal is to be told before another can hold the lock.
+      // A caller that kept only the signal must be told before anybody else can hold the lock.
       if (lock.hasSignal) lock.lose('dropped', new LockNotHeldError(text, lock));
       void lock.release();
     };
-    // A collection may happen in anybody's context.
+    // A collection may happen in the context of any call.
     this.#dropped = new FinalizationRegistry(AsyncLocalStorage.bind(onDropped));
   }
 
@@ -92,7 +92,7 @@ export class HandleRegistry implements HandleTracker {
     return this.track(new LockHandle(lock), lock);
   }
 
-  /** Releases `lock` when `holder` is garbage-collected and did not. */
+  /** Releases `lock` if `holder` is garbage-collected before it was released. */
   track<T extends object>(holder: T, lock: Hold): T {
     this.#dropped.register(holder, lock, lock);
     lock.tracker = this;
@@ -100,8 +100,8 @@ export class HandleRegistry implements HandleTracker {
   }
 
   /**
-   * What is done with would be kept until the next collection, and called back for nothing. And a registry that is itself
-   * collected must have nothing left to call back for: else V8 (of Node 20) calls back no registry of the process any more.
+   * Otherwise the registry would keep the lock until the next collection, and call back in vain. Also, a registry that is
+   * collected itself must have no entries left: after that, V8 (in Node 20) calls back no registry of the process any more.
    */
   forget(lock: Hold): void {
     this.#dropped.unregister(lock);

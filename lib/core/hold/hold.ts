@@ -1,12 +1,7 @@
 import { LocalSlot } from '../reentry/local-slot.js';
 import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
-import {
-  type LockLostError,
-  type LockLostReason,
-  type LockMode,
-  LockNotHeldError,
-  LockReentryError,
-} from '../lock.errors.js';
+import { nestedWriterError, releasedError } from '../error-texts.js';
+import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
 
 /** How the work under a lock ended. */
@@ -150,17 +145,14 @@ export abstract class Hold implements Lock {
     await this.release();
   }
 
-  /** A lock cannot become a read lock while a nested call writes under it. */
   protected checkNoWriter(): void {
-    if (![...(this.#slots?.values() ?? [])].some((slot) => slot.hasWriter)) return;
-    const text = `A nested call writes, or is to write, under the lock "${this.key}"; await it before downgrading.`;
-    throw new LockReentryError(text, this);
+    const hasWriter = [...(this.#slots?.values() ?? [])].some((slot) => slot.hasWriter);
+    if (hasWriter) throw nestedWriterError(this);
   }
 
   protected checkHeld(doing: string): void {
     if (this.lost) throw this.lost;
-    if (!this.#released) return;
-    throw new LockNotHeldError(`The lock "${this.key}" was released; acquire it again instead of ${doing} it.`, this);
+    if (this.#released) throw releasedError(this, doing);
   }
 
   /** Marks the hold as ended before anything is sent, so that a renewal in flight ignores its reply. */

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { shutdownError, unconfirmedError } from '../error-texts.js';
-import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
+import { releasedMeanwhileError, shutdownError, unconfirmedError } from '../error-texts.js';
+import { type LockLostError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
@@ -81,7 +81,7 @@ export class Holds implements HoldKeeper {
   async extend(hold: StoreHold, leaseMs: number): Promise<void> {
     const renewal = await this.parts.awaited.keepAlive(this.#watchdog.extend(hold, leaseMs));
     if (hold.lost) throw hold.lost;
-    if (hold.isEnded) throw new LockNotHeldError(`The lock "${hold.key}" was released while it was extended.`, hold);
+    if (hold.isEnded) throw releasedMeanwhileError(hold);
     if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'extended', renewal.cause);
   }
 

@@ -1,7 +1,8 @@
 import { Hold } from './hold.js';
 import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { type LockLostError, type LockLostReason, type LockMode, LockReentryError } from '../lock.errors.js';
+import { outerWriterError } from '../error-texts.js';
+import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 
 /** The hold of a nested call: it shares the outer hold, and has a turn of its own under it. */
 export class NestedHold extends Hold {
@@ -64,9 +65,7 @@ export class NestedHold extends Hold {
 
   checkDowngrade(): void {
     this.checkHeld('downgrading');
-    if (this.mode === 'read') return;
-    const text = `The lock "${this.key}" belongs to an outer call, which goes on writing. Downgrade it there.`;
-    throw new LockReentryError(text, this);
+    if (this.mode === 'write') throw outerWriterError(this);
   }
 
   async downgrade(): Promise<void> {

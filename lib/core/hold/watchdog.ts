@@ -19,9 +19,9 @@ interface Watch {
 }
 
 /**
- * Renews the leases of all held locks of a module at a third of what is proven, together, and tells the holders of those
- * that are lost. A renewal is renewed, lost, or unknown; unknown is asked again until the local deadline, and only then it
- * is lost.
+ * Renews the leases of all locks that a module holds, together, when a third of what is proven has passed. It tells the
+ * holders of those that are lost. A renewal ends as renewed, lost or unknown. An unknown one is tried again until the local
+ * deadline, and only then the lock is lost.
  */
 export class Watchdog {
   readonly #watched = new Map<StoreHold, Watch>();
@@ -61,44 +61,44 @@ export class Watchdog {
     this.#watched.delete(lock);
   }
 
-  /** Says what is left to say of renewals. */
+  /** Writes what is left to log. */
   stop(): void {
     this.#log.flush();
   }
 
-  /** Renews all locks now: word that one is lost may have been missed until this moment. */
+  /** Renews all leases now: the message that a lock is lost may have been missed until this moment. */
   renewAll(): void {
     this.#gapAt = this.clock.now();
     for (const watch of this.#watched.values()) {
-      // One that is over by now is told in this turn.
+      // A lock whose lease is over is told so in this turn.
       if (watch.renewAt === Infinity || watch.lock.deadline <= this.#gapAt) continue;
       watch.renewAt = this.#gapAt;
       this.#schedule(watch);
     }
   }
 
-  /** Renews now, for a caller who asked for more; the same four outcomes. */
+  /** Renews one lease now, with the length that the caller asks for. */
   async extend(lock: StoreHold, leaseMs: number): Promise<Renewal> {
     const sent = moment(this.clock);
-    const renewal = renewalOf(lock, await this.#ask(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
+    const renewal = renewalOf(lock, await this.#sendRenewals(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
     const watch = this.#watched.get(lock);
-    if (watch) this.#take(watch, sent, renewal);
+    if (watch) this.#apply(watch, sent, renewal);
     return renewal;
   }
 
   /**
-   * A third of what is proven, counted from the command that proved it. That may be less than was asked for (a grant that
-   * was handed over, an extension by little), or more.
+   * A third of what is proven, counted from the command that proved it. That may be shorter than the lease that was
+   * requested (a grant that was handed over, a short extension), or longer.
    */
   #dueAt(lock: StoreHold, sent: Moment): number {
     if (!lock.grant.renew) return Infinity;
     const now = this.clock.now();
-    // What was sent before a gap ended says nothing about all of it.
+    // A command that was sent before a gap ended says nothing about the rest of the gap.
     return sent.at < this.#gapAt ? now : sent.at + (now + lock.provenMs - sent.at) / RENEWALS_PER_LEASE;
   }
 
   /** After a renewal without an answer. */
-  #againAt({ grant, deadline }: StoreHold): number {
+  #retryAt({ grant, deadline }: StoreHold): number {
     if (!grant.renew) return Infinity;
     const now = this.clock.now();
     return now + renewRetryMs(grant.leaseMs, deadline - now);
@@ -114,11 +114,11 @@ export class Watchdog {
     const now = this.clock.now();
     if (now >= watch.maxHoldAt) return this.#lose(watch, 'max-hold');
     if (now >= watch.lock.deadline) return this.#lose(watch);
-    // Over by the wall clock only: the machine may have slept. Redis knows.
+    // The lease is over by the wall clock only: the machine may have slept. Ask Redis.
     if (watch.renewAt < Infinity && watch.lock.provenMs === 0) watch.renewAt = now;
     if (now >= watch.renewAt) {
       watch.renewAt = Infinity;
-      // What is due in this turn travels together. (Fake timers of test runners fake `queueMicrotask`.)
+      // All renewals that are due in this turn travel together. (Test runners with fake timers fake `queueMicrotask`.)
       if (this.#due.push(watch) === 1) void Promise.resolve().then(() => this.#renewDue());
     }
     this.#schedule(watch);
@@ -133,7 +133,7 @@ export class Watchdog {
       if (batch) batch.push(watch);
       else batches.set(timeoutMs, [watch]);
     }
-    // By time-out: a short lease does not wait for the answers to the long ones.
+    // One command per time limit: a short lease does not wait for the answers to the long ones.
     await Promise.all([...batches].map(([timeoutMs, batch]) => this.#renew(batch, timeoutMs)));
   }
 
@@ -144,23 +144,23 @@ export class Watchdog {
   async #renew(batch: readonly Watch[], timeoutMs: number): Promise<void> {
     const sent = moment(this.clock);
     const requests = batch.map(({ lock }) => requestsOf(lock, lock.grant.leaseMs, timeoutMs));
-    const replies = await this.#ask(requests.flat());
+    const replies = await this.#sendRenewals(requests.flat());
     let at = 0;
     for (const [i, watch] of batch.entries()) {
       const own = replies.slice(at, (at += requests[i]!.length));
-      this.#take(watch, sent, renewalOf(watch.lock, own));
+      this.#apply(watch, sent, renewalOf(watch.lock, own));
     }
   }
 
-  /** A store that breaks its word and rejects must not end the renewals. */
-  #ask(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
+  /** A store that rejects, against its contract, must not end the renewals. */
+  #sendRenewals(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
     return this.store
       .renew(requests)
       .catch((cause: unknown) => requests.map((): RenewReply => ({ outcome: 'unknown', cause })));
   }
 
-  /** A reply that comes after the release or the loss is of no interest. */
-  #take(watch: Watch, sent: Moment, renewal: Renewal): void {
+  /** Applies a renewal; ignores a reply that comes after the end or the loss. */
+  #apply(watch: Watch, sent: Moment, renewal: Renewal): void {
     const { lock } = watch;
     if (lock.isOver) return;
     if (renewal.outcome === 'lost') return this.#lose(watch, renewal.reason);
@@ -173,14 +173,14 @@ export class Watchdog {
         this.#log.add(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
       }
       lock.renewError = renewal.cause ?? new Error('no answer');
-      watch.renewAt = this.#againAt(lock);
+      watch.renewAt = this.#retryAt(lock);
       this.events.emit('renewFailed', () => ({ ...lock.event, cause: renewal.cause }));
     }
-    // A listener may have released it.
+    // A listener may have released the lock.
     if (!lock.isOver) this.#schedule(watch);
   }
 
-  /** Ends the watch of a lock that is lost for this reason; without one, because its lease ran out. */
+  /** Stops watching a lock that is lost; without a `reason`, its lease ran out. */
   #lose(watch: Watch, reason?: LockLostReason): void {
     const { lock } = watch;
     this.unwatch(lock);
@@ -195,10 +195,10 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
   return grant.holds.map((hold) => ({ ...hold, leaseMs, timeoutMs, mode, owner, holder: grant.holder }));
 };
 
-/** What a renewal of all holds of a lock came to. */
+/** How a renewal of all keys of a lock ended. */
 type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
 
-/** One hold that is lost loses the lock; one that is unknown makes it unknown; else the shortest counts. */
+/** Lost if one key is lost, else unknown if one is unknown, else renewed for the shortest of all. */
 function renewalOf({ grant }: StoreHold, replies: readonly RenewReply[]): Renewal {
   let shortest: Renewal | undefined;
   let unknown: Renewal | undefined;

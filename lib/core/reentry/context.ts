@@ -1,19 +1,19 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { LockNotHeldError } from '../lock.errors.js';
+import { notHeldHereError, runsUnlockedError, unprovenError } from '../error-texts.js';
 import { type Hold } from '../hold/hold.js';
 import { type Lock } from '../lock.js';
-import { notHeld, type UnlockedHandle, type UnlockedRun } from './unlocked-run.js';
+import { type UnlockedHandle, type UnlockedRun } from './unlocked-run.js';
 
 interface Scope {
-  /** Null when it has ended, and the next one was taken inside; and where a method runs without its lock. */
+  /** Null once it has ended and the next lock was entered inside, and in a method that runs without its lock. */
   lock: Hold | null;
-  /** The run of a method without its lock. */
+  /** Set in a method that runs without its lock. */
   readonly unlocked?: UnlockedHandle;
   outer: Scope | undefined;
 }
 
-/** Shared by all copies of the package in a process: two of them would not see each other's locks. */
+/** Shared by all copies of the package in a process: otherwise two of them would not see each other's locks. */
 const STORAGE = Symbol.for('nestjs-redis-lock:context');
 
 type ScopeStorage = AsyncLocalStorage<Scope | undefined>;
@@ -22,24 +22,23 @@ const shared = globalThis as { [STORAGE]?: ScopeStorage };
 
 const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 
-/** Runs `work` as the holder of `lock`, for `currentLock()` and the calls that it makes. */
+/** Runs `work` as the holder of `lock`: `currentLock()` returns it, and calls of the work are nested in it. */
 export const runHolding = <T>(lock: Hold, work: () => T): T =>
   storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);
 
-/** Runs `work` without the lock that its options name, for `currentLock()` to say so. */
+/** Runs `work` without the lock that its options name; `currentLock()` says so. */
 export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>
   storage.run({ lock: null, unlocked, outer: withoutEnded(storage.getStore()) }, work);
 
-/** Runs `work` as the holder of nothing, for what is called within a chain of calls and is no part of it. */
+/** Runs `work` outside all locks, for code that a chain of calls triggers but that is no part of it. */
 export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
 
-/** On which Node tells of each request to an HTTP server, before any listener hears of it. */
+/** The channel on which Node announces each request to an HTTP server, before any listener is called. */
 const REQUESTS = 'http.server.request.start';
 
 /**
- * Has the requests that come to this process begin outside all locks, until the function that it gives is called. A
- * server listens in the context in which it was told to: inside a lock, all its requests would count as nested calls of
- * the holder.
+ * Makes the HTTP requests to this process begin outside all locks, until the returned function is called. A server keeps
+ * the context in which it began to listen: inside a lock, all its requests would count as nested calls of the holder.
  */
 export function separateRequests(): () => void {
   const leaveLocks = (): void => {
@@ -50,8 +49,8 @@ export function separateRequests(): () => void {
 }
 
 /**
- * Forgets the locks that have ended: work that outlives its lock and takes the next one would keep all of them.
- * (Unlinking a scope is not enough: the next lock was acquired in it, so that its promises refer to it.)
+ * Forgets the locks that have ended: work that outlives its lock and acquires the next one would keep all of them in memory.
+ * (Unlinking a scope is not enough: the next lock was acquired in it, so the promises of that refer to the scope.)
  */
 function withoutEnded(innermost: Scope | undefined): Scope | undefined {
   const first = notEnded(innermost);
@@ -65,7 +64,7 @@ function notEnded(scope: Scope | undefined): Scope | undefined {
   return found;
 }
 
-/** The innermost lock of this chain of calls that is not released, of `key` or of any, of `keeper` or of any. */
+/** The innermost lock of this chain of calls that is not released; with arguments, of this key and this module. */
 export function heldInContext(key?: string, keeper?: object): Hold | undefined {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
@@ -76,8 +75,7 @@ export function heldInContext(key?: string, keeper?: object): Hold | undefined {
 }
 
 /**
- * A hold of `key` that was released and goes on only because of this chain of calls: it ends when the chain does. Looks
- * no further out than `outer`.
+ * A hold of `key` that was released and that only this chain of calls keeps from ending. The search stops at `outer`.
  */
 export function keptByChain(key: string, keeper: object, outer?: Hold): Hold | undefined {
   const inside: Hold[] = [];
@@ -94,11 +92,11 @@ export function keptByChain(key: string, keeper: object, outer?: Hold): Hold | u
 }
 
 /**
- * The lock under which this code runs: inside a method with `@Locked`, or inside `withLock`; with a key, the one of that
- * key. A lock that was lost meanwhile is given too, so that it can be asked.
+ * Returns the lock under which this code runs: inside a method with `@Locked`, or inside `withLock`. With a key, returns the
+ * lock of that key. A lock that was lost meanwhile is returned, too: look at `held`.
  *
  * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null.
- * A method with that option says so, and has it in the type: `currentLock<'run-unlocked'>()`.
+ * Call it as `currentLock<'run-unlocked'>()` there, so that the type says so.
  * @throws LockNotHeldError outside
  */
 export function currentLock(key?: string): Lock;
@@ -114,11 +112,9 @@ export function currentLock(key?: string): Lock | UnlockedRun {
  */
 export function assertLocked(key?: string): void {
   const lock = lockInContext(key);
-  if (lock.fencingToken === null) throw notHeld(lock);
+  if (lock.fencingToken === null) throw runsUnlockedError(lock);
   if (lock.lost) throw lock.lost;
-  if (lock.held) return;
-  const text = `The lease of the lock "${lock.key}" cannot be proven at the moment.`;
-  throw new LockNotHeldError(`${text} Do not write while \`held\` is false.`, lock);
+  if (!lock.held) throw unprovenError(lock);
 }
 
 function lockInContext(key: string | undefined): Hold | UnlockedHandle {
@@ -127,10 +123,5 @@ function lockInContext(key: string | undefined): Hold | UnlockedHandle {
     const isOver = scope.lock?.isReleased ?? scope.unlocked?.isEnded ?? true;
     if (lock && !isOver && (key === undefined || lock.keys.includes(key))) return lock;
   }
-  const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
-  throw new LockNotHeldError(
-    `${what} here. Call this inside a method with @Locked, or inside \`withLock\`; work that nobody awaits ` +
-      'outlives its lock.',
-    { key },
-  );
+  throw notHeldHereError(key);
 }

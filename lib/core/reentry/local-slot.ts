@@ -1,9 +1,9 @@
 import { type LockMode } from '../lock.errors.js';
 
-/** `entered`, or `closed`: the hold ended while this waited, so that there is nothing to enter any more. */
+/** `closed`: the outer lock was released while the call waited, so there is nothing left to enter. */
 export type SlotOutcome = 'entered' | 'closed';
 
-/** What a nested call is to others in the slot; `permit`: it uses the one permit of a semaphore that the hold has. */
+/** How a nested call uses the outer hold; `permit`: it uses the one permit of a semaphore that is held. */
 export type SlotUse = LockMode | 'permit';
 
 interface Waiter {
@@ -12,9 +12,9 @@ interface Waiter {
 }
 
 /**
- * Orders the nested calls under one hold: what runs in parallel (`Promise.all`) enters one after the other, first in,
- * first out; readers share. So a hold that several calls re-enter still excludes them from each other, and one permit of a
- * semaphore is used by one of them at a time.
+ * Gives the nested calls under one hold their turns. Calls that run in parallel (`Promise.all`) enter one after the other,
+ * first come, first served; readers share. So nested calls exclude each other although they share the outer hold, and only
+ * one of them at a time uses the one permit of a semaphore.
  */
 export class LocalSlot {
   readonly #inside: Record<SlotUse, number> = { write: 0, read: 0, permit: 0 };
@@ -26,12 +26,12 @@ export class LocalSlot {
     return this.#inside.write > 0;
   }
 
-  /** Whether a nested call that writes is inside, or waits to be. */
+  /** Whether a nested call that writes is inside, or waits for its turn. */
   get hasWriter(): boolean {
     return this.isWritten || this.#queue.some(({ use }) => use === 'write');
   }
 
-  /** Calls back at once, or in its turn; gives a function that leaves the queue. */
+  /** Calls back at once, or when its turn comes; returns a function that leaves the queue. */
   enter(use: SlotUse, settle: (outcome: SlotOutcome) => void): () => void {
     const waiter = { use, settle };
     this.#queue.push(waiter);
@@ -49,7 +49,7 @@ export class LocalSlot {
     this.#admit();
   }
 
-  /** Lets nobody in any more. */
+  /** Turns all that wait or come later away. */
   close(): void {
     this.#closed = true;
     this.#admit();

@@ -3,9 +3,9 @@ import { runHolding } from './context.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
 
 /**
- * Runs `work` as the holder of `lock` and releases it. The work's own error passes untouched; when the work returned but
- * the lock was lost meanwhile, this rejects with the `LockLostError`, and the value is its `result`. A result that
- * `takeOver` replaces (a stream) keeps the lock, and ends it itself.
+ * Runs `work` as the holder of `lock` and releases the lock. An error of the work passes untouched. If the work returned but
+ * the lock was lost meanwhile, rejects with the `LockLostError`; its `result` is what the work returned. If `takeOver`
+ * returns a stream, that stream is the result, and it releases the lock itself.
  */
 export async function runWithLock<T>(
   lock: Hold,
@@ -26,14 +26,14 @@ export async function runWithLock<T>(
   return result;
 }
 
-/** Releases a lock after its work. Returns the loss, if the lock was lost during the work or the release finds it gone. */
+/** Releases the lock when its work is over; returns how the lock was lost, or null if it was held to the end. */
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
   await lock.releaseAfter(outcome);
   return lostBefore ?? lock.lost;
 }
 
-/** An error of its own: parallel calls under one hold lose it together, and each has another result. */
+/** Makes a copy of the error: parallel calls under one hold lose it together, and each has a result of its own. */
 function withResult({ message, key, reason, cause }: LockLostError, result: unknown, mode: LockMode): LockLostError {
   return new LockLostError(message, { key, mode, reason, result, ...(cause === undefined ? {} : { cause }) });
 }

@@ -1,17 +1,18 @@
-import { LockNotHeldError, type LockMode } from '../lock.errors.js';
+import { runsUnlockedError } from '../error-texts.js';
+import { type LockMode } from '../lock.errors.js';
 
 /**
- * What `currentLock()` gives in a method that runs without its lock, since Redis could not be asked and its options say
- * `onUnavailable: 'run-unlocked'`. Nothing is held: others may run beside it, and there is no fencing token.
+ * What `currentLock()` returns in a method that runs without its lock, because Redis could not be asked and its options say
+ * `onUnavailable: 'run-unlocked'`. Nothing is held: other calls may run at the same time, and there is no fencing token.
  */
 export interface UnlockedRun extends AsyncDisposable {
-  /** The key that the method would have locked; several are joined by `, `. */
+  /** The key that the method would have locked; several keys are joined by `, `. */
   readonly key: string;
   readonly keys: readonly string[];
   readonly mode: LockMode;
   readonly owner: null;
   readonly fencingToken: null;
-  /** As many as there are keys. */
+  /** One null for each key. */
   readonly fencingTokens: readonly null[];
   /** Never aborted: there is nothing to lose. */
   readonly signal: AbortSignal;
@@ -25,14 +26,14 @@ export interface UnlockedRun extends AsyncDisposable {
   release(): Promise<boolean>;
 }
 
-/** The handle of one run, which ends with it. */
+/** The handle of one run. */
 export class UnlockedHandle implements UnlockedRun {
   readonly key: string;
   readonly owner = null;
   readonly fencingToken = null;
   readonly held = false;
   readonly remainingMs = 0;
-  /** Whether the run is over, so that this is nobody's lock any more. */
+  /** Whether the run is over: `currentLock()` no longer returns it. */
   isEnded = false;
   #signal: AbortSignal | null = null;
 
@@ -47,17 +48,17 @@ export class UnlockedHandle implements UnlockedRun {
     return this.keys.map(() => null);
   }
 
-  /** One for each run: listeners on one of all runs would stay. */
+  /** Each run has a signal of its own: on a shared one, listeners would pile up. */
   get signal(): AbortSignal {
     return (this.#signal ??= new AbortController().signal);
   }
 
   async extend(_leaseMs: number): Promise<void> {
-    throw notHeld(this);
+    throw runsUnlockedError(this);
   }
 
   async downgrade(): Promise<void> {
-    throw notHeld(this);
+    throw runsUnlockedError(this);
   }
 
   async release(): Promise<boolean> {
@@ -66,11 +67,3 @@ export class UnlockedHandle implements UnlockedRun {
 
   async [Symbol.asyncDispose](): Promise<void> {}
 }
-
-/** For whoever needs the lock of a run that has none. */
-export const notHeld = ({ key, mode }: UnlockedRun): LockNotHeldError => {
-  const text =
-    `The lock "${key}" is not held: Redis could not be asked, and the method runs unlocked, as its \`onUnavailable\` says. ` +
-    "Look at `currentLock().held` before, or let the method fail (`onUnavailable: 'fail'`).";
-  return new LockNotHeldError(text, { key, mode });
-};
