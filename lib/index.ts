@@ -1,4 +1,3 @@
-export type { AcquireFailure } from './core/acquire/acquire-failed.js';
 export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
@@ -14,6 +13,7 @@ export {
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode, NodeAnswer } from './core/lock.errors.js';
 export type {
+  AcquireFailure,
   HeldLockEvent,
   LockEvent,
   LockEventListener,
@@ -31,15 +31,15 @@ export { ReadLocked } from './decorators/read-locked.decorator.js';
 export { WriteLocked } from './decorators/write-locked.decorator.js';
 export type { KeyPart } from './keys/key-part.js';
 export type { KeyFunction, KeySpec } from './keys/key-spec.js';
-export { lockKey } from './keys/lock-key-tag.js';
-export type { LockedMethodDecorator } from './decorators/key-template.types.js';
+export { lockKey } from './keys/lock-key.js';
+export type { LockedMethodDecorator } from './decorators/locked-method.types.js';
 export type { SkippedCall } from './decorators/skipped-call.types.js';
-export { LockExceptionFilter } from './interceptor/lock-exception.filter.js';
+export { LockExceptionFilter } from './interceptor/request/lock-exception.filter.js';
 export type { LockErrorBody } from './interceptor/request/lock-answer.js';
-export type { LockExceptionFilterOptions } from './interceptor/lock-exception.filter.js';
+export type { LockExceptionFilterOptions } from './interceptor/request/lock-exception.filter.js';
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { RequestLockOptions } from './interceptor/request/request-lock.js';
-export type { LockedOptions } from './interceptor/locked-call.js';
+export type { LockedOptions } from './interceptor/locked.options.js';
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';

@@ -1,13 +1,10 @@
 import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder } from '@nestjs/common';
-import { type RedisLockModuleOptions } from './redis-lock.options.js';
+import { type Extras, type RedisLockModuleOptions } from './redis-lock.options.js';
 
-/** What is known when the module is imported, and not when its options are. */
-type Extras = Pick<RedisLockModuleOptions, 'name' | 'isGlobal'>;
-
-/** What a factory gives. */
+/** What a factory returns. */
 type FactoryOptions = Omit<RedisLockModuleOptions, keyof Extras>;
 
-/** Where the options come from (`useFactory`, `useClass` or `useExisting`), and what Nest needs to know before. */
+/** Where the options come from (`useFactory`, `useClass` or `useExisting`), and those that Nest needs before. */
 export interface RedisLockModuleAsyncOptions
   extends ConfigurableModuleAsyncOptions<FactoryOptions, 'createRedisLockOptions'>, Extras {}
 
@@ -16,7 +13,7 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new Configurabl
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
-  // What is named here is no option for the builder.
+  // The builder does not pass on what is named here.
   .setExtras<Extras>({ isGlobal: true, name: undefined }, (definition, { isGlobal }) => ({
     ...definition,
     global: isGlobal ?? true,

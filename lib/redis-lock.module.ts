@@ -18,12 +18,11 @@ import { Locker } from './core/acquire/locker.js';
 import { messageOf } from './core/reporter.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { logger } from './interceptor/lock-logger.js';
-import { addModule, addStartingModule, type LockModule, removeModule } from './interceptor/living-modules.js';
+import { addRunningModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
 import { warnOfUnreachedLocks } from './interceptor/request/unreached-locks.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
-import { followJobs } from './schedule/job-ticks.js';
-import { stopJobs } from './schedule/stop-jobs.js';
+import { followJobs, stopJobs } from './schedule/scheduler.js';
 import {
   ConfigurableModuleClass,
   MODULE_OPTIONS_TOKEN,
@@ -33,9 +32,10 @@ import {
   type RedisLockModuleOptions,
   type ResolvedModuleOptions,
   checkExtras,
+  checkNoExtras,
   resolveModuleOptions,
 } from './redis-lock.options.js';
-import { checkIsStatic, checkNoExtras, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
+import { checkIsStatic, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
 import { RedisLockService } from './redis-lock.service.js';
 import {
   getLockInterceptorToken,
@@ -127,7 +127,7 @@ export class RedisLockModule
   onApplicationBootstrap(): void {
     // Closed before: a connection that was opened now would be closed by nobody.
     if (this.#drained) return;
-    addModule(this.#module);
+    addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
     this.store.open();
   }

@@ -6,14 +6,18 @@ import {
   checkDuration,
   checkLockOptions,
   checkOnUnavailable,
+  checkIsObject,
+  checkOptionNames,
 } from './core/lock.options.js';
-import { checkIsObject, checkOptionNames } from './core/option-names.js';
 import type { RedisConnection } from './redis/connection/redis-client.js';
 import { checkConnection } from './redis/connection/check-connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {
-  /** The name of this connection, for apps with several; the default one has none. */
+  /**
+   * The name of this connection, for apps with several.
+   * @default no name
+   */
   name?: string;
   /**
    * Whether all modules of the app may inject the service; the decorators need it wherever they are used.
@@ -21,69 +25,72 @@ export interface RedisLockModuleOptions {
    */
   isGlobal?: boolean;
   /**
-   * A URL, ioredis options (also of Sentinel), `{ cluster: [nodes] }`, or a client, which is used and never closed. A list
-   * names independent masters: a lock is held when more than half of them granted it (Redlock).
+   * A URL, ioredis options (also for Sentinel), `{ cluster: [nodes] }`, or a client, which is used and never closed. A list
+   * names independent masters: a lock is held when more than half of them have granted it (Redlock).
    * @default 'redis://127.0.0.1:6379'
    */
   connection?: RedisConnection | readonly RedisConnection[];
   /**
-   * What all keys in Redis begin with. Apps that share a Redis and are not to share locks need different ones.
+   * The prefix of all keys in Redis. Apps that share a Redis but not their locks need different prefixes.
    * @default 'lock:'
    */
   keyPrefix?: string;
   /**
-   * For how long Redis grants a lock; the watchdog renews it at a third. Longer: a dead holder blocks others longer.
-   * Shorter: more renewals, and a shorter pause of the process loses the lock.
+   * How long Redis grants a lock for, in milliseconds; the watchdog renews it after a third of that. A longer lease lets a
+   * dead holder block others for longer; a shorter one takes more renewals, and a shorter pause of the process loses the lock.
    * @default 30_000
    */
   leaseMs?: number;
   /**
-   * How long a call waits for a busy lock; 0 is one try, `Infinity` waits for ever.
+   * How long a call waits for a busy lock, in milliseconds; 0 tries once, `Infinity` waits for ever.
    * @default 10_000
    */
   waitMs?: number;
   /**
-   * After it the watchdog stops and the signal fires, so that hung work does not hold a lock for ever.
+   * How long a lock may be held, in milliseconds. Then the watchdog stops and the signal is aborted, so that hung work
+   * does not hold a lock for ever.
    * @default Infinity
    */
   maxHoldMs?: number;
   /**
-   * How long a shutdown waits for holders to finish.
+   * How long a shutdown waits for the holders, in milliseconds.
    * @default 10_000
    */
   drainMs?: number;
   /**
-   * What a decorated call does when Redis cannot be asked: `fail` with a `LockStoreError`, `skip` (resolve `undefined`
-   * without running), or `run-unlocked`, which gives up exclusion for availability and warns each time. Wrong
+   * What a decorated call does when Redis cannot be reached: `fail` with a `LockStoreError`, `skip` (resolve to `undefined`
+   * without running), or `run-unlocked`, which gives up exclusion for availability and logs a warning each time. Wrong
    * credentials and the like always fail.
    * @default 'fail'
    */
   onUnavailable?: OnUnavailable;
   /**
-   * How long Redis remembers the last fencing token of an unused lock, at about 200 bytes each. Shorter than a plausible
-   * step of the server's clock back, tokens may repeat.
+   * How long Redis remembers the last fencing token of an unused lock, in milliseconds, at about 200 bytes per lock. If the
+   * server's clock steps back by more than this, tokens may repeat.
    * @default 600_000
    */
   keepMs?: number;
   /**
-   * How many replicas have to confirm a grant (WAIT) before it counts; else it is given back and the call fails with a
-   * `LockStoreError`. A grant that no replica has is lost when the master is. 0: none is asked.
+   * How many replicas must confirm a grant (WAIT) before it counts. A grant that too few confirm is given back and requested
+   * again; when `waitMs` is over, the call rejects with a `LockStoreError`. With 0 no replica is asked, and a failover may
+   * forget the grant.
    * @default 0
    */
   minReplicas?: number;
   /**
-   * How long replicas may take to confirm a grant.
+   * How long the replicas may take to confirm a grant, in milliseconds.
    * @default 500
    */
   replicaTimeoutMs?: number;
   /**
-   * Gives the hash tag of a key, or undefined: keys with one tag lie in one slot of a cluster, where several of them are
-   * locked in one command. All instances need the same rule; another rule makes other locks of the same keys.
+   * Returns the hash tag of a key, or undefined. Keys with the same tag lie in the same slot of a cluster, where one command
+   * locks several of them. All instances need the same rule; a different rule makes different locks of the same keys.
+   * @default no hash tags
    */
   hashTag?: (key: string) => string | undefined;
 }
 
-/** The options with nothing left open. */
+/** The options with all defaults filled in. */
 export interface ResolvedModuleOptions extends LockDefaults {
   readonly name: string | undefined;
   readonly connection: RedisConnection | readonly RedisConnection[];
@@ -96,17 +103,22 @@ export interface ResolvedModuleOptions extends LockDefaults {
   readonly onUnavailable: OnUnavailable;
 }
 
-const NAMES = [
-  'name', 'isGlobal', 'connection', 'keyPrefix', 'leaseMs', 'waitMs', 'maxHoldMs', 'drainMs', 'keepMs',
-  'onUnavailable', 'minReplicas', 'replicaTimeoutMs', 'hashTag',
-]; // prettier-ignore
+const OPTIONS = {
+  name: true, isGlobal: true, connection: true, keyPrefix: true, leaseMs: true, waitMs: true, maxHoldMs: true,
+  drainMs: true, keepMs: true, onUnavailable: true, minReplicas: true, replicaTimeoutMs: true, hashTag: true,
+} satisfies Record<keyof RedisLockModuleOptions, true>; // prettier-ignore
+
+/** The options that Nest needs when the module is imported, before a factory makes the others. */
+export type Extras = Pick<RedisLockModuleOptions, 'name' | 'isGlobal'>;
+
+const EXTRAS = { name: true, isGlobal: true } satisfies Record<keyof Extras, true>;
 
 /**
- * Checks the options of the module and fills what is left open.
+ * Checks the options of the module and fills in the defaults.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
-  checkOptionNames(options, NAMES, 'RedisLockModule');
+  checkOptionNames(options, Object.keys(OPTIONS), 'RedisLockModule');
   const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = options;
   const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = options;
   const { minReplicas = 0, replicaTimeoutMs = 500 } = options;
@@ -123,13 +135,30 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
   return { name, drainMs, onUnavailable, isQuorum: Array.isArray(connection), ...redis, ...filled };
 }
 
-/** Checks what is said where the module is imported. */
+/**
+ * Checks the options that stand where the module is imported.
+ * @throws LockConfigurationError
+ */
 export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
   checkIsObject(options, 'RedisLockModule');
   const { name, isGlobal } = options;
   checkConnectionName(name, 'name');
   if (isGlobal === undefined || typeof isGlobal === 'boolean') return;
   throw new LockConfigurationError(`Expected \`isGlobal\` to be true or false, got ${JSON.stringify(isGlobal)}.`);
+}
+
+/**
+ * Refuses an option from a factory that has to stand where the module is imported.
+ * @throws LockConfigurationError
+ */
+export function checkNoExtras(options: object | null): void {
+  const given = (options ?? {}) as Record<string, unknown>;
+  const extra = Object.keys(EXTRAS).find((name) => given[name] !== undefined);
+  if (extra === undefined) return;
+  throw new LockConfigurationError(
+    `The options that the factory of RedisLockModule.forRootAsync() gave have \`${extra}\`, where it has no effect: write ` +
+      `it beside the factory, as in forRootAsync({ ${extra}: …, useFactory }).`,
+  );
 }
 
 function checkKeyPrefix(keyPrefix: unknown): void {

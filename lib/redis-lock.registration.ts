@@ -5,9 +5,9 @@ import { LockConfigurationError } from './core/lock.errors.js';
 import { getLockInterceptorToken, IN_A_TEST } from './redis-lock.tokens.js';
 
 /**
- * Refuses a second module of one name in an app: each would have a watchdog and connections of its own, and which of them a
- * decorator gets would depend on the order of imports. Nest takes every call of `forRoot` for another module.
- * @throws LockConfigurationError that names the modules which import them
+ * Refuses a second module of the same name in an app. Nest takes every call of `forRoot` for another module, each with a
+ * watchdog and connections of its own, and the order of imports would decide which of them a decorator gets.
+ * @throws LockConfigurationError that names the modules that import them
  */
 export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, name: string | undefined): void {
   const all = [...modules.values()];
@@ -24,7 +24,7 @@ export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, n
 }
 
 /**
- * Refuses the module as it is, without forRoot() or forRootAsync().
+ * Refuses the bare module, without forRoot() or forRootAsync().
  * @throws LockConfigurationError
  */
 export function refuseBareImport(): never {
@@ -35,7 +35,7 @@ export function refuseBareImport(): never {
   );
 }
 
-/** By what its decorator says: at run time a global module counts as imported by all. */
+/** Whether a module imports ours, by its decorator: at run time a global module counts as imported by all. */
 function imports(metatype: object, token: symbol): boolean {
   const imported = (Reflect.getMetadata('imports', metatype) ?? []) as (Partial<DynamicModule> | undefined)[];
   const isOurs = (provider: Provider): boolean => (provider as { provide?: unknown }).provide === token;
@@ -43,8 +43,8 @@ function imports(metatype: object, token: symbol): boolean {
 }
 
 /**
- * Refuses options that are made for each request: each would have connections of its own, and Nest calls none of the hooks
- * that close them.
+ * Refuses options that depend on a request: each request would have connections of its own, and Nest would not call the
+ * hooks that close them.
  * @throws LockConfigurationError
  */
 export function checkIsStatic(
@@ -58,15 +58,5 @@ export function checkIsStatic(
   throw new LockConfigurationError(
     'The options of RedisLockModule.forRootAsync() depend on a request-scoped provider (such as REQUEST), so that every ' +
       'request would have locks of its own. Inject providers of the default scope only.',
-  );
-}
-
-/** Refuses what has to be said where the module is imported, because Nest needs it before the factory runs. */
-export function checkNoExtras(options: object | null): void {
-  const extra = ['name', 'isGlobal'].find((one) => (options as Record<string, unknown> | null)?.[one] !== undefined);
-  if (extra === undefined) return;
-  throw new LockConfigurationError(
-    `The options that the factory of RedisLockModule.forRootAsync() gave have \`${extra}\`, where it has no effect: write ` +
-      `it beside the factory, as in forRootAsync({ ${extra}: …, useFactory }).`,
   );
 }

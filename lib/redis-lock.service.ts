@@ -1,41 +1,39 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
-import { jobName } from './core/job-name.js';
-import { type LockEvents } from './core/lock.events.js';
-import { type LockLabel, NO_LABEL } from './core/lock-label.js';
-import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
+import { jobName } from './core/key.js';
+import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
+import { checkLockOptions, checkOptionNames, resolveLockOptions, type LockOptions } from './core/lock.options.js';
+import { type ListOptions } from './core/store/lock-state.js';
 import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { type Lock } from './core/lock.js';
 import { type Locker } from './core/acquire/locker.js';
-import { checkOptionNames } from './core/option-names.js';
-import { enterLock, refuseNested } from './core/reentry/enter-lock.js';
+import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
-/**
- * One key, or several: all of them are locked or none, and in whatever order they are given no two calls block each
- * other.
- */
+/** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
 export type Key = string | readonly string[];
 
-/** What one instance does at this moment. */
+/** How many locks one instance holds and acquires at this moment. */
 export interface LockActivity {
   readonly held: number;
   readonly waiting: number;
 }
 
-/** Who enters a lock, and how; internal. */
+/** On whose behalf a lock is entered; internal. */
 export interface Entry {
   readonly label: LockLabel;
   readonly claim: FireClaim | undefined;
 }
 
-const BY_HAND: Entry = { label: NO_LABEL, claim: undefined };
+const NO_ENTRY: Entry = { label: NO_LABEL, claim: undefined };
 
-/** Acquires, releases and inspects locks; what the decorators do, for code of your own. */
+const LIST_OPTIONS = { prefix: true, limit: true } satisfies Record<keyof ListOptions, true>;
+
+/** Acquires, releases and inspects locks: what the decorators do, for your own code. */
 @Injectable()
 export class RedisLockService {
   /** Internal: Nest calls it. */
@@ -56,14 +54,14 @@ export class RedisLockService {
     return { held: locks, waiting };
   }
 
-  /** What happens to the locks of this module; each event is also on a `node:diagnostics_channel`. */
+  /** The events of the locks of this module; each is also published on a `node:diagnostics_channel`. */
   get events(): LockEvents {
     return this.locker.events;
   }
 
   /**
-   * Acquires a lock, waiting for it up to `waitMs`. Release it in a `finally`, or with `await using`. It is not ambient:
-   * a nested call does not re-enter it, unless both name the same `owner`.
+   * Acquires a lock; waits up to `waitMs` while it is busy. Release it in a `finally`, or with `await using`. A nested call
+   * does not re-enter it, unless both name the same `owner`.
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
    *   LockConfigurationError, LockReentryError (`reentrant: false`), or `signal.reason`
    */
@@ -71,13 +69,14 @@ export class RedisLockService {
     const keys = keysOf(key);
     checkLockOptions(options);
     const resolved = resolveLockOptions(options, this.defaults);
-    refuseNested(this.locker, this.locker.checkKeys(keys), resolved);
-    const lock = await this.#awaited.keepAlive(this.locker.acquire(keys, resolved));
+    const request = this.locker.request(keys, resolved);
+    refuseReentry(this.locker, request);
+    const lock = await this.#awaited.keepAlive(this.locker.acquire(request));
     return this.locker.handles.handOut(lock);
   }
 
   /**
-   * Acquires a lock if it is free now, else gives null; never waits.
+   * Acquires a lock if it is free now, else resolves to null; never waits.
    * @throws LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError, or `signal.reason`
    */
   async tryAcquire(key: Key, options: LockOptions = {}): Promise<Lock | null> {
@@ -90,10 +89,11 @@ export class RedisLockService {
   }
 
   /**
-   * Runs `work` under a lock and releases it. An error of the work passes untouched. A nested call for a key that this
-   * chain of calls holds enters at once, without a command; calls that run in parallel under one hold enter in turn.
+   * Runs `work` under a lock, releases it, and returns the result of the work. An error of the work passes untouched. A
+   * nested call for a key that this chain of calls holds enters at once, without a command to Redis; calls that run in
+   * parallel under one hold enter in turn.
    * @throws what `acquire` throws; LockLostError when the lock was lost, even if the work returned (`error.result`);
-   *   LockReentryError when a nested call wants to write what the chain of calls reads, or says `reentrant: false`
+   *   LockReentryError when a nested call asks to write what the chain of calls reads, or has `reentrant: false`
    */
   withLock<T>(key: Key, work: (lock: Lock) => Promise<T> | T): Promise<T>;
   withLock<T>(key: Key, options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>;
@@ -108,19 +108,21 @@ export class RedisLockService {
       const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
       throw new LockConfigurationError(text, { key: keys.join(', ') });
     }
-    return runWithLock(await this.enter(keys, typeof optionsOrWork === 'function' ? {} : optionsOrWork), work);
+    const options = typeof optionsOrWork === 'function' ? {} : optionsOrWork;
+    checkLockOptions(options);
+    return runWithLock(await this.enter(keys, options), work);
   }
 
-  /** Enters a lock for a method or for `withLock`: the chain of calls may hold it already; internal. */
-  async enter(key: Key, options: LockOptions, { label, claim }: Entry = BY_HAND): Promise<Hold> {
+  /** Internal: enters a lock with checked options; the chain of calls may hold it already. */
+  async enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Promise<Hold> {
     const keys = keysOf(key);
-    checkLockOptions(options);
     const resolved = resolveLockOptions(options, this.defaults);
-    return this.#awaited.keepAlive(enterLock(this.locker, keys, resolved, label, claim));
+    const request = this.locker.request(keys, resolved, label, claim);
+    return this.#awaited.keepAlive(enterLock(this.locker, request));
   }
 
   /**
-   * Tells who holds a lock and how many wait, of several keys in an array in their order; changes nothing.
+   * Reports who holds a lock and how many wait for it; for several keys, an array in their order. Changes nothing.
    * @throws LockStoreError, LockKeyError
    */
   inspect(key: string): Promise<LockState>;
@@ -132,7 +134,8 @@ export class RedisLockService {
   }
 
   /**
-   * Whether somebody holds the lock at this moment, or any of several; it may be over when you read it.
+   * Returns whether somebody holds the lock, or any of several locks, at this moment; that may have changed when you read
+   * the answer.
    * @throws LockStoreError, LockKeyError
    */
   async isLocked(key: Key): Promise<boolean> {
@@ -141,19 +144,20 @@ export class RedisLockService {
   }
 
   /**
-   * The locks that are held or waited for, by SCAN: a look at a moving picture, for people.
+   * Lists the locks that are held or waited for, at most `limit` (default 1,000), with keys that begin with `prefix`. It
+   * uses SCAN while locks come and go, so it is for people, not for decisions.
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
-    checkOptionNames(options, ['prefix', 'limit']);
+    checkOptionNames(options, Object.keys(LIST_OPTIONS));
     const { prefix = '', limit = 1_000 } = options;
     return this.#awaited.keepAliveEach(this.store.list({ prefix, limit }));
   }
 
   /**
-   * Takes a lock from all its holders, who learn it as a loss (`revoked`); those who wait get it next. For
+   * Revokes a lock: all its holders lose it (`LockLostError.reason` is `revoked`), and the waiters get it next. For
    * operators: the work of the holders may still be running.
-   * @returns whether anybody held it, or any of several keys
+   * @returns whether anybody held the lock, or any of several locks
    * @throws LockStoreError, LockKeyError
    */
   async forceRelease(key: Key): Promise<boolean> {
@@ -161,8 +165,8 @@ export class RedisLockService {
   }
 
   /**
-   * The last run of a job that is locked with `oncePer`; null when none is remembered. Jobs are named by their methods, such
-   * as `Reports.noon`; without a name, it is the run that began last of all jobs that share the key.
+   * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. A job has the name of its
+   * method, such as `Reports.noon`; without a name, it is the run that began last among all jobs of the key.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {
@@ -172,12 +176,12 @@ export class RedisLockService {
     );
   }
 
-  /** Asks for each key once all of them were checked; rejects when all have been answered. */
+  /** Checks all keys, then asks for each of them; rejects only after all answers are there. */
   async #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
     const keys = keysOf(key);
     for (const one of keys) this.store.checkKey(one);
-    const asked = await this.#awaited.keepAlive(Promise.allSettled(keys.map(ask)));
-    return asked.map((answer) => {
+    const answers = await this.#awaited.keepAlive(Promise.allSettled(keys.map(ask)));
+    return answers.map((answer) => {
       if (answer.status === 'rejected') throw answer.reason;
       return answer.value;
     });

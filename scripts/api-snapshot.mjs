@@ -14,10 +14,26 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const TYPES = join(root, 'dist-types');
 const INTERNAL = /; internal\b|^\s*Internal:/;
 
+/**
+ * A code entry of package.json `exports`.
+ * @typedef {object} ApiEntry
+ * @property {string} name What follows the package's name in an import; `index` for the package itself.
+ * @property {string} specifier As package.json has it, such as `./testing`.
+ * @property {string} file Its file below lib, and below each build, without extension.
+ */
+
+/**
+ * @typedef {object} EntryApi
+ * @property {string} name
+ * @property {string} text Its declarations, as the snapshot has them.
+ * @property {string[]} values The names that are there at run time.
+ * @property {{ name: string, neededBy: string }[]} forgotten What its signatures mention and no entry exports.
+ */
+
 /** Where the texts are. */
 export const SNAPSHOTS = join(root, 'test', 'api');
 
-/** The code entries of package.json by name (`.` is `index`), each with its file below the build's folder, without extension. */
+/** @returns {ApiEntry[]} */
 export function entries() {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   return Object.entries(manifest.exports).flatMap(([name, target]) => {
@@ -28,9 +44,9 @@ export function entries() {
 }
 
 /**
- * For each entry its `name`, its `text`, the names of its `values` (there at run time), and what is `forgotten`: declarations of
- * ours that its signatures mention, that no entry exports and that are not internal. The text has these, too, and what they need
- * in turn: they are as public as what mentions them.
+ * Reads the API of all entries from lib. The text has what is forgotten, too, and what that needs in turn: it is as public as
+ * what mentions it.
+ * @returns {Promise<EntryApi[]>}
  */
 export async function readApi() {
   const program = declarationsOf(join(root, 'tsconfig.build.json'));

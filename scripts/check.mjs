@@ -1,74 +1,99 @@
-// Runs every check of the project, which is what `npm test` means; the last line sums up.
-import { spawnSync } from 'node:child_process';
+// Runs the checks of the project; the last line sums up. `npm test` is all that keeps a promise, and `npm run test:all`
+// (`--all`) what only repeats it: elsewhere, for longer, in other apps.
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { checkExports } from './api-exports.mjs';
-import { runCompatibility } from './compatibility.mjs';
-import { checkDocuments } from './docs-check.mjs';
-import { checkPackage } from './package-check.mjs';
 import { ensureRedisServer } from './redis.mjs';
-import { runTypeTests } from './type-tests.mjs';
 
 /** @typedef {{ passed: number, failed: number, skipped?: number }} Counts */
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** A step that hangs (a test that left something open) fails instead of stopping everything. */
-const STEP_LIMIT_MS = 900_000;
+const STEP_LIMIT_MS = 1_800_000;
 
-/** The same tests, on one Redis and on other topologies (jest.config.mjs). */
-const TOPOLOGIES = ['memory', 'secured', 'sentinel', 'cluster', 'quorum', 'quorum-degraded'];
-const CONTRACTS = ['contract', ...TOPOLOGIES.map((topology) => `contract-${topology}`)];
-
-/** In their order. `needs` names the steps without which one makes no sense. */
-const steps = [
+/** Before the steps of both commands. */
+const BUILT = [
   { name: 'redis', title: 'Redis server', run: () => counted(Boolean(ensureRedisServer())) },
   { name: 'build', title: 'Build', run: () => npm('build') },
-  { name: 'lint', title: 'Lint', run: () => npm('lint') },
-  { name: 'types', title: 'Type check', needs: ['build'], run: () => npm('typecheck') },
-  { name: 'type-tests', title: 'Type tests', run: runTypeTests },
-  {
-    name: 'tests',
-    title: 'Tests',
-    needs: ['redis'],
-    run: () => jest(['architecture', 'unit', 'scripts', 'nest'], '--maxWorkers=2'),
-  },
-  {
-    name: 'contract',
-    title: 'The contract on every topology',
-    needs: ['redis', 'build'],
-    // More workers than cores: these tests wait more than they compute.
-    run: () => jest(CONTRACTS, '--maxWorkers=5'),
-  },
-  {
-    name: 'faults',
-    title: 'Faults',
-    needs: ['redis', 'build'],
-    run: () => jest(['faults'], '--maxWorkers=5'),
-  },
+];
+
+const CODE = ['architecture', 'unit', 'scripts', 'nest'];
+/** Topologies on which `npm test` runs the part of the contract that differs there, `npm run test:all` the rest. */
+const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
+const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
+/** The tests whose runs are drawn at random. */
+const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';
+const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' };
+/** More than cores: the contract and the faults wait more than they compute. */
+const WORKERS = '--maxWorkers=5';
+
+/** `needs` names the steps without which one makes no sense. */
+const TEST = [
+  ...BUILT,
+  { name: 'lint', title: 'Lint', beside: true, run: (out) => npm('lint', [], out) },
+  { name: 'types', title: 'Type check', beside: true, needs: ['build'], run: (out) => npm('typecheck', [], out) },
+  { name: 'type-tests', title: 'Type tests', beside: true, run: (out) => script('type-tests.mjs', [], out) },
   {
     name: 'sample-app',
     title: 'Build of the sample app',
+    beside: true,
     needs: ['build'],
-    run: () => npm('build', '-w', 'sample-app'),
+    run: (out) => npm('build', ['-w', 'sample-app'], out),
+  },
+  {
+    name: 'package',
+    title: 'Package',
+    beside: true,
+    needs: ['build'],
+    run: (out) => script('package-check.mjs', ['--built'], out),
+  },
+  {
+    name: 'exports',
+    title: 'Exports of both builds',
+    beside: true,
+    needs: ['build'],
+    run: (out) => script('api-exports.mjs', [], out),
+  },
+  { name: 'docs', title: 'Documents', beside: true, needs: ['build'], run: (out) => script('docs-check.mjs', [], out) },
+  {
+    name: 'tests',
+    title: 'Tests',
+    needs: ['redis', 'build'],
+    run: () => jest([...CODE, 'contract', ...SHARED, 'faults'], { CONTRACT: 'first' }, WORKERS),
   },
   {
     name: 'e2e',
     title: 'Tests of the sample app',
     needs: ['redis', 'sample-app'],
-    run: () => jest(['e2e'], '--runInBand'),
+    run: () => jest(['e2e'], {}, '--maxWorkers=2'),
   },
-  { name: 'package', title: 'Package', needs: ['build'], run: () => checkPackage({ built: true }) },
-  { name: 'exports', title: 'Exports of both builds', needs: ['build'], run: checkExports },
-  { name: 'docs', title: 'Documents', needs: ['build'], run: checkDocuments },
+];
+
+const REPEATS = [
+  ...BUILT,
   {
     name: 'compatibility',
     title: 'The package in other apps',
+    beside: true,
     needs: ['redis', 'build'],
-    run: () => runCompatibility(),
+    run: (out) => script('compatibility.mjs', [], out),
+  },
+  {
+    name: 'topologies',
+    title: 'The contract on every topology',
+    needs: ['redis', 'build'],
+    run: () => jest([...SHARED, ...FURTHER], { CONTRACT: 'again' }, WORKERS),
+  },
+  {
+    name: 'random',
+    title: 'Random games, for longer',
+    needs: ['redis', 'build'],
+    run: () =>
+      jest(['scripts', 'contract', 'contract-cluster', 'faults'], LONG, WORKERS, `--testPathPatterns=${RANDOM}`),
   },
 ];
 
@@ -77,29 +102,41 @@ function counted(ok) {
   return ok ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
 }
 
-function runNpm(...args) {
-  const stdio = ['ignore', 'inherit', 'inherit'];
-  return spawnSync('npm', ['run', '--silent', ...args], { cwd: root, stdio, timeout: STEP_LIMIT_MS }).status;
+/** Follows a child, whose output goes to this process, or into `out`. What is set already is not replaced by `env`. */
+function follow(command, args, out, env) {
+  return new Promise((resolve) => {
+    const stdio = ['ignore', ...(out ? ['pipe', 'pipe'] : ['inherit', 'inherit'])];
+    const child = spawn(command, args, { cwd: root, env: { ...env, ...process.env }, stdio, timeout: STEP_LIMIT_MS });
+    for (const stream of out ? [child.stdout, child.stderr] : []) stream.on('data', (data) => out.push(data));
+    child.once('error', (error) => {
+      console.error(error.message);
+      resolve(127);
+    });
+    child.once('close', resolve);
+  });
 }
 
-function npm(...args) {
-  return counted(runNpm(...args) === 0);
+const run = (name, args, out, env) => follow('npm', ['run', '--silent', name, ...args], out, env);
+
+async function npm(name, args = [], out) {
+  return counted((await run(name, args, out)) === 0);
 }
 
-/** @returns {Counts} */
-function jest(projects, ...flags) {
+/** A script whose last line counts its checks. */
+async function script(name, args, out) {
+  const status = await follow(process.execPath, [join(root, 'scripts', name), ...args], out);
+  const last = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(Buffer.concat(out).toString());
+  const [passed = 0, failed = 0, skipped = 0] = (last ?? []).slice(1).map((count) => Number(count ?? 0));
+  return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
+}
+
+/** @returns {Promise<Counts>} */
+async function jest(projects, env, ...flags) {
   const folder = mkdtempSync(join(tmpdir(), 'test-results-'));
   const file = join(folder, 'results.json');
+  const args = ['--selectProjects', ...projects, '--json', `--outputFile=${file}`, ...flags];
   try {
-    const status = runNpm(
-      'test:jest',
-      '--',
-      '--selectProjects',
-      ...projects,
-      '--json',
-      `--outputFile=${file}`,
-      ...flags,
-    );
+    const status = await run('test:jest', ['--', ...args], undefined, env);
     return jestCounts(status, existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined);
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -114,39 +151,50 @@ function jestCounts(status, results) {
   return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
 }
 
-/** @returns {Promise<Counts>} */
-async function runStep({ title, run }, missing) {
-  console.log(`\n=== ${title}`);
-  if (missing.length > 0) {
-    console.log(`=== ${title}: not run, since it needs ${missing.join(' and ')}`);
-    return { passed: 0, failed: 0, skipped: 1 };
-  }
+const total = { passed: 0, failed: 0, skipped: 0 };
+const broken = new Set();
+
+/** A step beside others keeps its output until it has ended. */
+async function runStep({ name, title, needs = [], beside, run: work }) {
+  const missing = needs.filter((need) => broken.has(need));
+  const out = beside ? [] : undefined;
+  if (!beside) console.log(`\n=== ${title}`);
   const start = performance.now();
-  const counts = await attempt(run);
+  const counts = missing.length > 0 ? { passed: 0, failed: 0, skipped: 1 } : await attempt(() => work(out));
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  console.log(`=== ${title}: ${counts.failed === 0 ? 'ok' : 'FAILED'} in ${seconds} s`);
-  return counts;
+  if (beside) process.stdout.write(`\n=== ${title}\n${Buffer.concat(out).toString()}`);
+  if (missing.length > 0) console.log(`=== ${title}: not run, since it needs ${missing.join(' and ')}`);
+  else console.log(`=== ${title}: ${counts.failed === 0 ? 'ok' : 'FAILED'} in ${seconds} s`);
+  for (const count of Object.keys(total)) total[count] += counts[count] ?? 0;
+  if (counts.failed > 0 || missing.length > 0) broken.add(name);
 }
 
-async function attempt(run) {
+async function attempt(work) {
   try {
-    return await run();
+    return await work();
   } catch (error) {
     console.error(error.message);
     return counted(false);
   }
 }
 
-const total = { passed: 0, failed: 0, skipped: 0 };
-const broken = new Set();
-for (const step of steps) {
-  const missing = (step.needs ?? []).filter((name) => broken.has(name));
-  const { passed, failed, skipped = 0 } = await runStep(step, missing);
-  total.passed += passed;
-  total.failed += failed;
-  total.skipped += skipped;
-  if (failed > 0 || missing.length > 0) broken.add(step.name);
+async function runAll(steps) {
+  for (const step of steps) await runStep(step);
 }
-if (broken.size > 0) console.log(`\nFailed or not run: ${[...broken].join(', ')}`);
-console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
-process.exitCode = total.failed > 0 ? 1 : 0;
+
+async function main(isAll) {
+  const start = performance.now();
+  const steps = (isAll ? REPEATS : TEST).slice(BUILT.length);
+  await runAll(BUILT);
+  const aside = runAll(steps.filter(({ beside }) => beside));
+  const last = steps.filter(({ needs = [] }) => needs.includes('sample-app'));
+  await runAll(steps.filter((step) => !step.beside && !last.includes(step)));
+  await aside;
+  await runAll(last);
+  if (broken.size > 0) console.log(`\nFailed or not run: ${[...broken].join(', ')}`);
+  console.log(`\nIn ${((performance.now() - start) / 60_000).toFixed(1)} min:`);
+  console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+  process.exitCode = total.failed > 0 ? 1 : 0;
+}
+
+await main(process.argv.includes('--all'));

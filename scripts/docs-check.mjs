@@ -1,8 +1,8 @@
 // Checks the documents: each ```ts block compiles in a project of a user, and each link leads to something. Needs a build.
 // A block is a module of its own. Where it imports from './orders.service.js', the block of the same document that exports all
 // of those names stands for that file, else a stub in which they are `any`. What must not compile says `// @ts-expect-error`.
+import { spawnSync } from 'node:child_process';
 import {
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -13,7 +13,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { countsOf, runIfStarted } from './checks.mjs';
@@ -45,13 +46,13 @@ export function checkDocuments() {
   try {
     const compiled = compileBlocks(folder, documents);
     const results = documents.map((document) => {
-      const errors = [...compiled.get(document), ...openBlocks(document), ...deadLinks(document)];
+      const errors = [...compiled.get(document), ...openBlocks(document), ...htmlLinks(document)];
       console.log(`${errors.length === 0 ? 'ok    ' : 'FAILED'} ${document.path}, ${document.blocks.length} blocks`);
       for (const { line, text } of errors.sort((a, b) => a.line - b.line))
         console.log(`  ${document.path}:${line}: ${text}`);
       return errors.length === 0;
     });
-    return countsOf(results);
+    return countsOf([...results, checkLinks(documents)]);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -155,37 +156,20 @@ function openBlocks({ text }) {
   return fences.map(({ index }) => ({ line: lineAt(text, index), text: 'this block has no end' }));
 }
 
-/** Links within the repository whose file, or whose heading, is not there. */
-function deadLinks({ path, prose }) {
-  const links = [
-    ...prose.matchAll(/\]\(\s*<?([^\s)>]+)|^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)|\b(?:href|src)="([^"]+)"/gm),
-  ];
-  return links.flatMap(({ 1: inline, 2: reference, 3: html, index }) => {
-    const link = inline ?? reference ?? html;
-    const isDead = !/^[a-z][a-z+.-]*:/i.test(link) && !leadsToSomething(path, decodeURI(link));
-    return isDead ? [{ line: lineAt(prose, index), text: `${link} leads to nothing` }] : [];
-  });
+/** remark checks the links of Markdown only. */
+function htmlLinks({ prose }) {
+  const links = [...prose.matchAll(/<[^>]+\b(?:href|src)=/g)];
+  return links.map(({ index }) => ({ line: lineAt(prose, index), text: 'write this link in Markdown' }));
 }
 
-function leadsToSomething(from, link) {
-  const [path, anchor] = link.split('#');
-  const target = path === '' ? join(root, from) : resolve(root, dirname(from), path);
-  if (relative(root, target).startsWith('..') || !existsSync(target)) return false;
-  return anchor === undefined || !target.endsWith('.md') || anchorsOf(readFileSync(target, 'utf8')).has(anchor);
-}
-
-/** The anchors that GitHub gives to headings, and those that are written as HTML. */
-function anchorsOf(markdown) {
-  const { text } = parse('', markdown);
-  const anchors = new Set([...text.matchAll(/<[^>]+\b(?:id|name)="([^"]+)"/g)].map(([, id]) => id));
-  for (const [, heading] of text.matchAll(/^#{1,6} +(.*?)(?: +#+)? *$/gm)) {
-    const plain = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
-    const slug = plain.replace(/[^\p{L}\p{N}\p{M} _-]/gu, '').replaceAll(' ', '-');
-    let count = 0;
-    while (anchors.has(count === 0 ? slug : `${slug}-${count}`)) count++;
-    anchors.add(count === 0 ? slug : `${slug}-${count}`);
-  }
-  return anchors;
+/** Whether each link within the repository leads to a file, and to a heading of it. Prints those that do not. */
+function checkLinks(documents) {
+  const remark = join(root, 'node_modules', 'remark-cli', 'cli.js');
+  const rules = ['--frail', '--quiet', '--no-stdout', '--no-color', '--use', 'remark-validate-links=repository:false'];
+  const paths = documents.map(({ path }) => path);
+  const { status } = spawnSync(process.execPath, [remark, ...rules, ...paths], { cwd: root, stdio: 'inherit' });
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} the links of all documents`);
+  return status === 0;
 }
 
 await runIfStarted(import.meta.url, checkDocuments);

@@ -11,6 +11,19 @@ import { ensureRedisServer } from './redis-binary.mjs';
 
 export { ensureRedisServer };
 
+/**
+ * A Redis server that this process started.
+ * @typedef {object} StartedRedis
+ * @property {string} url
+ * @property {number} port
+ * @property {number} pid
+ * @property {string[]} args The arguments as given: with `port`, what a restart needs.
+ * @property {() => Promise<void>} stop Ends the server, also a stopped one (SIGSTOP), and removes its folder; does nothing the
+ *   second time.
+ * @property {(signal?: NodeJS.Signals) => Promise<void>} kill Sends a signal; SIGKILL (the default) and SIGTERM wait until the
+ *   server has ended.
+ */
+
 const HOST = '127.0.0.1';
 const READY_WITHIN_MS = 15_000;
 const STOP_WITHIN_MS = 2_000;
@@ -21,13 +34,23 @@ const KEPT_OUTPUT = 16_384;
 const running = new Set();
 process.on('exit', () => running.forEach((endNow) => endNow()));
 
-/** The Redis of REDIS_URL, which nobody here stops, or one of its own. */
+/**
+ * The Redis of REDIS_URL (`stop` leaves it alone), or a server of its own.
+ * @returns {Promise<{ url: string, stop: () => Promise<void> }>}
+ */
 export async function provideRedis() {
   const url = process.env.REDIS_URL;
   return url ? { url, stop: async () => {} } : startRedisServer();
 }
 
-/** Starts a server without persistence on the loopback interface; resolves when it answers. */
+/**
+ * Starts a server without persistence on the loopback interface; resolves when it answers.
+ * @param {object} [options]
+ * @param {string[]} [options.args] Arguments of `redis-server`; they override those of the tool. The first may be a configuration
+ *   file.
+ * @param {number} [options.port] Exactly this port, as when a server is started again; else a free one.
+ * @returns {Promise<StartedRedis>}
+ */
 export async function startRedisServer({ args = [], port } = {}) {
   const program = ensureRedisServer();
   for (let launch = 1; ; launch++) {
@@ -44,7 +67,11 @@ export async function startRedisServer({ args = [], port } = {}) {
   }
 }
 
-/** Different ports that nobody listens on now. */
+/**
+ * Different loopback ports that nobody listens on now; somebody may before they are used.
+ * @param {number} count
+ * @returns {Promise<number[]>}
+ */
 export async function freePorts(count) {
   const probes = await Promise.all(Array.from({ length: count }, listenAnywhere));
   const ports = probes.map((probe) => probe.address().port);
@@ -59,7 +86,10 @@ function listenAnywhere() {
   });
 }
 
-/** A temporary folder that outlives its servers, as when one is started again, but not this process. */
+/**
+ * A temporary folder that outlives its servers, as when one is started again, but not this process.
+ * @returns {{ path: string, remove: () => void }}
+ */
 export function makeFolder() {
   const path = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
   const guard = guardOf(path);

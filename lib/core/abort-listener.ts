@@ -3,7 +3,7 @@ interface Shared {
   readonly stop: () => void;
 }
 
-/** One listener per signal, however many wait on it: Node warns of a leak at more than ten. */
+/** One listener per signal, however many calls wait on it: Node warns of a leak at more than ten. */
 const shared = new WeakMap<AbortSignal, Shared>();
 
 function listenTo(signal: AbortSignal): Shared {
@@ -15,7 +15,7 @@ function listenTo(signal: AbortSignal): Shared {
   return { callbacks, stop: () => signal.removeEventListener('abort', abort) };
 }
 
-/** Calls back when `signal` is aborted; gives a function that stops listening. */
+/** Calls back when `signal` is aborted. Returns a function that stops listening. */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   const { callbacks, stop } = shared.get(signal) ?? listenTo(signal);
   shared.set(signal, { callbacks, stop });
@@ -28,8 +28,8 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
 }
 
 /**
- * Runs `work` with a signal that is aborted when one of the two is. `AbortSignal.any` leaves something on both for as
- * long as they live; of this nothing is left when the work is done.
+ * Runs `work` with a signal that is aborted when `a` or `b` is. Unlike `AbortSignal.any`, it leaves nothing behind on
+ * long-lived signals once the work is done.
  */
 export async function withEither<T>(
   a: AbortSignal | undefined,

@@ -1,28 +1,28 @@
 import { type Clock } from './clock.js';
 
 /**
- * Keeps the process alive while somebody awaits a call of the module. Nothing else of the module does: neither a lock
- * that is held nor a timer, so that a process ends by itself when there is nothing left to do.
+ * Keeps the process alive while a caller awaits a call of the module. Nothing else in the module does, neither a held lock
+ * nor a timer: a process with nothing left to do ends by itself.
  */
 export class AwaitedCalls {
   #count = 0;
-  #letGo: (() => void) | undefined;
+  #stopKeepingAlive: (() => void) | undefined;
 
   constructor(private readonly clock: Clock) {}
 
-  /** Gives what `call` gives. */
+  /** Returns what `call` returns. */
   async keepAlive<T>(call: Promise<T>): Promise<T> {
-    if (this.#count === 0) this.#letGo = this.clock.keepAlive?.();
+    if (this.#count === 0) this.#stopKeepingAlive = this.clock.keepAlive?.();
     this.#count += 1;
     try {
       return await call;
     } finally {
       this.#count -= 1;
-      if (this.#count === 0) this.#letGo?.();
+      if (this.#count === 0) this.#stopKeepingAlive?.();
     }
   }
 
-  /** Gives what `all` gives, and keeps the process alive while the next one is awaited. */
+  /** Yields what `all` yields, and keeps the process alive while the next value is awaited. */
   async *keepAliveEach<T>(all: AsyncIterable<T>): AsyncGenerator<T> {
     const iterator = all[Symbol.asyncIterator]();
     try {

@@ -1,41 +1,41 @@
 import { MessageChannel } from 'node:worker_threads';
+import { LATE_MS, READ_MS } from './timing.js';
 
-/** The time as the core sees it; tests pass another one. */
+/** The time as the core sees it. Tests pass a clock of their own. */
 export interface Clock {
-  /** Monotonic milliseconds, with fractions; deadlines are counted on it. */
+  /** Monotonic milliseconds, with fractions. All deadlines are counted on it. */
   now(): number;
-  /** Wall-clock milliseconds; only a second opinion, because the monotonic clock stands still while a machine sleeps. */
-  wallNow(): number;
-  /** Calls back once after `delayMs`; gives a function that cancels. Never keeps the process alive. */
+  /** Calls back once after `delayMs`. Returns a function that cancels. Never keeps the process alive. */
   setTimer(callback: () => void, delayMs: number): () => void;
-  /** Keeps the process alive until the function that it gives is called. A clock that leaves it out lets the process end. */
+  /** Wall-clock milliseconds: only a second opinion, because the monotonic clock stands still while a machine sleeps. */
+  wallNow(): number;
+  /** Keeps the process alive until the returned function is called. A clock without this method lets the process end. */
   keepAlive?(): () => void;
 }
 
-/** A timer that is later than this was held up: the event loop stood still. */
-const LATE_MS = 5;
-
-/** What came while the event loop stood still has been read this long after it goes on. */
-const READ_MS = 50;
+/** What sets timers. */
+export type Timers = Pick<Clock, 'now' | 'setTimer'>;
 
 /**
- * How long to wait still before a limit that was set for `at` counts as passed without an answer. After a standstill of
- * the event loop its timers run before the answers are read that came meanwhile.
+ * Calls back in `ms` milliseconds. If the event loop stood still then and an answer is awaited, it calls back a little later:
+ * timers run before the answers are read that came meanwhile. Returns a function that cancels.
  */
-export const graceMs = (clock: Clock, at: number): number => (clock.now() - at > LATE_MS ? READ_MS : 0);
-
-/** Calls back when nothing has come in `ms` milliseconds; gives a function that cancels. */
-export function setDeadline(clock: Clock, callback: () => void, ms: number): () => void {
-  const at = clock.now() + ms;
-  let cancel = clock.setTimer(() => {
-    const restMs = graceMs(clock, at);
-    if (restMs === 0) callback();
-    else cancel = clock.setTimer(callback, restMs);
+export function setDeadline(
+  timers: Timers,
+  callback: () => void,
+  ms: number,
+  isAnswerAwaited: () => boolean = () => true,
+): () => void {
+  const at = timers.now() + ms;
+  let cancel = timers.setTimer(() => {
+    const isLate = timers.now() - at > LATE_MS;
+    if (isLate && isAnswerAwaited()) cancel = timers.setTimer(callback, READ_MS);
+    else callback();
   }, ms);
   return () => cancel();
 }
 
-/** One handle for all who keep the process alive. It is no timer: one of years would be in the way of fake timers. */
+/** One handle for all that keep the process alive. It is no timer: a timer of years would get in the way of fake timers. */
 class Pulse {
   #channel: MessageChannel | null = null;
   #count = 0;
@@ -54,7 +54,7 @@ class Pulse {
 
 const pulse = new Pulse();
 
-/** The clock of the running process. Timers are looked up at each call, so that fake timers of a test runner apply. */
+/** The clock of this process. `setTimeout` is looked up at each call, so that the fake timers of a test runner apply. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   wallNow: () => Date.now(),

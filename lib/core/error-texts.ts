@@ -3,11 +3,15 @@ import {
   type LockMode,
   LockBusyError,
   LockClaimedError,
+  LockLostError,
+  type LockLostReason,
   LockReentryError,
+  LockShutdownError,
   LockStoreError,
   LockWaitTimeoutError,
   type NodeAnswer,
 } from './lock.errors.js';
+import { type Lock } from './lock.js';
 import { messageOf } from './reporter.js';
 
 /** Of which lock an error speaks: several keys are joined by `, `. */
@@ -67,9 +71,74 @@ export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
 export const claimedError = ({ key, mode }: LockName): LockClaimedError =>
   new LockClaimedError(`This fire of "${key}" is run, or was run, by another call.`, { key, mode });
 
+/** One for each call that a shutdown ends: its stack says where the call came from. */
+export const shutdownError = (): LockShutdownError =>
+  new LockShutdownError('The application is shutting down: locks are no longer acquired.');
+
+const WHY_LOST: Record<LockLostReason, string> = {
+  expired: 'its lease ended before it was renewed (was the process paused, or the key deleted in Redis?)',
+  taken: 'somebody else was granted it since',
+  unreachable: 'Redis could not be asked until the lease was over',
+  'max-hold': 'it was held for longer than maxHoldMs, or for more than a lease after its iteration was ended',
+  revoked: 'an operator revoked it (`forceRelease`)',
+  shutdown: 'the app shuts down, and `drainMs` was over',
+  dropped: 'its handle was garbage-collected without a release',
+};
+
+/** Tells a holder of its loss. */
+export function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): LockLostError {
+  const text =
+    `The lock "${lock.key}" (${lock.mode}, fencing token ${lock.fencingTokens.join(', ')}) was lost: ${WHY_LOST[reason]}. ` +
+    'Stop the work on `lock.signal`, and let the protected resource refuse older fencing tokens.';
+  return new LockLostError(text, { key: lock.key, mode: lock.mode, reason, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** A command for a lock that is held had no answer. */
+export const unconfirmedError = ({ key, mode }: LockName, done: string, cause: unknown): LockStoreError => {
+  const text = `The lock "${key}" could not be ${done}: ${messageOf(cause)}. It is held while \`held\` is true.`;
+  return new LockStoreError(text, { key, mode, cause });
+};
+
 /** What each master of a quorum answered, as a sentence more; nothing elsewhere. */
 export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {
   if (!nodes) return '';
   const answers = nodes.map(({ node, answer, detail }) => `${node} ${answer}${detail && ` (${detail})`}`);
   return ` Nodes: ${answers.join('; ')}.`;
 }
+
+export function nestedUpgradeError(key: string, held: LockMode): LockReentryError {
+  const advice =
+    'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
+  return nestedError({ key, mode: 'write' }, held, advice);
+}
+
+export const notReentrantError = (name: LockName, held: LockMode): LockReentryError =>
+  nestedError(name, held, 'and `reentrant: false` forbids that. Call the inner work without a lock of its own');
+
+/** The store has not counted a permit that would be taken inside a hold which more calls may share. */
+export function uncountedPermitError(name: LockName, held: LockMode, maxHolders: number): LockReentryError {
+  const sharers = maxHolders === Infinity ? 'any number of readers' : `up to ${maxHolders}`;
+  const advice =
+    `at most ${name.permits} may be inside at a time, but ${sharers} may share such a hold. ` +
+    'Take the permit from the start';
+  return nestedError(name, held, advice);
+}
+
+function nestedError({ key, mode }: LockName, held: LockMode, advice: string): LockReentryError {
+  const text = `The lock "${key}" is acquired for ${mode} inside a call that holds it for ${held}: ${advice}, or release`;
+  return new LockReentryError(`${text} the outer lock first.`, { key, mode });
+}
+
+export const unawaitedCallError = ({ key, mode }: LockName): LockReentryError =>
+  new LockReentryError(
+    `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it from ending. ` +
+      'Await nested calls before the outer one returns.',
+    { key, mode },
+  );
+
+export const standstillError = ({ key, mode }: LockName, held: LockName): LockReentryError =>
+  new LockReentryError(
+    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} ` +
+      'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
+    { key, mode },
+  );

@@ -1,17 +1,27 @@
 import { types } from 'node:util';
 import { runOutside } from './reentry/context.js';
+import { type Reporter } from './reporter.js';
 
 /**
- * Calls code of others that nobody awaits: a listener, a logger, a subscriber. The lock does not feel what it does: it
- * runs as the holder of nothing, and what it throws, or its promise rejects with, goes to `onError`, which must not
- * throw.
+ * Calls code of the application that nobody awaits: a listener, a logger, a subscriber. It cannot harm the lock: it runs
+ * outside all locks, and what it throws, or what its promise rejects with, goes to `onError`, which must not throw.
  */
 export function callForeign(call: () => unknown, onError: (error: unknown) => void): void {
   try {
     const returned = runOutside(call);
-    // A promise that rejects would end the process. Another `then` is not called: there a query may begin with it.
+    // An unhandled rejection would end the process. Other thenables are left alone: a query may start with its `then`.
     if (types.isPromise(returned)) void Promise.prototype.then.call(returned, undefined, onError);
   } catch (error) {
     onError(error);
   }
+}
+
+/** Reports to a logger of the application, such as a Nest `Logger`. If the logger throws, the line is lost, and nothing else. */
+export function harmless(logger: Reporter): Reporter {
+  const report = (level: keyof Reporter) => (message: string) =>
+    callForeign(
+      () => logger[level](message),
+      () => undefined,
+    );
+  return { debug: report('debug'), warn: report('warn'), error: report('error') };
 }

@@ -1,7 +1,10 @@
+import { createHash } from 'node:crypto';
 import { LockKeyError } from './lock.errors.js';
 
 const MAX_KEY_BYTES = 512;
 const MAX_KEYS = 16;
+const MAX_JOB_LENGTH = 128;
+const KEPT_JOB_LENGTH = 96;
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Whether a text is the same after a round trip through UTF-8. */
@@ -16,7 +19,7 @@ export const encodeKey = (key: string): string => key.replace(/[%{}]/g, encodeUR
 const NO_TAG = (): string => '';
 
 /**
- * How a key is stored, without the prefix of the module; a hash tag that is wanted stands before it.
+ * A key as it is stored, without the prefix of the module. `tagOf` returns the hash tag to put in front of it, if any.
  * @throws LockKeyError when the key is empty, ill-formed or, as it is stored, too long
  */
 export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG): string {
@@ -28,7 +31,7 @@ export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG):
   throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
 }
 
-/** A key of any length and kind, for people. */
+/** A key of any length and content, for error texts. */
 const quoted = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key);
 
 function checkKeyText(key: string): void {
@@ -43,8 +46,8 @@ function checkKeyText(key: string): void {
 }
 
 /**
- * The keys of one acquisition with the names under which they are stored, in the order of the bytes of those: the same for
- * everybody, so that nobody waits in a circle.
+ * The keys of one acquisition with their stored names, in the byte order of these: the same for every client, so that calls
+ * cannot wait for each other in a circle.
  * @throws LockKeyError when there are too many
  */
 export function inOrder(keys: readonly string[], storageKey: (key: string) => string): [stored: string, key: string][] {
@@ -54,4 +57,12 @@ export function inOrder(keys: readonly string[], storageKey: (key: string) => st
     throw new LockKeyError(`${text} Lock what they have in common instead.`, { key: keys.join(', ') });
   }
   return [...named].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}
+
+/** The name under which a store knows a job: `Class.method`. A very long name is cut, and ends with a hash of all of it. */
+export function jobName(where: string): string {
+  if (where.length <= MAX_JOB_LENGTH && isWellFormed(where)) return where;
+  const hash = createHash('sha256').update(where, 'utf16le').digest('base64url').slice(0, 22);
+  // Cut in the middle of a character, it would be ill-formed; the round trip mends that.
+  return `${Buffer.from(where.slice(0, KEPT_JOB_LENGTH)).toString()}~${hash}`;
 }

@@ -1,8 +1,13 @@
 import { channel } from 'node:diagnostics_channel';
 import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
-import type { AcquireFailure } from './acquire/acquire-failed.js';
 import { callForeign } from './foreign-code.js';
 import { type Reporter, messageOf } from './reporter.js';
+
+/**
+ * Why an acquisition was not granted: `busy` and not to wait, `timeout` of the wait, `aborted` by the caller's signal,
+ * `claimed` (another call runs this fire of a job), `shutdown` of the app, or another `error`, such as Redis unreachable.
+ */
+export type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
 
 /** What every event says of its lock. Durations are milliseconds. */
 export interface LockEvent {
@@ -14,6 +19,12 @@ export interface LockEvent {
   /** Class and method, where a decorator acquired it. */
   readonly where: string;
 }
+
+/** For whom a lock is acquired. */
+export type LockLabel = Pick<LockEvent, 'where' | 'template'>;
+
+/** The label of a call of the service. */
+export const NO_LABEL: LockLabel = { where: '', template: undefined };
 
 /** An event of a lock that is, or was, held. */
 export interface HeldLockEvent extends LockEvent {
@@ -56,22 +67,32 @@ export interface LockEventMap {
 /** The name of an event. */
 export type LockEventName = keyof LockEventMap;
 
-/** Hears the events of a name; what it returns or throws is not felt by the lock. */
+/** Is called with each event of a name. What it returns or throws has no effect on the lock. */
 export type LockEventListener<Name extends LockEventName> = (event: LockEventMap[Name]) => unknown;
 
-const NAMES: readonly LockEventName[] = [
-  'acquired', 'acquireFailed', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
-]; // prettier-ignore
+/** Written out, since types are gone at run time. An event that is missing here does not compile. */
+const NAMES = {
+  acquired: true,
+  acquireFailed: true,
+  waiting: true,
+  released: true,
+  renewed: true,
+  renewFailed: true,
+  lost: true,
+  skipped: true,
+  timedOut: true,
+  reentered: true,
+} satisfies Record<LockEventName, true>;
 
-/** Found once: a channel is looked up by name in a global table. */
-const CHANNELS = new Map(NAMES.map((name) => [name, channel(`nestjs-redis-lock:${name}`)]));
+/** Looked up once: Node keeps channels by name in a global table. */
+const CHANNELS = new Map(Object.keys(NAMES).map((name) => [name, channel(`nestjs-redis-lock:${name}`)]));
 
 /**
  * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. A listener is
- * called in the turn of the event: in the async context of the caller whose own call it tells of, and never under a
- * lock of that caller; of what time or Redis bring about, in the context in which the module was made. One that throws
- * is logged and never felt (a subscriber of a channel that throws is an uncaught exception, as Node has it). Without
- * listeners no event object is made.
+ * called synchronously. An event of a caller's own call runs in the async context of that caller, but outside its locks; an
+ * event that a timer or Redis causes runs in the context in which the module was made. What a listener throws is logged,
+ * and has no effect on the lock (what a subscriber of a channel throws is an uncaught exception, as always in Node). Without
+ * listeners, no event object is made.
  */
 export class LockEvents {
   readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
@@ -91,7 +112,7 @@ export class LockEvents {
     return this;
   }
 
-  /** Tells everybody who listens; internal. `make` is called when there is somebody. */
+  /** Calls all listeners; internal. `make` is only called if there are any. */
   emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): void {
     const listeners = this.#listeners.get(name);
     const published = CHANNELS.get(name)!;
@@ -99,9 +120,9 @@ export class LockEvents {
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
-    // A copy: in the set itself, a listener that leaves and comes back meanwhile would be told without end.
+    // A copy: in the set itself, a listener that is removed and added again meanwhile would be called endlessly.
     for (const listener of Array.from(listeners ?? [])) callForeign(() => listener(event), report);
-    // Node tells what a subscriber throws as an uncaught exception, in a turn of its own.
+    // Node reports what a subscriber throws as an uncaught exception, in a turn of its own.
     if (published.hasSubscribers) callForeign(() => published.publish(event), report);
   }
 }

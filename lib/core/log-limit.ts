@@ -1,45 +1,42 @@
 import { type Clock } from './clock.js';
 import { printable } from './printable.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
+import { LINES_IN_FULL, LOG_WINDOW_MS } from './timing.js';
 
-/** How many lines of a kind are said as they are, within how long; the others are counted. */
-const IN_FULL = 10;
-const WITHIN_MS = 10_000;
-
-/** Says the first lines of a kind, and how many more there were: an outage meets all locks and calls of a process at once. */
+/** Reports the first lines of one kind, then how many more there were: an outage concerns all locks of a process at once. */
 export class LogLimit {
-  #said = 0;
-  #untold = 0;
+  #reported = 0;
+  #counted = 0;
   #until = -Infinity;
   #summary: ScheduledCall | null = null;
 
-  /** `what`: that of which there were more, for people. */
+  /** `what`: how the summary names the lines of this kind. */
   constructor(
     private readonly clock: Clock,
     private readonly timers: TimerQueue,
     private readonly what: string,
-    private readonly say: (line: string) => void,
+    private readonly report: (line: string) => void,
   ) {}
 
   add(line: string): void {
     const now = this.clock.now();
     if (now >= this.#until) {
       this.flush();
-      this.#until = now + WITHIN_MS;
+      this.#until = now + LOG_WINDOW_MS;
     }
-    this.#said += 1;
-    if (this.#said <= IN_FULL) return this.say(printable(line));
-    this.#untold += 1;
+    this.#reported += 1;
+    if (this.#reported <= LINES_IN_FULL) return this.report(printable(line));
+    this.#counted += 1;
     this.#summary ??= this.timers.schedule(this.#until, () => this.flush());
   }
 
-  /** Tells how many were not told, and begins anew. */
+  /** Reports how many lines were only counted, and starts over. */
   flush(): void {
     this.#summary?.cancel();
     this.#summary = null;
-    const untold = this.#untold;
-    this.#said = this.#untold = 0;
+    const counted = this.#counted;
+    this.#reported = this.#counted = 0;
     this.#until = -Infinity;
-    if (untold > 0) this.say(`Within ${WITHIN_MS / 1_000} s, ${untold} more ${this.what}.`);
+    if (counted > 0) this.report(`Within ${LOG_WINDOW_MS / 1_000} s, ${counted} more ${this.what}.`);
   }
 }

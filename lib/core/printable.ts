@@ -4,9 +4,9 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Escapes what a log or a terminal would carry out, in place of showing it: a key may come from a request, and a line
- * break in it would begin a line that nobody wrote. The key in the text of an error and every line of the log go
- * through it; the fields of errors and events have the key as it is.
+ * Escapes what a log or a terminal would execute instead of showing it: a key may come from a request, and a line break in
+ * it would forge a line of the log. Every log line goes through it, and so does the key in the text of an error. The fields
+ * of errors and events have the key as it is.
  */
 export const printable = (text: string): string => text.replace(UNPRINTABLE, (char) => SHORT[char] ?? codeOf(char));
 

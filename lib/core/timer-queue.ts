@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type Clock } from './clock.js';
+import { type Clock, type Timers } from './clock.js';
 
-/** One entry of the queue: what to call, and when. */
+/** One entry of the queue. */
 export interface ScheduledCall {
   readonly at: number;
   cancel(): void;
@@ -11,16 +11,16 @@ interface Entry extends ScheduledCall {
   callback: (() => void) | null;
 }
 
-/** The longest delay that a timer of Node takes; a longer one would fire at once. */
+/** The longest delay of a timer in Node; a longer one would fire at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
- * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It is driven by
- * the clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn.
- * All run in the async context in which the queue was made: in that of whoever armed the timer they would count as part
- * of a stranger's call.
+ * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It goes by the
+ * clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn.
+ * All callbacks run in the async context in which the queue was made: in that of the call that armed the timer they would
+ * count as part of that call.
  */
-export class TimerQueue {
+export class TimerQueue implements Timers {
   readonly #clock: Clock;
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   #heap: Entry[] = [];
@@ -37,7 +37,7 @@ export class TimerQueue {
     return this.#live;
   }
 
-  /** Calls back at `at`, a time of the monotonic clock; `Infinity` is never. */
+  /** Calls back at `at`, a time of the monotonic clock; never for `Infinity`. */
   schedule(at: number, callback: () => void): ScheduledCall {
     const entry: Entry = { at, callback, cancel: () => this.#cancel(entry) };
     if (at === Infinity) return entry;
@@ -47,8 +47,17 @@ export class TimerQueue {
     return entry;
   }
 
-  /** Waits for `done`, but no longer than `ms`; for 0, not at all. */
-  within<T>(ms: number, done: Promise<T>): Promise<T | undefined> {
+  now(): number {
+    return this.#clock.now();
+  }
+
+  setTimer(callback: () => void, delayMs: number): () => void {
+    const call = this.schedule(this.#clock.now() + delayMs, callback);
+    return () => call.cancel();
+  }
+
+  /** Waits for `done`, but no longer than `ms`: then it resolves to undefined, as it does at once for 0. */
+  withTimeout<T>(ms: number, done: Promise<T>): Promise<T | undefined> {
     if (ms <= 0) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const limit = this.schedule(this.#clock.now() + ms, () => resolve(undefined));
@@ -69,7 +78,7 @@ export class TimerQueue {
     this.#arm();
   }
 
-  /** Cancelled entries stay in the heap until they come up, or until they are the greater part of it. */
+  /** Cancelled entries stay in the heap until they reach its top, or until they are the greater part of it. */
   #rebuild(): void {
     const kept = this.#heap.filter((entry) => entry.callback !== null);
     this.#heap = [];
@@ -101,7 +110,7 @@ export class TimerQueue {
         callback();
       }
     } finally {
-      // Also when a callback throws (a logger of the app may): the deadlines of others go on.
+      // Even if a callback throws (a logger of the app may): the other deadlines must be met.
       this.#arm();
     }
   }

@@ -32,15 +32,15 @@ export function decoratedMethod(
 }
 
 /** Names a member to people: `OrdersService.charge`. */
-export const memberName = (target: object, name: string | symbol): string =>
+const memberName = (target: object, name: string | symbol): string =>
   `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
 
 /** What to do where decorators are compiled to those of ECMAScript. */
-export const STANDARD_ADVICE =
+const STANDARD_ADVICE =
   'Set "experimentalDecorators" and "emitDecoratorMetadata" to true in tsconfig.json, or in the options of the bundler.';
 
 /** The name of what is decorated, if this is the context that a decorator of ECMAScript gets. */
-export function standardName(context: unknown): string | undefined {
+function standardName(context: unknown): string | undefined {
   if (typeof context !== 'object' || context === null) return undefined;
   const { kind, name } = context as { kind?: unknown; name?: unknown };
   return typeof kind === 'string' && 'name' in context ? String(name) : undefined;
@@ -54,3 +54,37 @@ function refuseStandardDecorator(context: unknown): void {
     `${String(name)}: the lock decorator was called as a standard decorator, which has no metadata for Nest. ${STANDARD_ADVICE}`,
   );
 }
+
+/**
+ * A decorator that is written without parentheses gets the class where its key should be, and gives a decorator that nobody
+ * applies: the method would run unlocked. `written` is how to write it, such as `@Locked('order:<0.id>')`.
+ * @throws LockConfigurationError when the first two arguments are those of a decorated class or member
+ */
+export function refuseBareDecorator(written: string, key: unknown, second: unknown): void {
+  const name = bareName(key, second);
+  if (name === undefined) return;
+  const decorator = written.slice(0, written.indexOf('('));
+  const advice = standardName(second) === undefined ? '' : ` ${STANDARD_ADVICE}`;
+  throw new LockConfigurationError(
+    `${name}: ${decorator} stands without parentheses, so that it has no key and locks nothing; write ${written} on a ` +
+      `method.${advice}`,
+  );
+}
+
+/** The name of what is decorated, if that is what a decorator was called with. */
+function bareName(key: unknown, second: unknown): string | undefined {
+  const standard = standardName(second);
+  if (standard !== undefined) return standard;
+  const isMember = typeof second === 'string' || typeof second === 'symbol';
+  if (isMember && (typeof key === 'object' || typeof key === 'function') && key !== null)
+    return memberName(key, second);
+  if (typeof key === 'function') return isClass(key) ? key.name : undefined;
+  // The first proposals gave a descriptor alone.
+  if (typeof key === 'object' && key !== null && !Array.isArray(key)) return String((key as { key?: unknown }).key);
+  return undefined;
+}
+
+/** A key function may be anything that can be called; a class that was compiled to a function has methods. */
+const isClass = (value: Function): boolean =>
+  /^class\b/u.test(Function.prototype.toString.call(value)) ||
+  Object.getOwnPropertyNames((value.prototype as object | undefined) ?? {}).length > 1;

@@ -1,41 +1,33 @@
 import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
-import { type LockedCall, type LockedOptions, scheduledMethod } from '../interceptor/locked-call.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { iterablePromise, mayBeIterable, resultKindOf } from '../interceptor/streams/locked-stream.js';
-import { onlyLivingModule } from '../interceptor/living-modules.js';
+import { type LockedCall, compileCall } from '../interceptor/locked-call.js';
+import { type LockedOptions } from '../interceptor/locked.options.js';
+import { interceptorFor } from '../interceptor/running-modules.js';
+import { mayBeIterable, resultKindOf } from '../interceptor/streams/stream-kind.js';
+import { iterablePromise } from '../interceptor/streams/stream-result.js';
+import { type KeySpec } from '../keys/key-spec.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
 import { type AnyMethod, decoratedMethod } from './decorated-method.js';
-import { checkJobKey, checkLockedOptions } from '../interceptor/check-locked-options.js';
-import { type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
 
 /**
- * Puts a lock around a method when its class is defined: the only place that touches descriptors. A proxy with all
- * metadata copied keeps routes, cron jobs, guards, name and length, above and below other decorators; and since no
- * explorer at start-up is involved, nobody can have taken the bare method before.
+ * Puts a lock around a method when its class is defined; nothing else touches descriptors. A proxy with all metadata
+ * copied keeps routes, cron jobs, guards, name and length, above and below other decorators. No explorer runs at start-up,
+ * so nobody can have taken the bare method before.
  */
 export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const { where, method } = decoratedMethod(target, name, descriptor);
     const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
-    const kind = resultKindOf(method, returnType);
-    checkLockedOptions(options, { mode, kind, where });
-    if (options.oncePer !== undefined) checkJobKey(key, where);
+    const compiled = compileCall(key, options, { where, mode, kind: resultKindOf(method, returnType) });
     const property = injectInterceptor(target, options.connection);
-    const call: LockedCall = {
-      where,
-      kind,
-      keyOf: compileKeySpec(key, where),
-      template: describeKeySpec(key),
-      method: (self) => scheduledMethod(self, name) ?? locked,
-      options: { ...options, mode },
-    };
     const iterates = mayBeIterable(method, returnType);
-    const finish = (result: unknown) => (iterates ? iterablePromise(result as Promise<unknown>, where) : result);
+    const wrap = (result: unknown) => (iterates ? iterablePromise(result as Promise<unknown>, where) : result);
     const locked: AnyMethod = new Proxy(method, {
-      apply: (_method, self: unknown, args: unknown[]) => finish(runLocked(call, property, self, args, method)),
+      apply: (_method, self: unknown, args: unknown[]) => wrap(runLocked(call, property, self, args, method)),
     });
+    const call: LockedCall = { ...compiled, name, method: locked };
     copyMetadata(method, locked);
     descriptor.value = locked;
   };
@@ -44,10 +36,10 @@ export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions 
 function runLocked(call: LockedCall, property: symbol, self: unknown, args: unknown[], method: AnyMethod): unknown {
   const injected = (self as { [property]?: LockInterceptor } | null | undefined)?.[property];
   const run = (): unknown => {
-    const interceptor = injected ?? onlyLivingModule(self, call.where, call.options.connection);
+    const interceptor = injected ?? interceptorFor(self, call.where, call.options.connection);
     return interceptor.run(call, self, args, () => method.apply(self, args));
   };
-  // A method that gives a promise never throws in its caller's turn.
+  // A method that returns a promise rejects instead of throwing.
   return call.kind === 'promise' ? new Promise((resolve) => resolve(run())) : run();
 }
 

@@ -1,7 +1,7 @@
-import { type LockedOptions } from '../interceptor/locked-call.js';
+import { type LockedOptions } from '../interceptor/locked.options.js';
 import { type KeySpec } from '../keys/key-spec.js';
-import { refuseBareDecorator } from './bare-decorator.js';
-import { type LockedMethodDecorator } from './key-template.types.js';
+import { refuseBareDecorator } from './decorated-method.js';
+import { type LockedMethodDecorator } from './locked-method.types.js';
 import { lockMethod } from './lock-method.js';
 import {
   type IfBusy,

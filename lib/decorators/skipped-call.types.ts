@@ -1,4 +1,4 @@
-import type { LockedOptions } from '../interceptor/locked-call.js';
+import type { LockedOptions } from '../interceptor/locked.options.js';
 
 /** A value of `ifBusy`. */
 export type IfBusy = NonNullable<LockedOptions['ifBusy']>;

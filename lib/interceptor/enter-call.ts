@@ -1,9 +1,9 @@
 import { withEither } from '../core/abort-listener.js';
 import { type Clock } from '../core/clock.js';
 import { type Hold } from '../core/hold/hold.js';
-import { jobName } from '../core/job-name.js';
+import { jobName } from '../core/key.js';
 import { type LockEventMap } from '../core/lock.events.js';
-import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock.options.js';
+import { checkPermits, type LockOptions, type OnUnavailable } from '../core/lock.options.js';
 import { type FireClaim } from '../core/store/lock-store.js';
 import {
   LockBusyError,
@@ -15,17 +15,17 @@ import {
 } from '../core/lock.errors.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { type FireFinder, fireOfDate } from '../schedule/fire-of-call.js';
-import { checkJobKey } from './check-locked-options.js';
+import { type FireFinder, fireOfDate } from '../schedule/fire-finder.js';
+import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall } from './locked-call.js';
 
-/** How a decorated call may go on: under its lock, without one (when its options say so), or not at all. */
+/** How a locked call goes on: under its lock, without one (when its options say so), or not at all. */
 export type Entered =
   | { readonly kind: 'locked'; readonly lock: Hold }
   | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
-/** What an entry needs from the module. */
+/** What `enterCall` needs from the module. */
 export interface EntryHost {
   readonly locks: RedisLockService;
   readonly fires: FireFinder;
@@ -40,11 +40,13 @@ interface Caller {
   readonly args: readonly unknown[];
 }
 
-/** How long a claim is remembered at the least: clocks and event loops of the instances may differ. */
+type Keys = string | readonly string[];
+
+/** The least time for which a claim is remembered: clocks and event loops of the instances may differ. */
 const MIN_REMEMBER_MS = 60_000;
 const DEFAULT_SPREAD_MS = 50;
 
-/** Enters the lock of a decorated call, and applies what its options say for a busy lock or an absent Redis. */
+/** Enters the lock of a locked call, and does what its options say when the lock is busy or Redis cannot be reached. */
 export async function enterCall(
   host: EntryHost,
   call: LockedCall,
@@ -53,7 +55,7 @@ export async function enterCall(
   signal?: AbortSignal,
 ): Promise<Entered> {
   const key = call.keyOf(self, args);
-  const claim = claimOf(host, call, { self, args }, key);
+  const claim = claimOf(host, call, { self, args });
   if (claim) await spread(call, host.clock);
   const options = { ...optionsOf(host, call, claim), ...permitsOf(call, { self, args }) };
   const { where, template } = call;
@@ -70,7 +72,7 @@ function notEntered(
   host: EntryHost,
   call: LockedCall,
   error: unknown,
-  { key, args, isClaim }: { key: string | readonly string[]; args: readonly unknown[]; isClaim: boolean },
+  { key, args, isClaim }: { key: Keys; args: readonly unknown[]; isClaim: boolean },
 ): Entered {
   const text = typeof key === 'string' ? key : key.join(', ');
   const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Entered => {
@@ -86,7 +88,7 @@ function notEntered(
     if (ifBusy === 'skip') return skip('busy');
     if (typeof ifBusy === 'function') return skip('busy', () => ifBusy(text, ...args));
   }
-  // Credentials that are refused are no outage: such a call fails whatever the options say.
+  // Refused credentials are no outage: such a call fails whatever the options say.
   if (error instanceof LockStoreError && error.retryable) {
     if (onUnavailable === 'skip') return skip('unavailable');
     if (onUnavailable === 'run-unlocked') {
@@ -97,7 +99,7 @@ function notEntered(
   throw error;
 }
 
-/** The options of the acquisition; whoever is not to wait tries once. */
+/** The options of the acquisition; a call that does not wait tries once. */
 function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefined): LockOptions {
   const {
     ifBusy = claim ? 'skip' : 'wait',
@@ -113,43 +115,39 @@ function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefin
   return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
 }
 
-/** How many holders the call lets in; nothing where that is any number. */
+/** How many holders the call lets in; empty when any number may enter. */
 function permitsOf({ where, options: { permits } }: LockedCall, { self, args }: Caller): Pick<LockOptions, 'permits'> {
-  if (permits === undefined) return {};
-  if (typeof permits === 'number') return { permits };
-  const given = permits.apply(self, [...args]);
+  if (typeof permits !== 'function') return permits === undefined ? {} : { permits };
+  const result = permits.apply(self, [...args]);
   try {
-    checkPermits(given, 'permits');
+    checkPermits(result, 'permits');
   } catch (error) {
     throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
   }
-  return { permits: given };
+  return { permits: result };
 }
 
-/** `Class.method`, of the class of the instance: each subclass of a base with a schedule is a job of its own. */
+/** `Class.method`, with the class of the instance: each subclass of a base with a schedule is a job of its own. */
 function jobOf({ where }: LockedCall, self: unknown): string {
   const type = (self as object | null | undefined)?.constructor;
   return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
 }
 
-/** Which fire the call is for; taken before the random delay, which may reach into the next one. */
-function claimOf(
-  { fires, clock }: EntryHost,
-  call: LockedCall,
-  { self, args }: Caller,
-  key: string | readonly string[],
-): FireClaim | undefined {
+/** The fire that the call is for. It is found before the random delay, which may reach into the next fire. */
+function claimOf({ fires, clock }: EntryHost, call: LockedCall, { self, args }: Caller): FireClaim | undefined {
   const { oncePer, rerunOnLoss = false } = call.options;
   if (oncePer === undefined) return undefined;
   const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
-  checkJobKey(key, call.where);
-  if (oncePer === 'fire') return { ...fires.claimOf(call.method(self), call.where), ...common };
+  if (oncePer === 'fire') {
+    const method = scheduledMethod(self, call.name) ?? call.method;
+    return { ...fires.claimOf(method, call.where), ...common };
+  }
   if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
   return { ...common, kind: 'slot', ms: oncePer, rememberMs };
 }
 
-/** Whoever claims first wins, and the fastest instance would always be first. */
+/** The first claim wins, and without a delay the fastest instance would always be first. */
 async function spread({ options }: LockedCall, clock: Clock): Promise<void> {
   const spreadMs = options.spreadMs ?? DEFAULT_SPREAD_MS;
   if (spreadMs > 0) await new Promise<void>((resume) => clock.setTimer(resume, Math.random() * spreadMs));

@@ -1,37 +1,29 @@
 import { Inject, Injectable, type NestInterceptor, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
-import { type Hold, type WorkOutcome } from '../core/hold/hold.js';
-import { Iteration } from '../core/reentry/iteration.js';
-import { runHolding, runUnlocked } from '../core/reentry/context.js';
-import { LockConfigurationError, LockNotHeldError, type LockStoreError } from '../core/lock.errors.js';
 import { type Locker } from '../core/acquire/locker.js';
-import { type ScheduledCall } from '../core/timer-queue.js';
-import { type UnlockedHandle } from '../core/reentry/unlocked-run.js';
+import { type Hold } from '../core/hold/hold.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
 import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
-import { FireFinder } from '../schedule/fire-of-call.js';
-import { HandlerCalls } from './request/handler-calls.js';
-import { isAsyncIterable, isObservableLike } from './streams/stream-kind.js';
+import { FireFinder } from '../schedule/fire-finder.js';
+import { type Entered, type EntryHost, enterCall } from './enter-call.js';
 import { logger } from './lock-logger.js';
 import { type LockedCall } from './locked-call.js';
-import { type EntryHost, enterCall } from './enter-call.js';
+import { HandlerCalls } from './request/handler-calls.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
-import { ofThisCopy } from './streams/stream-observable.js';
-import {
-  type StreamLock,
-  finishStream,
-  lockedAsyncIterable,
-  lockedObservable,
-  refuseStream,
-} from './streams/locked-stream.js';
+import { lockedAsyncIterable } from './streams/stream-iterator.js';
+import { isAsyncIterable, isObservableLike, refuseStream } from './streams/stream-kind.js';
+import { type StreamLock, heldStreamLock, unlockedStreamLock } from './streams/stream-lock.js';
+import { lockedObservable, ofThisCopy } from './streams/stream-observable.js';
+import { finishStream } from './streams/stream-result.js';
 
-/** Asked first, because a stream needs more of its lock than most calls ever do. */
-const goesOn = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
+/** Checked first, because most results are no stream, and a stream needs more of its lock. */
+const isStream = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
 
 /** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
 @Injectable()
@@ -39,11 +31,11 @@ export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
 
   /**
-   * An interceptor for `@UseInterceptors`, which locks by a key of the request:
-   * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are what Nest gives its handlers: of HTTP the request
-   * and the response, of a message its data and context, of a WebSocket the client and the data, of GraphQL the parent,
-   * the arguments, the context and the info. The lock is held from before the pipes until all interceptors inside (such
-   * as the ClassSerializerInterceptor) are done, and the handler has settled, also when nobody waits for it any more.
+   * Makes an interceptor for `@UseInterceptors`, which locks by a key of the request:
+   * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are what Nest gives its handlers: the request and the
+   * response for HTTP, the data and the context for a message, the client and the data for a WebSocket, and the parent, the
+   * arguments, the context and the info for GraphQL. The lock is held from before the pipes until all interceptors inside
+   * (such as the ClassSerializerInterceptor) are done and the handler has settled, also when nobody waits for it any more.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
   static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
@@ -68,7 +60,7 @@ export class LockInterceptor implements NestInterceptor {
   }
 
   /**
-   * Internal: the decorators call it. Runs `proceed` under the lock of a decorated call; gives what such a call
+   * Internal: the decorators call it. Runs `proceed` under the lock of a decorated call, and returns what such a call
    * returns: a promise, an Observable or an async iterable.
    * @throws (the promise, the stream) what `RedisLockService.withLock` throws; LockConfigurationError when the method
    *   returned a stream of another kind
@@ -79,10 +71,10 @@ export class LockInterceptor implements NestInterceptor {
     return call.kind === 'observable' ? lockedObservable(open, proceed) : lockedAsyncIterable(open, proceed);
   }
 
-  /** Runs a handler of Nest under a lock, from the subscription on; internal: what `LockInterceptor.for` calls. */
+  /** Internal: `LockInterceptor.for` calls it. Runs a handler of Nest under a lock, from the subscription on. */
   around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown> {
     return defer(() => {
-      const calls = new HandlerCalls(call.method(undefined), args, call.where);
+      const calls = new HandlerCalls(call.method, args, call.where);
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
         answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);
@@ -95,7 +87,7 @@ export class LockInterceptor implements NestInterceptor {
     });
   }
 
-  /** `@UseInterceptors(LockInterceptor)` has no key: without this method, Nest would leave it out and run unlocked. */
+  /** Refuses `@UseInterceptors(LockInterceptor)`, which has no key: without this method, Nest would run unlocked. */
   intercept(): never {
     throw new LockConfigurationError("Use LockInterceptor.for('<key>') with @UseInterceptors: a lock needs a key.");
   }
@@ -106,12 +98,9 @@ export class LockInterceptor implements NestInterceptor {
     args: readonly unknown[],
     proceed: () => unknown,
   ): Promise<unknown> {
-    const entered = await this.locker.awaited.keepAlive(enterCall(this.#host, call, self, args));
+    const entered = await this.#enter(call, self, args);
     if (entered.kind === 'skipped') return entered.answer;
-    if (entered.kind === 'unlocked') {
-      warnUnlocked(call, entered.cause);
-      return runWithout(entered.run, proceed);
-    }
+    if (entered.kind === 'unlocked') return runWithoutLock(unlockedStreamLock(entered.run), proceed);
     const { lock } = entered;
     const work = async (): Promise<unknown> => {
       const result = await proceed();
@@ -119,7 +108,7 @@ export class LockInterceptor implements NestInterceptor {
       return result;
     };
     return runWithLock(lock, work, (result) =>
-      goesOn(result) ? finishStream(this.#streamLock(lock, call), result) : null,
+      isStream(result) ? finishStream(this.#streamLock(lock, call), result) : null,
     );
   }
 
@@ -130,81 +119,41 @@ export class LockInterceptor implements NestInterceptor {
     signal: AbortSignal,
     onSkip?: (answer: unknown) => void,
   ): Promise<StreamLock | null> {
-    const entered = await this.locker.awaited.keepAlive(enterCall(this.#host, call, self, args, signal));
-    if (entered.kind === 'skipped') {
-      onSkip?.(entered.answer);
-      return null;
-    }
+    const entered = await this.#enter(call, self, args, signal);
     if (entered.kind === 'locked') return this.#streamLock(entered.lock, call);
-    warnUnlocked(call, entered.cause);
-    return unlockedStream(entered.run);
+    if (entered.kind === 'unlocked') return unlockedStreamLock(entered.run);
+    onSkip?.(entered.answer);
+    return null;
   }
 
-  /** Only the stream holds it, so that a stream which is dropped in its midst gives the lock back. */
+  async #enter(call: LockedCall, self: unknown, args: readonly unknown[], signal?: AbortSignal): Promise<Entered> {
+    const entered = await this.locker.awaited.keepAlive(enterCall(this.#host, call, self, args, signal));
+    if (entered.kind === 'unlocked') {
+      logger.warn(`${call.where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${entered.cause.message}`);
+    }
+    return entered;
+  }
+
   #streamLock(lock: Hold, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
-    const { timers, clock, handles } = this.locker;
-    let limit: ScheduledCall | undefined;
-    const lose = (): void => {
-      lock.lose('max-hold', new LockNotHeldError(LEFT, lock));
-      // Inside another hold it may have nothing to lose yet.
-      if (!lock.lost && !lock.isEnded) limit = timers.schedule(clock.now() + leaseMs, lose);
-    };
-    const streamLock: StreamLock = {
-      get signal() {
-        return lock.signal;
-      },
-      iteration: new Iteration(lock),
-      run: (work) => runHolding(lock, work),
-      limit: () => {
-        limit ??= timers.schedule(clock.now() + leaseMs, lose);
-      },
-      end: (outcome) => {
-        limit?.cancel();
-        return endOf(lock, outcome);
-      },
-    };
-    return handles.track(streamLock, lock);
+    return heldStreamLock(lock, this.locker, leaseMs);
   }
 }
 
-/** Whoever asked may be gone before it is there. */
+/** The caller may be gone before the answer is there. */
 function answered(answer: unknown): Observable<unknown> {
   const settled = Promise.resolve(answer);
   settled.catch(() => undefined);
   return from(settled);
 }
 
-const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
-
-async function endOf(lock: Hold, outcome: WorkOutcome): Promise<void> {
-  const lostBefore = lock.lost;
-  await lock.finish(outcome);
-  const lost = lostBefore ?? lock.lost;
-  if (lost) throw lost;
-}
-
-/** For `run-unlocked`: there is nothing to lose and nothing to give back. */
-const unlockedStream = (run: UnlockedHandle): StreamLock => ({
-  get signal() {
-    return run.signal;
-  },
-  run: (work) => runUnlocked(run, work),
-  end: async () => void (run.isEnded = true),
-});
-
-/** A result that goes on after the method has returned is part of the run. */
-async function runWithout(run: UnlockedHandle, proceed: () => unknown): Promise<unknown> {
-  const stream = unlockedStream(run);
-  let goesOnAs: unknown = null;
+/** A stream that the method resolved to is part of the run. */
+async function runWithoutLock(lock: StreamLock, proceed: () => unknown): Promise<unknown> {
+  let stream: unknown = null;
   try {
-    const result = await stream.run(proceed);
-    goesOnAs = finishStream(stream, result);
-    return goesOnAs ?? result;
+    const result = await lock.run(proceed);
+    stream = finishStream(lock, result);
+    return stream ?? result;
   } finally {
-    if (goesOnAs === null) await stream.end('done');
+    if (stream === null) await lock.end('done');
   }
-}
-
-function warnUnlocked(call: LockedCall, cause: LockStoreError): void {
-  logger.warn(`${call.where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);
 }

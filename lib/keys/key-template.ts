@@ -1,7 +1,6 @@
 import { isWellFormed } from '../core/key.js';
 import { LockKeyError } from '../core/lock.errors.js';
-import { valueEncoder } from './key-encoding.js';
-import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart } from './key-part.js';
+import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } from './key-part.js';
 
 /** A key template that was parsed once: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
 export interface KeyTemplate {

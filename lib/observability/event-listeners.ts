@@ -1,6 +1,6 @@
 import { type LockEventMap, type LockEventName, type LockEvents } from '../core/lock.events.js';
 
-/** Listeners that end together. Each event may have several: one that throws does not keep the others from theirs. */
+/** Listeners that stop together. An event can have several; one that throws does not keep the others from running. */
 export class EventListeners {
   readonly #stops: (() => void)[] = [];
 

@@ -1,5 +1,5 @@
-/** A label of a metric; OpenTelemetry has it as an attribute with `redis_lock.` before. */
-export type MetricLabel = 'connection' | 'key_template' | 'mode' | 'outcome';
+/** A label of a metric; OpenTelemetry has it as an attribute with the prefix `redis_lock.`. */
+type MetricLabel = 'connection' | 'key_template' | 'mode' | 'outcome';
 
 /** The labels of one measurement, by name. */
 export type MetricLabels = Partial<Record<MetricLabel, string>>;
@@ -8,9 +8,9 @@ export type MetricLabels = Partial<Record<MetricLabel, string>>;
 export interface MetricDefinition {
   /** The name in OpenTelemetry. */
   readonly name: string;
-  /** The name in Prometheus, with the suffixes that it wants. */
+  /** The name in Prometheus, with its suffixes. */
   readonly prometheusName: string;
-  /** As OpenTelemetry writes units: `s`, or a thing in braces. */
+  /** The unit as in OpenTelemetry: `s`, or a noun in braces. */
   readonly unit: string;
   readonly description: string;
   readonly labels: readonly MetricLabel[];
@@ -60,15 +60,15 @@ export const LOCK_METRICS = {
 /** The name of a metric in this library. */
 export type LockMetric = keyof typeof LOCK_METRICS;
 
-/** What each outcome of `renewals` is; counted from 0 on, so that the first loss is seen as a rise. */
+/** The outcomes of `renewals`; each is counted from 0, so that the first loss shows as a rise. */
 export const RENEWAL_OUTCOMES = ['renewed', 'unknown', 'lost'] as const;
 
-/** Bounds of the buckets in seconds: from one round trip to a wait of minutes. */
+/** Bounds of the buckets in seconds, from one round trip to a wait of minutes. */
 export const ACQUIRE_BUCKETS: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-/** Bounds of the buckets in seconds: from the shortest work to jobs of an hour. */
+/** Bounds of the buckets in seconds, from the shortest work to a job of an hour. */
 export const HOLD_BUCKETS: readonly number[] = [
   0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600,
 ];

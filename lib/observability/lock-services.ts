@@ -1,15 +1,31 @@
-import { type ModulesContainer } from '@nestjs/core';
+import { type ModuleRef, type ModulesContainer } from '@nestjs/core';
+import { LockConfigurationError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { getLockServiceToken } from '../redis-lock.tokens.js';
 
+/**
+ * Returns the lock service of a connection, from anywhere in the app.
+ * @throws LockConfigurationError when there is none
+ */
+export function findLockService(moduleRef: ModuleRef, connection: string | undefined, where: string): RedisLockService {
+  try {
+    return moduleRef.get<RedisLockService>(getLockServiceToken(connection), { strict: false });
+  } catch (cause) {
+    const which = connection === undefined ? 'the default connection' : `the connection "${connection}"`;
+    const options = connection === undefined ? '' : `{ name: '${connection}' }`;
+    const advice = `Import RedisLockModule.forRoot(${options}), or name the connections that the app has.`;
+    throw new LockConfigurationError(`${where} found no lock service of ${which}. ${advice}`, { cause });
+  }
+}
+
 const NAME = 'RedisLockService';
 
-/** The lock services of all connections that an app has, each once. */
+/** Returns the lock services of all connections of an app, each once. */
 export function lockServicesIn(modules: ModulesContainer): Set<RedisLockService> {
   const services = new Set<RedisLockService>();
   for (const { providers } of modules.values()) {
     for (const [token, { instance }] of providers) {
-      // Asked for its name only where the token is one of ours.
+      // Other providers may have no `connection` to read.
       if (typeof token !== 'symbol' || !token.description?.startsWith(NAME) || !instance) continue;
       const locks = instance as RedisLockService;
       if (token === getLockServiceToken(locks.connection)) services.add(locks);

@@ -1,18 +1,17 @@
 import { types } from 'node:util';
-import { type AcquireFailure } from '../core/acquire/acquire-failed.js';
-import { type LockEvent, type LockEventMap } from '../core/lock.events.js';
+import { type AcquireFailure, type LockEvent, type LockEventMap } from '../core/lock.events.js';
 import { LockError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { EventListeners } from './event-listeners.js';
 import { type LockMetric, type MetricLabels, RENEWAL_OUTCOMES } from './lock-metrics.js';
 
-/** What is asked of a lock service to observe it. */
+/** The part of a lock service that is observed. */
 export type LockSource = Pick<RedisLockService, 'events' | 'connection'>;
 
-/** Takes one measurement: seconds for durations, a change for what is counted. */
+/** Records one measurement: seconds for durations, a change for counts. */
 export type RecordMetric = (metric: LockMetric, value: number, labels: MetricLabels, errorType?: string) => void;
 
-/** How an acquisition ended, in few words. */
+/** How an acquisition ended. */
 export type AcquireOutcome = 'acquired' | 'busy' | 'timeout' | 'aborted' | 'error';
 
 const OUTCOMES: Record<AcquireFailure, AcquireOutcome> = {
@@ -24,17 +23,17 @@ const OUTCOMES: Record<AcquireFailure, AcquireOutcome> = {
   error: 'error',
 };
 
-/** How a failed acquisition ended. */
+/** Returns how a failed acquisition ended. */
 export const outcomeOf = ({ reason }: { readonly reason: AcquireFailure }): AcquireOutcome => OUTCOMES[reason];
 
-/** What kind of error it is, in one of few words: the `code` of a `LockError`, else its name. */
+/** Returns the type of an error, of which there are few: the `code` of a `LockError`, else its name. */
 export function errorTypeOf(error: unknown): string {
   if (error instanceof LockError) return error.code;
-  // As the conventions of OpenTelemetry have it where nothing better is known.
+  // The value that the conventions of OpenTelemetry give for an unknown type.
   return partsOf(error)?.name ?? '_OTHER';
 }
 
-/** What an error says; null for what is none, or cannot be asked. Callers abort with what they like. */
+/** Returns the texts of an error; null when the value is no error, or throws. Callers can abort with any value. */
 export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack'> | null {
   try {
     if (!isError(value)) return null;
@@ -45,19 +44,19 @@ export function partsOf(value: unknown): Pick<Error, 'name' | 'message' | 'stack
   }
 }
 
-/** Also an error of another realm, and what `AbortSignal` gives as its reason. */
+/** Includes errors of another realm, and the default reason of an `AbortSignal`. */
 const isError = (value: unknown): value is Error =>
   value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
 
-/** The key template, never the key: a series for each order would be without bound. */
+/** Returns the key template, never the key: there is no limit to the number of keys. */
 export const templateOf = ({ template }: Pick<LockEvent, 'template'>): string => template ?? 'other';
 
-/** The name of the connection; of the default one, which has none, `default`. */
+/** Returns the name of the connection, or `default`. */
 export const connectionOf = ({ connection }: Pick<LockSource, 'connection'>): string => connection ?? 'default';
 
 /**
- * Turns the events of a service into measurements, until the function that it gives is called; then what it counted as
- * held and waiting is taken back.
+ * Turns the events of a service into measurements. The returned function stops that, and subtracts what was counted as
+ * held and waiting.
  */
 export function measureLocks(locks: LockSource, record: RecordMetric): () => void {
   const gauges = { held: new HeldGauge(record), waiting: new WaitingGauge(record) };
@@ -105,7 +104,7 @@ function measureAcquisitions(measured: Measured): void {
 function measureHolds(measured: Measured): void {
   const { record, listeners, held } = measured;
   const ended = (event: LockEventMap['released' | 'lost'], outcome: 'released' | 'lost'): void => {
-    // Under the labels with which it began: a downgrade has changed its mode.
+    // With the labels with which it began: a downgrade changes the mode.
     const labels = held.remove(event.attempt) ?? labelsOf(measured, event);
     record('holdDuration', event.heldMs / 1_000, { ...labels, outcome });
   };
@@ -123,11 +122,11 @@ function measureRenewals({ locks, record, listeners }: Measured): void {
   listeners
     .on('renewed', () => renewal('renewed'))
     .on('renewFailed', () => renewal('unknown'))
-    // A hold that was too long says nothing about renewals.
+    // A hold that exceeded `maxHoldMs` was renewed until then.
     .on('lost', (event) => event.reason !== 'max-hold' && renewal('lost'));
 }
 
-/** The locks that were acquired since it began; one that was held before is not known, and not missed at its end. */
+/** Counts the locks acquired since it began; the end of a lock that was held before is ignored. */
 class HeldGauge {
   readonly #held = new Map<string, MetricLabels>();
 
@@ -138,7 +137,7 @@ class HeldGauge {
     this.record('held', 1, labels);
   }
 
-  /** Gives the labels with which it was added. */
+  /** Returns the labels with which the lock was added. */
   remove(attempt: string): MetricLabels | undefined {
     const labels = this.#held.get(attempt);
     if (this.#held.delete(attempt)) this.record('held', -1, labels!);
@@ -150,7 +149,7 @@ class HeldGauge {
   }
 }
 
-/** The calls that began to wait since it began. Waiters have no name: one that was there before must not count below 0. */
+/** Counts the calls that began to wait since it began. Waiters have no id: earlier ones must not count below 0. */
 class WaitingGauge {
   readonly #series = new Map<string, { readonly labels: MetricLabels; count: number }>();
 

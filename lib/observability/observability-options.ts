@@ -1,16 +1,15 @@
-import { checkConnectionName } from '../core/lock.options.js';
-import { checkOptionNames } from '../core/option-names.js';
+import { checkConnectionName, checkOptionNames } from '../core/lock.options.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
 
-/** The bounds of the histograms' buckets, in seconds, rising. */
+/** The bounds of the histograms' buckets, in seconds, in rising order. */
 export interface BucketOptions {
   /**
-   * Of the time that acquisitions take.
+   * The bounds for the time that acquisitions take.
    * @default 1 ms to 5 minutes, in 16 buckets
    */
   acquireBuckets?: readonly number[];
   /**
-   * Of the time that locks are held.
+   * The bounds for the time that locks are held.
    * @default 1 ms to an hour, in 17 buckets
    */
   holdBuckets?: readonly number[];
@@ -25,13 +24,16 @@ export interface ConnectionsOption {
   connections?: readonly (string | undefined)[];
 }
 
-const BUCKETS = ['acquireBuckets', 'holdBuckets'] as const;
+export const BUCKET_NAMES = { acquireBuckets: true, holdBuckets: true } satisfies Record<keyof BucketOptions, true>;
 
-/** Checks the options of `where`; `names` are those beside the buckets. */
-export function checkExporterOptions(options: unknown, where: string, names: readonly string[]): void {
-  checkOptionNames(options, [...names, ...BUCKETS], where);
+/**
+ * Checks the options of `where`; `names` are those that it has.
+ * @throws LockConfigurationError
+ */
+export function checkExporterOptions(options: unknown, where: string, names: Readonly<Record<string, true>>): void {
+  checkOptionNames(options, Object.keys(names), where);
   const given = options as Record<string, unknown>;
-  for (const name of BUCKETS) checkBuckets(given[name], name);
+  for (const name of Object.keys(BUCKET_NAMES)) checkBuckets(given[name], name);
   checkConnections(given.connections);
 }
 

@@ -12,25 +12,25 @@ import { messageOf } from '../core/reporter.js';
 import { EventListeners } from './event-listeners.js';
 import { connectionOf, errorTypeOf, type LockSource, outcomeOf, partsOf, templateOf } from './measure-locks.js';
 
-/** What the spans tell. */
+/** What the spans report. */
 export interface SpanOptions {
   /**
-   * Whether spans tell the key itself, and the texts of errors, which name it. Keys may hold personal data.
+   * Whether spans contain the key itself, and the texts of errors, which name it. Keys may hold personal data.
    * @default false
    */
   recordKeys?: boolean;
 }
 
 /**
- * Makes a span of every acquisition when it ends, as a child of the span of the caller. A loss is an event of the span
- * that was active when the lock was acquired, as long as that span is not over: the work runs under it.
+ * Creates a span for every acquisition when it ends, as a child of the caller's span. A loss is an event of the span that
+ * was active when the lock was acquired, if that span has not ended: the work runs under it.
  */
 export function traceLocks(locks: LockSource, provider: TracerProvider, options: SpanOptions): () => void {
   const tracing = { locks, tracer: provider.getTracer('nestjs-redis-lock'), recordKeys: options.recordKeys ?? false };
   const listeners = new EventListeners(locks.events)
     .on('acquired', (event) => spanOfGrant(tracing, event))
     .on('acquireFailed', (event) => spanOfFailure(tracing, event));
-  const holders = tellHolders(tracing, listeners);
+  const holders = reportLosses(tracing, listeners);
   return () => {
     listeners.stop();
     holders.clear();
@@ -53,7 +53,7 @@ function attributesOf({ locks, recordKeys }: Tracing, event: LockEvent, outcome:
   };
 }
 
-/** Its parent is the active span: the event comes in the context of the caller. */
+/** Its parent is the active span, as the event arrives in the context of the caller. */
 function startSpan({ tracer }: Tracing, event: LockEvent, startTime: number, attributes: Attributes): Span {
   return tracer.startSpan(`lock.acquire ${templateOf(event)}`, { kind: SpanKind.INTERNAL, startTime, attributes });
 }
@@ -72,8 +72,8 @@ function spanOfFailure(tracing: Tracing, event: LockEventMap['acquireFailed']): 
   span.end(now);
 }
 
-/** Tells a loss to the span of who acquired the lock; gives those spans, by attempt. */
-function tellHolders(tracing: Tracing, listeners: EventListeners): Map<string, Span> {
+/** Adds losses to the spans of the holders; returns those spans, by attempt. */
+function reportLosses(tracing: Tracing, listeners: EventListeners): Map<string, Span> {
   const holders = new Map<string, Span>();
   const forget = ({ attempt }: HeldLockEvent): void => void holders.delete(attempt);
   listeners
@@ -84,15 +84,15 @@ function tellHolders(tracing: Tracing, listeners: EventListeners): Map<string, S
     .on('lost', (event) => {
       const holder = holders.get(event.attempt);
       if (!holder?.isRecording()) return;
-      const told = { 'redis_lock.lost.reason': event.reason, 'redis_lock.fencing_token': event.fencingToken };
-      holder.addEvent('redis_lock.lost', { ...attributesOf(tracing, event, 'lost'), ...told });
+      const loss = { 'redis_lock.lost.reason': event.reason, 'redis_lock.fencing_token': event.fencingToken };
+      holder.addEvent('redis_lock.lost', { ...attributesOf(tracing, event, 'lost'), ...loss });
     })
     .on('lost', forget)
     .on('released', forget);
   return holders;
 }
 
-/** The text of an error names the key, so it is told only where keys are. */
+/** The text of an error names the key, so it is recorded only with `recordKeys`. */
 function recordError(
   span: Span,
   error: unknown,

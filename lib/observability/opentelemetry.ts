@@ -1,7 +1,7 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type Attributes, type MeterProvider, metrics, trace, type TracerProvider } from '@opentelemetry/api';
-import { findLockService } from './find-lock-service.js';
+import { findLockService } from './lock-services.js';
 import {
   ACQUIRE_BUCKETS,
   HOLD_BUCKETS,
@@ -10,7 +10,12 @@ import {
   type MetricLabels,
 } from './lock-metrics.js';
 import { type LockSource, measureLocks, type RecordMetric } from './measure-locks.js';
-import { type BucketOptions, checkExporterOptions, type ConnectionsOption } from './observability-options.js';
+import {
+  BUCKET_NAMES,
+  type BucketOptions,
+  checkExporterOptions,
+  type ConnectionsOption,
+} from './observability-options.js';
 import { type SpanOptions, traceLocks } from './opentelemetry-spans.js';
 import { sharedRuns } from './shared-runs.js';
 
@@ -18,7 +23,7 @@ export type { LockSource } from './measure-locks.js';
 export type { BucketOptions, ConnectionsOption } from './observability-options.js';
 export type { SpanOptions } from './opentelemetry-spans.js';
 
-/** How to instrument locks. The global providers are those that are registered when this is called. */
+/** How to instrument locks. The global providers are those registered at the time of the call. */
 export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
   /** @default the global one of `@opentelemetry/api` */
   meterProvider?: MeterProvider;
@@ -29,15 +34,20 @@ export interface InstrumentLocksOptions extends BucketOptions, SpanOptions {
 /** The options of `OpenTelemetryLockModule`. */
 export interface OpenTelemetryLockModuleOptions extends InstrumentLocksOptions, ConnectionsOption {}
 
-const NAMES = ['meterProvider', 'tracerProvider', 'recordKeys'];
+const OWN_NAMES = { meterProvider: true, tracerProvider: true, recordKeys: true } as const;
+const NAMES = { ...OWN_NAMES, ...BUCKET_NAMES } satisfies Record<keyof InstrumentLocksOptions, true>;
+const MODULE_NAMES = { ...OWN_NAMES, connections: true, ...BUCKET_NAMES } satisfies Record<
+  keyof OpenTelemetryLockModuleOptions,
+  true
+>;
 const shareMeasuring = sharedRuns();
 const shareTracing = sharedRuns();
 
 /**
  * Gives OpenTelemetry the metrics `redis_lock.acquire.duration`, `redis_lock.hold.duration` (s), `redis_lock.held`
  * ({lock}), `redis_lock.waiting` ({waiter}), `redis_lock.renewals` ({renewal}), and a span `lock.acquire <key template>`
- * of every acquisition. Start the SDK before. A service that is instrumented twice counts once.
- * @returns a function that stops, and takes back what it counted as held and waiting
+ * of every acquisition. Start the SDK first. A service that is instrumented twice counts once.
+ * @returns a function that stops, and subtracts what it counted as held and waiting
  * @throws LockConfigurationError for a wrong option
  */
 export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptions = {}): () => void {
@@ -99,9 +109,9 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
     @Inject(OPTIONS) private readonly options: OpenTelemetryLockModuleOptions,
   ) {}
 
-  /** @throws LockConfigurationError for a wrong option; at the start of the app, when a connection has no module */
+  /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
   static forRoot(options: OpenTelemetryLockModuleOptions = {}): DynamicModule {
-    checkExporterOptions(options, 'OpenTelemetryLockModule', [...NAMES, 'connections']);
+    checkExporterOptions(options, 'OpenTelemetryLockModule', MODULE_NAMES);
     return { module: OpenTelemetryLockModule, providers: [{ provide: OPTIONS, useValue: options }] };
   }
 
@@ -111,7 +121,7 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
     for (const locks of services) this.#stops.push(instrumentLocks(locks, options));
   }
 
-  /** After all modules were destroyed: what the locks do while the app drains is still counted. */
+  /** Runs after all modules were destroyed, so that locks are still counted while the app drains. */
   onApplicationShutdown(): void {
     for (const stop of this.#stops.splice(0)) stop();
   }

@@ -3,36 +3,36 @@ import { ACQUIRE_BUCKETS, HOLD_BUCKETS, LOCK_METRICS, type LockMetric, type Metr
 import { type RecordMetric } from './measure-locks.js';
 import { type BucketOptions } from './observability-options.js';
 
-/** Of either text format; internal. */
+/** A registry of either text format; internal. */
 export type AnyRegistry = Registry | Registry<OpenMetricsContentType>;
 
 type AnyMetric = Counter | Gauge | Histogram;
 
-/** One series as it was told to a registry; `level`: the sum of its changes, which is the value of a gauge. */
+/** One series of a registry; `level` is the sum of its changes, which is the value of a gauge. */
 interface Series {
   readonly labels: MetricLabels;
   level: number;
 }
 
-/** By metric and labels: what every service that shares the registry has told it, of every copy of the package. */
-type Told = Map<string, Map<string, Series>>;
+/** Every series of the registry by metric and labels, of all services and of every copy of the package. */
+type AllSeries = Map<string, Map<string, Series>>;
 
-const TOLD = Symbol.for('nestjs-redis-lock:told-series');
+const ALL_SERIES = Symbol.for('nestjs-redis-lock:told-series');
 
 const NAMES = Object.keys(LOCK_METRICS) as LockMetric[];
 
 /**
- * Writes measurements into a registry. Metrics that are there are used, so that several services share them. When they
- * are reset, or the registry is cleared, their series begin anew: counters and histograms at 0, gauges with what is
- * held and waits.
+ * Writes measurements into a registry. Metrics that exist are used, so that several services share them. When they are
+ * reset, or the registry is cleared, their series begin anew: counters and histograms at 0, gauges with the locks and
+ * waiters that there are.
  */
 export function recorderOf(registry: AnyRegistry, buckets: BucketOptions): RecordMetric {
-  const told = ((registry as { [TOLD]?: Told })[TOLD] ??= new Map());
+  const all = ((registry as { [ALL_SERIES]?: AllSeries })[ALL_SERIES] ??= new Map());
   const find = (name: LockMetric) =>
     registry.getSingleMetric(LOCK_METRICS[name].prometheusName) as AnyMetric | undefined;
   const register = (name: LockMetric): AnyMetric => {
     const metric = create(name, registry, buckets);
-    const series = seriesOf(told, name);
+    const series = seriesOf(all, name);
     const reset = metric.reset.bind(metric);
     metric.reset = () => {
       reset();
@@ -47,7 +47,7 @@ export function recorderOf(registry: AnyRegistry, buckets: BucketOptions): Recor
   registerAll();
   return (name, value, labels) => {
     if (!find(name)) registerAll();
-    remember(told, name, value, labels);
+    remember(all, name, value, labels);
     const metric = find(name)!;
     if ('observe' in metric) metric.observe(labels, value);
     else metric.inc(labels, value);
@@ -63,14 +63,14 @@ function create(name: LockMetric, registry: AnyRegistry, { acquireBuckets, holdB
   return new Histogram({ ...configuration, buckets: [...bounds] });
 }
 
-function seriesOf(told: Told, name: LockMetric): Map<string, Series> {
-  const series = told.get(name) ?? new Map<string, Series>();
-  told.set(name, series);
+function seriesOf(all: AllSeries, name: LockMetric): Map<string, Series> {
+  const series = all.get(name) ?? new Map<string, Series>();
+  all.set(name, series);
   return series;
 }
 
-function remember(told: Told, name: LockMetric, value: number, labels: MetricLabels): void {
-  const series = seriesOf(told, name);
+function remember(all: AllSeries, name: LockMetric, value: number, labels: MetricLabels): void {
+  const series = seriesOf(all, name);
   const id = JSON.stringify(LOCK_METRICS[name].labels.map((label) => labels[label]));
   const one = series.get(id) ?? { labels, level: 0 };
   series.set(id, one);

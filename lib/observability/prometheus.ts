@@ -1,16 +1,21 @@
 import { type DynamicModule, Inject, Module, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { register } from 'prom-client';
-import { findLockService } from './find-lock-service.js';
+import { findLockService } from './lock-services.js';
 import { type LockSource, measureLocks } from './measure-locks.js';
-import { type BucketOptions, checkExporterOptions, type ConnectionsOption } from './observability-options.js';
+import {
+  BUCKET_NAMES,
+  type BucketOptions,
+  checkExporterOptions,
+  type ConnectionsOption,
+} from './observability-options.js';
 import { type AnyRegistry, recorderOf } from './prometheus-metrics.js';
 import { sharedRuns } from './shared-runs.js';
 
 export type { LockSource } from './measure-locks.js';
 export type { BucketOptions, ConnectionsOption } from './observability-options.js';
 
-/** How to collect metrics. Buckets count for the first who registers in a registry; later ones share its histograms. */
+/** How to collect metrics. The first service in a registry decides the buckets; later ones share its histograms. */
 export interface CollectLockMetricsOptions extends BucketOptions {
   /**
    * Where the metrics are registered.
@@ -22,17 +27,22 @@ export interface CollectLockMetricsOptions extends BucketOptions {
 /** The options of `PrometheusLockModule`. */
 export interface PrometheusLockModuleOptions extends CollectLockMetricsOptions, ConnectionsOption {}
 
+const NAMES = { registry: true, ...BUCKET_NAMES } satisfies Record<keyof CollectLockMetricsOptions, true>;
+const MODULE_NAMES = { registry: true, connections: true, ...BUCKET_NAMES } satisfies Record<
+  keyof PrometheusLockModuleOptions,
+  true
+>;
 const shareRun = sharedRuns();
 
 /**
  * Collects the metrics of a lock service: `redis_lock_acquire_duration_seconds`, `redis_lock_hold_duration_seconds`,
- * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`. Several services may share a registry; a service
+ * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`. Several services can share a registry; a service
  * that is collected twice counts once.
- * @returns a function that stops, and takes back what it counted as held and waiting
+ * @returns a function that stops, and subtracts what it counted as held and waiting
  * @throws LockConfigurationError for a wrong option
  */
 export function collectLockMetrics(locks: LockSource, options: CollectLockMetricsOptions = {}): () => void {
-  checkExporterOptions(options, 'collectLockMetrics', ['registry']);
+  checkExporterOptions(options, 'collectLockMetrics', NAMES);
   const { registry = register } = options;
   return shareRun(locks.events, registry, () => measureLocks(locks, recorderOf(registry, options)));
 }
@@ -51,9 +61,9 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
     @Inject(OPTIONS) private readonly options: PrometheusLockModuleOptions,
   ) {}
 
-  /** @throws LockConfigurationError for a wrong option; at the start of the app, when a connection has no module */
+  /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
   static forRoot(options: PrometheusLockModuleOptions = {}): DynamicModule {
-    checkExporterOptions(options, 'PrometheusLockModule', ['registry', 'connections']);
+    checkExporterOptions(options, 'PrometheusLockModule', MODULE_NAMES);
     return { module: PrometheusLockModule, providers: [{ provide: OPTIONS, useValue: options }] };
   }
 
@@ -63,7 +73,7 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
     for (const locks of services) this.#stops.push(collectLockMetrics(locks, options));
   }
 
-  /** After all modules were destroyed: what the locks do while the app drains is still counted. */
+  /** Runs after all modules were destroyed, so that locks are still counted while the app drains. */
   onApplicationShutdown(): void {
     for (const stop of this.#stops.splice(0)) stop();
   }

@@ -5,10 +5,10 @@ interface Run {
   readonly stop: () => void;
 }
 
-/** Starts something for the events of a service and a target, unless it runs; the last one who stops it ends it. */
+/** Starts something for the events of a service and a target, unless it runs; it ends when its last user stops it. */
 export type ShareRun = (events: LockEvents, target: object, start: () => () => void) => () => void;
 
-/** Sees to it that one service is measured once into one target, however often it is set up. */
+/** Makes sure that a service is measured once into one target, however often it is set up. */
 export function sharedRuns(): ShareRun {
   const all = new WeakMap<LockEvents, Map<object, Run>>();
   return (events, target, start) => {

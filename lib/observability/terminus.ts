@@ -4,8 +4,7 @@ import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/term
 import { checkConnectionName, checkDuration } from '../core/lock.options.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
-import { findLockService } from './find-lock-service.js';
-import { lockServicesIn } from './lock-services.js';
+import { findLockService, lockServicesIn } from './lock-services.js';
 import { RecentLosses } from './recent-losses.js';
 
 /** What to check. */
@@ -19,23 +18,23 @@ export interface LockHealthOptions {
   timeoutMs?: number;
 }
 
-/** What a check tells beside `status`. */
+/** What a check reports beside `status`. */
 export interface LockHealth {
-  /** How many locks this instance holds, and how many of its calls acquire one at this moment. */
+  /** How many locks this instance holds now, and how many of its calls are acquiring one. */
   readonly held: number;
   readonly waiting: number;
   /** How many locks this instance lost within the last minute. */
   readonly lostLastMinute: number;
   /** How long the check took, in milliseconds. */
   readonly latencyMs: number;
-  /** Why it is down: a sentence without names of hosts, users or keys. */
+  /** Why the status is `down`: a sentence without names of hosts, users or keys. */
   readonly message?: string;
 }
 
-/** Nobody's lock: it is looked at and never acquired. */
+/** A lock that is inspected and never acquired. */
 const PROBE_KEY = 'nestjs-redis-lock:health';
 
-/** What an error text may say of a cause without telling who is where. */
+/** The parts of an error text that name no host and no user. */
 const CAUSES =
   /\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|NOAUTH|WRONGPASS|NOPERM|LOADING|READONLY|BUSY|OOM|CLUSTERDOWN|MASTERDOWN|MISCONF|MOVED)\b/;
 
@@ -51,7 +50,7 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
     @Inject(ModulesContainer) private readonly modules: ModulesContainer,
   ) {}
 
-  /** Losses are counted from now on, before anybody asks. */
+  /** Counts losses from now on, before the first check. */
   onModuleInit(): void {
     for (const locks of lockServicesIn(this.modules)) this.#lossesOf(locks);
   }
@@ -62,8 +61,8 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
   }
 
   /**
-   * Runs a script that changes nothing; `up` when it answered within `timeoutMs`, else `down` with a `message`. Takes no
-   * longer than `timeoutMs`.
+   * Runs a script that changes nothing. The status is `up` when Redis answers within `timeoutMs`, else `down` with a
+   * `message`. Takes no longer than `timeoutMs`.
    * @returns the status and a `LockHealth`, under `key`
    * @throws LockConfigurationError when no `RedisLockModule` has this connection, or an option is wrong; nothing else
    */
@@ -79,9 +78,9 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
     const message = await failureOf(locks, timeoutMs);
     const latencyMs = Math.round(performance.now() - startedAt);
     const { held, waiting } = locks.activity;
-    const told: Omit<LockHealth, 'message'> = { held, waiting, lostLastMinute: losses.count, latencyMs };
+    const health: Omit<LockHealth, 'message'> = { held, waiting, lostLastMinute: losses.count, latencyMs };
     const check = this.health.check(key);
-    return message === null ? check.up({ ...told }) : check.down({ ...told, message });
+    return message === null ? check.up({ ...health }) : check.down({ ...health, message });
   }
 
   #lossesOf(locks: RedisLockService): RecentLosses {
@@ -91,15 +90,15 @@ export class LockHealthIndicator implements OnModuleInit, OnApplicationShutdown 
   }
 }
 
-/** Why the locks cannot be asked; null: they can. */
+/** Why the locks cannot be inspected; null: they can. */
 async function failureOf(locks: RedisLockService, timeoutMs: number): Promise<string | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
     timer = setTimeout(() => resolve(`Redis did not answer within ${timeoutMs} ms.`), timeoutMs);
   });
-  const asked = locks.inspect(PROBE_KEY).then(() => null, describe);
+  const inspected = locks.inspect(PROBE_KEY).then(() => null, describe);
   try {
-    return await Promise.race([asked, late]);
+    return await Promise.race([inspected, late]);
   } finally {
     clearTimeout(timer);
   }

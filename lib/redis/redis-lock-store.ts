@@ -15,8 +15,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/store/lock-store.js';
-import { lastRunOf } from '../core/store/last-run.js';
-import { checkListOptions, type ListOptions, listLocks } from '../core/store/listing.js';
+import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';

@@ -9,27 +9,27 @@ import { type FakeLockCall, FakeLocker } from './fake-locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules } from './fake-rules.js';
 import { GrantingStore } from './granting-store.js';
 
-/** The options of `FakeLockService`: those of the module that it stands for, as far as they matter to it. */
+/** The options of `FakeLockService`: the options of the module that it stands for and that matter to it. */
 export interface FakeLockOptions extends Pick<
   RedisLockModuleOptions,
   'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'onUnavailable'
 > {
-  /** A list of masters has the options be checked as for a quorum; nothing connects. */
+  /** With a list of masters, the options are checked as for a quorum; nothing connects. */
   readonly connection?: RedisLockModuleOptions['connection'];
   /**
    * How long a shutdown waits for holders.
-   * @default 0 with `FakeLockModule`, so that what a test leaves held does not keep its app open; that of the app with
-   *   `useFakeLocks`
+   * @default 0 with `FakeLockModule`, so that a lock that a test leaves held does not keep its app open; with
+   *   `useFakeLocks`, the option of the app
    */
   readonly drainMs?: number;
   /** @default the clock of the process */
   readonly clock?: Clock;
 }
 
-/** Any number would do: every call is a fire of its own. */
+/** Any number will do: every call is a fire of its own. */
 const A_SLOT_MS = 60_000;
 
-/** A unit test of a scheduled job has neither the scheduler, nor another instance that might run the same fire. */
+/** A unit test of a scheduled job has neither a scheduler nor another instance that could run the same fire. */
 class FakeInterceptor extends LockInterceptor {
   override run(call: LockedCall, ...rest: [self: unknown, args: readonly unknown[], proceed: () => unknown]): unknown {
     return super.run(withoutSchedule(call), ...rest);
@@ -44,12 +44,12 @@ function withoutSchedule(call: LockedCall): LockedCall {
 }
 
 /**
- * A lock service for unit tests: grants every lock at once, excludes nobody, records who asked for what, and can be told to
- * refuse, to time out, to fail or to lose. All else is real: handles, signals, `currentLock()`, nested calls, options that
- * are checked, and what the decorators make of an error. A job with `oncePer` runs at every call.
+ * A lock service for unit tests: grants every lock at once, excludes nobody, records all requests, and can be set to
+ * refuse, time out, fail or lose locks. Everything else is real: handles, signals, `currentLock()`, nested calls, the checks
+ * of options, and how decorators handle errors. A job with `oncePer` runs at every call.
  */
 export class FakeLockService extends RedisLockService {
-  /** What the decorators call; give it to Nest as `LockInterceptor`, or use `withFakeLocks` or `FakeLockModule`. */
+  /** The interceptor of the decorators; provide it as `LockInterceptor`, or use `withFakeLocks` or `FakeLockModule`. */
   readonly interceptor: LockInterceptor;
   readonly #locker: FakeLocker;
   readonly #store: GrantingStore;
@@ -65,53 +65,53 @@ export class FakeLockService extends RedisLockService {
     this.interceptor = new FakeInterceptor(this, locker, defaults, new ModulesContainer());
   }
 
-  /** Internal: what a module gets in the place of its own. */
+  /** Internal: replaces the parts of a module. */
   get parts(): { readonly locker: FakeLocker; readonly store: GrantingStore } {
     return { locker: this.#locker, store: this.#store };
   }
 
-  /** All acquisitions so far, also those that were refused; a nested call on a key that is held asks for nothing. */
+  /** All requests so far, including refused ones; a nested call on a key that is held makes no request. */
   get calls(): readonly FakeLockCall[] {
     return this.#locker.calls;
   }
 
-  /** The keys of all acquisitions so far, in their order. */
+  /** The keys of all requests so far, in order. */
   get keys(): readonly string[] {
     return this.calls.flatMap(({ keys }) => keys);
   }
 
   /**
-   * From now on the lock is busy for everybody who asks: at once, a `LockBusyError` for who is not to wait, and a
-   * `LockWaitTimeoutError` for who waits. With `waitMs: Infinity` a call waits until it is granted or aborted.
+   * Makes the lock busy from now on: a call that must not wait rejects with a `LockBusyError`, and a call that waits with a
+   * `LockWaitTimeoutError`, both at once. With `waitMs: Infinity` a call waits until it is granted or aborted.
    */
   refuse(which?: FakeKey): this {
     return this.#rule(which, 'refuse');
   }
 
-  /** The same as `refuse`, for tests of calls that wait. */
+  /** Same as `refuse`, for tests of calls that wait. */
   timeOut(which?: FakeKey): this {
     return this.refuse(which);
   }
 
-  /** From now on it is as if Redis were away: a `LockStoreError` at once, and nothing that is held is renewed. */
+  /** Behaves from now on as if Redis were down: calls reject with a `LockStoreError` at once, and no lock is renewed. */
   fail(which?: FakeKey): this {
     return this.#rule(which, 'fail');
   }
 
-  /** From now on the lock is granted again. */
+  /** Grants the lock again from now on. */
   grant(which?: FakeKey): this {
     return this.#rule(which, 'grant');
   }
 
   /**
-   * Has the locks that are held now be lost: their signals fire, and their calls reject with a `LockLostError`.
-   * @returns how many there were
+   * Loses the locks that are held now: their signals fire, and their calls reject with a `LockLostError`.
+   * @returns how many locks were lost
    */
   lose(which?: FakeKey, reason: LockLostReason = 'expired'): number {
     return this.#locker.lose(which, reason);
   }
 
-  /** Forgets the calls, and grants everything again, also after the end of an app; between two tests. */
+  /** Forgets the calls, and grants everything again, even after an app was closed; call it between two tests. */
   reset(): this {
     this.#locker.forget();
     return this;

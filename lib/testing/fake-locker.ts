@@ -1,43 +1,40 @@
-import { failedEvent } from '../core/acquire/acquire-failed.js';
+import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.js';
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
-import { FIRST_ANSWER_MS } from '../core/acquire/acquisition.js';
+import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
-import { type WorkOutcome } from '../core/hold/hold.js';
-import { StoreHold } from '../core/hold/store-hold.js';
+import { type StoreHold } from '../core/hold/store-hold.js';
 import { type CompositeHold } from '../core/hold/composite-hold.js';
-import { type LockLabel, NO_LABEL } from '../core/lock-label.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
-import { type LockError, type LockLostError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
+import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { Locker } from '../core/acquire/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
 import { awayError, type GrantingStore, holderFor } from './granting-store.js';
 
-/** One acquisition that was asked for. */
+/** One request for a lock. */
 export interface FakeLockCall {
-  /** In the order in which they were named, without repetitions. */
+  /** In the order in which the call named them, without repetitions. */
   readonly keys: readonly string[];
   readonly mode: LockMode;
-  /** Class and method, where a decorator acquired it; else empty. */
+  /** Class and method of a decorated call; else empty. */
   readonly where: string;
   readonly options: ResolvedLockOptions;
 }
 
-/** What a fake is made of. */
+/** The parts of a fake. */
 export interface FakeLockerParts {
   readonly clock: Clock;
   readonly store: GrantingStore;
   readonly rules: FakeRules;
-  /** How long a shutdown waits for holders; undefined: as long as the module says. */
+  /** How long a shutdown waits for holders, in milliseconds; undefined: as long as the module says. */
   readonly drainMs: number | undefined;
 }
 
 const silent = { debug: (): void => {}, warn: (): void => {}, error: (): void => {} };
 
-/** Grants at once, unless it was told otherwise; what a grant gives is a real lock of the core. */
+/** Grants at once unless a rule says otherwise; its locks are real ones of the core. */
 export class FakeLocker extends Locker {
   readonly calls: FakeLockCall[] = [];
   readonly #fake: FakeLockerParts;
-  readonly #granted = new Set<StoreHold>();
   #closed: Promise<void> | null = null;
 
   constructor(parts: FakeLockerParts) {
@@ -50,7 +47,7 @@ export class FakeLocker extends Locker {
     this.onListening();
   }
 
-  /** Forgets the calls and the rules, and opens again; what is held stays held. */
+  /** Forgets the calls and the rules, and opens again; locks that are held stay held. */
   forget(): void {
     this.calls.length = 0;
     this.#fake.rules.clear();
@@ -58,7 +55,7 @@ export class FakeLocker extends Locker {
     this.onListening();
   }
 
-  /** For an app that starts: a fake may have been closed with the app of an earlier test. */
+  /** Opens for an app that starts: the fake may have been closed with the app of an earlier test. */
   open(): this {
     this.isClosing = false;
     this.#closed = null;
@@ -66,76 +63,55 @@ export class FakeLocker extends Locker {
     return this;
   }
 
-  /** Once for all modules of an app that share it. */
+  /** Closes once for all modules of an app that share it. */
   override close(drainMs: number): Promise<void> {
     this.#closed ??= super.close(this.#fake.drainMs ?? drainMs);
     return this.#closed;
   }
 
-  /** Gives how many locks were lost. */
+  /** Returns how many locks were lost. */
   lose(which: FakeKey, reason: LockLostReason): number {
-    const losing = [...this.#granted].filter((lock) => !lock.isOver && lock.keys.some((key) => matches(which, key)));
+    const losing = [...this.holds].filter(({ keys }) => keys.some((key) => matches(which, key)));
     for (const lock of losing) lock.lose(reason);
     return losing.length;
   }
 
-  override async acquire(
-    ...[keys, options, label = NO_LABEL, ...rest]: Parameters<Locker['acquire']>
-  ): Promise<StoreHold | CompositeHold> {
-    const named = this.checkKeys(keys);
-    this.#fake.store.groups(named);
-    this.calls.push({ keys: named, mode: options.mode, where: label.where, options });
-    // Whoever comes after the end, or gave up before, asks for nothing, whatever the rules say.
-    const isAsked = !this.isClosing && !options.signal?.aborted;
-    const failure = isAsked ? this.#failureOf(named, options, label) : undefined;
+  override async acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+    const { keys, options, label } = request;
+    this.#fake.store.groups(keys);
+    this.calls.push({ keys, mode: options.mode, where: label.where, options });
+    // A call after the close, or with an aborted signal, sends no request, whatever the rules say.
+    const isRequested = !this.isClosing && !options.signal?.aborted;
+    const failure = isRequested ? this.#failureOf(request) : undefined;
     if (failure) throw failure;
-    const lock = await super.acquire(named, options, label, ...rest);
-    if (lock instanceof StoreHold && !lock.isOver) this.#granted.add(lock);
-    return lock;
+    return super.acquire(request);
   }
 
-  override onLost(lock: StoreHold, error: LockLostError): void {
-    this.#granted.delete(lock);
-    super.onLost(lock, error);
-  }
-
-  override release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    this.#granted.delete(lock);
-    return super.release(lock, outcome);
-  }
-
-  /** What the call rejects with, without the time that it takes elsewhere; a wait that has no end goes on. */
-  #failureOf(keys: readonly string[], options: ResolvedLockOptions, label: LockLabel): LockError | undefined {
-    const { mode, permits, waitMs } = options;
-    const outcome = this.#fake.rules.outcomeOf(keys);
+  /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */
+  #failureOf(request: LockRequest): LockError | undefined {
+    const { mode, permits, waitMs } = request.options;
+    const outcome = this.#fake.rules.outcomeOf(request.keys);
     if (outcome === 'grant' || waitMs === Infinity) return undefined;
-    const name = { key: keys.join(', '), mode };
+    const name = { key: request.name, mode };
     const holder = holderFor(permits);
     const limited = { ...name, permits };
     if (outcome === 'fail') {
       const waitedMs = Math.max(waitMs, FIRST_ANSWER_MS);
-      return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), { keys, options, label, waitedMs });
+      return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), request, waitedMs);
     }
-    if (waitMs === 0) return this.#failed(busyError(limited, { holder }), { keys, options, label, waitedMs: 0 });
-    this.events.emit('waiting', () => ({ ...label, ...name, ahead: 0, holder }));
-    this.events.emit('timedOut', () => ({ ...label, ...name, waitedMs: waitMs, holder }));
-    const error = waitTimeoutError(limited, waitMs, { holder, ahead: 0 });
-    return this.#failed(error, { keys, options, label, waitedMs: waitMs });
+    if (waitMs === 0) return this.#failed(busyError(limited, { holder }), request, 0);
+    const event = eventOf(request);
+    this.events.emit('waiting', () => ({ ...event, ahead: 0, holder }));
+    this.events.emit('timedOut', () => ({ ...event, waitedMs: waitMs, holder }));
+    return this.#failed(waitTimeoutError(limited, waitMs, { holder, ahead: 0 }), request, waitMs);
   }
 
-  /** Tells those who listen. */
-  #failed(error: LockError, { waitedMs, ...call }: FailedCall): LockError {
-    const wanted = { ...call, name: call.keys.join(', '), startedAt: this.clock.now() - waitedMs };
+  /** Emits the event of a failed call; returns the error. */
+  #failed(error: LockError, request: LockRequest, waitedMs: number): LockError {
+    const now = this.clock.now();
     const hasWaited = error.code === 'LOCK_WAIT_TIMEOUT';
-    this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, hasWaited));
+    const failed = { ...request, startedAt: now - waitedMs };
+    this.events.emit('acquireFailed', () => failedEvent(failed, now, error, hasWaited));
     return error;
   }
-}
-
-/** An acquisition that is told to fail. */
-interface FailedCall {
-  readonly keys: readonly string[];
-  readonly options: ResolvedLockOptions;
-  readonly label: LockLabel;
-  readonly waitedMs: number;
 }

@@ -15,7 +15,7 @@ import {
 import { FakeLockService } from './fake-lock.service.js';
 import { type Overriding } from './overriding.js';
 
-/** Where Nest keeps which properties of a class it is to set. */
+/** The metadata key under which Nest keeps the injected properties of a class. */
 const PROPERTIES = 'self:properties_metadata';
 
 interface InjectedProperty {
@@ -24,10 +24,10 @@ interface InjectedProperty {
 }
 
 /**
- * Gives an object that was built by hand what Nest would have injected: its lock decorators, and properties with
- * `@InjectLockService`, use `locks`. `const orders = withFakeLocks(new OrdersService(), locks)`.
+ * Injects `locks` into an object that you built yourself, as Nest would: its lock decorators, and properties with
+ * `@InjectLockService`, use them. `const orders = withFakeLocks(new OrdersService(), locks)`.
  * @returns the same object
- * @throws LockConfigurationError when its class has no lock decorator of the connection for which `locks` stands
+ * @throws LockConfigurationError when its class has no lock decorator for the connection of `locks`
  */
 export function withFakeLocks<T extends object>(instance: T, locks: FakeLockService = new FakeLockService()): T {
   const injected = (Reflect.getMetadata(PROPERTIES, instance.constructor) ?? []) as readonly InjectedProperty[];
@@ -49,7 +49,7 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
   return instance;
 }
 
-/** `RedisLockModule` with a fake in it: its service and decorators are those of a `FakeLockService`, and nothing connects. */
+/** `RedisLockModule` whose service and decorators use a `FakeLockService`; nothing connects. */
 export class FakeLockModule {
   static forRoot(locks: FakeLockService = new FakeLockService()): DynamicModule {
     const name = locks.connection;
@@ -65,10 +65,10 @@ export class FakeLockModule {
   }
 }
 
-/** What the parts of a lock module are with a fake. */
+/** The providers that replace the parts of a lock module. */
 const fakesOf = (locks: FakeLockService) => [
   { provide: LOCK_STORE, useFactory: () => locks.parts.store },
-  // Made for each app: the fake may have been closed with an earlier one.
+  // A factory runs for each app: the fake may have been closed with an earlier one.
   { provide: LOCKER, useFactory: () => locks.parts.locker.open() },
   { provide: RedisLockService, useFactory: () => locks },
   { provide: OWN_SERVICE, useFactory: () => locks },
@@ -77,7 +77,7 @@ const fakesOf = (locks: FakeLockService) => [
 ];
 
 /**
- * Has all lock modules of an app that is under test use a fake: nothing connects to Redis.
+ * Makes all lock modules of an app under test use a fake; nothing connects to Redis.
  *
  * `await useFakeLocks(Test.createTestingModule({ imports: [AppModule] }), locks).compile()`
  */

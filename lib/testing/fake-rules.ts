@@ -1,20 +1,20 @@
-/** How an acquisition is to end. */
+/** How a request ends. */
 export type FakeOutcome = 'grant' | 'refuse' | 'fail';
 
-/** Which locks: one by its key, some by a pattern, or (left out) all. */
+/** Which locks a rule applies to: a key, a pattern of keys, or (left out) all. */
 export type FakeKey = string | RegExp | undefined;
 
-/** Whether a key is one of those that are meant. */
+/** Whether a rule applies to a key. */
 export const matches = (which: FakeKey, key: string): boolean =>
   which === undefined || (typeof which === 'string' ? which === key : key.search(which) >= 0);
 
-/** What a test has told a fake. */
+/** The rules that a test has set. */
 export class FakeRules {
-  /** The latest that fits counts. */
+  /** The latest that applies to a key decides. */
   readonly #rules: { readonly which: FakeKey; readonly outcome: FakeOutcome }[] = [];
 
   add(which: FakeKey, outcome: FakeOutcome): void {
-    // A rule for all keys comes before all earlier ones: they never count again.
+    // A rule for all keys replaces all earlier ones.
     if (which === undefined) this.clear();
     this.#rules.unshift({ which, outcome });
   }

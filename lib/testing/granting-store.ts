@@ -11,10 +11,10 @@ import { MemoryLockServer } from './memory/memory-lock-server.js';
 import { closedError, MemoryLockStore } from './memory/memory-lock-store.js';
 import { type MemoryLocks } from './memory/memory-locks.js';
 
-/** Who holds what a test has refused, for people; who has the permits of a semaphore nobody tells. */
+/** The holder of a lock that a test refuses, for people; a semaphore reports none. */
 export const holderFor = (permits: number): string | undefined => (permits > 0 ? undefined : 'the test');
 
-/** Answers at once, in the turn of who asks, unless the test has it fail. */
+/** Replies at once, in the turn of the caller, unless a rule fails the command. */
 class GrantingServer extends MemoryLockServer {
   isClosed = false;
 
@@ -35,8 +35,8 @@ class GrantingServer extends MemoryLockServer {
 }
 
 /**
- * Grants whatever is asked, at once and to everybody, unless the test has told otherwise: nothing excludes anything. All else
- * (owners, tokens, leases, what is told of a lock) is as with locks in memory.
+ * Grants every request at once unless a rule says otherwise: no hold excludes another. Everything else (owners, tokens,
+ * leases, states) is as with locks in memory.
  */
 export class GrantingStore extends MemoryLockStore {
   declare readonly server: GrantingServer;
@@ -58,12 +58,12 @@ export class GrantingStore extends MemoryLockStore {
     return super.acquire(request);
   }
 
-  /** Also while the test has Redis be away: a real one is asked again, for a second of the test's time. */
+  /** Works even while a rule says `fail`: retries would take a second of the test's time. */
   override async release(request: ReleaseRequest): Promise<ReleaseReply> {
     return this.server.locks.release(request);
   }
 
-  /** It goes on to listen: a fake may outlive its app. */
+  /** Keeps listening: a fake may outlive its app. */
   override async close(): Promise<void> {
     this.server.isClosed = true;
   }
@@ -78,6 +78,6 @@ export class GrantingStore extends MemoryLockStore {
   }
 }
 
-/** What a call finds that cannot ask. */
+/** The error of a command that a rule fails. */
 export const awayError = (key: string): LockStoreError =>
   new LockStoreError(`The test has the lock "${key}" fail as if Redis were away.`, { key });

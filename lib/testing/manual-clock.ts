@@ -8,23 +8,23 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that moves only when a test says so: leases end, waits time out and watchdogs renew in no time. */
+/** A clock that moves only when a test moves it: leases end, waits time out and watchdogs renew without delay. */
 export class ManualClock implements Clock {
   /**
-   * By how many milliseconds the wall clock is ahead of the monotonic one; change it to set the wall clock, or to let the
-   * machine sleep.
+   * By how many milliseconds the wall clock is ahead of the monotonic one. Change it to set the wall clock, or to simulate a
+   * machine that sleeps.
    */
   wallOffsetMs: number;
   readonly #timers = new Set<Timer>();
   #now = 0;
 
-  /** `startsAt`: the time of the wall clock, in milliseconds since the epoch or as a `Date`; by default that of now. */
+  /** `startsAt`: the time of the wall clock, in milliseconds since the epoch or as a `Date`; by default, now. */
   constructor(startsAt: number | Date = Date.now()) {
     this.wallOffsetMs = Number(startsAt);
     if (!Number.isFinite(this.wallOffsetMs)) throw refused('the clock to start at a time', startsAt);
   }
 
-  /** How many timers wait. */
+  /** How many timers are set. */
   get timers(): number {
     return this.#timers.size;
   }
@@ -38,13 +38,13 @@ export class ManualClock implements Clock {
   }
 
   setTimer(callback: () => void, delayMs: number): () => void {
-    // As a timer of Node does, it goes on in the context in which it was set, and not in that of the test.
+    // Like a timer of Node, it runs in the context in which it was set, not in that of the test.
     const timer = { at: this.#now + delayMs, callback: AsyncLocalStorage.bind(callback) };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   }
 
-  /** Lets time pass: each timer fires at its time, and what it set off runs before the next. */
+  /** Lets time pass: each timer fires at its time, and the work that it starts runs before the next one fires. */
   async advance(ms: number): Promise<void> {
     checkMs(ms);
     await settled();
@@ -55,17 +55,17 @@ export class ManualClock implements Clock {
       next.callback();
       await settled();
     }
-    // Work that was set off may have jumped further.
+    // That work may have jumped further.
     this.#now = Math.max(this.#now, until);
   }
 
-  /** A blocked event loop: time has passed, and no timer has fired; `turn` lets them. */
+  /** Simulates a blocked event loop: time passes and no timer fires; `turn` fires them. */
   jump(ms: number): void {
     checkMs(ms);
     this.#now += ms;
   }
 
-  /** One turn of the event loop: the timers that are due now fire, and not those that they set. */
+  /** Simulates one turn of the event loop: fires the timers that are due now, but not those that they set. */
   turn(): void {
     for (const timer of this.#due(this.#now)) {
       if (this.#timers.delete(timer)) timer.callback();
@@ -88,10 +88,10 @@ function checkMs(ms: number): void {
 const refused = (expected: string, got: unknown): LockConfigurationError =>
   new LockConfigurationError(`Expected ${expected}, got ${String(got)}.`);
 
-/** How many commands in a row, of a `MemoryLockServer`, one timer may set off. */
+/** How many commands of a `MemoryLockServer` one timer can start in a row. */
 const TURNS = 10;
 
-/** Resolves when all that can go on has gone on; not touched by the fake timers of a test runner. */
+/** Resolves when all pending work has run; works with the fake timers of a test runner. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn += 1) await new Promise<void>((resolve) => void setImmediate(resolve));
 }

@@ -1,6 +1,6 @@
 import { type FactoryProvider } from '@nestjs/common';
 
-/** What is used of the `TestingModuleBuilder` of \@nestjs/testing, which is no dependency. */
+/** The part of the `TestingModuleBuilder` of \@nestjs/testing that is used; that package is no dependency. */
 export interface Overriding {
   overrideProvider(token: unknown): {
     useValue(value: unknown): unknown;

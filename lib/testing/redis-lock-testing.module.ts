@@ -8,15 +8,15 @@ import { MemoryLockServer } from './memory/memory-lock-server.js';
 import { MemoryLockStore } from './memory/memory-lock-store.js';
 import { type Overriding } from './overriding.js';
 
-/** Where the locks of a test are. */
+/** Where the locks of a test live. */
 export interface MemoryLockOptions {
   /**
-   * Apps that are given the same server share their locks, as instances of one app do.
+   * Apps that use the same server share their locks, as instances of one app do.
    * @default one for each module
    */
   readonly server?: MemoryLockServer;
   /**
-   * The time of the locks, such as a `ManualClock`; left out beside a `server`, which has its own.
+   * The clock of the locks, such as a `ManualClock`. Leave it out with a `server`, which has its own.
    * @default the clock of the process
    */
   readonly clock?: Clock;
@@ -29,10 +29,10 @@ export type RedisLockTestingOptions = Omit<RedisLockModuleOptions, OfRedis> & Me
 
 /**
  * `RedisLockModule` without a Redis: real locks, with leases, queues, tokens and losses, in the memory of the process.
- * In place of `RedisLockModule`; for an app that imports that one, see `useMemoryLocks`.
+ * Import it instead of `RedisLockModule`; for an app that imports that one, see `useMemoryLocks`.
  */
 export class RedisLockTestingModule extends RedisLockModule {
-  /** As of `RedisLockModule`, but that `drainMs` is 0 by default: what a test leaves held does not keep its app open. */
+  /** As `RedisLockModule`, but `drainMs` is 0 by default: a lock that a test leaves held does not keep its app open. */
   static override forRoot({ server, clock, drainMs = 0, ...options }: RedisLockTestingOptions = {}): DynamicModule {
     return inMemory(super.forRoot({ ...options, drainMs }), { server, clock });
   }
@@ -50,7 +50,7 @@ function inMemory(definition: DynamicModule, options: MemoryLockOptions): Dynami
 }
 
 /**
- * Has all lock modules of an app that is under test keep their locks in memory: nothing connects to Redis.
+ * Makes all lock modules of an app under test keep their locks in memory; nothing connects to Redis.
  *
  * `await useMemoryLocks(Test.createTestingModule({ imports: [AppModule] })).compile()`
  */
@@ -67,7 +67,7 @@ function memoryProviders({ server, clock = server?.clock ?? systemClock }: Memor
       'Expected `clock` to be that of the `server`, or left out: locks and their leases need one time. Give it to the server.',
     );
   }
-  // Modules of different names never share a lock, whether or not their prefixes differ.
+  // Modules with different names never share a lock, even with the same prefix.
   const createStore = ({ keyPrefix, name = '' }: ResolvedModuleOptions): MemoryLockStore =>
     new MemoryLockStore(server ?? new MemoryLockServer({ clock }), { keyPrefix: `${name}/${keyPrefix}` });
   return [

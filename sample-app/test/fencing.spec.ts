@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { eventuallyPasses } from '../../test/support/eventually.js';
+import { eventuallyPasses } from '../../test/support/waiting/eventually.js';
 import { openDatabase } from '../src/database/open-database.js';
 import { StaleFencingTokenError } from '../src/database/stale-fencing-token.error.js';
 import { CatalogueRepository } from '../src/catalogue/catalogue.repository.js';

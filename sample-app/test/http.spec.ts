@@ -1,4 +1,4 @@
-import { eventually } from '../../test/support/eventually.js';
+import { eventually } from '../../test/support/waiting/eventually.js';
 import type { Charge } from '../src/orders/orders.service.js';
 import { type Deployment, type Instance, cleanUp, deploy } from './support/instances.js';
 import { overlap, spansOf } from './support/spans.js';

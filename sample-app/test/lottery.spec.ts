@@ -1,4 +1,4 @@
-import { eventually, eventuallyPasses } from '../../test/support/eventually.js';
+import { eventually, eventuallyPasses } from '../../test/support/waiting/eventually.js';
 import type { Sql } from '../src/database/open-database.js';
 import { checkDraws } from '../src/runner/check-draws.js';
 import { cleanUp, deploy } from './support/instances.js';

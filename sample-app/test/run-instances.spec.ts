@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { eventuallyPasses } from '../../test/support/eventually.js';
+import { eventuallyPasses } from '../../test/support/waiting/eventually.js';
 import { cleanUp, hasEnded, isRunning, kill, later, sampleApp, temporaryFolder } from './support/processes.js';
 
 interface Run {

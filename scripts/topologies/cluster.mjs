@@ -6,8 +6,21 @@ const MASTERS = 3;
 const SLOTS = 16_384;
 
 /**
- * Starts a cluster of three masters with `replicas` replicas each. `announceBus` gives the port by which the others reach
- * the bus of a node, of the one on which it listens.
+ * @typedef {object} StartedCluster
+ * @property {{ cluster: import('./servers.mjs').Address[] }} connection
+ * @property {import('../redis.mjs').StartedRedis[]} masters The masters of the beginning, in the order of their slots.
+ * @property {import('../redis.mjs').StartedRedis[]} replicas The replica `i` follows the master `i % 3`.
+ * @property {() => Promise<void>} stop Ends all servers, also those that were killed or stopped (SIGSTOP), and removes their files.
+ */
+
+/**
+ * Starts a cluster of three masters with `replicas` each; resolves when every node serves and tells of all others.
+ * @param {object} [options]
+ * @param {number} [options.replicas] 1 by default.
+ * @param {number} [options.nodeTimeoutMs] How long a node may be silent before it counts as down.
+ * @param {(port: number) => number | Promise<number>} [options.announceBus] Gives the port by which the others reach the bus of a
+ *   node, of the one on which it listens (the same by default).
+ * @returns {Promise<StartedCluster>}
  */
 export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500, announceBus = (port) => port } = {}) {
   const folder = makeFolder();

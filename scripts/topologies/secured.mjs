@@ -7,14 +7,37 @@ import { HOST, ask, orCleanUp, withFreshPorts } from './servers.mjs';
 
 const DOCUMENT = new URL('../../docs/security.md', import.meta.url);
 
-/** What docs/security.md has the user of the locks allowed: what is tested is what is documented. */
+/**
+ * As ioredis takes it; certificates and key are PEM texts.
+ * @typedef {import('./servers.mjs').Address & {
+ *   username: string,
+ *   password: string,
+ *   tls: { ca: string, cert: string, key: string },
+ * }} SecuredConnection
+ */
+
+/**
+ * @typedef {object} StartedSecured
+ * @property {SecuredConnection} connection As the user `locks`, who has the rights of docs/security.md.
+ * @property {SecuredConnection} admin As a user who may do everything.
+ * @property {import('../redis.mjs').StartedRedis} server Its `url` and `port` are those without TLS, closed once it has started.
+ * @property {() => Promise<void>} stop
+ */
+
+/**
+ * What docs/security.md has the user of the locks allowed, as `ACL SETUSER` takes it: what is tested is what is documented.
+ * @returns {string[]}
+ */
 export function documentedRights() {
   const [, rule] = /^```acl\nuser \S+ on >\S+ (.+)\n```$/m.exec(readFileSync(DOCUMENT, 'utf8')) ?? [];
   if (!rule) throw new Error('docs/security.md has no block `acl` with one line `user … on >… rights`.');
   return rule.split(' ');
 }
 
-/** Starts a server that is reached by TLS with a client certificate only, as a user who may do what is documented. */
+/**
+ * Starts a server that is reached by TLS with a client certificate only, and whose `default` user is off.
+ * @returns {Promise<StartedSecured>}
+ */
 export async function startSecured() {
   const folder = makeFolder();
   const started = [];

@@ -7,7 +7,19 @@ import { HOST, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshP
 const NAME = 'mymaster';
 const FAILOVER_TIMEOUT_MS = 2_000;
 
-/** Starts a master, two replicas and three sentinels, of which two decide. All are told by `host`, an address or a name. */
+/**
+ * Starts a master, two replicas and three sentinels, of which two decide; resolves when all know each other.
+ * @param {object} [options]
+ * @param {number} [options.downAfterMs] How long a server may be silent before it counts as down.
+ * @param {string} [options.host] The address, or the name, by which all are told.
+ * @returns {Promise<{
+ *   connection: { sentinels: import('./servers.mjs').Address[], name: string },
+ *   master: import('../redis.mjs').StartedRedis,
+ *   replicas: import('../redis.mjs').StartedRedis[],
+ *   sentinels: import('../redis.mjs').StartedRedis[],
+ *   stop: () => Promise<void>,
+ * }>} The master is that of the beginning.
+ */
 export async function startSentinels({ downAfterMs = 700, host = HOST } = {}) {
   const folder = makeFolder();
   const started = [];

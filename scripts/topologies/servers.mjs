@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 
+/** @typedef {{ host: string, port: number }} Address */
+
 export const HOST = '127.0.0.1';
 
 const READY_WITHIN_MS = 20_000;

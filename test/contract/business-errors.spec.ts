@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { Locked } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { disconnect, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { deleteLock } from '../support/stores.js';
-import { itOnSingle } from '../support/topology.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { disconnect, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { deleteLock } from './support/stores.js';
+import { itOnSingle } from '../support/topologies/topology.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const error = new Error('the order is closed');
 
@@ -37,7 +38,7 @@ describe('promise 9: business errors pass untouched', () => {
     },
   );
 
-  itOnSingle('gives the error of the work, not that of a release that fails', async () => {
+  itOnSingle('rejects with the error of the work, not with that of a failing release', async () => {
     const proxy = await proxyTo();
     const { locks } = await startApp({ connection: proxy.url });
     const work = locks.withLock(freshKey(), { leaseMs: 5_000 }, () => {
@@ -47,7 +48,7 @@ describe('promise 9: business errors pass untouched', () => {
     expect(await rejection(work)).toBe(error);
   });
 
-  itOnSingle('gives the value of the work when only the release fails', async () => {
+  itOnSingle('resolves with the value of the work when only the release fails', async () => {
     const proxy = await proxyTo();
     const { locks } = await startApp({ connection: proxy.url });
     const work = locks.withLock(freshKey(), { leaseMs: 20_000 }, () => {
@@ -66,7 +67,7 @@ describe('promise 9: business errors pass untouched', () => {
     expect(lock.held).toBe(false);
   });
 
-  it('gives the error of the work also when the lock was lost meanwhile', async () => {
+  it('rejects with the error of the work even when the lock was lost meanwhile', async () => {
     const { locks } = await startApp();
     const lostInWork = locks.withLock(freshKey(), { maxHoldMs: 50 }, async (lock) => {
       await eventually(() => lock.signal.aborted);
@@ -83,15 +84,18 @@ describe('promise 9: business errors pass untouched', () => {
     expect(Object.keys(error)).toEqual([]);
   });
 
-  itOnSingle('gives the error of a decorated method: as it is, without a release, and without the lock', async () => {
-    const proxy = await proxyTo();
-    const { app } = await startApp({ connection: proxy.url }, { providers: [Orders] });
-    const [orders, admin] = [app.get(Orders), openAdmin()];
-    expect(await rejection(orders.close(freshKey()))).toBe(error);
-    const id = freshKey();
-    orders.during = () => admin.del(`lock:close:${id}`);
-    expect(await rejection(orders.close(id))).toBe(error);
-    orders.during = () => disconnect(proxy);
-    expect(await rejection(orders.close(freshKey()))).toBe(error);
-  });
+  itOnSingle(
+    'rejects with the error of a decorated method: with the lock, without a release, and without the lock',
+    async () => {
+      const proxy = await proxyTo();
+      const { app } = await startApp({ connection: proxy.url }, { providers: [Orders] });
+      const [orders, admin] = [app.get(Orders), openAdmin()];
+      expect(await rejection(orders.close(freshKey()))).toBe(error);
+      const id = freshKey();
+      orders.during = () => admin.del(`lock:close:${id}`);
+      expect(await rejection(orders.close(id))).toBe(error);
+      orders.during = () => disconnect(proxy);
+      expect(await rejection(orders.close(freshKey()))).toBe(error);
+    },
+  );
 });

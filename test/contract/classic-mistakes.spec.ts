@@ -1,20 +1,12 @@
 import { type Lock } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
-import { eventually } from '../support/eventually.js';
-import {
-  FREEZE_MS,
-  deadlineOf,
-  disconnect,
-  grantedAt,
-  isCommand,
-  loadScripts,
-  proxyTo,
-  serverTime,
-} from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { openStore } from '../support/stores.js';
-import { describeOnRedis, itOnSingle, topology } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { startChildApp } from '../support/processes/child-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS, disconnect, isCommand, loadScripts, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { openStore } from './support/stores.js';
+import { describeOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
+import { deadlineOf, grantedAt, serverTime } from '../support/redis/records.js';
 
 const POLL_MS = 2_000;
 const HOUR_MS = 3_600_000;
@@ -22,7 +14,7 @@ const HOUR_MS = 3_600_000;
 describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
   afterEach(closeAll);
 
-  itOnSingle('has a time to live and a lease as soon as the key exists, whoever dies then', async () => {
+  itOnSingle('gives the key a time to live and a lease from the moment it exists', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -44,7 +36,7 @@ describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
     expect(grantedAt(next)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
   });
 
-  it('never has a key without a time to live, at any moment of its life', async () => {
+  it('never leaves the key without a time to live', async () => {
     const [{ locks }, admin] = [await startApp(), openAdmin()];
     const key = freshKey();
     const use = new AbortController();
@@ -60,10 +52,10 @@ describeOnRedis('classic mistake: a crash between SETNX and EXPIRE', () => {
   });
 });
 
-describeOnRedis('classic mistake: deadlines by the clocks of clients', () => {
+describeOnRedis('classic mistake: deadlines measured by client clocks', () => {
   afterEach(closeAll);
 
-  it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not steal', async (skewMs) => {
+  it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not steal the lock', async (skewMs) => {
     const [a, child, admin] = [await startApp(), await startChildApp({}, skewMs), openAdmin()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -77,7 +69,7 @@ describeOnRedis('classic mistake: deadlines by the clocks of clients', () => {
     expect(await child.isHeld()).toBe(true);
   });
 
-  it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not keep', async (skewMs) => {
+  it.each([HOUR_MS, -HOUR_MS])('a client whose clock is %i ms off does not keep the lock', async (skewMs) => {
     const [a, child, admin] = [await startApp(), await startChildApp({}, skewMs), openAdmin()];
     const key = freshKey();
     await child.acquire(key, { leaseMs: 1_500, renew: false });
@@ -91,10 +83,10 @@ describeOnRedis('classic mistake: deadlines by the clocks of clients', () => {
   });
 });
 
-describe('classic mistake: GETSET over the expiry of another', () => {
+describe('classic mistake: GETSET over the expiry of another holder', () => {
   afterEach(closeAll);
 
-  it('changes nothing of a hold by asking for it, by waiting, or by giving up', async () => {
+  it('leaves a hold unchanged when others request it, wait for it, or cancel', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key, { leaseMs: 60_000, renew: false });
@@ -109,10 +101,10 @@ describe('classic mistake: GETSET over the expiry of another', () => {
   });
 });
 
-describe('classic mistake: DEL without looking at the owner', () => {
+describe('classic mistake: DEL without checking the owner', () => {
   afterEach(closeAll);
 
-  it('tells two calls of one process apart', async () => {
+  it('distinguishes two calls of one process', async () => {
     const { locks } = await startApp();
     const key = freshKey();
     const expired = await locks.acquire(key, { leaseMs: 60, renew: false });
@@ -122,7 +114,7 @@ describe('classic mistake: DEL without looking at the owner', () => {
     expect(await locks.tryAcquire(key)).toBeNull();
   });
 
-  it('does not free a lock by giving up a wait for it', async () => {
+  it('does not free a lock when a wait for it is cancelled', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -131,7 +123,7 @@ describe('classic mistake: DEL without looking at the owner', () => {
     expect((await b.locks.inspect(key)).holders).toMatchObject([{ fencingToken: held.fencingToken }]);
   });
 
-  itOnSingle('frees nothing when its network comes back after another was granted the lock', async () => {
+  itOnSingle('frees nothing when the network comes back after another client was granted the lock', async () => {
     const proxy = await proxyTo();
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
     const key = freshKey();
@@ -150,7 +142,7 @@ describe('classic mistake: DEL without looking at the owner', () => {
 describe('classic mistake: GET, then DEL', () => {
   afterEach(closeAll);
 
-  it('keeps the new holder when a release races with the end of the lease', async () => {
+  it('keeps the new hold when a release races with the end of the lease', async () => {
     const [a, b] = [await startApp(), await startApp()];
     // So many at once have to be granted within their leases, on several masters too.
     const [leaseMs, races] = topology.supports.oneRecord ? [300, 60] : [600, 20];

@@ -1,10 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock, LockLostError, LockNotHeldError, LockReentryError } from '../../lib/index.js';
-import { loadScripts, proxyTo, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, gate, openAdmin, startApp } from '../support/lock-app.js';
-import { deleteLock, ownPlace } from '../support/stores.js';
-import { itOnSingle, topology } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { loadScripts, proxyTo } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { deleteLock, ownPlace } from './support/stores.js';
+import { itOnSingle, topology } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
+import { gate } from '../support/waiting/gate.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 25_000 };
 const READ = { mode: 'read', ...PATIENT } as const;
@@ -19,7 +21,7 @@ const isFair = (turn: boolean): boolean => turn && topology.supports.queue;
 describe('downgrade', () => {
   afterEach(closeAll);
 
-  it('lets the readers in that wait and keeps out the writer; the fencing token and the lease stay', async () => {
+  it('admits waiting readers but no writer, and keeps the fencing token and the lease', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const lock = await a.locks.acquire(key, { leaseMs: 60_000 });
@@ -82,7 +84,7 @@ describe('downgrade', () => {
     }
   });
 
-  it('changes nothing the second time, and nothing of a read lock, for which it sends no command', async () => {
+  it('does nothing the second time, and sends no command for a read lock', async () => {
     const place = await ownPlace();
     const { locks } = await startApp({ ...place.options, leaseMs: 600_000 });
     const lock = await locks.acquire('written');
@@ -117,7 +119,7 @@ describe('downgrade', () => {
     expect(await rejection(released.downgrade())).toBeInstanceOf(LockNotHeldError);
   });
 
-  itOnSingle('is done once when its reply is lost', async () => {
+  itOnSingle('downgrades once when the reply is lost', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     await loadScripts(admin);
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
@@ -137,7 +139,7 @@ describe('downgrade', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
-  it('of all keys is one of each', async () => {
+  it('downgrades each of several keys', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey()];
     const lock = await a.locks.acquire(keys);
@@ -148,7 +150,7 @@ describe('downgrade', () => {
     for (const key of keys) expect(await b.locks.isLocked(key)).toBe(false);
   });
 
-  it('of keys of which an outer call writes one is refused, and all stay written', async () => {
+  it('is refused when an outer call writes one of the keys, and all stay locked for writing', async () => {
     const [a, b] = await startTwo();
     const keys = [freshKey(), freshKey(), freshKey()];
     for (const outer of keys) {
@@ -165,7 +167,7 @@ describe('downgrade', () => {
     }
   });
 
-  it('lets work under it read on, and refuses to write or to downgrade the hold of an outer call', async () => {
+  it('lets nested work read, and refuses to write or to downgrade the hold of an outer call', async () => {
     const { locks } = await startApp();
     const [key, entered, leave] = [freshKey(), gate(), gate()];
     await locks.withLock(key, async (lock) => {

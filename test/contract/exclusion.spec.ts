@@ -1,12 +1,13 @@
 import { LockBusyError, LockWaitTimeoutError } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { closeAll, freshKey, gate, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
+import { gate } from '../support/waiting/gate.js';
 
 describe('promise 1: exclusion', () => {
   afterEach(closeAll);
 
-  it('lets one instance in at a time', async () => {
+  it('admits one instance at a time', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const held = gate();
@@ -25,7 +26,7 @@ describe('promise 1: exclusion', () => {
     expect(log).toEqual(['a in', 'a out', 'b in']);
   });
 
-  it('lets readers share, and keeps writers and readers apart', async () => {
+  it('never has a writer beside another holder, and lets readers overlap', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const one = await a.locks.acquire(key, { mode: 'read' });
@@ -41,7 +42,7 @@ describe('promise 1: exclusion', () => {
     expect(await b.locks.isLocked(key)).toBe(false);
   });
 
-  it('lets the process go on with other things while somebody asks for a busy lock again and again', async () => {
+  it('leaves the event loop free while a call retries a busy lock again and again', async () => {
     const { locks } = await startApp();
     const held = await locks.acquire(freshKey());
     const other = { isDone: false };
@@ -51,7 +52,7 @@ describe('promise 1: exclusion', () => {
     await held.release();
   });
 
-  it('keeps different keys apart from each other', async () => {
+  it('does not block other keys', async () => {
     const a = await startApp();
     const [one, two] = [await a.locks.acquire(freshKey()), await a.locks.acquire(freshKey())];
     expect([one.held, two.held]).toEqual([true, true]);

@@ -1,11 +1,12 @@
 import { systemClock } from '../../lib/core/clock.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
-import { eventually } from '../support/eventually.js';
-import { grantedAt, ownRedis, startAgain } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../support/lock-app.js';
-import { deleteLock } from '../support/stores.js';
-import { itInMemory, itOnRedis, itOnSingle } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { ownRedis, startAgain } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmins, startApp } from '../support/apps/lock-app.js';
+import { deleteLock } from './support/stores.js';
+import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
+import { grantedAt } from '../support/redis/records.js';
 
 /** Takes the lock once; gives the token of the grant. */
 async function tokenOf({ locks }: LockApp, key: string, mode: 'read' | 'write' = 'write'): Promise<number> {
@@ -26,7 +27,7 @@ function tickingServer(): MemoryLockServer {
 describe('promise 8: fencing', () => {
   afterEach(closeAll);
 
-  it('gives every grant a greater token than all before, whichever instance is granted', async () => {
+  it('gives every grant a greater token than all before, whichever instance gets it', async () => {
     const apps = [await startApp(), await startApp()];
     const key = freshKey();
     const tokens: number[] = [];
@@ -47,14 +48,14 @@ describe('promise 8: fencing', () => {
     expectRising(tokens);
   });
 
-  it('goes on rising after a lease has expired', async () => {
+  it('tokens keep rising after a lease has expired', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
     expectRising([expired.fencingToken, await tokenOf(b, key), await tokenOf(a, key)]);
   });
 
-  itOnRedis('goes on rising after the key was deleted', async () => {
+  itOnRedis('tokens keep rising after the key was deleted', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const tokens = [await tokenOf(a, key)];
@@ -62,7 +63,7 @@ describe('promise 8: fencing', () => {
     expectRising([...tokens, await tokenOf(b, key)]);
   });
 
-  itOnRedis('goes on rising after the time to live of the key was over', async () => {
+  itOnRedis('tokens keep rising after the key has expired', async () => {
     const [a, b, admins] = [await startApp(), await startApp(), openAdmins()];
     const key = freshKey();
     const tokens = [await tokenOf(a, key), await tokenOf(b, key)];
@@ -74,7 +75,7 @@ describe('promise 8: fencing', () => {
     expectRising([...tokens, await tokenOf(b, key)]);
   });
 
-  itOnSingle('goes on rising after FLUSHALL', async () => {
+  itOnSingle('tokens keep rising after FLUSHALL', async () => {
     const { admin, url } = await ownRedis();
     const a = await startApp({ connection: url });
     const key = freshKey();
@@ -86,7 +87,7 @@ describe('promise 8: fencing', () => {
     expectRising(tokens);
   });
 
-  itOnSingle('goes on rising after a restart of Redis that lost all data', async () => {
+  itOnSingle('tokens keep rising after a restart of Redis that lost all data', async () => {
     const server = await ownRedis();
     const [a, b] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
     const key = freshKey();
@@ -110,7 +111,7 @@ describe('promise 8: fencing', () => {
     expect((await locks.inspect(key)).fencingToken).toBe(token);
   });
 
-  itInMemory('gives a waiter the very token that the lock has, whenever the clock ticks', async () => {
+  itInMemory('gives a waiter the token that the lock has, whenever the clock ticks', async () => {
     const server = tickingServer();
     const [a, b] = [await startApp({}, {}, server), await startApp({}, {}, server)];
     const key = freshKey();
@@ -123,7 +124,7 @@ describe('promise 8: fencing', () => {
     await lock.extend(60_000);
   });
 
-  itInMemory('makes the token of the time at which the lock is granted, whenever the clock ticks', async () => {
+  itInMemory('derives the token from the time of the grant, whenever the clock ticks', async () => {
     const { locks } = await startApp({}, {}, tickingServer());
     const times: [number | undefined, number][] = [];
     locks.events.on('acquired', (event) => times.push([event.serverTimeMs, grantedAt(event)]));

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../lib/index.js';
-import { buildPackage } from '../support/child-app.js';
-import { killConnections, ownRedis } from '../support/faults.js';
-import { closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
-import { describeOnRedis, itOnSingle, topology } from '../support/topology.js';
+import { buildPackage } from '../support/processes/child-app.js';
+import { killConnections, ownRedis } from '../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
+import { describeOnRedis, itOnSingle, topology } from '../support/topologies/topology.js';
 
 const PROCESSES = 4;
 /** How often each process counts up each counter; more for longer runs. */
@@ -25,7 +25,9 @@ interface Scene {
 function startWorker({ url, locked }: Scene): ChildProcess {
   const connection: RedisLockModuleOptions['connection'] = topology.isSingle ? url : topology.connection;
   const argument = JSON.stringify({ connection, url, rounds: ROUNDS, counters: COUNTERS, locked });
-  const worker = fork(join(process.cwd(), 'test', 'support', 'fuzz-worker.mjs'), [argument], { execArgv: [] });
+  const worker = fork(join(process.cwd(), 'test', 'support', 'processes', 'fuzz-worker.mjs'), [argument], {
+    execArgv: [],
+  });
   closeLater({
     close: async () => {
       if (worker.exitCode === null && worker.signalCode === null) worker.kill('SIGKILL');
@@ -69,7 +71,7 @@ async function countUpHere(instances: readonly Around[], rounds: number): Promis
 describe('instances that read, wait and write', () => {
   afterEach(closeAll);
 
-  it('lose updates without the lock, and none under it', async () => {
+  it('lose updates without the lock, and none with it', async () => {
     const apps = await Promise.all(Array.from({ length: PROCESSES }, () => startApp()));
     const [key, rounds] = [freshKey(), ROUNDS / 2];
     const without: Around = (work) => work();
@@ -98,7 +100,7 @@ describeOnRedis('processes that read, wait and write', () => {
   );
 
   it(
-    'lose none under the lock',
+    'lose no update under the lock',
     async () => {
       const { url, admin } = await ownRedis();
       expect(await countUp(admin, { url, locked: true })).toEqual([EXPECTED, EXPECTED]);
@@ -107,7 +109,7 @@ describeOnRedis('processes that read, wait and write', () => {
   );
 
   itOnSingle(
-    'lose none under the lock while connections are killed and scripts are forgotten',
+    'lose no update under the lock while connections are killed and scripts are flushed',
     async () => {
       const { url, admin } = await ownRedis();
       let turn = 0;

@@ -4,7 +4,7 @@ import { openStore } from '../../lib/redis/open-store.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { lockStoreContract } from '../../lib/testing/index.js';
 import { MemoryLockServer, MemoryLockStore } from '../../lib/testing/index.js';
-import { topology } from '../support/topology.js';
+import { topology } from '../support/topologies/topology.js';
 
 const ignore = (): void => undefined;
 const scripts = createLockScripts();

@@ -1,17 +1,18 @@
-import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, deadlineOf, grantedAt, proxyTo, queued, serverTime } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { openStore } from '../support/stores.js';
-import { itOnSingle, itWithQueue, topology } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { openStore } from './support/stores.js';
+import { itOnSingle, itWithQueue, topology } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
+import { deadlineOf, grantedAt, queued, serverTime } from '../support/redis/records.js';
 
 const POLL_MS = 2_000;
 
 describe('promise 3: no deadlock', () => {
   afterEach(closeAll);
 
-  it('grants the lock of a killed holder when its lease is over, and not before', async () => {
+  it('grants the lock of a killed holder when its lease ends, and not before', async () => {
     const [b, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     await gone.acquire(key, { leaseMs: 3_000 });
@@ -24,7 +25,7 @@ describe('promise 3: no deadlock', () => {
     expect(at).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
   });
 
-  itOnSingle('grants the lock of a holder whose network is gone when its lease is over, and not before', async () => {
+  itOnSingle('grants the lock of a disconnected holder when its lease ends, and not before', async () => {
     const [proxy, admin] = [await proxyTo(), openAdmin()];
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
     const key = freshKey();
@@ -37,7 +38,7 @@ describe('promise 3: no deadlock', () => {
     expect(lost.held).toBe(false);
   });
 
-  itWithQueue('forgets a killed waiter when its waiter lease is over', async () => {
+  itWithQueue('drops a killed waiter when its waiter lease ends', async () => {
     const [a, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -52,20 +53,23 @@ describe('promise 3: no deadlock', () => {
     expect(await store.queued(key)).toBe(0);
   });
 
-  itOnSingle('grants nothing to a waiter whose waiter lease is over, though Redis takes it for connected', async () => {
-    const [proxy, admin] = [await proxyTo(), openAdmin()];
-    const [a, gone] = [await startApp(), await startApp({ connection: proxy.url })];
-    const key = freshKey();
-    const held = await a.locks.acquire(key);
-    gone.locks.acquire(key, { leaseMs: 600, waitMs: 60_000 }).catch(() => undefined);
-    await eventually(async () => (await queued(admin, key)) === 1);
-    proxy.blackhole(true);
-    await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
-    await held.release();
-    expect(await a.locks.tryAcquire(key)).not.toBeNull();
-  });
+  itOnSingle(
+    'grants nothing to a waiter whose waiter lease has ended, even if Redis believes it is connected',
+    async () => {
+      const [proxy, admin] = [await proxyTo(), openAdmin()];
+      const [a, gone] = [await startApp(), await startApp({ connection: proxy.url })];
+      const key = freshKey();
+      const held = await a.locks.acquire(key);
+      gone.locks.acquire(key, { leaseMs: 600, waitMs: 60_000 }).catch(() => undefined);
+      await eventually(async () => (await queued(admin, key)) === 1);
+      proxy.blackhole(true);
+      await eventually(async () => (await a.locks.inspect(key)).waiters === 0);
+      await held.release();
+      expect(await a.locks.tryAcquire(key)).not.toBeNull();
+    },
+  );
 
-  it('passes over a killed waiter at the head of the queue', async () => {
+  it('skips a killed waiter at the head of the queue', async () => {
     const [a, b, gone, store] = [await startApp(), await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     const held = await a.locks.acquire(key);
@@ -80,7 +84,7 @@ describe('promise 3: no deadlock', () => {
   });
 
   itOnSingle(
-    'passes over a waiter at the head that Redis still takes for connected, after its waiter lease',
+    'skips a dead waiter at the head after its waiter lease, even if Redis believes it is connected',
     async () => {
       const [proxy, admin] = [await proxyTo(), openAdmin()];
       const [a, b, gone] = [await startApp(), await startApp(), await startApp({ connection: proxy.url })];
@@ -97,7 +101,7 @@ describe('promise 3: no deadlock', () => {
     },
   );
 
-  it('lets readers and writers wait behind a killed reader for no longer than its lease', async () => {
+  it('has readers and writers wait behind a killed reader no longer than its lease', async () => {
     const [b, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     await gone.acquire(key, { leaseMs: 1_500, mode: 'read', renew: false });

@@ -1,10 +1,11 @@
 import { jest } from '@jest/globals';
 import { LockConfigurationError, LockKeyError, LockStoreError } from '../../lib/index.js';
 import { MemoryLockServer } from '../../lib/testing/index.js';
-import { FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { onEveryStore, ownPlace } from '../support/stores.js';
-import { itInMemory, itOnRedis, itOnSingle } from '../support/topology.js';
+import { FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { onEveryStore, ownPlace } from './support/stores.js';
+import { itInMemory, itOnRedis, itOnSingle } from '../support/topologies/topology.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const work = jest.fn();
 
@@ -32,14 +33,14 @@ describe('promise 5: no silent unlocked run', () => {
     },
   );
 
-  itOnSingle('tells tryAcquire of a Redis that is down by LockStoreError, not by null', async () => {
+  itOnSingle('rejects tryAcquire with LockStoreError, rather than null, when Redis is down', async () => {
     const proxy = await proxyTo();
     proxy.refuse(true);
     const { locks } = await startApp({ connection: proxy.url });
     expect(await rejection(locks.tryAcquire(freshKey()))).toMatchObject({ code: 'LOCK_STORE', retryable: true });
   });
 
-  itInMemory('tells every question about locks that the server is stopped, also a list of none', async () => {
+  itInMemory('rejects every operator method while the server is stopped, even a list without locks', async () => {
     const server = new MemoryLockServer();
     const { locks } = await startApp({}, {}, server);
     const listed = async (): Promise<void> => {
@@ -55,7 +56,7 @@ describe('promise 5: no silent unlocked run', () => {
     ['a wrong password', 'redis://:wrong@'],
     ['no password', 'redis://'],
     ['a user that is unknown', 'redis://nobody:secret@'],
-  ])('does not go on asking with %s', async (_, credentials) => {
+  ])('does not retry with %s', async (_, credentials) => {
     const { port } = await ownRedis(['--requirepass', 'secret']);
     const { locks } = await startApp({ connection: `${credentials}127.0.0.1:${port}` });
     const error = await rejection(Promise.race([locks.withLock(freshKey(), { waitMs: 60_000 }, work), passed(10_000)]));
@@ -63,7 +64,7 @@ describe('promise 5: no silent unlocked run', () => {
     expect(error).toMatchObject({ retryable: false });
   });
 
-  itOnSingle('does not go on asking a user without the right to run scripts', async () => {
+  itOnSingle('does not retry when the user may not run scripts', async () => {
     const { port, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'reader', 'on', '>secret', '~*', '&*', '+@all', '-evalsha', '-eval');
     const { locks } = await startApp({ connection: `redis://reader:secret@127.0.0.1:${port}` });
@@ -71,7 +72,7 @@ describe('promise 5: no silent unlocked run', () => {
     expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
   });
 
-  itOnRedis('rejects at once when the key is something else in Redis, and leaves that alone', async () => {
+  itOnRedis('rejects at once when the key holds another type in Redis, and leaves it unchanged', async () => {
     const [{ locks }, admin] = [await startApp(), openAdmin()];
     const key = freshKey();
     await onEveryStore((store) => store.set(`lock:${key}`, 'mine', 'EX', 60));
@@ -116,7 +117,7 @@ describe('promise 5: no silent unlocked run', () => {
   });
 
   it.each([[null], [5_000], ['5s'], [true]])(
-    'rejects %p in place of the options, as other libraries take a lease there',
+    'rejects %p in place of the options, where other libraries take a lease',
     async (options) => {
       const { locks } = await startApp();
       const error = await rejection(locks.withLock(freshKey(), options as never, work));
@@ -139,7 +140,7 @@ describe('promise 5: no silent unlocked run', () => {
     expect(error.message).toContain(value);
   });
 
-  itOnRedis('refuses to start with a connection that is none', async () => {
+  itOnRedis('refuses to start with an invalid connection', async () => {
     const error = await rejection(startApp({ connection: 6379 } as never));
     expect(error).toBeInstanceOf(LockConfigurationError);
     expect(error.message).toContain('`connection`');

@@ -1,12 +1,13 @@
 import { getEventListeners, once } from 'node:events';
 import { Redis } from 'ioredis';
-import { startChildApp } from '../support/child-app.js';
-import { eventually } from '../support/eventually.js';
-import { ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
-import { ownPlace } from '../support/stores.js';
-import { itOnRedis, itOnSingle } from '../support/topology.js';
-import { untilWaiting, whenAllHeard } from '../support/waiting.js';
+import { startChildApp } from '../support/processes/child-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
+import { ownPlace } from './support/stores.js';
+import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
+import { untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
 
@@ -57,7 +58,7 @@ describe('promise 10: nothing left behind', () => {
     return { place, abort, keys: await place.keys() };
   };
 
-  it('leaves one record per key, and nothing alive in the process', async () => {
+  it('leaves one record per key in Redis, and nothing in the process', async () => {
     const { place, abort, keys } = await useAll();
     expect(getEventListeners(abort.signal, 'abort')).toEqual([]);
     expect(keys).toEqual(Array.from({ length: 8 }, (_, i) => `${place.prefix}key-${i}`));
@@ -77,7 +78,7 @@ describe('promise 10: nothing left behind', () => {
     }
   });
 
-  itOnSingle('is silent when idle: no commands without locks', async () => {
+  itOnSingle('sends no commands while there are no locks', async () => {
     const { admin, url } = await ownRedis();
     const { locks } = await startApp({ connection: url });
     await locks.withLock('a', () => undefined);
@@ -87,7 +88,7 @@ describe('promise 10: nothing left behind', () => {
     expect(await admin.info('commandstats')).not.toContain('cmdstat_eval');
   });
 
-  itOnSingle('has one subscription per open app, and neither it nor a connection when the app is closed', async () => {
+  itOnSingle('has one subscription per open app, and no connection after the app has closed', async () => {
     const { admin, url } = await ownRedis();
     const apps = [await startApp({ connection: url }), await startApp({ connection: url })];
     const channels = async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length;
@@ -105,7 +106,7 @@ describe('promise 10: nothing left behind', () => {
     await expectNothingAlive(apps);
   });
 
-  itOnSingle('leaves a client that was given open, working, and without listeners of ours', async () => {
+  itOnSingle('leaves a given client open, working, and without our listeners', async () => {
     const { admin, url } = await ownRedis();
     const client = new Redis(url);
     closeLater({ close: async () => client.disconnect() });
@@ -125,7 +126,7 @@ describe('promise 10: nothing left behind', () => {
     await eventually(async () => (await connections()) === 2);
   });
 
-  itOnSingle('closes also while Redis is away and a lock is held', async () => {
+  itOnSingle('closes even while Redis is away and a lock is held', async () => {
     const proxy = await proxyTo();
     const app = await startApp({ connection: proxy.url, drainMs: 50 });
     const lock = await app.locks.acquire(freshKey(), { leaseMs: 3_000 });

@@ -1,13 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Lock } from '../../lib/index.js';
-import { startChildApp } from '../support/child-app.js';
-import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, grantedAt } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
-import { openStore } from '../support/stores.js';
-import { itOnRedis, itWithQueue } from '../support/topology.js';
-import { untilWaiting } from '../support/waiting.js';
+import { startChildApp } from '../support/processes/child-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { openStore } from './support/stores.js';
+import { itOnRedis, itWithQueue } from '../support/topologies/topology.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
+import { grantedAt } from '../support/redis/records.js';
 
 const HOUR_MS = 3_600_000;
 const PATIENT = { waitMs: 25_000 };
@@ -28,7 +29,7 @@ async function useWithoutEnd(app: LockApp, key: string, mode: 'read' | 'write', 
 afterEach(closeAll);
 
 describe('readers and writers', () => {
-  it('lets readers share, and a writer exclude everybody', async () => {
+  it('several readers share the lock, and a writer excludes everybody', async () => {
     const apps = [await startApp(), await startApp(), await startApp()];
     const key = freshKey();
     const readers = await Promise.all(Array.from({ length: 9 }, (_, i) => apps[i % 3]!.locks.acquire(key, READ)));
@@ -47,7 +48,7 @@ describe('readers and writers', () => {
     expect(writer.fencingToken).toBeGreaterThan(Math.max(...readers.map(({ fencingToken }) => fencingToken)));
   });
 
-  itOnRedis('gives each reader a lease of its own, on the clock of Redis: a killed one frees itself only', async () => {
+  itOnRedis('each reader has its own lease by the clock of Redis: a killed one frees only its own hold', async () => {
     const [a, child, store] = [await startApp(), await startChildApp({}, HOUR_MS), openStore()];
     const key = freshKey();
     const token = await child.acquire(key, { mode: 'read', leaseMs: 5_000 });
@@ -71,7 +72,7 @@ describe('readers and writers', () => {
     expect(grantedAt(writer)).toBeGreaterThanOrEqual(killedAt);
   });
 
-  it('frees a lock whose readers have all died, for a writer that waits', async () => {
+  it('a waiting writer is granted the lock when all readers have died', async () => {
     const [a, gone, store] = [await startApp(), await startMortal(), openStore()];
     const key = freshKey();
     await gone.acquire(key, { mode: 'read', leaseMs: 3_000 });
@@ -82,7 +83,7 @@ describe('readers and writers', () => {
     expect(grantedAt(await writer)).toBeLessThanOrEqual(killedAt + 3_000 + FREEZE_MS);
   });
 
-  itWithQueue('holds back new readers while a writer waits, and lets the writer in first', async () => {
+  itWithQueue('new readers wait behind a waiting writer', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const first = await a.locks.acquire(key, READ);
@@ -99,7 +100,7 @@ describe('readers and writers', () => {
     expect((await second).fencingToken).toBeGreaterThan(written.fencingToken);
   });
 
-  it('lets readers that wait side by side in together', async () => {
+  it('readers that wait side by side are granted together', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     const writer = await a.locks.acquire(key);
@@ -113,7 +114,7 @@ describe('readers and writers', () => {
     expect(await a.locks.inspect(key)).toMatchObject({ mode: 'read', waiters: 0, holders: [{}, {}, {}, {}] });
   });
 
-  it('re-enters a read under a read while a writer waits: no deadlock', async () => {
+  it('a read re-enters a read while a writer waits, without a deadlock', async () => {
     const [a, b] = await startTwo();
     const key = freshKey();
     let writer!: Promise<Lock>;
@@ -126,7 +127,7 @@ describe('readers and writers', () => {
     expect((await writer).fencingToken).toBeGreaterThan(token);
   });
 
-  it('re-enters a read of the same owner in another process while a writer waits', async () => {
+  it('an owner re-enters its read in another process while a writer waits', async () => {
     const [a, b] = await startTwo();
     const [key, owner] = [freshKey(), 'report-3'];
     const outer = await a.locks.acquire(key, { ...READ, owner });
@@ -139,8 +140,8 @@ describe('readers and writers', () => {
   });
 });
 
-describe('readers and writers: nobody starves', () => {
-  itWithQueue('grants no new reader before a writer that waits, however many readers come', async () => {
+describe('readers and writers do not starve', () => {
+  itWithQueue('a waiting writer is granted before new readers, however many come', async () => {
     const [a, b] = await startTwo();
     const [store, key, stop, grants] = [openStore(), freshKey(), new AbortController(), [] as number[]];
     const lanes = Array.from({ length: 6 }, (_, i) => useWithoutEnd([a, b][i % 2]!, key, 'read', grants, stop.signal));
@@ -162,7 +163,7 @@ describe('readers and writers: nobody starves', () => {
     await Promise.all(lanes);
   });
 
-  itWithQueue('grants a reader after the writers that were queued before it, however many writers come', async () => {
+  itWithQueue('a reader is granted after the writers queued before it, however many writers come', async () => {
     const [a, b] = await startTwo();
     const [key, stop, grants] = [freshKey(), new AbortController(), [] as number[]];
     const held = await a.locks.acquire(key);

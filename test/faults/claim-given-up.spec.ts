@@ -1,12 +1,14 @@
-import { claimFire } from '../support/claim-fire.js';
-import { eventually } from '../support/eventually.js';
-import { hashOf, isCommand, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, openAdmin, startApp } from '../support/lock-app.js';
+import { claimFire } from '../support/apps/claim-fire.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { isCommand, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { hashOf } from '../support/redis/records.js';
+import { rejection } from '../support/waiting/rejection.js';
 
-describe('a claim of a fire that is given up after Redis granted it', () => {
+describe('a claim of a fire that is cancelled after Redis granted it', () => {
   afterEach(closeAll);
 
-  it('is taken back: another instance runs the fire', async () => {
+  it('is given back, and another instance runs the fire', async () => {
     const [admin, proxy] = [openAdmin(), await proxyTo()];
     const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
     for (const { locks } of [a, b]) await locks.withLock(freshKey(), () => undefined);
@@ -19,16 +21,16 @@ describe('a claim of a fire that is given up after Redis granted it', () => {
     expect(await failed).toHaveProperty('message', 'given up');
     await eventually(() => a.locker.live.releasing === 0);
     const lock = await claimFire(b, key);
-    await lock.finish('done');
+    await lock.releaseAfter('done');
     expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'done' });
     expect((await rejection(claimFire(a, key))).name).toBe('LockBusyError');
   });
 
-  it('is not taken back when it was run', async () => {
+  it('is kept when the fire was run', async () => {
     const [a, b] = [await startApp(), await startApp()];
     const key = freshKey();
     const lock = await claimFire(a, key);
-    await lock.finish('failed');
+    await lock.releaseAfter('failed');
     expect(await b.locks.lastRun(key)).toMatchObject({ outcome: 'failed' });
     expect((await rejection(claimFire(b, key))).name).toBe('LockBusyError');
   });

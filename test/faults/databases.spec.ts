@@ -1,9 +1,9 @@
 import { type Redis } from 'ioredis';
-import { givenClient } from '../support/connections.js';
-import { eventually } from '../support/eventually.js';
-import { FREEZE_MS, ownRedis, proxyTo } from '../support/faults.js';
-import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/lock-app.js';
-import { startVip } from '../support/vip.js';
+import { givenClient } from '../support/redis/connections.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
+import { startVip } from '../support/network/vip.js';
 
 const LEASE = { leaseMs: 4_000, waitMs: FREEZE_MS };
 
@@ -23,7 +23,7 @@ async function clientIn(db: number, url: string): Promise<Redis> {
 describe('a given client that selected a database', () => {
   afterEach(closeAll);
 
-  it('keeps its locks there when it is replaced, also after it selects another', async () => {
+  it('keeps its locks in that database when it is replaced, even after it selects another', async () => {
     const { url, port } = await ownRedis();
     const vip = closeLater(await startVip(port));
     const client = await clientIn(3, vip.url);
@@ -42,7 +42,7 @@ describe('a given client that selected a database', () => {
     expect(await locksIn(url, 5)).toEqual(['lock:moved']);
   }, 60_000);
 
-  it('keeps its locks there when it was lost before it is replaced', async () => {
+  it('keeps its locks in that database when it was disconnected before it is replaced', async () => {
     const { url, port } = await ownRedis();
     const proxy = await proxyTo(url);
     const client = await clientIn(2, proxy.url);
@@ -56,7 +56,7 @@ describe('a given client that selected a database', () => {
     expect(port).toBeGreaterThan(0);
   });
 
-  it('has its grants confirmed there, wherever it goes', async () => {
+  it('has its grants confirmed by replicas in that database', async () => {
     const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
     await ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
     await eventually(async () => (await master.admin.info('replication')).includes('state=online'), {
@@ -76,7 +76,7 @@ describe('a given client that selected a database', () => {
 describe('the credentials of a given client', () => {
   afterEach(closeAll);
 
-  it('are those that it has when a connection of ours is made again', async () => {
+  it('are read again whenever we reconnect', async () => {
     const { url, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>one', '~*', '&*', '+@all');
     const client = givenClient(url, { username: 'app', password: 'one' });

@@ -1,10 +1,11 @@
 import 'reflect-metadata';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { Locked } from '../../lib/index.js';
-import { EVENT_NAMES } from '../support/event-names.js';
-import { eventually } from '../support/eventually.js';
-import { disconnect, proxyTo, rejection } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { EVENT_NAMES } from '../support/apps/event-names.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { disconnect, proxyTo } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 type Told = readonly [name: string, event: { readonly key: string }];
 
@@ -26,7 +27,7 @@ const start = async (connection?: string) => {
   return { ...app, work: app.app.get(Work) };
 };
 
-/** All that these apps tell their listeners of a key while something goes on, and all that the channels tell of it. */
+/** Records what the listeners of these apps and the channels get about a key while `work` runs. */
 async function recordBoth(apps: readonly LockApp[], key: string, during: () => Promise<void>) {
   const [listened, published]: [Told[], Told[]] = [[], []];
   const subscribers = EVENT_NAMES.map((name) => {
@@ -49,7 +50,7 @@ async function recordBoth(apps: readonly LockApp[], key: string, during: () => P
 describe('the diagnostics channel of an event', () => {
   afterEach(closeAll);
 
-  it('tells what the listeners of all modules are told, the same object, for each of the nine', async () => {
+  it('publishes the same object that the listeners of all modules get, for each event', async () => {
     const proxy = await proxyTo();
     const [a, b, key] = [await start(proxy.url), await start(), freshKey()];
     const { listened, published } = await recordBoth([a, b], key, async () => {

@@ -1,18 +1,19 @@
 import { inspect } from 'node:util';
 import { type LockStoreError, type RedisConnection } from '../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../scripts/topologies.mjs';
-import { keyOn } from '../support/cluster-slots.js';
-import { givenClient } from '../support/connections.js';
-import { eventually } from '../support/eventually.js';
-import { ownRedis, rejection } from '../support/faults.js';
-import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { keyOn } from '../support/redis/cluster-slots.js';
+import { givenClient } from '../support/redis/connections.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { ownRedis } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],
   ['a given client', (url) => givenClient(url, {})],
 ];
 
-/** What asks again until it is told that it will not help. */
+/** A call that retries until the error says that a retry cannot help. */
 const PATIENT = { waitMs: Infinity };
 const BRIEF = { waitMs: 300 };
 const USE_CLUSTER = 'use `connection: { cluster: [...] }`';
@@ -53,7 +54,7 @@ describe.each(KINDS)('a single client of a node of a cluster, by %s,', (_kind, o
   });
 });
 
-describe.each(KINDS)('what Redis answers stands in the error, with what to do, by %s:', (_kind, open) => {
+describe.each(KINDS)('the error names what Redis answered and what to do, by %s:', (_kind, open) => {
   it('OOM', async () => {
     const { url } = await ownRedis(['--maxmemory', '1mb', '--maxmemory-policy', 'noeviction']);
     const { locks } = await startApp({ connection: open(url) });
@@ -117,7 +118,7 @@ describe.each(KINDS)('what Redis answers stands in the error, with what to do, b
 });
 
 describe('the advice of ioredis', () => {
-  it.each(KINDS)('is in no error while Redis is away, by %s', async (_kind, open) => {
+  it.each(KINDS)('is not part of an error while Redis is away, by %s', async (_kind, open) => {
     const server = await ownRedis();
     const { locks } = await startApp({ connection: open(server.url) });
     await locks.withLock(freshKey(), () => undefined);

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis } from 'ioredis';
 import { type LockOptions } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { loadScripts, ownRedis, queued } from '../support/faults.js';
-import { type LockApp, closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { loadScripts, ownRedis } from '../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { queued } from '../support/redis/records.js';
 
 /** Each waiter says this often that it is alive: a third of its waiter lease. */
 const POLL_MS = 2_000;
@@ -64,7 +65,7 @@ describe('the costs of waiting', () => {
   afterEach(closeAll);
 
   it.each([1_000, 3_000, 6_000])(
-    'are two commands per acquisition and one poll per waiter and 2 s: held for %i ms',
+    'are two commands per acquisition, and one poll per waiter every 2 s: held for %i ms',
     async (heldMs) => {
       const { apps, admin } = await startThree();
       const { scripts, polls } = await costOf(apps, admin, { waiters: 20, heldMs });
@@ -88,11 +89,11 @@ describe('the costs of waiting', () => {
     expect(scripts).toBeLessThanOrEqual(6 * (waiters + 1) + polls + SLACK);
   });
 
-  it.each([4, 16, 64])('of several keys are one message per key and grant: %i waiters', async (waiters) => {
+  it.each([4, 16, 64])('are one message per key and grant for several keys: %i waiters', async (waiters) => {
     const { apps, admin } = await startThree();
     const { scripts, messages, polls } = await costOf(apps, admin, { waiters, heldMs: 0, names: 3 });
     expect(messages).toBeLessThanOrEqual(3 * waiters + SLACK);
-    // To ask, to come when told, to give back key by key, and one more for a race.
+    // The request, the acquire when woken, the release of each key, and one more for a race.
     expect(scripts).toBeLessThanOrEqual(6 * (waiters + 1) + polls + SLACK);
   });
 });

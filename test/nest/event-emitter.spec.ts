@@ -2,9 +2,9 @@ import 'reflect-metadata';
 import { Injectable, Scope } from '@nestjs/common';
 import { EventEmitter2, EventEmitterModule, OnEvent } from '@nestjs/event-emitter';
 import { Locked } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { freshKey, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { freshKey, startApp } from '../support/apps/lock-app.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { closePlaces, gateOfTest, SideBySide, underLock } from './support/places.js';
 
 interface Order {
@@ -109,18 +109,18 @@ describe('a listener with @OnEvent', () => {
     expect(await events.emitAsync(event, { id: '7' })).toEqual([`${event} 7 under order:7`]);
   });
 
-  it('above and below @Locked is called once for each of the two events', async () => {
+  it('is called once for each of its events when it stands above and below @Locked', async () => {
     const { events } = await start();
     expect(await events.emitAsync('outer', { id: '7' })).toEqual(['both 7 under order:7']);
     expect(await events.emitAsync('inner', { id: '8' })).toEqual(['both 8 under order:8']);
   });
 
-  it('has a key of all that was emitted', async () => {
+  it('may use everything that was emitted in its key', async () => {
     const { events } = await start();
     expect(await events.emitAsync('several', { id: '7' }, 2)).toEqual(['7 2 under several:7:2']);
   });
 
-  it('of a request-scoped class is called on an instance of its own, under its lock', async () => {
+  it('is called under its lock on an instance of its own in a request-scoped class', async () => {
     const { events } = await start();
     const before = PerEvent.built;
     const answers = [await events.emitAsync('scoped', { id: '7' }), await events.emitAsync('scoped', { id: '8' })];
@@ -128,7 +128,7 @@ describe('a listener with @OnEvent', () => {
     expect(PerEvent.built - before).toBe(2);
   });
 
-  it('excludes the same key in this app and another one, and runs beside other keys', async () => {
+  it('excludes the same key in this app and in another one, and runs beside other keys', async () => {
     const prefix = `${freshKey('events')}:`;
     const [a, b] = [await start(prefix), await start(prefix)];
     const until = gateOfTest();
@@ -143,15 +143,15 @@ describe('a listener with @OnEvent', () => {
   });
 });
 
-describe('whoever emits and waits', () => {
-  it('gets the own error of the listener, or not, as `suppressErrors` says', async () => {
+describe('a caller that emits and waits', () => {
+  it('gets the error of the listener or not, as `suppressErrors` says', async () => {
     const { events, locks } = await start();
     await expect(events.emitAsync('failing', { id: '7' })).rejects.toThrow(new TypeError('no 7'));
     expect(await events.emitAsync('quiet', { id: '7' })).toEqual([undefined]);
     expect(await locks.isLocked('order:7')).toBe(false);
   });
 
-  it('gets undefined or a LockBusyError for a key that is busy, as `ifBusy` says', async () => {
+  it('gets undefined or a LockBusyError for a busy key, as `ifBusy` says', async () => {
     const { events, locks } = await start();
     const held = await locks.acquire('order:7');
     expect(await events.emitAsync('skipping', { id: '7' })).toEqual([undefined]);
@@ -160,7 +160,7 @@ describe('whoever emits and waits', () => {
     expect(await events.emitAsync('skipping', { id: '7' })).toEqual(['7 under order:7']);
   });
 
-  it('gets a LockKeyError when the event carries nothing that fills the key', async () => {
+  it('gets a LockKeyError when the event cannot fill the key', async () => {
     const { events, locks } = await start();
     const skipped: unknown[] = [];
     locks.events.on('skipped', (event) => skipped.push(event));

@@ -5,11 +5,13 @@ import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminu
 import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../lib/index.js';
 import { LockHealthIndicator, type LockHealthOptions } from '../../lib/observability/terminus.js';
 import { startCluster } from '../../scripts/topologies.mjs';
-import { eventually } from '../support/eventually.js';
-import { disconnect, FREEZE_MS, ownRedis, proxyTo, rejection } from '../support/faults.js';
-import { closeAll, freshKey, redisUrl, startApp } from '../support/lock-app.js';
-import { untilWaiting } from '../support/waiting.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { disconnect, FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
 import { startPlain } from './support/requests.js';
+import { redisUrl } from '../support/topologies/topology.js';
+import { rejection } from '../support/waiting/rejection.js';
 
 afterEach(closeAll);
 
@@ -57,7 +59,7 @@ async function startAlone(connection?: string) {
 const IDLE = { held: 0, waiting: 0, lostLastMinute: 0, latencyMs: expect.any(Number) };
 
 describe('GET /health', () => {
-  it('is 200 and up, with what each connection holds, waits for and lost', async () => {
+  it('is 200 and up, with the holds, waiters and losses of each connection', async () => {
     const { health, locks, jobs } = await start(redisUrl());
     expect(await health()).toMatchObject({
       status: 200,
@@ -78,7 +80,7 @@ describe('GET /health', () => {
     await (await waiting).release();
   });
 
-  it('is 503 and down while the Redis of one connection is away, and up again when it is back', async () => {
+  it('is 503 and down while the Redis of one connection is away, and up again afterwards', async () => {
     const proxy = await proxyTo();
     const { health } = await start(proxy.url);
     expect((await health()).status).toBe(200);
@@ -110,7 +112,7 @@ describe('LockHealthIndicator', () => {
     expect(redis).toEqual({ status: 'down', ...IDLE, message: 'Redis did not answer within 50 ms.' });
   });
 
-  it('is down, and tells no password, when Redis refuses the log-in', async () => {
+  it('is down, without a password in the text, when Redis refuses the log-in', async () => {
     const { url, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>s3cret-word', '~*', '&*', '+@all');
     const { indicator } = await startAlone(url.replace('redis://', 'redis://app:wr0ng-word@'));
@@ -122,7 +124,7 @@ describe('LockHealthIndicator', () => {
     expect(JSON.stringify(health)).not.toMatch(/s3cret|wr0ng|app/);
   });
 
-  it('is down when it is one node of a cluster, and the locks are on others', async () => {
+  it('is down when it is connected to a single node of a cluster', async () => {
     const cluster = await startCluster({ replicas: 0 });
     try {
       const messages = await Promise.all(
@@ -141,7 +143,7 @@ describe('LockHealthIndicator', () => {
     expect((await indicator.isHealthy()).locks).toMatchObject({ status: 'down' });
   });
 
-  it('refuses a connection that no module has, and an option that is wrong, with advice', async () => {
+  it('refuses an unknown connection and a wrong option, with advice', async () => {
     const { indicator } = await startAlone();
     const missing = await rejection(indicator.isHealthy('locks', { connection: 'jobs' }));
     expect(missing).toMatchObject({ code: 'LOCK_CONFIGURATION' });
@@ -150,7 +152,7 @@ describe('LockHealthIndicator', () => {
     expect(wrong).toMatchObject({ code: 'LOCK_CONFIGURATION', message: expect.stringContaining('`timeoutMs`') });
   });
 
-  it('counts losses of every connection from the start of the app on, before anybody asks, to its end', async () => {
+  it('counts the losses of every connection from the start of the app to its end', async () => {
     const { app, locks, jobs, indicator } = await start(redisUrl());
     const off = [locks, jobs].map(({ events }) => jest.spyOn(events, 'off'));
     for (const one of [locks, jobs, jobs]) {

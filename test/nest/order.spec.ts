@@ -4,8 +4,9 @@ import { Reflector } from '@nestjs/core';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { currentLock, Locked, RedisLockModule } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { closeAll, redisUrl } from '../support/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { closeAll } from '../support/apps/lock-app.js';
+import { redisUrl } from '../support/topologies/topology.js';
 
 class Deny {
   canActivate(): boolean {

@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import { Controller, Get, Inject, Injectable, Param, Scope, type Type } from '@nestjs/common';
 import { ContextIdFactory, ModuleRef, REQUEST } from '@nestjs/core';
 import { currentLock, Locked } from '../../lib/index.js';
-import { eventually } from '../support/eventually.js';
-import { freshKey, startApp } from '../support/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { freshKey, startApp } from '../support/apps/lock-app.js';
 import { closePlaces, gateOfTest, SideBySide, startHttp, underLock } from './support/places.js';
 
 class Base {
@@ -52,7 +52,7 @@ describe('a provider', () => {
     ['request-scoped and durable', Durable],
     ['transient', Transient],
     ['request-scoped by what it needs', Bubbled],
-  ])('that is %s is locked', async (_what, type) => {
+  ])('is locked when it is %s', async (_what, type) => {
     const { app } = await startApp({}, { providers: [PerRequest, type] });
     expect(await (await app.resolve<Base>(type)).run('7')).toBe('7 base:7');
   });
@@ -69,7 +69,7 @@ describe('a provider', () => {
     if (type !== Transient) expect(await app.resolve(type, context)).toBe(await app.resolve(type, context));
   });
 
-  it('does not become request-scoped by a locked method', async () => {
+  it('does not become request-scoped because of a locked method', async () => {
     const { app } = await startApp({}, { providers: [Single, FirstUser, Transient, PerRequest] });
     const scopeOf = (type: Type) => app.get(ModuleRef).introspect(type).scope;
     expect([Single, FirstUser, Transient, PerRequest].map(scopeOf)).toEqual([
@@ -81,7 +81,7 @@ describe('a provider', () => {
     expect(app.get(Single)).toBe(app.get(Single));
   });
 
-  it('that is transient is locked in each of its users', async () => {
+  it('is locked in each of its users when it is transient', async () => {
     const { app } = await startApp({}, { providers: [FirstUser, SecondUser, Transient] });
     const [first, second] = [app.get(FirstUser).transient, app.get(SecondUser).transient];
     expect(first).not.toBe(second);
@@ -98,7 +98,7 @@ describe('instances of one class in one app', () => {
     }
   }
 
-  it('exclude each other, since the key is locked and not the instance', async () => {
+  it('exclude each other, since the lock is on the key and not on the instance', async () => {
     const { app } = await startApp({}, { providers: [Slow] });
     const [a, b, key] = [await app.resolve(Slow), await app.resolve(Slow), freshKey()];
     const [begun, until] = [gateOfTest(), gateOfTest()];
@@ -183,7 +183,7 @@ describe('a controller', () => {
     expect(app.get(Built)).toEqual({ single: 1, perRequest: 2 });
   });
 
-  it('that is request-scoped has a key of its request, and excludes other requests of that key', async () => {
+  it('may use its request in the key when it is request-scoped', async () => {
     const { app, locks, get } = await start();
     const [until, work] = [gateOfTest(), app.get(SideBySide)];
     app.get(Until).opened = until.opened;

@@ -8,7 +8,7 @@ import {
   initializeTransactionalContext,
 } from 'typeorm-transactional';
 import { Locked } from '../../lib/index.js';
-import { closeAll, closeLater, freshKey, startApp } from '../support/lock-app.js';
+import { closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
 
 initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
 
@@ -65,13 +65,13 @@ async function start() {
 describe('@Locked and @Transactional', () => {
   afterEach(closeAll);
 
-  it('above it, the lock is held until the transaction is committed', async () => {
+  it('hold the lock until the transaction is committed when @Locked is above', async () => {
     const { log, orders } = await start();
     await orders.lockedAbove(freshKey());
     expect(log).toEqual(['acquired', 'BEGIN', 'INSERT', 'COMMIT', 'released']);
   });
 
-  it('below it, the lock ends before the commit: others read what is not written yet', async () => {
+  it('release the lock before the commit when @Locked is below', async () => {
     const { log, orders } = await start();
     await orders.lockedBelow(freshKey());
     expect(log).toEqual(['BEGIN', 'acquired', 'INSERT', 'released', 'COMMIT']);

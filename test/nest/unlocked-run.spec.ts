@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { lastValueFrom, Observable } from 'rxjs';
 import { assertLocked, currentLock, Locked, LockNotHeldError, ReadLocked, RedisLockModule } from '../../lib/index.js';
-import { rejection } from '../support/faults.js';
-import { closeAll, freshKey, startApp } from '../support/lock-app.js';
+import { rejection } from '../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 
 const AWAY = { connection: { host: '127.0.0.1', port: 1 } };
 const UNLOCKED = { onUnavailable: 'run-unlocked', waitMs: 0, connection: 'away' } as const;
@@ -110,7 +110,7 @@ async function start(): Promise<Orders> {
 afterEach(closeAll);
 
 describe('a method that runs unlocked because Redis is away', () => {
-  it('may look at its lock, which is not held and has no token', async () => {
+  it('may read its lock, which is not held and has no token', async () => {
     const orders = await start();
     expect(await orders.charge({ id: '7' })).toBe('7 under null');
     expect(await orders.ask('7')).toEqual({
@@ -130,7 +130,7 @@ describe('a method that runs unlocked because Redis is away', () => {
     expect(error).toMatchObject({ key: 'order:7', message: expect.stringMatching(/not held: .*runs unlocked/) });
   });
 
-  it('knows the locks that are held inside and outside of it from its own', async () => {
+  it('distinguishes its own lock from those that are held inside and outside', async () => {
     const [orders, id] = [await start(), freshKey()];
     const seen = await orders.outer(id);
     expect(seen).toMatchObject([without(`order:${id}`), { key: `item:${id}`, held: true }, without(`order:${id}`)]);
@@ -139,13 +139,13 @@ describe('a method that runs unlocked because Redis is away', () => {
     expect(outside).toMatchObject({ key: `item:${id}`, held: true });
   });
 
-  it('has no lock any more when it is over, as any other', async () => {
+  it('has no lock after it has ended, like any other method', async () => {
     const orders = await start();
     await orders.leave('7');
     expect(await rejection(orders.late!)).toBeInstanceOf(LockNotHeldError);
   });
 
-  it('may be one that gives a stream', async () => {
+  it('may return a stream', async () => {
     const orders = await start();
     expect(await lastValueFrom(orders.watch('7'))).toEqual(without('order:7'));
     expect(await lastValueFrom(await orders.watchLater('7'))).toEqual(without('order:7'));

@@ -1,5 +1,5 @@
 /** What an acquire command says, as far as a lock's behaviour depends on it. */
-export interface Ask {
+export interface Request {
   readonly keys: readonly string[];
   readonly attempt: string;
   readonly owner: string;
@@ -48,7 +48,7 @@ export interface ForceRelease extends ToOne {
 
 export interface Acquire {
   readonly name: 'acquire';
-  readonly ask: Ask;
+  readonly request: Request;
   /** By the server's clock. */
   readonly sentMicros: number;
 }

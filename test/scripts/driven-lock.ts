@@ -11,7 +11,7 @@ const KEEP_MS = 600_000;
 export const attempt = (client: string, n: number): string => `${client}-Zx81kQp0a.${String(n).padStart(8, '0')}`;
 
 /** One promise of a script, with a lock that nobody has used. */
-export type Check = (lock: DrivenLock) => Promise<void>;
+type Check = (lock: DrivenLock) => Promise<void>;
 export type Checks = Readonly<Record<string, Check>>;
 
 /** Re-entry takes this token: no write hold may be ahead of it, but it may be ahead of them. */
@@ -58,14 +58,14 @@ export class DrivenLock {
     return reply;
   }
 
-  acquire(who: string, wishes: Operands = {}): Promise<string[]> {
+  acquire(who: string, operands: Operands = {}): Promise<string[]> {
     const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
-    return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes });
+    return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands });
   }
 
   /** Acquires, has to be granted, and gives the token. */
-  async take(who: string, wishes: Operands = {}): Promise<string> {
-    const [outcome, , , token] = await this.acquire(who, wishes);
+  async take(who: string, operands: Operands = {}): Promise<string> {
+    const [outcome, , , token] = await this.acquire(who, operands);
     expect(outcome).toBe('granted');
     return token!;
   }
@@ -83,8 +83,8 @@ export class DrivenLock {
   }
 
   /** Gives the outcome. */
-  async release(who: string, wishes: Operands = {}): Promise<string> {
-    return (await this.run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-', ...wishes }))[0]!;
+  async release(who: string, operands: Operands = {}): Promise<string> {
+    return (await this.run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-', ...operands }))[0]!;
   }
 
   forceRelease(): Promise<string[]> {

@@ -1,11 +1,11 @@
 import { type LostReply, type WakeUp } from '../../lib/core/store/lock-store.js';
 import { type LockMode } from '../../lib/core/lock.errors.js';
 import { type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
-import { type Ask as MemoryAsk } from '../../lib/testing/memory/memory-queue.js';
+import { type ReceivedRequest } from '../../lib/testing/memory/memory-queue.js';
 import { MemoryLocks } from '../../lib/testing/memory/memory-locks.js';
 import {
   type Acquire,
-  type Ask,
+  type Request,
   type Command,
   type Downgrade,
   type ForceRelease,
@@ -45,7 +45,7 @@ export class ExactModel {
       if (hears(client)) this.pushes.push(`${client} ${messageOf(attempt, wakeUp)}`);
       return hears(client);
     };
-    this.#locks = new MemoryLocks(tell, () => this.micros, keepMs);
+    this.#locks = new MemoryLocks(tell, () => this.micros, 0, keepMs);
   }
 
   lock(key: string): MemoryLock {
@@ -67,9 +67,13 @@ export class ExactModel {
     }
   }
 
-  #acquire({ ask, sentMicros }: Acquire): Reply {
-    const { attempt, keys } = ask;
-    const reply = this.#locks.acquire({ ...askOf(ask, this.#rememberMs), sentMicros, maxAgeMs: MAX_AGE_MS });
+  #acquire({ request, sentMicros }: Acquire): Reply {
+    const { attempt, keys } = request;
+    const reply = this.#locks.acquire({
+      ...receivedRequest(request, this.#rememberMs),
+      sentMicros,
+      maxAgeMs: MAX_AGE_MS,
+    });
     const [{ now, holds }] = keys.map((key) => this.lock(key)) as [MemoryLock];
     if (reply.outcome === 'refused' && reply.reason === 'late') return ['refused', attempt, now, 'late', reply.micros];
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
@@ -122,9 +126,12 @@ function messageOf(attempt: string, wakeUp: WakeUp): string {
   return `granted ${attempt} ${fencingToken} ${serverTimeMs} ${remainingMs}`;
 }
 
-function askOf({ owner, mode, fair, job, fireKind, ...ask }: Ask, rememberMs: number): MemoryAsk {
-  const { fireMs: ms, fireAgeMs: ageMs, rerun } = ask;
+function receivedRequest(
+  { owner, mode, fair, job, fireKind, ...request }: Request,
+  rememberMs: number,
+): ReceivedRequest {
+  const { fireMs: ms, fireAgeMs: ageMs, rerun } = request;
   const kind = fireKind as 'at' | 'slot' | 'gap';
   const claim = fireKind === '-' ? undefined : { job, kind, ms, ageMs, rememberMs, rerunOnLoss: rerun === 1 };
-  return { ...ask, owner: owner === '-' ? undefined : owner, mode: mode as LockMode, fair: fair === 1, claim };
+  return { ...request, owner: owner === '-' ? undefined : owner, mode: mode as LockMode, fair: fair === 1, claim };
 }

@@ -20,7 +20,7 @@ describe('the hash of a lock', () => {
     const common = { lock: key, nowMicros: `${now}000`, keepMs: 600_000, channelPrefix: `${key}:`, countReceivers: 1 };
     return runScript(redis, scripts[name], { ...common, ...values });
   };
-  const acquire = (n: number, wishes: Operands = {}): Promise<string[]> => {
+  const acquire = (n: number, operands: Operands = {}): Promise<string[]> => {
     const plain = {
       owner: '-',
       mode: 'write',
@@ -30,7 +30,7 @@ describe('the hash of a lock', () => {
       permits: 0,
       ...NO_CLAIM,
     };
-    return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...wishes });
+    return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...operands });
   };
   const release = (n: number, holdAtLeastMs = 0): Promise<string[]> =>
     run('release', { attempt: attempt(n), holdAtLeastMs, job: '-', runOutcome: '-' });

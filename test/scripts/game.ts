@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { type Ask, type Command, MAX_AGE_MS } from './commands.js';
+import { type Request, type Command, MAX_AGE_MS } from './commands.js';
 import { differences, inconsistencies } from './hash-checks.js';
 import { ExactModel } from './exact-model.js';
 import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game, JOBS, NO_FIRE, type Profile } from './random-steps.js';
@@ -29,7 +29,7 @@ export class LockGame {
   readonly #keys: readonly string[];
   readonly #model = new ExactModel((client) => this.#hears(client), { keepMs: KEEP_MS, rememberMs: REMEMBER_MS });
   readonly #referee: Referee;
-  readonly #asks = new Map<string, Ask>();
+  readonly #requests = new Map<string, Request>();
   readonly #sent: Command[] = [];
   readonly #trace: string[] = [];
   readonly #startedAt = performance.now();
@@ -49,7 +49,7 @@ export class LockGame {
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
-    this.#referee = new Referee(this.#keys, (client) => this.#isJudged(client), this.#asks, REMEMBER_MS);
+    this.#referee = new Referee(this.#keys, (client) => this.#isJudged(client), this.#requests, REMEMBER_MS);
   }
 
   async play(): Promise<void> {
@@ -92,7 +92,7 @@ export class LockGame {
   }
 
   #commandOf(action: Exclude<Action, { kind: 'listen' }>): Command {
-    if (action.kind === 'acquire') return this.#acquire(this.#newAsk(action));
+    if (action.kind === 'acquire') return this.#acquire(this.#newRequest(action));
     if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
     const key = choose(this.#keys, Math.floor(action.pick / 331))!;
     const { queue, holds } = this.#model.lock(key);
@@ -100,15 +100,15 @@ export class LockGame {
     const holding = [...holds.keys()];
     // Mostly somebody of whom the lock knows, at times anybody.
     const attemptOf = (known: string[]): string | undefined =>
-      choose(known.length > 0 && action.pick % 8 > 0 ? known : [...this.#asks.keys()], action.pick);
+      choose(known.length > 0 && action.pick % 8 > 0 ? known : [...this.#requests.keys()], action.pick);
     const holder = attemptOf(holding) ?? 'nobody.000001';
     const known = this.#referee.tokenOf(key, holder) ?? 1;
     const token = `${'foreign' in action && action.foreign ? (action.pick % 2) * (known - 1) : known}`;
     switch (action.kind) {
       case 'poll': {
-        const ask = this.#asks.get(attemptOf(waiting) ?? '');
-        if (!ask) return this.#plainAcquire();
-        return this.#acquire(action.last ? { ...ask, waiterLeaseMs: 0 } : ask);
+        const request = this.#requests.get(attemptOf(waiting) ?? '');
+        if (!request) return this.#plainAcquire();
+        return this.#acquire(action.last ? { ...request, waiterLeaseMs: 0 } : request);
       }
       case 'release': {
         const attempt = attemptOf([...holding, ...waiting]) ?? 'nobody.000001';
@@ -137,45 +137,45 @@ export class LockGame {
 
   /** That of the attempt; at times another one, which is none of its business. */
   #jobOf(attempt: string, pick: number): string {
-    return pick % 16 === 15 ? choose(JOBS, pick >> 4)! : (this.#asks.get(attempt)?.job ?? '-');
+    return pick % 16 === 15 ? choose(JOBS, pick >> 4)! : (this.#requests.get(attempt)?.job ?? '-');
   }
 
   #plainAcquire(): Command {
     const who = { client: 'c1-8f2e91a', owner: '-', keys: 0, fire: NO_FIRE };
-    const ask = { ...who, mode: 'write', leaseMs: 10_000, waiterLeaseMs: 30_000, fair: 1 };
-    return this.#acquire(this.#newAsk({ kind: 'acquire', ...ask }));
+    const request = { ...who, mode: 'write', leaseMs: 10_000, waiterLeaseMs: 30_000, fair: 1 };
+    return this.#acquire(this.#newRequest({ kind: 'acquire', ...request }));
   }
 
-  #acquire(ask: Ask): Command {
-    return { name: 'acquire', ask, sentMicros: this.#micros };
+  #acquire(request: Request): Command {
+    return { name: 'acquire', request, sentMicros: this.#micros };
   }
 
-  #newAsk({ client, keys, fire, ...wish }: Extract<Action, { kind: 'acquire' }>): Ask {
+  #newRequest({ client, keys, fire, ...action }: Extract<Action, { kind: 'acquire' }>): Request {
     const { modes, fairness, owners, permits, jobs }: Profile = this.game.profile;
     const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
     // Numbered by client: two of the clients leave the same fingerprints when they are released.
-    const number = [...this.#asks.keys()].filter((known) => known.startsWith(client)).length + 1;
+    const number = [...this.#requests.keys()].filter((known) => known.startsWith(client)).length + 1;
     const attempt = `${client}.${String(number).padStart(6, '0')}`;
-    const mode = allowed(wish.mode, modes);
+    const mode = allowed(action.mode, modes);
     // Each bit of the number chooses a lock, so that several are chosen often.
     const several = this.#keys.filter((_, i) => (keys >> i) % 2 === 1);
     const named = several.length > 0 ? several : this.#keys.slice(0, 1);
     const claims = jobs && mode === 'write' && fire.fireKind !== '-' && named.length === 1;
     const fireMs = fire.fireKind === 'at' ? START_MS + fire.fireMs : fire.fireMs;
-    const ask: Ask = {
+    const request: Request = {
       keys: named,
       attempt,
       mode,
-      owner: allowed(wish.owner, owners),
-      fair: allowed(wish.fair, fairness),
-      leaseMs: wish.leaseMs,
-      waiterLeaseMs: wish.waiterLeaseMs,
+      owner: allowed(action.owner, owners),
+      fair: allowed(action.fair, fairness),
+      leaseMs: action.leaseMs,
+      waiterLeaseMs: action.waiterLeaseMs,
       permits,
       holder: `host:1 ${attempt}`,
       ...(claims ? { ...fire, fireMs } : NO_FIRE),
     };
-    this.#asks.set(attempt, ask);
-    return ask;
+    this.#requests.set(attempt, request);
+    return request;
   }
 
   async #run(command: Command): Promise<void> {
@@ -220,12 +220,12 @@ export class LockGame {
     if (command.name !== 'acquire') {
       return { name: command.name, operands: { ...common, ...command, lock: command.key } };
     }
-    const { ask, sentMicros } = command;
-    const { keys } = ask;
-    const wish = { ...common, ...ask, sentMicros, maxAgeMs: MAX_AGE_MS, rememberMs: REMEMBER_MS };
+    const { request, sentMicros } = command;
+    const { keys } = request;
+    const operands = { ...common, ...request, sentMicros, maxAgeMs: MAX_AGE_MS, rememberMs: REMEMBER_MS };
     return keys.length > 1
-      ? { name: 'acquireMany', operands: { ...wish, lock: keys } }
-      : { name: 'acquire', operands: { ...wish, lock: keys[0]! } };
+      ? { name: 'acquireMany', operands: { ...operands, lock: keys } }
+      : { name: 'acquire', operands: { ...operands, lock: keys[0]! } };
   }
 
   /**
@@ -268,4 +268,5 @@ function compare(what: string, is: string, should: string): void {
   if (is !== should) throw new Error(`${what}: got [${is}], the model says [${should}]`);
 }
 
-const keysOf = (command: Command): readonly string[] => (command.name === 'acquire' ? command.ask.keys : [command.key]);
+const keysOf = (command: Command): readonly string[] =>
+  command.name === 'acquire' ? command.request.keys : [command.key];

@@ -125,7 +125,7 @@ export function differences(hash: Fields, model: MemoryLock): string[] {
   const queue = waitersOf(hash).map(({ attempt, terms }) => `${attempt} ${terms}`);
   const modelQueue = model.queue.waiters.map((waiter) => {
     const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim } = waiter;
-    // 2: has to come and ask in its turn.
+    // 2: has to send its request again in its turn.
     const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
     return [attempt, deadline, waiterLeaseMs, mode, howFair, permits, leaseMs, owner ?? '-'].join(' ');
   });

@@ -3,7 +3,7 @@ import { type Action, DEAF_CLIENT, type Game, JOBS, NO_FIRE, type Profile, type 
 type Acquire = Extract<Action, { kind: 'acquire' }>;
 
 const step = (action: Action, advanceMicros = 1_000): Step => ({ advanceMicros, action });
-const wish: Acquire = {
+const plain: Acquire = {
   kind: 'acquire',
   client: 'c1-8f2e91a',
   owner: '-',
@@ -14,8 +14,8 @@ const wish: Acquire = {
   waiterLeaseMs: 0,
   fair: 1,
 };
-const ask = (wanted: Partial<Acquire>, advanceMicros = 1_000): Step => step({ ...wish, ...wanted }, advanceMicros);
-const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => ask({ owner, mode, waiterLeaseMs });
+const request = (fields: Partial<Acquire>, advanceMicros = 1_000): Step => step({ ...plain, ...fields }, advanceMicros);
+const acquire = (owner: string, mode: string, waiterLeaseMs = 0): Step => request({ owner, mode, waiterLeaseMs });
 const [NOON, NIGHT] = JOBS;
 const claim = (
   fireKind: string,
@@ -24,7 +24,7 @@ const claim = (
   advanceMicros = 1_000,
   fireAgeMs = 0,
   job: string = NOON,
-): Step => ask({ fire: { job, fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
+): Step => request({ fire: { job, fireKind, fireMs, fireAgeMs, rerun } }, advanceMicros);
 const claimAtNight = (fireMs: number, advanceMicros = 1_000): Step => claim('at', fireMs, 0, advanceMicros, 0, NIGHT);
 // Chosen among the holds, then the waiters, in their order; a pick of 8 or 0 would choose among all there ever were.
 const release = (pick: number, holdAtLeastMs = 0, runOutcome = '-', unanswered = 0): Step =>
@@ -45,12 +45,12 @@ const job: Profile = { ...profile, modes: ['write'], owners: ['-'], jobs: true }
 /** Games that random ones seldom reach; each showed a defect once, or is what tells a mutant from the true scripts. */
 export const KNOWN_GAMES: readonly Game[] = [
   {
-    // A waiter is passed over while its process does not listen; it asks, and is before those who came later.
+    // A waiter is passed over while its process does not listen; when it sends its request again, it is ahead of those that came later.
     profile,
     steps: [
       acquire('-', 'write'),
-      ask({ client: DEAF_CLIENT, waiterLeaseMs: 30_000 }),
-      ask({ client: 'c2-03bd77a', waiterLeaseMs: 30_000 }),
+      request({ client: DEAF_CLIENT, waiterLeaseMs: 30_000 }),
+      request({ client: 'c2-03bd77a', waiterLeaseMs: 30_000 }),
       step({ kind: 'listen', on: false }),
       release(9),
       step({ kind: 'listen', on: true }),
@@ -113,7 +113,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     ],
   },
   {
-    // Who asks a last time, first in the queue of a lock that has come free, learns it from the reply.
+    // The first waiter of a lock that has become free learns of its grant from the reply to its last request.
     profile,
     steps: [
       acquire('-', 'write'),
@@ -126,8 +126,8 @@ export const KNOWN_GAMES: readonly Game[] = [
     profile: { ...profile, fairness: [0] },
     steps: [
       acquire('-', 'write'),
-      ask({ mode: 'read', waiterLeaseMs: 30_000, client: 'c2-03bd77a' }),
-      ask({ mode: 'write', waiterLeaseMs: 30_000, client: 'c3-a91c40f' }),
+      request({ mode: 'read', waiterLeaseMs: 30_000, client: 'c2-03bd77a' }),
+      request({ mode: 'write', waiterLeaseMs: 30_000, client: 'c3-a91c40f' }),
       step({ kind: 'downgrade', pick: 1, foreign: false }),
     ],
   },
@@ -210,7 +210,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     // A release ends no run that another attempt of its job, and of its owner, has begun since.
     profile: { ...job, owners: ['-', 'ann'] },
     steps: [1_000, 2_000]
-      .map((fireMs) => ask({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs, fireAgeMs: 0, rerun: 0 } }))
+      .map((fireMs) => request({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs, fireAgeMs: 0, rerun: 0 } }))
       .concat(release(2, 0, 'done'), done),
   },
   {
@@ -231,9 +231,12 @@ export const KNOWN_GAMES: readonly Game[] = [
     // The time of a job counts from the end of its run, too; while it is run, by an owner who lets others in, it is not over.
     profile: { ...job, owners: ['-', 'ann'] },
     steps: [
-      ask({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } }),
+      request({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } }),
       step({ kind: 'renew', pick: 1, leaseMs: 40_000, foreign: false }),
-      ask({ owner: 'ann', fire: { job: NIGHT, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } }, 26_000_000),
+      request(
+        { owner: 'ann', fire: { job: NIGHT, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } },
+        26_000_000,
+      ),
       done,
       done,
       claimAtNight(2_000, 11_000_000),
@@ -248,7 +251,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     // The leases of several keys may differ, when one of them was renewed for longer; the shortest is what is held.
     profile: { ...profile, locks: 2 },
     steps: [
-      ask({ keys: 3, leaseMs: 10_000 }),
+      request({ keys: 3, leaseMs: 10_000 }),
       step({ kind: 'renew', pick: 332, leaseMs: 40_000, foreign: false }),
       step({ kind: 'again', pick: 0 }),
     ],

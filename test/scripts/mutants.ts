@@ -8,6 +8,9 @@ export interface Mutant {
   readonly replace: string;
 }
 
+/** How a script that changes a live hold goes on without one. */
+export const LOST = 'then return lost(swept) end';
+
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a late duplicate acquire is not refused',
@@ -16,7 +19,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a duplicate acquire counts twice',
-    find: "if hold and hold.token ~= '0' then return 'held' end",
+    find: "if hold and hold.token ~= '0' then return 'held', hold end",
     replace: '',
   },
   { name: 'a writer ignores readers', find: 'or reads == 0\nend', replace: "or mode == 'write'\nend" },
@@ -60,13 +63,21 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'then count_owned(hold.owner, -1) end',
     replace: 'then end',
   },
-  { name: 'a renewal ignores the token', find: 'hold.token ~= <token>', replace: 'false' },
+  {
+    name: 'a renewal ignores the token',
+    find: `hold.token ~= <token> ${LOST}\nbegin`,
+    replace: `false ${LOST}\nbegin`,
+  },
   {
     name: 'a renewal shortens',
     find: 'hold.deadline = math.max(hold.deadline, now + lease)',
     replace: 'hold.deadline = now + lease',
   },
-  { name: 'a parked hold can be renewed', find: "or hold.token == '0' or", replace: 'or' },
+  {
+    name: 'a parked hold can be renewed',
+    find: `live_hold()\nif not hold or hold.token ~= <token> ${LOST}\nbegin`,
+    replace: `find_hold(<attempt>)\nif not hold or hold.token ~= <token> ${LOST}\nbegin`,
+  },
   {
     name: 'a parked hold can be released',
     find: "if hold and hold.token ~= '0' then\n  outcome",
@@ -172,7 +183,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 're-entry falls behind a later token',
-    find: 'tonumber(latest) > tonumber(owned_token)',
+    find: 'tonumber(hold_token) > tonumber(owned_token)',
     replace: "owned_token == '0'",
   },
   {
@@ -255,7 +266,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a refusal of one key is not one of all',
     find: 'refusal = refusal or locks[i].detail end',
-    replace: "locks[i].stands, locks[i].detail = 'asking', nil end",
+    replace: "locks[i].stands, locks[i].detail = 'waiting', nil end",
   },
   {
     name: 'after a refusal, places in the other queues stay',
@@ -279,8 +290,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'of several keys, one that is held is taken anew',
-    find: "if this.stands == 'held' then extend() else",
-    replace: 'if false then extend() else',
+    find: "if this.stands == 'held' then extend(hold) else hold = take(this.detail) end",
+    replace: "hold = take(this.stands ~= 'held' and this.detail or nil)",
   },
   {
     name: 'several keys are not saved',
@@ -343,14 +354,14 @@ export const MUTANTS: readonly Mutant[] = [
     find: "'fires:' .. job, 'run:' .. job)",
     replace: "'fires:' .. job, 'run:Reports.noon')",
   },
-  { name: 'a job is never forgotten', find: 'elseif tonumber(time) > now or is_run(name)', replace: 'elseif true' },
+  { name: 'a job is never forgotten', find: 'elseif tonumber(time) > now or is_running(name)', replace: 'elseif true' },
   {
     name: 'a job is forgotten too soon',
     find: 'elseif tonumber(time) > now',
     replace: 'elseif tonumber(time) > now + 1',
   },
   { name: 'a job is forgotten too late', find: 'elseif tonumber(time) > now', replace: 'elseif tonumber(time) >= now' },
-  { name: 'a job that is run is forgotten', find: ' or is_run(name) then', replace: ' then' },
+  { name: 'a job that is run is forgotten', find: ' or is_running(name) then', replace: ' then' },
   {
     name: 'a job is remembered because it was run once',
     find: "return attempt and redis.call('HGET',",
@@ -373,11 +384,15 @@ export const MUTANTS: readonly Mutant[] = [
     replace: ", 'none')",
   },
   // Downgrade.
-  { name: 'a downgrade ignores the token', find: 'hold.token ~= <token>\nif not', replace: 'false\nif not' },
+  {
+    name: 'a downgrade ignores the token',
+    find: `hold.token ~= <token> ${LOST}\nlocal changed`,
+    replace: `false ${LOST}\nlocal changed`,
+  },
   {
     name: 'a parked hold is downgraded',
-    find: "local lost = not hold or hold.token == '0' or",
-    replace: 'local lost = not hold or',
+    find: `live_hold()\nif not hold or hold.token ~= <token> ${LOST}\nlocal changed`,
+    replace: `find_hold(<attempt>)\nif not hold or hold.token ~= <token> ${LOST}\nlocal changed`,
   },
   {
     name: 'a downgraded hold stays counted as a writer',
@@ -392,8 +407,8 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'a downgraded owner does not re-enter', find: '  count_owned(hold.owner, 1, hold.token)\n', replace: '' },
   {
     name: 'a downgrade that is sent again counts twice',
-    find: "if not lost and hold.mode == 'write' then",
-    replace: 'if not lost then',
+    find: "local changed = hold.mode == 'write'",
+    replace: 'local changed = true',
   },
   {
     name: 'a downgrade lets no readers in',
@@ -475,7 +490,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "int(token), '0' }",
   },
   { name: 'the revoked are not saved', find: "if revoked ~= ';' then", replace: 'if false then' },
-  { name: 'the time to live forgets a parked hold', find: 'math.max(ms, held, ', replace: 'math.max(ms, ' },
+  { name: 'the time to live forgets a parked hold', find: 'math.max(held, ', replace: 'math.max(' },
 ];
 
 /** The scripts with one mutant in them; throws when their text does not have the place. */

@@ -1,17 +1,17 @@
-import { type Mutant } from './mutants.js';
+import { LOST, type Mutant } from './mutants.js';
 
-const LOST_CONDITION = "hold.token == '0' or hold.token ~= <token> and hold.token ~= new_token";
+const FOUND = 'local hold = live_hold()\nif not hold or';
+const OTHER_TOKEN = 'hold.token ~= <token> and hold.token ~= new_token';
 const FENCE = 'else fence = token_of_owner(writes - parked, fence) end\n';
 const OWNED = 'token_of_owner(tonumber(count), before))';
-const SAVING = `if freed then hand_over(nil) end
-if changed then save() end
-if not lost then return { 'written'`;
+const SAVING = `hand_over_and_save(swept, true)
+return { 'written'`;
 
 /** Ways to break the write-back; `find` stands in that script alone. */
 export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
   {
     name: 'the lock does not learn the new token',
-    find: '  token = math.max(token, tonumber(new_token))\n',
+    find: '\ntoken = math.max(token, tonumber(new_token))',
     replace: '',
   },
   {
@@ -19,11 +19,11 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     find: 'token = math.max(token, tonumber(new_token))',
     replace: 'token = tonumber(new_token)',
   },
-  { name: 'the hold keeps its old token', find: '  hold.token = new_token\n', replace: '' },
+  { name: 'the hold keeps its old token', find: 'hold.token = new_token\n', replace: '' },
   {
     name: 'the hold is never lowered',
-    find: '  hold.token = new_token\n',
-    replace: '  if tonumber(new_token) > tonumber(hold.token) then hold.token = new_token end\n',
+    find: 'hold.token = new_token\n',
+    replace: 'if tonumber(new_token) > tonumber(hold.token) then hold.token = new_token end\n',
   },
   { name: 'the fence stays', find: FENCE, replace: 'end\n' },
   { name: 'the fence falls below another hold', find: FENCE, replace: 'else fence = new_token end\n' },
@@ -59,17 +59,17 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     find: "count .. ' ' .. token_of_owner",
     replace: "'1 ' .. token_of_owner",
   },
-  { name: 'the token is not checked', find: LOST_CONDITION, replace: "hold.token == '0'" },
+  { name: 'the token is not checked', find: OTHER_TOKEN, replace: 'false' },
   { name: 'a write-back that is sent again is lost', find: ' and hold.token ~= new_token', replace: '' },
   {
     name: 'a write-back that is sent again fits any token',
-    find: LOST_CONDITION,
-    replace: "hold.token == '0' or tonumber(hold.token) < tonumber(<token>)",
+    find: OTHER_TOKEN,
+    replace: 'tonumber(hold.token) < tonumber(<token>)',
   },
   {
     name: 'a parked hold is written',
-    find: LOST_CONDITION,
-    replace: LOST_CONDITION.slice("hold.token == '0' or ".length),
+    find: FOUND,
+    replace: FOUND.replace('live_hold()', 'find_hold(<attempt>)'),
   },
   {
     name: 'the lease begins anew',
@@ -83,48 +83,46 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a hold that ended comes back',
-    find:
-      'local hold = record and read_hold(record)\nlocal changed = swept\nlocal lost = not hold or ' + LOST_CONDITION,
+    find: FOUND,
     replace:
-      "local hold = record and read_hold(record) or { deadline = now + 1000, lease = 1000, mode = 'write', " +
-      "token = <token>, since = now, owner = '-' }\nlocal changed = swept\nlocal lost = not hold or " +
-      LOST_CONDITION,
+      "local hold = find_hold(<attempt>) or { deadline = now + 1000, lease = 1000, mode = 'write', " +
+      "token = <token>, since = now, owner = '-' }\nif hold.token == '0' or",
   },
   {
     name: 'a lost write-back raises the lock',
-    find: SAVING,
-    replace: `if lost then token, changed = math.max(token, tonumber(new_token)), true end\n${SAVING}`,
+    find: `new_token ${LOST}`,
+    replace: 'new_token then\n  token = math.max(token, tonumber(new_token))\n  return lost(true)\nend',
   },
   {
     name: 'what was swept is not saved when it is lost',
-    find: `changed = swept\nlocal lost = not hold or ${LOST_CONDITION}`,
-    replace: `changed = false\nlocal lost = not hold or ${LOST_CONDITION}`,
+    find: LOST,
+    replace: LOST.replace('swept', 'false'),
   },
   {
     name: 'a lost write-back makes a lock',
-    find: `changed = swept\nlocal lost = not hold or ${LOST_CONDITION}`,
-    replace: `changed = true\nlocal lost = not hold or ${LOST_CONDITION}`,
+    find: LOST,
+    replace: LOST.replace('swept', 'true'),
   },
-  { name: 'the new token is not saved', find: '  changed = true\nend\n' + SAVING, replace: 'end\n' + SAVING },
+  { name: 'the new token is not saved', find: SAVING, replace: SAVING.replace('true', 'false') },
   {
     name: 'nothing is handed over',
     find: SAVING,
-    replace: SAVING.replace('if freed then hand_over(nil) end\n', ''),
+    replace: SAVING.replace('hand_over_and_save(swept, true)', 'save()'),
   },
   {
     name: 'a place is handed over before the token is raised',
-    find: '  keep_for(0)\n  hold.token = new_token',
-    replace: '  keep_for(0)\n  if freed then hand_over(nil) end\n  hold.token = new_token',
+    find: 'begin_writes()\nhold.token = new_token',
+    replace: 'begin_writes()\nif freed then hand_over(nil) end\nhold.token = new_token',
   },
   {
     name: 'a full server refuses it',
-    find: '  keep_for(0)\n  hold.token = new_token',
-    replace: '  hold.token = new_token',
+    find: 'begin_writes()\nhold.token = new_token',
+    replace: 'hold.token = new_token',
   },
   {
     name: 'it does not tell that it was revoked',
-    find: "{ 'written', <attempt>, int(now) } end\nreturn { 'lost', <attempt>, int(now), int(token), is_in(revoked, <attempt>)",
-    replace: "{ 'written', <attempt>, int(now) } end\nreturn { 'lost', <attempt>, int(now), int(token), false",
+    find: "{ 'lost', <attempt>, int(now), int(token), is_in(revoked, <attempt>)",
+    replace: "{ 'lost', <attempt>, int(now), int(token), false",
   },
 ];
 

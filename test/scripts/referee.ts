@@ -1,4 +1,4 @@
-import { type Ask, type Command, type Release } from './commands.js';
+import { type Request, type Command, type Release } from './commands.js';
 import { ReferenceModel } from './reference-model.js';
 
 /** What the script answered, as text, and the messages that it published: `client kind attempt ...`. */
@@ -19,7 +19,7 @@ export class Referee {
   constructor(
     keys: readonly string[],
     hears: (client: string) => boolean,
-    private readonly asks: ReadonlyMap<string, Ask>,
+    private readonly requests: ReadonlyMap<string, Request>,
     /** For how long a fire is remembered. */
     private readonly rememberMs: number,
   ) {
@@ -44,22 +44,22 @@ export class Referee {
   judge(command: Command, { reply, pushes, now }: Answer): void {
     this.#latest = Math.max(this.#latest, now);
     // What ended is known before those who were granted after it.
-    if (command.name === 'acquire') this.#judgeRefusal(command.ask, reply[0]!, now);
+    if (command.name === 'acquire') this.#judgeRefusal(command.request, reply[0]!, now);
     else this.#judgeOne(command, reply, now);
     const grants = pushes.map((push) => push.split(' ')).filter(([, kind]) => kind === 'granted');
     const told = grants.flatMap(([, , who, token, , remaining]) => {
-      return grantsOf(this.asks.get(who!)!, [token!], Number(remaining));
+      return grantsOf(this.requests.get(who!)!, [token!], Number(remaining));
     });
     if (command.name === 'acquire' && reply[0] === 'granted')
-      told.push(...this.#grantsOfReply(command.ask, reply, now));
+      told.push(...this.#grantsOfReply(command.request, reply, now));
     for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) this.#of(key).granted({ ...grant, now });
     const hasEnded = reply[0] === 'released' || (command.name === 'forceRelease' && Number(reply[3]) > 0);
     if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(pushes.length, now);
   }
 
-  #judgeRefusal(ask: Ask, outcome: string, now: number): void {
+  #judgeRefusal(request: Request, outcome: string, now: number): void {
     if (outcome === 'granted') return;
-    for (const key of ask.keys) this.#of(key).notGranted(ask, outcome, now);
+    for (const key of request.keys) this.#of(key).notGranted(request, outcome, now);
   }
 
   #judgeOne(command: Exclude<Command, { name: 'acquire' }>, reply: readonly string[], now: number): void {
@@ -74,15 +74,15 @@ export class Referee {
     if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);
   }
 
-  #grantsOfReply(ask: Ask, reply: readonly string[], now: number) {
-    const several = ask.keys.length > 1;
+  #grantsOfReply(request: Request, reply: readonly string[], now: number) {
+    const several = request.keys.length > 1;
     const [tokens, remaining] = several ? [reply.slice(4), reply[3]] : [[reply[3]!], reply[4]];
-    if (!several && reply[6] !== '') this.#checkFire(ask, reply[6]!, now);
-    return grantsOf(ask, tokens, Number(remaining));
+    if (!several && reply[6] !== '') this.#checkFire(request, reply[6]!, now);
+    return grantsOf(request, tokens, Number(remaining));
   }
 
   /** A fire is granted once to each job while it is remembered, if nobody asked for a repetition. */
-  #checkFire({ keys, attempt, job, rerun }: Ask, fire: string, now: number): void {
+  #checkFire({ keys, attempt, job, rerun }: Request, fire: string, now: number): void {
     const name = `${keys[0]} ${job} ${fire}`;
     const first = this.#runs.get(name);
     const isRemembered = first && this.#latest - first.grantedAt < this.rememberMs;
@@ -102,5 +102,5 @@ export class Referee {
   }
 }
 
-const grantsOf = (ask: Ask, tokens: readonly string[], remaining: number) =>
-  ask.keys.map((key, i) => ({ key, ask, token: Number(tokens[i]), remaining }));
+const grantsOf = (request: Request, tokens: readonly string[], remaining: number) =>
+  request.keys.map((key, i) => ({ key, request, token: Number(tokens[i]), remaining }));

@@ -1,11 +1,11 @@
-import { type Ask, clientOf } from './commands.js';
+import { type Request, clientOf } from './commands.js';
 
 /**
  * What one client was told about its hold: the only thing that exclusion can be judged by. Proven `until` then, which moves
  * back with the clock, since a lease is a length of time; `atMost` is the latest end ever told, as a time of the server.
  */
 interface Belief {
-  ask: Ask;
+  request: Request;
   readonly token: number;
   readonly since: number;
   until: number;
@@ -20,7 +20,7 @@ interface Belief {
 export class ReferenceModel {
   readonly #beliefs = new Map<string, Belief>();
   /** Who waits, in order, and until when the place is certain; later it may be the same, or a new one at the tail. */
-  readonly #waiting = new Map<string, { ask: Ask; isSure: boolean; until: number }>();
+  readonly #waiting = new Map<string, { request: Request; isSure: boolean; until: number }>();
   /** The attempts before it may be forgotten by now. */
   #releasedLast: string | undefined;
   #greatest = 0;
@@ -40,56 +40,66 @@ export class ReferenceModel {
   tokenOf = (attempt: string): number | undefined => this.#beliefs.get(attempt)?.token;
 
   /** An acquire was answered, and not with a grant. */
-  notGranted(ask: Ask, outcome: string, now: number): void {
-    const { attempt, waiterLeaseMs, keys } = ask;
+  notGranted(request: Request, outcome: string, now: number): void {
+    const { attempt, waiterLeaseMs, keys } = request;
     const belief = this.#beliefs.get(attempt);
     const isHeld = belief && !belief.parked && belief.until > now;
     if (isHeld && keys.length === 1) throw new Error(`${attempt} was refused what it holds`);
     const known = this.#waiting.get(attempt);
     const isLapsed = known !== undefined && known.until <= now;
-    const waits = outcome === 'busy' && this.#isJudged(ask);
+    const waits = outcome === 'busy' && this.#isJudged(request);
     // A place may have outlived that by as much as the clock was set back.
     if (isLapsed && this.#hasSteppedBack) {
       const until = waits && waiterLeaseMs > 0 ? now + waiterLeaseMs : known.until;
-      this.#waiting.set(attempt, { ask, isSure: false, until });
+      this.#waiting.set(attempt, { request, isSure: false, until });
       return;
     }
     if (!waits || isLapsed) this.#waiting.delete(attempt);
     const isSure = !isLapsed && known?.isSure !== false;
-    if (waits && waiterLeaseMs > 0) this.#waiting.set(attempt, { ask, isSure, until: now + waiterLeaseMs });
+    if (waits && waiterLeaseMs > 0) this.#waiting.set(attempt, { request, isSure, until: now + waiterLeaseMs });
   }
 
-  granted({ ask, token, now, remaining }: { ask: Ask; token: number; now: number; remaining: number }): void {
-    if (!Number.isSafeInteger(token)) throw new Error(`${ask.attempt} was granted with the token ${token}`);
-    const known = this.#beliefs.get(ask.attempt);
-    if (known?.parked && this.#releasedLast === ask.attempt) throw new Error(`${ask.attempt} was granted late`);
+  granted({
+    request,
+    token,
+    now,
+    remaining,
+  }: {
+    request: Request;
+    token: number;
+    now: number;
+    remaining: number;
+  }): void {
+    if (!Number.isSafeInteger(token)) throw new Error(`${request.attempt} was granted with the token ${token}`);
+    const known = this.#beliefs.get(request.attempt);
+    if (known?.parked && this.#releasedLast === request.attempt) throw new Error(`${request.attempt} was granted late`);
     // The server may have kept a hold for longer than its holder could prove, after its clock was set back.
     if (known?.token === token && !known.parked && known.atMost > now) {
       // Of several locks, the shortest lease is told.
-      return this.#prolong(known, now, ask.keys.length > 1 ? Math.max(remaining, known.until - now) : remaining);
+      return this.#prolong(known, now, request.keys.length > 1 ? Math.max(remaining, known.until - now) : remaining);
     }
-    const others = [...this.#beliefs.values()].filter((belief) => belief.ask.attempt !== ask.attempt);
-    const kin = others.filter((belief) => ask.owner !== '-' && belief.ask.owner === ask.owner);
+    const others = [...this.#beliefs.values()].filter((belief) => belief.request.attempt !== request.attempt);
+    const kin = others.filter((belief) => request.owner !== '-' && belief.request.owner === request.owner);
     const mine = kin.filter(({ parked, atMost }) => !parked && atMost > now);
     const inside = mine.length > 0;
     // A parked hold is nobody's, except that it does not lock out who holds the lock by another hold.
     const live = others.filter(({ until }) => until > now);
     const foreign = live.filter((belief) => !inside || !kin.includes(belief));
-    const conflict = foreign.find((belief) => ask.mode === 'write' || belief.ask.mode === 'write');
-    if (conflict) throw new Error(`${ask.attempt} was granted beside ${conflict.ask.attempt}`);
+    const conflict = foreign.find((belief) => request.mode === 'write' || belief.request.mode === 'write');
+    if (conflict) throw new Error(`${request.attempt} was granted beside ${conflict.request.attempt}`);
     // Under its own write hold, an owner writes and reads as often as it likes.
-    const writes = mine.some((belief) => belief.ask.mode === 'write');
-    const readers = writes ? 0 : live.filter((belief) => belief.ask.mode === 'read').length;
-    if (readers > 0 && ask.mode === 'write') throw new Error(`${ask.attempt} was upgraded`);
-    if (ask.permits > 0 && readers >= ask.permits) throw new Error(`${ask.attempt} is one reader too many`);
+    const writes = mine.some((belief) => belief.request.mode === 'write');
+    const readers = writes ? 0 : live.filter((belief) => belief.request.mode === 'read').length;
+    if (readers > 0 && request.mode === 'write') throw new Error(`${request.attempt} was upgraded`);
+    if (request.permits > 0 && readers >= request.permits) throw new Error(`${request.attempt} is one reader too many`);
     // Also an attempt whose own hold has ended re-enters, beside another of its owner's.
     const reentry = inside && [...kin, known].some((belief) => belief?.token === token);
     if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
-    if (ask.fair && !inside && this.#isJudged(ask)) this.#checkOrder(ask.attempt, now);
-    this.#waiting.delete(ask.attempt);
+    if (request.fair && !inside && this.#isJudged(request)) this.#checkOrder(request.attempt, now);
+    this.#waiting.delete(request.attempt);
     this.#greatest = Math.max(this.#greatest, token);
     const until = now + remaining;
-    this.#beliefs.set(ask.attempt, { ask, token, since: now, until, atMost: until, parked: false });
+    this.#beliefs.set(request.attempt, { request, token, since: now, until, atMost: until, parked: false });
   }
 
   renewed(attempt: string, now: number, remaining: number): void {
@@ -98,7 +108,7 @@ export class ReferenceModel {
 
   downgraded(attempt: string, now: number): void {
     const belief = this.#held(attempt, now);
-    belief.ask = { ...belief.ask, mode: 'read' };
+    belief.request = { ...belief.request, mode: 'read' };
   }
 
   /** A renewal or a downgrade was told that there is no such hold. */
@@ -132,20 +142,20 @@ export class ReferenceModel {
   checkHandedOver(messages: number, now: number): void {
     if (messages > 0 || [...this.#beliefs.values()].some(({ atMost }) => atMost > now)) return;
     const waiter = [...this.#waiting.values()].find(({ until }) => until > now);
-    if (waiter) throw new Error(`nobody told ${waiter.ask.attempt} of the free lock`);
+    if (waiter) throw new Error(`nobody told ${waiter.request.attempt} of the free lock`);
   }
 
   /** First in, first out among those who are fair, whether they read or write. */
   #checkOrder(attempt: string, now: number): void {
     if (this.#waiting.get(attempt)?.isSure === false) return;
-    for (const [earlier, { ask, until }] of this.#waiting) {
+    for (const [earlier, { request, until }] of this.#waiting) {
       if (earlier === attempt) return;
-      if (ask.fair && until > now) throw new Error(`${attempt} overtook ${earlier}`);
+      if (request.fair && until > now) throw new Error(`${attempt} overtook ${earlier}`);
     }
   }
 
   /** Of several locks, it is not told for which an attempt waits. */
-  #isJudged = ({ keys, attempt }: Ask): boolean => keys.length === 1 && this.hears(clientOf(attempt));
+  #isJudged = ({ keys, attempt }: Request): boolean => keys.length === 1 && this.hears(clientOf(attempt));
 
   #held(attempt: string, now: number): Belief {
     const belief = this.#beliefs.get(attempt);
@@ -154,7 +164,7 @@ export class ReferenceModel {
   }
 
   #prolong(belief: Belief, now: number, remaining: number): void {
-    if (now + remaining < belief.until) throw new Error(`the lease of ${belief.ask.attempt} was shortened`);
+    if (now + remaining < belief.until) throw new Error(`the lease of ${belief.request.attempt} was shortened`);
     belief.until = now + remaining;
     belief.atMost = Math.max(belief.atMost, belief.until);
   }

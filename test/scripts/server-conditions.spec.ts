@@ -38,20 +38,20 @@ describe('the scripts on a server', () => {
     const common = { lock: KEY, nowMicros: `${now}000`, keepMs: KEEP_MS, channelPrefix: CHANNELS, countReceivers: 1 };
     return runScript(client, scripts[name], { ...common, ...values });
   };
-  const acquire = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> => {
+  const acquire = (who: string, operands: Operands = {}, client = redis): Promise<string[]> => {
     const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
-    return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes }, client);
+    return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands }, client);
   };
-  const waitFor = (who: string, wishes: Operands = {}, client = redis): Promise<string[]> =>
-    acquire(who, { waiterLeaseMs: 10_000, ...wishes }, client);
+  const waitFor = (who: string, operands: Operands = {}, client = redis): Promise<string[]> =>
+    acquire(who, { waiterLeaseMs: 10_000, ...operands }, client);
   const release = (who: string, client = redis): Promise<string[]> =>
     run('release', { attempt: who, holdAtLeastMs: 0, job: '-', runOutcome: '-' }, client);
   const renew = (who: string, token: string): Promise<string[]> =>
     run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
 
-  const acquireBoth = (who: string, wishes: Operands = {}): Promise<string[]> => {
+  const acquireBoth = (who: string, operands: Operands = {}): Promise<string[]> => {
     const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0 };
-    return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...wishes, lock: BOTH });
+    return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands, lock: BOTH });
   };
   const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });
   const forceRelease = (who = 'operator.00000001'): Promise<string[]> =>

@@ -9,8 +9,8 @@ const plus = (token: string, by: number): string => String(Number(token) + by);
 const written = (lock: DrivenLock, who = A): string[] => ['written', who, `${lock.now}`];
 
 /** Takes the lock and raises its token. */
-async function takeRaised(lock: DrivenLock, wishes = {}, by = AHEAD) {
-  const token = await lock.take(A, wishes);
+async function takeRaised(lock: DrivenLock, operands = {}, by = AHEAD) {
+  const token = await lock.take(A, operands);
   const raised = plus(token, by);
   expect(await lock.writeBack(A, token, raised)).toEqual(written(lock));
   return { token, raised };

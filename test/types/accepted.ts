@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { Observable } from 'rxjs';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
-import { lockKey } from '../../lib/keys/lock-key-tag.js';
-import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
+import { lockKey } from '../../lib/keys/lock-key.js';
+import type { LockedMethodDecorator } from '../../lib/decorators/locked-method.types.js';
 import { Locked, type Order, type OrderId, type Region } from './support.js';
 
 declare const dynamic: string;

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { Observable } from 'rxjs';
-import type { StreamError } from '../../lib/decorators/key-template.types.js';
+import type { StreamError } from '../../lib/decorators/locked-method.types.js';
 import type { KeyTemplateError } from '../../lib/keys/key-template.types.js';
 import { check, type Order, type Same } from './support.js';
 

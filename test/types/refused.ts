@@ -2,7 +2,7 @@ import type { Duplex, Readable, Writable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { StreamableFile } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { lockKey } from '../../lib/keys/lock-key-tag.js';
+import { lockKey } from '../../lib/keys/lock-key.js';
 import { Locked, type Order } from './support.js';
 
 declare const dynamic: string;

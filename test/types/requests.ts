@@ -1,6 +1,6 @@
 import { LockInterceptor } from '../../lib/interceptor/lock.interceptor.js';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
-import { lockKey } from '../../lib/keys/lock-key-tag.js';
+import { lockKey } from '../../lib/keys/lock-key.js';
 
 declare const dynamic: string;
 declare const spec: KeySpec;

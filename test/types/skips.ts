@@ -4,9 +4,9 @@ import { Limited } from '../../lib/decorators/limited.decorator.js';
 import { Locked } from '../../lib/decorators/locked.decorator.js';
 import { ReadLocked } from '../../lib/decorators/read-locked.decorator.js';
 import { WriteLocked } from '../../lib/decorators/write-locked.decorator.js';
-import type { LockedOptions } from '../../lib/interceptor/locked-call.js';
+import type { LockedOptions } from '../../lib/interceptor/locked.options.js';
 import type { KeySpec } from '../../lib/keys/key-spec.js';
-import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
+import type { LockedMethodDecorator } from '../../lib/decorators/locked-method.types.js';
 import { check, type Order, type Same } from './support.js';
 
 declare const anything: any;

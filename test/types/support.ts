@@ -1,5 +1,5 @@
 import type { KeySpec } from '../../lib/keys/key-spec.js';
-import type { LockedMethodDecorator } from '../../lib/decorators/key-template.types.js';
+import type { LockedMethodDecorator } from '../../lib/decorators/locked-method.types.js';
 import type {
   IfBusy,
   IfUnavailable,

@@ -1,250 +1,180 @@
-import { onAbort } from '../abort-listener.js';
-import { busyError, claimedError, unansweredError, upgradeError, waitTimeoutError } from '../error-texts.js';
-import {
-  type AcquisitionHost,
-  type Busy,
-  type LockRequest,
-  grantOf,
-  holderOf,
-  leaseOfPushed,
-  pauseMs,
-  requestOf,
-  setLimit,
-  waitedMsOf,
-} from './request.js';
-import { commandTimeoutMs } from '../timing.js';
-import { type Grant } from '../hold/store-hold.js';
+import { busyError, claimedError, upgradeError } from '../error-texts.js';
 import { type Lease, leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
+import { type Grant } from '../hold/store-hold.js';
+import { LockStoreError, LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
-import { type LockBusyError, LockStoreError, type LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
-import { type ScheduledCall } from '../timer-queue.js';
-
-/** How long the first answer may take even if `waitMs` is shorter. */
-export const FIRST_ANSWER_MS = 1_000;
+import { busyRetryMs, failureRetryMs, splitRetryMs } from '../timing.js';
+import { Answers, type Busy, type PushedGrant } from './answers.js';
+import { type Attempt } from './attempt.js';
+import { type AcquireContext, type WaitingCall } from './attempts.js';
+import { type LimitedCall, Limits } from './limits.js';
+import { eventOf, type LockRequest, nameOf } from './request.js';
 
 /**
- * One acquire, from the first command to its outcome: asks, waits for a wake-up, asks again. Whatever happens first
- * decides (a grant, the wait limit, an abort, the shutdown), once; what comes later is given back to the store.
+ * `asking`: a command is under way; its answer leads to any state. `waiting`: a wake-up or the end of a pause leads to
+ * `asking`, a pushed grant to `granted`. In both, an abort, a shutdown or the limit of its time leads to `cancelled`.
  */
-export class Acquisition {
+type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
+
+/**
+ * One call that acquires a lock, from its first command to its outcome: it asks, waits, and asks again. The first outcome
+ * counts. Whatever comes later is given back to the store.
+ */
+export class Acquisition implements WaitingCall, LimitedCall {
   readonly granted: Promise<Grant>;
-  #resolve!: (grant: Grant) => void;
-  #reject!: (error: unknown) => void;
-  readonly #stopListening: (() => void) | undefined;
-  #attempt: string;
-  #granted: string | undefined;
-  #settled = false;
-  /** When the command was sent that has no answer yet. */
-  #inFlightSince: number | null = null;
-  #askAgain = false;
-  /** An operator took from this attempt what it was granted; the message may come before the reply that grants it. */
-  #isRevoked = false;
-  #failures = 0;
-  /** The attempt was given back in part: it only waits. */
-  #isSpent = false;
-  /** How often in a row the votes of a quorum were split. */
-  #splits = 0;
-  /** A command of this acquisition had no answer: it may still be carried out, however late. */
-  #unanswered = false;
-  #lastError: unknown;
-  /** The last `busy` and when its command was sent: what is granted by a push is granted after that. */
-  #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
-  #next: ScheduledCall | null = null;
-  #limit: ScheduledCall | null = null;
+  #settle!: { readonly resolve: (grant: Grant) => void; readonly reject: (error: unknown) => void };
+  #state: State = 'waiting';
+  #attempt: Attempt;
+  readonly #answers: Answers;
+  readonly #limits: Limits;
+  #cancelPause: (() => void) | undefined;
 
   constructor(
-    private readonly host: AcquisitionHost,
-    private readonly wanted: LockRequest,
+    private readonly context: AcquireContext,
+    private readonly request: LockRequest,
   ) {
-    this.granted = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    const { signal, waitMs } = wanted.options;
-    this.#attempt = host.nextAttempt();
-    host.onAttempt(this, null, this.#attempt);
-    this.#stopListening = signal && onAbort(signal, () => this.giveUp(signal.reason));
-    const waitUntil = wanted.startedAt + waitMs;
-    this.#armLimit(Math.min(Math.max(waitUntil, host.clock.now() + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS));
+    this.granted = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    this.#attempt = context.attempts.begin(this, request);
+    this.#answers = new Answers(request);
+    this.#limits = new Limits(context.timers, request, this);
     this.#ask();
   }
 
-  /** Whether a `waiting` event told of it. */
+  /** Whether there was a `waiting` event. */
   get hasWaited(): boolean {
-    return this.#busy !== null && this.wanted.options.waitMs > 0;
-  }
-
-  /** Ends the wait with an error, unless it is over already. */
-  giveUp(error: unknown): void {
-    if (this.#settled) return;
-    this.#settle();
-    // Busy without a place leaves nothing behind, nor does what was never sent.
-    const mayArrive = this.#unanswered || (this.#inFlightSince !== null && !this.host.store.withdraw?.(this.#attempt));
-    if (this.hasWaited || mayArrive) this.#abandon(this.#attempt);
-    this.#reject(error);
+    return this.#answers.wasBusy && this.request.options.waitMs > 0;
   }
 
   onWakeUp(wakeUp: WakeUp): void {
-    if (this.#settled) return;
-    if (wakeUp.kind === 'revoked') return void (this.#isRevoked = true);
-    if (wakeUp.kind === 'granted' && this.#busy) {
-      const receivedAt = moment(this.host.clock);
-      const lease = leaseOfPushed(this.wanted, this.#busy, wakeUp, receivedAt);
-      if (lease && this.#win([wakeUp.fencingToken], lease, receivedAt, wakeUp.serverTimeMs)) return;
+    if (this.#hasEnded) return;
+    if (wakeUp.kind === 'revoked') this.#attempt.isRevoked = true;
+    else if (wakeUp.kind === 'granted' && this.#onPushed(wakeUp)) return;
+    else if (this.#state === 'asking') this.#attempt.isWoken = true;
+    else this.#ask();
+  }
+
+  isAnswerAwaited(): boolean {
+    return this.#state === 'asking';
+  }
+
+  onLimit(): void {
+    const { timers, events } = this.context;
+    const error = this.#answers.limitError(timers.now(), this.#attempt.sentAt);
+    if (error instanceof LockWaitTimeoutError) {
+      events.emit('timedOut', () => ({ ...eventOf(this.request), waitedMs: error.waitedMs, holder: error.holder }));
     }
-    this.#ask();
+    this.cancel(error);
+  }
+
+  cancel(error: unknown): void {
+    if (this.#hasEnded) return;
+    this.#end('cancelled');
+    this.context.attempts.giveBackCancelled(this.#attempt, this.hasWaited);
+    this.#settle.reject(error);
   }
 
   #ask(): void {
-    if (this.#inFlightSince !== null) {
-      this.#askAgain = true;
-      return;
-    }
-    this.#next?.cancel();
-    this.#askAgain = false;
-    if (this.#isSpent) this.#takeNewAttempt();
+    this.#cancelPause?.();
+    if (this.#attempt.isSpent) this.#replaceAttempt();
+    this.#state = 'asking';
     const attempt = this.#attempt;
-    const sent = moment(this.host.clock);
-    this.#inFlightSince = sent.at;
-    const onLate = (reply: AcquireReply): void => this.#onLate(attempt, reply);
-    const request = requestOf(this.wanted, attempt, this.host);
-    this.host.store.acquire(request, commandTimeoutMs(this.wanted.options.leaseMs), onLate).then(
+    const sent = moment(this.context.clock);
+    this.context.attempts.send(attempt, sent.at).then(
       (reply) => this.#onReply(attempt, sent, reply),
-      (error: unknown) => this.#onFailure(error),
+      (error: unknown) => this.#onFailure(attempt, error),
     );
   }
 
-  #onReply(attempt: string, sent: Moment, reply: AcquireReply): void {
-    this.#inFlightSince = null;
-    if ('unanswered' in reply && reply.unanswered) this.#unanswered = true;
-    // The caller has gone, and a release was sent; once more, in case it came before this command.
-    if (this.#settled) return this.#onLate(attempt, reply);
+  #onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
+    attempt.onAnswer('unanswered' in reply && reply.unanswered === true);
+    // It was given back when the call ended; once more, since that release may have come before this command.
+    if (this.#hasEnded) return this.context.attempts.giveBackLate(attempt, reply);
     if (reply.outcome === 'given-back') {
-      this.#takeNewAttempt();
-      return this.#onFailure(reply.cause);
+      this.#replaceAttempt();
+      return this.#onFailure(attempt, reply.cause);
     }
-    this.#failures = 0;
+    this.#answers.onAnswer();
     if (reply.outcome === 'granted') {
-      if (this.#isRevoked) return this.#askAnew(attempt);
+      if (attempt.isRevoked) return this.#askAnew();
       // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
-      if (!this.#win(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
+      if (!this.#grant(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
-      // Our cancel of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
-      this.#askAnew(attempt);
+      // Our release of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
+      this.#askAnew();
     } else {
-      this.giveUp(reply.reason === 'upgrade' ? upgradeError(this.#name) : claimedError(this.#name));
+      this.cancel((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.request)));
     }
-  }
-
-  /** The attempt was released, by us or by an operator. */
-  #askAnew(attempt: string): void {
-    // An operator may have revoked one of several keys, or nodes: what the attempt has of the others would be in our way.
-    if (this.wanted.keys.length > 1 || this.#isRevoked) this.#abandon(attempt);
-    this.#takeNewAttempt();
-    this.#ask();
-  }
-
-  #takeNewAttempt(): void {
-    const before = this.#attempt;
-    // It waited in the queues, so that it is woken; its places go before the new one asks.
-    if (this.#isSpent) this.#abandon(before);
-    this.#isSpent = this.#isRevoked = false;
-    this.#attempt = this.host.nextAttempt();
-    this.host.onAttempt(this, before, this.#attempt);
-  }
-
-  /** An answer that nobody waits for any more: what it left in the store is given back. */
-  #onLate(attempt: string, { outcome }: AcquireReply): void {
-    if ((outcome !== 'granted' && outcome !== 'busy') || (!this.#settled && attempt === this.#attempt)) return;
-    if (!this.host.isHeld(attempt)) this.#abandon(attempt);
   }
 
   #onBusy(sent: Moment, reply: Busy): void {
-    const first = this.#busy === null;
-    this.#busy = { sent, reply };
-    const { waitMs, leaseMs } = this.wanted.options;
-    if (waitMs === 0 && !reply.isSplit) return this.giveUp(busyError(this.#name, reply));
-    if (first && waitMs > 0) {
-      this.#armLimit(this.wanted.startedAt + waitMs);
-      this.host.events.emit('waiting', () => ({ ...this.#event(), ahead: reply.ahead, holder: reply.holder }));
-      // A listener may have ended it.
-      if (this.#settled) return;
+    const isFirst = !this.#answers.wasBusy;
+    this.#answers.onBusy(sent, reply);
+    const { waitMs, leaseMs } = this.request.options;
+    // Nobody may hold it if votes are split: then even a call that must not wait asks again.
+    if (waitMs === 0 && !reply.isSplit) return this.cancel(busyError(nameOf(this.request), reply));
+    if (isFirst && waitMs > 0) {
+      this.#limits.onFirstAnswer();
+      const { ahead, holder } = reply;
+      this.context.events.emit('waiting', () => ({ ...eventOf(this.request), ahead, holder }));
+      // A listener may have cancelled it.
+      if (this.#hasEnded) return;
     }
-    this.#splits = reply.isSplit ? this.#splits + 1 : 0;
-    if (reply.isSplit && reply.isSpent) this.#takeNewAttempt();
-    else this.#isSpent = reply.isSpent ?? false;
-    if (reply.isSplit) return this.#askIn(reply.retryMs * Math.min(this.#splits, 8));
-    if (this.#askAgain) return this.#ask();
-    this.#askIn(pauseMs(reply, leaseMs));
+    if (reply.isSplit) {
+      if (reply.isSpent) this.#replaceAttempt();
+      return this.#wait(splitRetryMs(reply.retryMs, this.#answers.splits));
+    }
+    this.#attempt.isSpent = reply.isSpent ?? false;
+    if (this.#attempt.isWoken) this.#ask();
+    else this.#wait(busyRetryMs(reply, leaseMs));
   }
 
-  #onFailure(error: unknown): void {
-    this.#inFlightSince = null;
-    if (mayBeCarriedOut(error)) this.#unanswered = true;
-    if (this.#settled) return;
-    this.#lastError = error;
-    this.#failures += 1;
-    if (!(error instanceof LockStoreError) || !error.retryable) return this.giveUp(error);
-    this.#askIn(Math.min(20 * 2 ** this.#failures, 500) * (0.5 + Math.random() / 2));
+  #onFailure(attempt: Attempt, error: unknown): void {
+    attempt.onAnswer(mayBeCarriedOut(error));
+    if (this.#hasEnded) return;
+    this.#answers.onFailure(error);
+    if (error instanceof LockStoreError && error.retryable) this.#wait(failureRetryMs(this.#answers.failures));
+    else this.cancel(error);
   }
 
-  #askIn(delayMs: number): void {
-    this.#next?.cancel();
-    this.#next = this.host.timers.schedule(this.host.clock.now() + delayMs, () => this.#ask());
+  #wait(pauseMs: number): void {
+    this.#state = 'waiting';
+    this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
 
-  #win(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
-    if (remainingOf(lease, this.host.clock) <= 0) return false;
-    this.#settle();
-    const attempt = (this.#granted = this.#attempt);
-    const holder = holderOf(this.wanted, this.host);
-    const timed = { lease, sent, serverTimeMs, waitedMs: waitedMsOf(this.wanted, this.host) };
-    const unanswered = (): boolean => this.#mayArrive;
-    this.#resolve(grantOf(this.wanted, { attempt, tokens, holder, unanswered, ...timed }));
+  /** Asks with a new attempt: this one was released, by us or by an operator. */
+  #askAnew(): void {
+    this.#attempt = this.context.attempts.replaceReleased(this.#attempt, this);
+    this.#ask();
+  }
+
+  #replaceAttempt(): void {
+    this.#attempt = this.context.attempts.replace(this.#attempt, this);
+  }
+
+  #onPushed(pushed: PushedGrant): boolean {
+    const receivedAt = moment(this.context.clock);
+    const lease = this.#answers.leaseOfPushed(pushed, receivedAt);
+    return lease !== null && this.#grant([pushed.fencingToken], lease, receivedAt, pushed.serverTimeMs);
+  }
+
+  /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
+  #grant(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
+    if (remainingOf(lease, this.context.clock) <= 0) return false;
+    this.#end('granted');
+    this.#settle.resolve(this.#attempt.onGrant(tokens, { lease, sent, serverTimeMs }, this.context.timers.now()));
     return true;
   }
 
-  #armLimit(at: number): void {
-    this.#limit?.cancel();
-    const isAwaited = (): boolean => this.#inFlightSince !== null;
-    this.#limit = setLimit(this.host, at, isAwaited, () => this.giveUp(this.#limitError()));
+  #end(state: 'granted' | 'cancelled'): void {
+    this.#state = state;
+    this.#cancelPause?.();
+    this.#limits.stop();
+    this.context.attempts.end(this.#attempt);
   }
 
-  #settle(): void {
-    this.#settled = true;
-    this.#next?.cancel();
-    this.#limit?.cancel();
-    this.#stopListening?.();
-    this.host.onAttempt(this, this.#attempt, null);
-  }
-
-  #abandon(attempt: string): void {
-    const state = { wasGranted: attempt === this.#granted, unanswered: this.#mayArrive };
-    this.host.abandon(this.wanted, attempt, state);
-  }
-
-  get #mayArrive(): boolean {
-    return this.#unanswered || this.#inFlightSince !== null;
-  }
-
-  get #name() {
-    return { key: this.wanted.name, mode: this.wanted.options.mode, permits: this.wanted.options.permits };
-  }
-
-  #event() {
-    return { key: this.wanted.name, mode: this.wanted.options.mode, ...this.wanted.label };
-  }
-
-  #limitError(): LockBusyError | LockWaitTimeoutError | LockStoreError {
-    const waitedMs = waitedMsOf(this.wanted, this.host);
-    // It was busy once; whether it still is nobody knows.
-    const isSilent = this.host.clock.now() - (this.#inFlightSince ?? Infinity) >= FIRST_ANSWER_MS;
-    const reply = isSilent || this.#failures > 0 ? undefined : this.#busy?.reply;
-    if (!reply) return unansweredError(this.#name, waitedMs, this.#failures > 0 ? this.#lastError : undefined);
-    if (this.wanted.options.waitMs === 0) return busyError(this.#name, reply);
-    this.host.events.emit('timedOut', () => ({ ...this.#event(), waitedMs, holder: reply.holder }));
-    return waitTimeoutError(this.#name, waitedMs, reply);
+  get #hasEnded(): boolean {
+    return this.#state === 'granted' || this.#state === 'cancelled';
   }
 }

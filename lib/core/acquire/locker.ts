@@ -1,133 +1,109 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Acquisition } from './acquisition.js';
-import { failedEvent } from './acquire-failed.js';
-import { type AcquisitionHost, releasesOf, type Waiting, type LockRequest } from './request.js';
+import { Attempts } from './attempts.js';
+import { failedEvent, forKeys, type LockRequest } from './request.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { commandTimeoutMs } from '../timing.js';
-import { heldEvent, heldMsOf } from '../hold/held-event.js';
-import { type Hold, type WorkOutcome } from '../hold/hold.js';
-import { type Grant, StoreHold, type LockKeeper } from '../hold/store-hold.js';
-import { downgradeHolds, releaseHolds } from '../hold/holds-in-store.js';
-import { CompositeHold } from '../hold/composite-hold.js';
+import { RELEASE_PATIENCE_MS } from '../timing.js';
+import { type Hold } from '../hold/hold.js';
+import { Holds } from '../hold/holds.js';
+import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
-import { LockEvents } from '../lock.events.js';
-import { type LockLabel, NO_LABEL } from '../lock-label.js';
+import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
-import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
-import { shutdownError, throwIfLost, unconfirmedError } from './locker-errors.js';
+import { shutdownError } from '../error-texts.js';
 import { LogLimit } from '../log-limit.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Reporter } from '../reporter.js';
 import { TimerQueue } from '../timer-queue.js';
-import { Watchdog } from '../hold/watchdog.js';
 
-/** How long a release may keep its caller waiting; it goes on in the background until the lease is over. */
-const RELEASE_PATIENCE_MS = 1_000;
-
-/** How long the last releases may take at a shutdown when the holders have used up all of its time. */
-const LAST_RELEASES_MS = 250;
-
-/** Acquires locks of one store, keeps their leases, gives them back; all that is alive in between is here. */
-export class Locker implements LockKeeper, WakeUpListener {
+/** Acquires the locks of a module from its store. */
+export class Locker implements WakeUpListener {
   readonly events: LockEvents;
   readonly timers: TimerQueue;
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
-  readonly #acquisitions = new Map<string, Waiting>();
-  readonly #held = new Map<string, StoreHold>();
-  readonly #watchdog: Watchdog;
+  readonly holds: Holds;
+  readonly #attempts: Attempts;
   readonly #releaser: Releaser;
-  readonly #host: AcquisitionHost;
-  readonly #losses: LogLimit;
   readonly #thrown: LogLimit;
   /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it comes. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
-  #onRelease: (() => void) | null = null;
 
   constructor(
     readonly clock: Clock,
     private readonly store: LockStore,
-    private readonly reporter: Reporter,
-    holder: string,
+    reporter: Reporter,
+    /** Who asks, for people: `host:pid`. */
+    private readonly instance: string,
   ) {
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
     this.handles = new HandleRegistry(reporter);
     this.awaited = new AwaitedCalls(clock);
-    this.#watchdog = new Watchdog(clock, this.timers, store, reporter, this.events);
-    this.#losses = new LogLimit(clock, this.timers, 'locks were lost', (line) => reporter.error(line));
-    this.#releaser = new Releaser(clock, this.timers, store, reporter);
-    this.#host = {
+    const { timers, events, awaited } = this;
+    const releaser = (this.#releaser = new Releaser(clock, timers, store, reporter));
+    this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser });
+    this.#attempts = new Attempts({
       clock,
-      timers: this.timers,
       store,
-      events: this.events,
-      holder,
-      nextAttempt: attemptIds(store.clientId),
-      onAttempt: (acquisition, before, now) => {
-        if (before !== null) this.#acquisitions.delete(before);
-        if (now !== null) this.#acquisitions.set(now, acquisition);
-      },
-      isHeld: (attempt) => this.#held.has(attempt),
-      abandon: (wanted, attempt, state) => {
-        const { leaseMs, holdAtLeastMs } = wanted.options;
-        const until = clock.now() + Math.max(leaseMs, holdAtLeastMs);
-        const releases = releasesOf(wanted, attempt, state);
-        this.#inOwnContext(() => {
-          for (const release of releases) void this.#releaser.release(release, until, commandTimeoutMs(leaseMs));
-        });
-      },
-    };
+      releaser,
+      nextId: attemptIds(store.clientId),
+      isHeld: (attempt) => this.holds.has(attempt),
+    });
     store.listen(this);
   }
 
   /** How much is alive: locks, waiting acquisitions, releases under way and timers. For tests of leaks. */
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
-      locks: this.#watchdog.size,
-      waiting: this.#acquisitions.size,
+      locks: this.holds.size,
+      waiting: this.#attempts.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
   }
 
-  /** Checks keys before anything is sent; gives them without repetitions, in the order in which they were named. */
-  checkKeys(keys: readonly string[]): readonly string[] {
-    for (const key of keys) this.store.checkKey(key);
-    return [...new Set(keys)];
-  }
-
   /**
-   * Acquires all keys or none, in an order that is the same for everybody, so that two calls cannot block each other.
-   * `startedAt`: from when `waitMs` counts, for a call that has waited elsewhere before.
+   * What a caller asks, with checked keys; begins to count its `waitMs`.
+   * @throws LockKeyError
    */
-  async acquire(
+  request(
     keys: readonly string[],
     options: ResolvedLockOptions,
     label: LockLabel = NO_LABEL,
     claim?: FireClaim,
-    startedAt = this.clock.now(),
-  ): Promise<StoreHold | CompositeHold> {
-    const named = this.checkKeys(keys);
-    const groups = named.length === 1 ? [named] : this.store.groups(named);
-    const call = { options, label, claim, startedAt };
-    if (groups.length === 1) return this.#acquireGroup(groups[0]!, named, call);
+  ): LockRequest {
+    for (const key of keys) this.store.checkKey(key);
+    const distinct = [...new Set(keys)];
+    const holder = label.where ? `${this.instance} ${label.where}` : this.instance;
+    const startedAt = this.clock.now();
+    return { keys: distinct, name: distinct.join(', '), options, label, holder, claim, startedAt };
+  }
+
+  /** Acquires all keys or none. The order is the same for every client, so that two calls cannot block each other. */
+  async acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+    const { keys, options, startedAt } = request;
+    const groups = keys.length === 1 ? [keys] : this.store.groups(keys);
+    if (groups.length === 1) return this.#acquireGroup(groups[0]!, request);
     const parts: Hold[] = [];
     try {
-      for (const group of groups) parts.push(await this.#acquireGroup(group, group, call));
+      for (const group of groups) {
+        parts.push(await this.#acquireGroup(group, forKeys(request, group)));
+      }
       throwIfLost(parts);
     } catch (error) {
-      // Within the limit for the whole call, also when Redis is away by now.
+      // Within the limit of the whole call, even if Redis cannot be reached by now.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.within(patienceMs, Promise.all(parts.map((part) => part.release())));
+      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
     }
-    return new CompositeHold(named, parts);
+    return new CompositeHold(keys, parts);
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
@@ -135,55 +111,20 @@ export class Locker implements LockKeeper, WakeUpListener {
   }
 
   #wake(attempt: string, wakeUp: WakeUp): void {
-    const acquisition = this.#acquisitions.get(attempt);
-    if (acquisition) return acquisition.onWakeUp(wakeUp);
-    if (wakeUp.kind !== 'revoked') return;
-    const revoke = () => this.#held.get(attempt)?.lose('revoked');
-    revoke();
-    // It may be told in one piece with the grant, whose lock is there a microtask later.
-    void Promise.resolve().then(revoke);
+    const call = this.#attempts.callOf(attempt);
+    if (call) return call.onWakeUp(wakeUp);
+    if (wakeUp.kind === 'revoked') this.holds.revoke(attempt);
   }
 
   onListening(): void {
     this.#inOwnContext(() => {
-      for (const acquisition of this.#acquisitions.values()) acquisition.onWakeUp({ kind: 'wake' });
+      for (const call of this.#attempts.calls) call.onWakeUp({ kind: 'wake' });
     });
   }
 
   onGap(): void {
     this.onListening();
-    this.#watchdog.renewAll();
-  }
-
-  async extend(lock: StoreHold, leaseMs: number): Promise<void> {
-    const renewal = await this.awaited.keepAlive(this.#watchdog.extend(lock, leaseMs));
-    if (lock.lost) throw lock.lost;
-    if (lock.isEnded) throw new LockNotHeldError(`The lock "${lock.key}" was released while it was extended.`, lock);
-    if (renewal.outcome === 'unknown') throw unconfirmedError(lock, 'extended', renewal.cause);
-  }
-
-  downgrade(lock: StoreHold): Promise<void> {
-    return this.awaited.keepAlive(downgradeHolds(lock, this.store));
-  }
-
-  onLost(lock: StoreHold, error: LockLostError): void {
-    this.#watchdog.unwatch(lock);
-    this.#held.delete(lock.grant.attempt);
-    this.#inOwnContext(() => {
-      this.#losses.add(error.message);
-      this.events.emit('lost', () => ({ ...heldEvent(lock), heldMs: heldMsOf(lock), reason: error.reason, error }));
-    });
-    this.#onRelease?.();
-  }
-
-  async release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    this.#watchdog.unwatch(lock);
-    this.#held.delete(lock.grant.attempt);
-    const released = releaseHolds(lock, outcome, { releaser: this.#releaser, events: this.events });
-    // Who lost the lock is told at once; whether the store still heard of the release is of no use to them.
-    const isConfirmed = !lock.lost && (await this.awaited.keepAlive(this.timers.within(RELEASE_PATIENCE_MS, released)));
-    this.#onRelease?.();
-    return isConfirmed === true;
+    this.holds.renewAll();
   }
 
   /**
@@ -192,59 +133,39 @@ export class Locker implements LockKeeper, WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
-    const until = this.clock.now() + drainMs;
-    for (const acquisition of this.#acquisitions.values()) acquisition.giveUp(shutdownError());
-    const drained = new Promise<void>((resolve) => {
-      this.#onRelease = () => this.#watchdog.size === 0 && resolve();
-      this.#onRelease();
-    });
-    await this.timers.within(drainMs, drained);
-    const log = new LogLimit(this.clock, this.timers, 'locks were still held', (line) => this.reporter.warn(line));
-    for (const lock of this.#watchdog.locks) {
-      log.add(`The lock "${lock.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
-      lock.lose('shutdown', shutdownError());
-      lock.endNow();
-    }
-    log.flush();
-    this.#releaser.hurry();
-    const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
-    await this.timers.within(Math.min(leftMs, RELEASE_PATIENCE_MS), this.#releaser.idle());
-    this.#releaser.stop();
-    this.#watchdog.stop();
-    for (const log of [this.#losses, this.#thrown]) log.flush();
+    for (const call of this.#attempts.calls) call.cancel(shutdownError());
+    await this.holds.close(drainMs);
+    this.#thrown.flush();
   }
 
-  async #acquireGroup(
-    group: readonly string[],
-    named: readonly string[],
-    call: Pick<LockRequest, 'options' | 'label' | 'claim' | 'startedAt'>,
-  ): Promise<StoreHold> {
-    const wanted = { ...call, keys: group, name: named.join(', ') };
+  /** Acquires the keys of one request, all of which are in this group of the store. */
+  async #acquireGroup(group: readonly string[], request: LockRequest): Promise<StoreHold> {
+    const { clock, timers, events } = this;
+    const grouped = { ...request, keys: group };
     let acquisition: Acquisition | undefined;
     try {
       if (this.isClosing) throw shutdownError();
-      call.options.signal?.throwIfAborted();
-      acquisition = new Acquisition(this.#host, wanted);
-      return this.#hold(wanted, named, await acquisition.granted, acquisition.hasWaited);
+      request.options.signal?.throwIfAborted();
+      acquisition = new Acquisition({ clock, timers, events, attempts: this.#attempts }, grouped);
+      const grant = await acquisition.granted;
+      const holds = request.keys.map((key) => grant.holds.find((hold) => hold.key === key)!);
+      return this.#hold(grouped, { ...grant, holds }, acquisition.hasWaited);
     } catch (error) {
       const waited = acquisition?.hasWaited ?? false;
-      this.events.emit('acquireFailed', () => failedEvent(wanted, this, error, waited));
+      events.emit('acquireFailed', () => failedEvent(request, clock.now(), error, waited));
       throw error;
     }
   }
 
-  #hold(wanted: LockRequest, named: readonly string[], grant: Grant, waited: boolean): StoreHold {
+  #hold(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
     if (this.isClosing) {
       // The shutdown began in the very turn of the grant, and did not see this lock.
-      this.#host.abandon(wanted, grant.attempt, { wasGranted: false, unanswered: grant.unanswered() });
+      this.#attempts.giveBack({ id: grant.attempt, request, wasGranted: false, mayArrive: grant.unanswered() });
       throw shutdownError();
     }
-    const holds = named.map((key) => grant.holds.find((hold) => hold.key === key)!);
-    const lock = new StoreHold({ ...grant, holds }, this);
-    this.#held.set(grant.attempt, lock);
-    this.#watchdog.watch(lock);
+    const lock = this.holds.add(grant);
     const { waitedMs, serverTimeMs } = grant;
-    this.events.emit('acquired', () => ({ ...heldEvent(lock), waitedMs, waited, serverTimeMs }));
+    this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
     return lock;
   }
 }

@@ -1,108 +1,48 @@
-import { type Clock, graceMs } from '../clock.js';
-import { waiterLeaseMs } from '../timing.js';
-import type { Grant } from '../hold/store-hold.js';
-import { type LockEvents } from '../lock.events.js';
-import { type LockLabel } from '../lock-label.js';
+import { type LockName } from '../error-texts.js';
+import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
+import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { type Lease, leaseOfPush, type Moment } from '../hold/lease.js';
-import { givingBack } from '../store/give-back.js';
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type FireClaim,
-  type LockStore,
-  type ReleaseRequest,
-  type WakeUp,
-} from '../store/lock-store.js';
-import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { type AcquireRequest, type FireClaim } from '../store/lock-store.js';
+import { waiterLeaseMs } from '../timing.js';
 
-/** An acquisition that is not over yet. */
-export interface Waiting {
-  onWakeUp(wakeUp: WakeUp): void;
-  giveUp(error: unknown): void;
-}
-
-/** What an acquisition needs from its locker. */
-export interface AcquisitionHost {
-  readonly clock: Clock;
-  readonly timers: TimerQueue;
-  readonly store: LockStore;
-  readonly events: LockEvents;
-  readonly holder: string;
-  nextAttempt(): string;
-  /** The acquisition now has this attempt (null: it is over). */
-  onAttempt(acquisition: Waiting, before: string | null, now: string | null): void;
-  /** Whether a lock that was granted to this attempt is held. */
-  isHeld(attempt: string): boolean;
-  /** Whatever this attempt has in the store is to be given back, and the fire that it claimed if it was not granted. */
-  abandon(wanted: LockRequest, attempt: string, state: AttemptState): void;
-}
-
-/** What is known of an attempt that is to be given back. */
-export interface AttemptState {
-  readonly wasGranted: boolean;
-  /** A command of it had no answer, and may still arrive. */
-  readonly unanswered: boolean;
-}
-
-/** Calls back at `at`; a little later while an answer is awaited that may have come when the event loop stood still. */
-export function setLimit(
-  { clock, timers }: AcquisitionHost,
-  at: number,
-  isAwaited: () => boolean,
-  callback: () => void,
-): ScheduledCall {
-  let call = timers.schedule(at, () => {
-    const restMs = isAwaited() ? graceMs(clock, at) : 0;
-    if (restMs === 0) callback();
-    else call = timers.schedule(clock.now() + restMs, callback);
-  });
-  return { at, cancel: () => call.cancel() };
-}
-
-/** What is acquired, and for whom. */
+/** What a caller asks of the core: which keys, how, and for whom. `Locker.request` makes it, with keys that it has checked. */
 export interface LockRequest {
-  /** One group of the store. */
+  /** Without repetitions, in the order in which the caller named them; for the store, those of one group, in its order. */
   readonly keys: readonly string[];
-  /** The keys as people read them, in the order in which the caller named them. */
+  /** The keys as the caller named them, for people. */
   readonly name: string;
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
+  /** Who asks, for people: `host:pid Class.method`. */
+  readonly holder: string;
   readonly claim?: FireClaim | undefined;
-  /** When the call began, on the monotonic clock: it may have acquired other groups since. */
+  /** When the call began, on the monotonic clock: from then on `waitMs` counts, whatever else it waits for. */
   readonly startedAt: number;
 }
 
-/** Who asks, for people. */
-export const holderOf = ({ label }: LockRequest, { holder }: AcquisitionHost): string =>
-  label.where ? `${holder} ${label.where}` : holder;
+/** The same request for some of its keys. */
+export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequest => ({
+  ...request,
+  keys,
+  name: keys.join(', '),
+});
 
-/** What gives back all that an attempt has, or may get. */
-export const releasesOf = (
-  { keys, claim, options: { leaseMs } }: LockRequest,
-  attempt: string,
-  { wasGranted, unanswered }: AttemptState,
-): readonly ReleaseRequest[] =>
-  givingBack({ keys, attempt, leaseMs, claim: wasGranted ? undefined : claim, unanswered });
+/** How the errors of a request name its lock. */
+export const nameOf = ({ name, options: { mode, permits } }: LockRequest): LockName => ({ key: name, mode, permits });
+
+/** How the events of a request name its lock. */
+export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
+  key: name,
+  mode: options.mode,
+  ...label,
+});
 
 /** For how long the call has waited so far. */
-export const waitedMsOf = (
-  { startedAt }: Pick<LockRequest, 'startedAt'>,
-  { clock }: Pick<AcquisitionHost, 'clock'>,
-): number => Math.round(clock.now() - startedAt);
-
-/**
- * When to ask again for a busy lock that nobody wakes us for. Nobody tells that a holder has died: then those at the head ask
- * first, and the others soon after, since the head may be dead, too.
- */
-export function pauseMs({ retryMs, ahead }: { retryMs: number; ahead: number }, leaseMs: number): number {
-  const pollMs = waiterLeaseMs(leaseMs) / 3;
-  return retryMs > 0 ? Math.min(pollMs, retryMs + 2 + Math.min(ahead, 100)) : pollMs;
-}
+export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
+  Math.round(now - startedAt);
 
 /** What to ask the store. */
-export function requestOf(wanted: LockRequest, attempt: string, host: AcquisitionHost): AcquireRequest {
-  const { keys, claim, options } = wanted;
+export function acquireRequestOf({ keys, claim, options, holder }: LockRequest, attempt: string): AcquireRequest {
   const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
   return {
     keys,
@@ -113,39 +53,29 @@ export function requestOf(wanted: LockRequest, attempt: string, host: Acquisitio
     waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
     fair,
     permits,
-    holder: holderOf(wanted, host),
+    holder,
     claim,
   };
 }
 
-/** What the store says of a lock that is busy. */
-export type Busy = AcquireReply & { readonly outcome: 'busy' };
+/** The event of a request that was not granted. */
+export const failedEvent = (
+  request: LockRequest,
+  now: number,
+  error: unknown,
+  waited: boolean,
+): LockEventMap['acquireFailed'] => ({
+  ...eventOf(request),
+  waitedMs: waitedMsOf(request, now),
+  waited,
+  reason: failureOf(error, request.options.signal),
+  error,
+});
 
-/**
- * The lease that a pushed grant proves; null: the attempt has to ask. A pushed grant is short: where no renewal makes it
- * full soon, or a crash must not shorten it, it is of no use. It is of one key, and of the server that put the attempt into
- * its queue: another one may have been replaced by that. (Of a cluster no node is told; a grant of any stands.)
- */
-export function leaseOfPushed(
-  { keys, options }: LockRequest,
-  { sent, reply }: { readonly sent: Moment; readonly reply: Busy },
-  { fencingToken, remainingMs, server }: WakeUp & { readonly kind: 'granted' },
-  receivedAt: Moment,
-): Lease | null {
-  const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
-  const isNew = server === reply.server && fencingToken > (reply.lastToken ?? 0);
-  return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
+function failureOf(error: unknown, signal: AbortSignal | undefined): AcquireFailure {
+  if (error instanceof LockWaitTimeoutError) return 'timeout';
+  if (error instanceof LockClaimedError) return 'claimed';
+  if (error instanceof LockBusyError) return 'busy';
+  if (error instanceof LockShutdownError) return 'shutdown';
+  return signal?.aborted && error === signal.reason ? 'aborted' : 'error';
 }
-
-/** What was granted, and what was asked for. */
-export function grantOf(
-  { keys, label, claim, options }: LockRequest,
-  { attempt, tokens, ...told }: Pick<Grant, GrantedPart> & { readonly tokens: readonly number[] },
-): Grant {
-  const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = options;
-  const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
-  const kept = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, label, job: claim?.job };
-  return { holds, attempt, owner, ...kept, ...told };
-}
-
-type GrantedPart = 'attempt' | 'holder' | 'lease' | 'sent' | 'serverTimeMs' | 'unanswered' | 'waitedMs';

@@ -1,12 +1,18 @@
 import { Hold, type WorkOutcome } from './hold.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
-import { LossSignal } from './loss.js';
+import { Loss } from './loss.js';
+
+/**
+ * For holds that were acquired one after the other: an earlier one may be gone when the last one comes.
+ * @throws LockLostError
+ */
+export function throwIfLost(holds: readonly Hold[]): void {
+  for (const { lost } of holds) if (lost) throw lost;
+}
 
 /** Several holds as one lock: keys that no one command may name together, or of which an outer call holds some. */
 export class CompositeHold extends Hold {
-  #lost: LockLostError | null = null;
-  #signal: LossSignal | null = null;
-  readonly #callbacks = new Set<(error: LockLostError) => void>();
+  readonly #loss = new Loss();
   readonly #stops: readonly (() => void)[];
 
   constructor(
@@ -37,24 +43,22 @@ export class CompositeHold extends Hold {
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= new LossSignal();
-    if (this.lost) this.#signal.abort(this.lost);
-    return this.#signal.signal;
+    this.#checkParts();
+    return this.#loss.signal;
+  }
+
+  get hasSignal(): boolean {
+    return this.#loss.hasSignal;
   }
 
   get provenMs(): number {
     return this.lost ? 0 : Math.min(...this.parts.map((part) => part.provenMs));
   }
 
-  /** Loss of one is loss of all. */
+  /** The loss of one part is the loss of all. */
   get lost(): LockLostError | null {
-    const error = this.parts.find((part) => part.lost)?.lost;
-    if (error) this.#lose(error);
-    return this.#lost;
-  }
-
-  get isWatched(): boolean {
-    return this.#signal !== null;
+    this.#checkParts();
+    return this.#loss.error;
   }
 
   lose(reason: LockLostReason, cause?: unknown): void {
@@ -64,7 +68,7 @@ export class CompositeHold extends Hold {
   checkDowngrade(): void {
     this.checkHeld('downgrading');
     this.checkNoWriter();
-    // All before any: a part that went alone would have given up its exclusion although the caller sees an error.
+    // All are checked first: otherwise some could be downgraded although the caller gets an error.
     for (const part of this.parts) part.checkDowngrade();
   }
 
@@ -77,17 +81,16 @@ export class CompositeHold extends Hold {
     return this.#partOf(key).isPermit(key);
   }
 
-  limitOf(key: string): number {
-    return this.#partOf(key).limitOf(key);
+  maxHoldersOf(key: string): number {
+    return this.#partOf(key).maxHoldersOf(key);
   }
 
-  keeps(hold: Hold): boolean {
-    return this.parts.some((part) => part.keeps(hold));
+  isInside(hold: Hold): boolean {
+    return this.parts.some((part) => part.isInside(hold));
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
-    this.#callbacks.add(callback);
-    return () => void this.#callbacks.delete(callback);
+    return this.#loss.onTold(callback);
   }
 
   async extendBy(leaseMs: number): Promise<void> {
@@ -95,7 +98,7 @@ export class CompositeHold extends Hold {
   }
 
   protected async end(outcome: WorkOutcome | undefined): Promise<boolean> {
-    const werePartsHeld = await Promise.all(this.parts.map((part) => part.finish(outcome)));
+    const werePartsHeld = await Promise.all(this.parts.map((part) => part.releaseAfter(outcome)));
     for (const stop of this.#stops) stop();
     return werePartsHeld.every(Boolean);
   }
@@ -104,13 +107,16 @@ export class CompositeHold extends Hold {
     return this.parts.find(({ keys }) => keys.includes(key))!;
   }
 
+  #checkParts(): void {
+    const error = this.parts.find((part) => part.lost)?.lost;
+    if (error) this.#lose(error);
+  }
+
   #lose(error: LockLostError): void {
-    if (this.#lost) return;
-    this.#lost = error;
+    if (this.#loss.error) return;
     this.tracker?.forget(this);
-    this.#signal?.abort(error);
-    for (const callback of this.#callbacks) callback(error);
-    // The others are not renewed any more: a holder that does not listen would keep them for ever.
+    this.#loss.tell(error);
+    // The other parts are not renewed any more: a holder that ignores the loss would keep them for ever.
     for (const part of this.parts) part.lose(error.reason, error);
   }
 }

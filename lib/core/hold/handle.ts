@@ -9,7 +9,7 @@ import { type Reporter } from '../reporter.js';
  * What `acquire()` gives out. The watchdog holds the lock behind it and never this object, so that a handle which is
  * dropped without a release can be noticed when it is garbage-collected.
  */
-export class LockHandle implements Lock {
+class LockHandle implements Lock {
   readonly #lock: Hold;
 
   constructor(lock: Hold) {
@@ -81,7 +81,7 @@ export class HandleRegistry implements HandleTracker {
         '`finally`, or use `await using` or `withLock`.';
       reporter.error(printable(text));
       // Whoever kept no more than the signal is to be told before another can hold the lock.
-      if (lock.isWatched) lock.lose('dropped', new LockNotHeldError(text, lock));
+      if (lock.hasSignal) lock.lose('dropped', new LockNotHeldError(text, lock));
       void lock.release();
     };
     // A collection may happen in anybody's context.

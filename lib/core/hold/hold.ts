@@ -14,57 +14,60 @@ export type WorkOutcome = 'done' | 'failed';
 
 /** Notices when a handle is dropped. */
 export interface HandleTracker {
-  /** Nothing is to be noticed any more: it was given back, or lost. */
+  /** The lock was released or lost: its handle may be dropped. */
   forget(lock: Hold): void;
 }
 
 /**
- * What all handles have in common: nested calls may be inside when the holder gives the lock back (work that nobody
- * awaits); then the holder is through, and the hold itself ends when the last of them has left.
+ * What all holds have in common: its caller releases it, and then it ends. Nested calls that nobody awaits may still be
+ * inside at the release; the hold ends when the last of them has left.
  */
 export abstract class Hold implements Lock {
   readonly key: string;
-  /** Who notices when it is dropped; nobody where the lock does not depend on that. */
+  /** Notices when the handle is dropped; null if the lock does not depend on that. */
   tracker: HandleTracker | null = null;
-  #inside = 0;
+  #nestedCalls = 0;
   #slots: Map<string, LocalSlot> | null = null;
-  /** Whether it was held until then. */
+  /** Whether the lock was still held at its release; null before that. */
   #released: Promise<boolean> | null = null;
-  #ended = false;
   #outcome: WorkOutcome | undefined;
+  #isEnded = false;
 
   constructor(readonly keys: readonly string[]) {
     this.key = keys.join(', ');
   }
 
-  /** Whose lock this is: two modules may each hold a lock of one key, in two places. */
+  /** The module that this lock belongs to: each module may hold a lock of the same key, in a store of its own. */
   abstract readonly keeper: object;
   abstract readonly mode: LockMode;
   abstract readonly owner: string;
   abstract readonly fencingTokens: readonly number[];
   abstract readonly signal: AbortSignal;
-  /** How the lock was lost, if it was. */
+  /** Whether somebody asked for `signal`, and may still rely on it. */
+  abstract readonly hasSignal: boolean;
+  /** How the lock was lost; null if it was not. */
   abstract readonly lost: LockLostError | null;
-  /** What is left of the lease in milliseconds, also when only nested calls keep the hold. */
+  /** What is left of the proven lease, in milliseconds, also after the release while nested calls are inside. */
   abstract readonly provenMs: number;
-  /** Whether somebody asked for its signal, and may still go by it. */
-  abstract readonly isWatched: boolean;
-  /** Tells the holder that the lock is lost; the first reason stays. A nested call loses only what it alone keeps. */
+  /**
+   * Tells the holder that the lock is lost; the first reason counts. On a nested lock it does nothing until the outer
+   * one is released: until then, the outer call holds it.
+   */
   abstract lose(reason: LockLostReason, cause?: unknown): void;
-  /** @throws what `downgrade` would throw before anything is sent */
+  /** Calls back once when the lock is lost; returns a function that stops listening. */
+  abstract onLost(callback: (error: LockLostError) => void): () => void;
+  /** Extends the lease, also after the release while nested calls are inside. */
+  abstract extendBy(leaseMs: number): Promise<void>;
+  /** @throws what `downgrade` would throw before it sends anything */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
-  /** Whether the hold of `key` is one permit of a semaphore, which one call at a time may use. */
+  /** Whether `key` is held as one permit of a semaphore, which only one nested call at a time may use. */
   abstract isPermit(key: string): boolean;
-  /** How many calls, of any instance, may be inside with such a hold of `key`; `Infinity`: all who read. */
-  abstract limitOf(key: string): number;
-  /** Whether this is a nested lock that keeps `hold` from ending. */
-  abstract keeps(hold: Hold): boolean;
-  /** Calls back once when the lock is lost; gives a function that stops listening. */
-  abstract onLost(callback: (error: LockLostError) => void): () => void;
-  /** Extends the hold, also when only nested calls keep it. */
-  abstract extendBy(leaseMs: number): Promise<void>;
-  /** Ends the hold, and tells whether that proves that it was held; called once, when nobody is inside any more. */
+  /** How many calls, of all instances, may hold `key` at the same time in this way; `Infinity` for readers. */
+  abstract maxHoldersOf(key: string): number;
+  /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
+  abstract isInside(hold: Hold): boolean;
+  /** Ends the hold; returns whether that proves that it was held. Called once. */
   protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
 
   get fencingToken(): number {
@@ -79,14 +82,14 @@ export abstract class Hold implements Lock {
     return this.isReleased ? 0 : this.provenMs;
   }
 
-  /** Its holder has given it back. */
+  /** Whether its caller has released it. Nested calls may still be inside. */
   get isReleased(): boolean {
     return this.#released !== null;
   }
 
-  /** The hold itself is being given back. */
+  /** Whether the hold itself has ended, or is about to. */
   get isEnded(): boolean {
-    return this.#ended;
+    return this.#isEnded;
   }
 
   async extend(leaseMs: number): Promise<void> {
@@ -95,34 +98,37 @@ export abstract class Hold implements Lock {
     await this.extendBy(leaseMs);
   }
 
-  async release(): Promise<boolean> {
-    const isFirst = !this.isReleased;
-    return (await this.finish(undefined)) && isFirst;
+  release(): Promise<boolean> {
+    return this.releaseAfter(undefined);
   }
 
   /**
-   * Gives the lock back, saying how its work ended; tells whether it was held. Never rejects; the second time does
-   * nothing.
+   * Releases the lock, and says how the work under it ended. Never rejects.
+   * @returns whether it was still held; false the second time
    */
-  finish(outcome: WorkOutcome | undefined): Promise<boolean> {
-    if (this.#released) return this.#released;
+  async releaseAfter(outcome: WorkOutcome | undefined): Promise<boolean> {
+    if (this.#released) {
+      await this.#released;
+      return false;
+    }
     this.#outcome = outcome;
     const wasHeld = this.held;
     this.#released = Promise.resolve(wasHeld);
     this.tracker?.forget(this);
     for (const slot of this.#slots?.values() ?? []) slot.close();
     // The store may know better than a lease that was proven a while ago.
-    if (this.#inside === 0) this.#released = this.#end().then((isProven) => (isProven || wasHeld) && !this.lost);
+    if (this.#nestedCalls === 0)
+      this.#released = this.#endOnce().then((isProven) => (isProven || wasHeld) && !this.lost);
     return this.#released;
   }
 
-  /** Ends the hold although nested calls may be inside: for a lock that was lost. */
-  endNow(): void {
-    void this.finish(undefined);
-    if (!this.#ended) void this.#end();
+  /** Ends a lost hold, even if it was not released or nested calls are inside. */
+  endLost(): void {
+    void this.release();
+    if (!this.#isEnded) void this.#endOnce();
   }
 
-  /** Where nested calls on `key` enter. */
+  /** Where nested calls on `key` take their turns. */
   slotOf(key: string): LocalSlot {
     this.#slots ??= new Map();
     const slot = this.#slots.get(key) ?? new LocalSlot();
@@ -130,21 +136,21 @@ export abstract class Hold implements Lock {
     return slot;
   }
 
-  /** A nested call is inside. */
-  retain(): void {
-    this.#inside += 1;
+  /** A nested call is inside, or waits for its turn: the hold does not end before `removeNestedCall`. */
+  addNestedCall(): void {
+    this.#nestedCalls += 1;
   }
 
-  letGo(): void {
-    this.#inside -= 1;
-    if (this.#inside === 0 && this.#released && !this.#ended) void this.#end();
+  removeNestedCall(): void {
+    this.#nestedCalls -= 1;
+    if (this.#nestedCalls === 0 && this.#released && !this.#isEnded) void this.#endOnce();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
   }
 
-  /** Nobody may write under a lock that becomes a read lock. */
+  /** A lock cannot become a read lock while a nested call writes under it. */
   protected checkNoWriter(): void {
     if (![...(this.#slots?.values() ?? [])].some((slot) => slot.hasWriter)) return;
     const text = `A nested call writes, or is to write, under the lock "${this.key}"; await it before downgrading.`;
@@ -157,9 +163,9 @@ export abstract class Hold implements Lock {
     throw new LockNotHeldError(`The lock "${this.key}" was released; acquire it again instead of ${doing} it.`, this);
   }
 
-  /** Marked ended before anything is sent, so that a renewal in flight finds it so. */
-  #end(): Promise<boolean> {
-    this.#ended = true;
+  /** Marks the hold as ended before anything is sent, so that a renewal in flight ignores its reply. */
+  #endOnce(): Promise<boolean> {
+    this.#isEnded = true;
     return this.end(this.#outcome).catch(() => false);
   }
 }

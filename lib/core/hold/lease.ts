@@ -1,8 +1,5 @@
 import { type Clock } from '../clock.js';
-
-/** The share of a lease that clocks of different hosts may drift apart, and what a timer and a rounding may cost. */
-const DRIFT = 0.01;
-const ROUNDING_MS = 2;
+import { CLOCK_DRIFT, ROUNDING_MS } from '../timing.js';
 
 /**
  * Until when a lease can be proven on this host. It is counted from before the command was sent, so that however late
@@ -26,7 +23,7 @@ export const moment = (clock: Clock): Moment => ({ at: clock.now(), wallAt: cloc
 
 /** The lease that a reply proves: `remainingMs` were left on the server some time after `sent`. */
 export function leaseFrom(sent: Moment, remainingMs: number): Lease {
-  const provenMs = remainingMs * (1 - DRIFT) - ROUNDING_MS;
+  const provenMs = remainingMs * (1 - CLOCK_DRIFT) - ROUNDING_MS;
   return { deadline: sent.at + provenMs, wallDeadline: sent.wallAt + provenMs };
 }
 

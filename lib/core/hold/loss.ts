@@ -1,12 +1,54 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type LockLostError } from '../lock.errors.js';
+import { type LockLostError, type LockLostReason } from '../lock.errors.js';
+import { type LostReply } from '../store/lock-store.js';
+
+/** The loss of one hold, told once: first to the signal, then to the callbacks. */
+export class Loss {
+  #error: LockLostError | null = null;
+  /** Made on demand: most calls never ask for it, and it is the most expensive object of a lock. */
+  #signal: LossSignal | null = null;
+  #callbacks: Set<(error: LockLostError) => void> | null = null;
+
+  /** How the lock was lost; null if it was not. */
+  get error(): LockLostError | null {
+    return this.#error;
+  }
+
+  /** Aborted with the loss. */
+  get signal(): AbortSignal {
+    if (!this.#signal) {
+      this.#signal = new LossSignal();
+      if (this.#error) this.#signal.abort(this.#error);
+    }
+    return this.#signal.signal;
+  }
+
+  get hasSignal(): boolean {
+    return this.#signal !== null;
+  }
+
+  /** Calls back when the lock is lost; returns a function that stops listening. */
+  onTold(callback: (error: LockLostError) => void): () => void {
+    const callbacks = (this.#callbacks ??= new Set());
+    callbacks.add(callback);
+    return () => void callbacks.delete(callback);
+  }
+
+  /** Tells everybody; does nothing the second time. */
+  tell(error: LockLostError): void {
+    if (this.#error) return;
+    this.#error = error;
+    this.#signal?.abort(error);
+    for (const callback of this.#callbacks ?? []) callback(error);
+  }
+}
 
 /**
- * The signal of a lock. Its listeners are called in the async context of whoever asked for it first: a loss is noticed
- * by a timer, a message or somebody's look at the lock, and in their context a call of the listener could count as
- * nested in a stranger's lock.
+ * The signal of a lock. Its listeners run in the async context of the first caller who asked for it. A loss is noticed
+ * by a timer, by a message or by any code that looks at the lock; in such a context, a call that a listener makes could
+ * count as nested in a lock of somebody else.
  */
-export class LossSignal {
+class LossSignal {
   readonly #controller = new AbortController();
   readonly #inHolderContext = AsyncLocalStorage.snapshot();
 
@@ -18,3 +60,9 @@ export class LossSignal {
     this.#inHolderContext(() => this.#controller.abort(error));
   }
 }
+
+/** Why a hold with this token is gone, from what the store says. */
+export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
+  if (reply.revoked) return 'revoked';
+  return reply.lastToken > fencingToken ? 'taken' : 'expired';
+};

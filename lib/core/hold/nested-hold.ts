@@ -3,12 +3,12 @@ import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type LockLostError, type LockLostReason, type LockMode, LockReentryError } from '../lock.errors.js';
 
-/** The handle of a nested call: the hold is the outer one, and only its place under it is its own. */
+/** The hold of a nested call: it shares the outer hold, and has a turn of its own under it. */
 export class NestedHold extends Hold {
   readonly mode: LockMode;
   readonly #permits: number;
 
-  /** The caller has retained the outer hold, and enters the slots of all keys. */
+  /** The caller counts it in the outer hold, and enters the slots of all keys. */
   constructor(
     private readonly outer: Hold,
     keys: readonly string[],
@@ -19,7 +19,7 @@ export class NestedHold extends Hold {
     this.#permits = permits;
   }
 
-  /** Takes its place under the outer hold, at once or in its turn; gives a function that leaves the queue. */
+  /** Enters the slot of `key`, now or when its turn comes; returns a function that leaves the queue. */
   enter(key: string, settle: (outcome: SlotOutcome) => void): () => void {
     return this.outer.slotOf(key).enter(this.#useOf(key), settle);
   }
@@ -45,6 +45,11 @@ export class NestedHold extends Hold {
     return this.outer.signal;
   }
 
+  /** The signal is that of the outer hold. */
+  get hasSignal(): boolean {
+    return false;
+  }
+
   get provenMs(): number {
     return this.outer.provenMs;
   }
@@ -53,11 +58,6 @@ export class NestedHold extends Hold {
     return this.outer.lost;
   }
 
-  get isWatched(): boolean {
-    return false;
-  }
-
-  /** The hold is the outer one, which has a holder of its own until that has given it back. */
   lose(reason: LockLostReason, cause?: unknown): void {
     if (this.outer.isReleased) this.outer.lose(reason, cause);
   }
@@ -77,13 +77,13 @@ export class NestedHold extends Hold {
     return this.mode === 'read' && (this.#permits > 0 || this.outer.isPermit(key));
   }
 
-  limitOf(key: string): number {
+  maxHoldersOf(key: string): number {
     if (this.mode === 'write') return 1;
-    return this.isPermit(key) ? this.outer.limitOf(key) : Infinity;
+    return this.isPermit(key) ? this.outer.maxHoldersOf(key) : Infinity;
   }
 
-  keeps(hold: Hold): boolean {
-    return this.outer === hold || this.outer.keeps(hold);
+  isInside(hold: Hold): boolean {
+    return this.outer === hold || this.outer.isInside(hold);
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
@@ -96,7 +96,7 @@ export class NestedHold extends Hold {
 
   protected async end(): Promise<boolean> {
     for (const key of this.keys) this.leave(key);
-    this.outer.letGo();
+    this.outer.removeNestedCall();
     return false;
   }
 

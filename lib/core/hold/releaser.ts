@@ -4,40 +4,37 @@ import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 
-/** How many may wait for their next try; more than that end with their leases, the oldest first. */
+/** How many attempts may wait for their next try; beyond that, the oldest ones end with their leases. */
 const MAX_WAITING = 10_000;
 
-/** How many are tried again at a time: all of an outage at once would be too much for a Redis that is just back. */
-const AT_A_TIME = 100;
-
-const FIRST_PAUSE_MS = 50;
-const MAX_PAUSE_MS = 1_000;
-
-/** What became of a release: the store's answer, and whether an earlier command of it went unanswered. */
-export interface Released {
+/** How the attempt was given back. */
+export interface GivenBack {
+  /** The answer of the store; undefined if there was none until the lease was over. */
   readonly reply: ReleaseReply | undefined;
-  readonly asked: number;
+  /** How many commands were sent; all but the last had no answer. */
+  readonly tries: number;
 }
 
 interface Pending {
   readonly request: ReleaseRequest;
   readonly until: number;
   readonly timeoutMs: number;
-  readonly resolve: (released: Released) => void;
-  asked: number;
+  readonly resolve: (givenBack: GivenBack) => void;
+  tries: number;
 }
 
 /**
- * Sends releases until they are confirmed, or until the lease is over and there is nothing to release. Each is sent at
- * once; those that had no answer wait together for rounds of tries, with growing pauses, so that an outage costs no
- * more the longer it takes.
+ * Gives attempts back to the store. It sends releases until they are confirmed, or until the lease is over and nothing is
+ * left to release. Each is sent at once. Those without an answer wait together for rounds of tries, with growing pauses,
+ * so that the load of an outage does not grow with its length.
  */
 export class Releaser {
   /** What waits for its next try, in the order in which it came. */
   readonly #waiting = new Set<Pending>();
   #underWay = 0;
-  /** How many of those are of the round that goes on; 0: there is none. */
+  /** How many of those belong to the current round; 0: there is none. */
   #inRound = 0;
   #isAnswered = false;
   /** How many rounds in a row had no answer at all. */
@@ -62,16 +59,16 @@ export class Releaser {
     return this.#waiting.size + this.#underWay;
   }
 
-  /** Never rejects. `until` is when trying ends, on the monotonic clock; it is tried at least once. */
-  release(request: ReleaseRequest, until: number, timeoutMs: number): Promise<Released> {
-    return new Promise((resolve) => void this.#send({ request, until, timeoutMs, resolve, asked: 0 }));
+  /** Never rejects. Tries at least once, and again until `until`, a time of the monotonic clock. */
+  giveBack(request: ReleaseRequest, until: number, timeoutMs: number): Promise<GivenBack> {
+    return new Promise((resolve) => void this.#send({ request, until, timeoutMs, resolve, tries: 0 }));
   }
 
-  /** What is not confirmed by now ends with its lease. */
+  /** Stops trying: what is not confirmed by now ends with its lease. */
   stop(): void {
     this.#isStopped = true;
     this.#nextRound?.cancel();
-    for (const pending of this.#waiting) this.#giveUp(pending, this.#lastError);
+    for (const pending of this.#waiting) this.#leaveToLease(pending, this.#lastError);
     this.#log.flush();
   }
 
@@ -80,55 +77,55 @@ export class Releaser {
     while (this.size > 0) await new Promise<void>((resolve) => this.#idlers.push(resolve));
   }
 
-  /** Tries again now what waits for its next try. */
-  hurry(): void {
-    if (this.#waiting.size > 0 && this.#inRound === 0) this.#retry();
+  /** Starts the next round now. */
+  retryNow(): void {
+    if (this.#waiting.size > 0 && this.#inRound === 0) this.#startRound();
   }
 
-  /** Gives whether the store answered, whatever it said. */
+  /** Returns whether the store answered, whatever it said. */
   async #send(pending: Pending): Promise<boolean> {
     const { request, timeoutMs, resolve } = pending;
-    pending.asked += 1;
+    pending.tries += 1;
     this.#underWay += 1;
     let isAnswered = true;
     try {
       const reply = await this.store.release(request, timeoutMs);
-      resolve({ reply, asked: pending.asked });
+      resolve({ reply, tries: pending.tries });
     } catch (error) {
       isAnswered = !isRetryable(error);
-      if (isAnswered || this.#isStopped || this.clock.now() >= pending.until) this.#giveUp(pending, error);
-      else this.#wait(pending, error);
+      if (isAnswered || this.#isStopped || this.clock.now() >= pending.until) this.#leaveToLease(pending, error);
+      else this.#retryLater(pending, error);
     }
     this.#underWay -= 1;
     this.#tellIdlers();
     return isAnswered;
   }
 
-  #wait(pending: Pending, error: unknown): void {
+  #retryLater(pending: Pending, error: unknown): void {
     this.#lastError = error;
     const [oldest] = this.#waiting;
-    if (this.#waiting.size >= MAX_WAITING) this.#giveUp(oldest!, error);
+    if (this.#waiting.size >= MAX_WAITING) this.#leaveToLease(oldest!, error);
     this.#waiting.add(pending);
-    this.#schedule();
+    this.#scheduleRound();
   }
 
-  #schedule(): void {
+  #scheduleRound(): void {
     if (this.#nextRound || this.#inRound > 0 || this.#waiting.size === 0) return;
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#silentRounds, MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
-    this.#nextRound = this.timers.schedule(this.clock.now() + pauseMs, () => this.#retry());
+    const at = this.clock.now() + releaseRetryMs(this.#silentRounds);
+    this.#nextRound = this.timers.schedule(at, () => this.#startRound());
   }
 
-  #retry(): void {
+  #startRound(): void {
     this.#nextRound?.cancel();
     this.#nextRound = null;
     const now = this.clock.now();
-    for (const pending of this.#waiting) if (now >= pending.until) this.#giveUp(pending, this.#lastError);
+    for (const pending of this.#waiting) if (now >= pending.until) this.#leaveToLease(pending, this.#lastError);
     this.#isAnswered = false;
-    for (let i = 0; i < AT_A_TIME; i += 1) this.#tryNext();
+    for (let i = 0; i < RELEASES_AT_A_TIME; i += 1) this.#tryNext();
     this.#endRound();
   }
 
-  /** Each answer has the next one tried; what has none waits for the next round, as the last one. */
+  /** Each answer starts the next try; a release without an answer goes to the end of the queue, for the next round. */
   #tryNext(): void {
     const [pending] = this.#waiting;
     if (!pending) return;
@@ -145,14 +142,14 @@ export class Releaser {
   #endRound(): void {
     if (this.#inRound > 0) return;
     this.#silentRounds = this.#isAnswered || this.#waiting.size === 0 ? 0 : this.#silentRounds + 1;
-    this.#schedule();
+    this.#scheduleRound();
   }
 
-  #giveUp(pending: Pending, error: unknown): void {
+  #leaveToLease(pending: Pending, error: unknown): void {
     this.#waiting.delete(pending);
-    const { request, asked, resolve } = pending;
+    const { request, tries, resolve } = pending;
     this.#log.add(`The lock "${request.key}" could not be released and ends with its lease: ${messageOf(error)}`);
-    resolve({ reply: undefined, asked });
+    resolve({ reply: undefined, tries });
     this.#tellIdlers();
   }
 

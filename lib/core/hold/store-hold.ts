@@ -1,66 +1,69 @@
 import { type Clock } from '../clock.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { type Lease, type Moment, longer, remainingOf } from './lease.js';
-import { type LockLabel } from '../lock-label.js';
+import { type LockLabel } from '../lock.events.js';
 import { type HoldRef } from '../store/lock-store.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
-import { LossSignal } from './loss.js';
-import { lostError } from './lost-error.js';
+import { Loss } from './loss.js';
+import { lostError } from '../error-texts.js';
 
-/** What a held lock needs from those who made it. */
-export interface LockKeeper {
+/** What a hold needs from the module that it belongs to. */
+export interface HoldKeeper {
   readonly clock: Clock;
-  /** Asks the store for a longer lease; resolves when it is proven. */
-  extend(lock: StoreHold, leaseMs: number): Promise<void>;
-  /** Makes it a read lock in the store. */
-  downgrade(lock: StoreHold): Promise<void>;
+  /**
+   * Asks the store for a longer lease; resolves when it is proven.
+   * @throws LockLostError, LockNotHeldError, LockStoreError
+   */
+  extend(hold: StoreHold, leaseMs: number): Promise<void>;
+  /**
+   * Makes it a read lock in the store.
+   * @throws LockLostError, LockStoreError
+   */
+  downgrade(hold: StoreHold): Promise<void>;
   /** The lock was lost, and its holder was told. */
-  onLost(lock: StoreHold, error: LockLostError): void;
-  /** Gives the holds back, and tells whether the store confirmed that they were held; never rejects. */
-  release(lock: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean>;
+  onLost(hold: StoreHold, error: LockLostError): void;
+  /** Releases it in the store; returns whether the store confirmed that it was held. */
+  end(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean>;
 }
 
-/** What the store granted, and what the caller had asked for. */
+/** What the store granted, and what was requested. */
 export interface Grant {
   /** One per key, in the order in which the caller named them. */
   readonly holds: readonly HoldRef[];
   readonly attempt: string;
   readonly mode: LockMode;
   readonly owner: string;
-  /** Who holds it, for people. */
+  /** Who holds it, as people read it. */
   readonly holder: string;
   readonly leaseMs: number;
   readonly renew: boolean;
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
-  /** 0: it is no semaphore. */
+  /** Of a semaphore; 0: any number of readers. */
   readonly permits: number;
   readonly lease: Lease;
-  /** Before the command that was granted was sent. */
+  /** Taken before the command that was granted was sent. */
   readonly sent: Moment;
   readonly waitedMs: number;
   readonly serverTimeMs: number;
   /** The scheduled job whose fire was claimed with it. */
   readonly job: string | undefined;
   readonly label: LockLabel;
-  /** Whether a command of the attempt had no answer so far, and may still arrive. */
+  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
   readonly unanswered: () => boolean;
 }
 
-/** The handle of one acquisition: its proven lease, and how it ended. */
+/** The hold of one acquisition: its proven lease, and how it was lost. */
 export class StoreHold extends Hold {
-  /** Why the last renewal had no answer; a lease that runs out now was lost to an unreachable Redis. */
-  unanswered: unknown;
+  /** Why the last renewal had no answer: a lease that runs out now was lost to an unreachable Redis. */
+  renewError: unknown;
   #mode: LockMode;
   #lease: Lease;
-  #lost: LockLostError | null = null;
-  #callbacks: Set<(error: LockLostError) => void> | null = null;
-  /** Made when somebody asks for it: most calls never do, and it is the dearest object of a lock. */
-  #signal: LossSignal | null = null;
+  readonly #loss = new Loss();
 
   constructor(
     readonly grant: Grant,
-    readonly keeper: LockKeeper,
+    readonly keeper: HoldKeeper,
   ) {
     super(grant.holds.map(({ key }) => key));
     this.#mode = grant.mode;
@@ -80,24 +83,26 @@ export class StoreHold extends Hold {
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= new LossSignal();
-    if (this.lost) this.#signal.abort(this.lost);
-    return this.#signal.signal;
+    this.#checkLease();
+    return this.#loss.signal;
+  }
+
+  get hasSignal(): boolean {
+    return this.#loss.hasSignal;
   }
 
   get provenMs(): number {
     return this.isOver ? 0 : remainingOf(this.#lease, this.keeper.clock);
   }
 
-  /** A lease that ran out before its timer could fire counts as lost. */
   get lost(): LockLostError | null {
-    if (this.deadline <= this.keeper.clock.now()) this.loseLease();
-    return this.#lost;
+    this.#checkLease();
+    return this.#loss.error;
   }
 
-  /** Whether it is lost or given back: nothing more is to be done for it. */
+  /** Whether it was lost or has ended: nothing more is done for it. */
   get isOver(): boolean {
-    return this.#lost !== null || this.isEnded;
+    return this.#loss.error !== null || this.isEnded;
   }
 
   /** Until when the lease is proven, on the monotonic clock. */
@@ -105,54 +110,57 @@ export class StoreHold extends Hold {
     return this.#lease.deadline;
   }
 
+  /** How long it has been held so far, counted from before the command that acquired it. */
+  get heldMs(): number {
+    return Math.round(this.keeper.clock.now() - this.grant.sent.at);
+  }
+
+  /** What all events of a held lock say. */
+  get event() {
+    const { key, mode, fencingToken, grant } = this;
+    return { key, mode, fencingToken, attempt: grant.attempt, ...grant.label };
+  }
+
   /** Takes a newer proof of the lease. */
   prove(lease: Lease): void {
     this.#lease = longer(this.#lease, lease);
-    this.unanswered = undefined;
-  }
-
-  get isWatched(): boolean {
-    return this.#signal !== null;
+    this.renewError = undefined;
   }
 
   lose(reason: LockLostReason, cause?: unknown): void {
-    if (!this.isOver) this.loseAtRelease(reason, cause);
+    if (!this.isOver) this.loseAtEnd(reason, cause);
   }
 
   /** The lease ran out. */
-  loseLease(): void {
-    this.lose(this.unanswered === undefined ? 'expired' : 'unreachable', this.unanswered);
+  expire(): void {
+    this.lose(this.renewError === undefined ? 'expired' : 'unreachable', this.renewError);
   }
 
-  /** The release found that the lease had ended before: tells it after the fact. */
-  loseAtRelease(reason: LockLostReason, cause?: unknown): void {
-    if (this.#lost) return;
+  /** Tells the loss even after the end: the release found that the lock had been lost before. */
+  loseAtEnd(reason: LockLostReason, cause?: unknown): void {
+    if (this.#loss.error) return;
     const error = lostError(this, reason, cause);
-    this.#lost = error;
     this.tracker?.forget(this);
-    this.#signal?.abort(error);
-    for (const callback of this.#callbacks ?? []) callback(error);
+    this.#loss.tell(error);
     this.keeper.onLost(this, error);
+  }
+
+  onLost(callback: (error: LockLostError) => void): () => void {
+    return this.#loss.onTold(callback);
   }
 
   isPermit(): boolean {
     return this.grant.permits > 0;
   }
 
-  limitOf(): number {
-    // Also after a downgrade: whoever came in since counts this hold.
+  maxHoldersOf(): number {
+    // Also after a downgrade: other holders came in by counting this hold as it was granted.
     if (this.grant.mode === 'write') return 1;
     return this.isPermit() ? this.grant.permits : Infinity;
   }
 
-  keeps(): boolean {
+  isInside(): boolean {
     return false;
-  }
-
-  onLost(callback: (error: LockLostError) => void): () => void {
-    const callbacks = (this.#callbacks ??= new Set());
-    callbacks.add(callback);
-    return () => void callbacks.delete(callback);
   }
 
   checkDowngrade(): void {
@@ -163,7 +171,7 @@ export class StoreHold extends Hold {
   async downgrade(): Promise<void> {
     this.checkDowngrade();
     if (this.#mode === 'read' && this.grant.mode === 'read') return;
-    // From the first command on it counts as a read lock: the store may have carried it out.
+    // It counts as a read lock from the first command on: the store may have carried that out.
     this.#mode = 'read';
     await this.keeper.downgrade(this);
   }
@@ -173,6 +181,11 @@ export class StoreHold extends Hold {
   }
 
   protected end(outcome: WorkOutcome | undefined): Promise<boolean> {
-    return this.keeper.release(this, outcome);
+    return this.keeper.end(this, outcome);
+  }
+
+  /** A lease that ran out before its timer could fire counts as lost. */
+  #checkLease(): void {
+    if (this.deadline <= this.keeper.clock.now()) this.expire();
   }
 }

@@ -1,8 +1,8 @@
 import { type Clock } from '../clock.js';
 import { type StoreHold } from './store-hold.js';
-import { heldEvent } from './held-event.js';
 import { leaseFrom, type Moment, moment } from './lease.js';
-import { commandTimeoutMs } from '../timing.js';
+import { lossReason } from './loss.js';
+import { RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
 import { type LockEvents } from '../lock.events.js';
 import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type LockLostReason } from '../lock.errors.js';
@@ -94,14 +94,14 @@ export class Watchdog {
     if (!lock.grant.renew) return Infinity;
     const now = this.clock.now();
     // What was sent before a gap ended says nothing about all of it.
-    return sent.at < this.#gapAt ? now : sent.at + (now + lock.provenMs - sent.at) / 3;
+    return sent.at < this.#gapAt ? now : sent.at + (now + lock.provenMs - sent.at) / RENEWALS_PER_LEASE;
   }
 
-  /** After a renewal without an answer: soon, and sooner towards the end of what is proven. */
+  /** After a renewal without an answer. */
   #againAt({ grant, deadline }: StoreHold): number {
     if (!grant.renew) return Infinity;
     const now = this.clock.now();
-    return now + Math.max(20, Math.min(grant.leaseMs / 20, (deadline - now) / 3, 1_000));
+    return now + renewRetryMs(grant.leaseMs, deadline - now);
   }
 
   #schedule(watch: Watch): void {
@@ -137,11 +137,8 @@ export class Watchdog {
     await Promise.all([...batches].map(([timeoutMs, batch]) => this.#renew(batch, timeoutMs)));
   }
 
-  /** Of a lock of which little is proven: half of that, in whole steps, so that there is time for another try. */
   #timeoutOf({ grant, deadline }: StoreHold): number {
-    const usualMs = commandTimeoutMs(grant.leaseMs);
-    const halfMs = (deadline - this.clock.now()) / 2;
-    return halfMs >= usualMs ? usualMs : Math.max(Math.floor(halfMs / 100) * 100, 100);
+    return renewTimeoutMs(grant.leaseMs, deadline - this.clock.now());
   }
 
   async #renew(batch: readonly Watch[], timeoutMs: number): Promise<void> {
@@ -170,14 +167,14 @@ export class Watchdog {
     if (renewal.outcome === 'renewed') {
       lock.prove(leaseFrom(sent, renewal.remainingMs));
       watch.renewAt = this.#dueAt(lock, sent);
-      this.events.emit('renewed', () => ({ ...heldEvent(lock), remainingMs: renewal.remainingMs }));
+      this.events.emit('renewed', () => ({ ...lock.event, remainingMs: renewal.remainingMs }));
     } else {
-      if (lock.unanswered === undefined) {
+      if (lock.renewError === undefined) {
         this.#log.add(`Renewing the lock "${lock.key}" failed, trying again: ${messageOf(renewal.cause)}`);
       }
-      lock.unanswered = renewal.cause ?? new Error('no answer');
+      lock.renewError = renewal.cause ?? new Error('no answer');
       watch.renewAt = this.#againAt(lock);
-      this.events.emit('renewFailed', () => ({ ...heldEvent(lock), cause: renewal.cause }));
+      this.events.emit('renewFailed', () => ({ ...lock.event, cause: renewal.cause }));
     }
     // A listener may have released it.
     if (!lock.isOver) this.#schedule(watch);
@@ -187,16 +184,10 @@ export class Watchdog {
   #lose(watch: Watch, reason?: LockLostReason): void {
     const { lock } = watch;
     this.unwatch(lock);
-    if (reason === undefined) lock.loseLease();
+    if (reason === undefined) lock.expire();
     else lock.lose(reason);
   }
 }
-
-/** Why a hold with this token is gone, by what the store says. */
-export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
-  if (reply.revoked) return 'revoked';
-  return reply.lastToken > fencingToken ? 'taken' : 'expired';
-};
 
 const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewRequest[] => {
   const { mode, grant } = lock;

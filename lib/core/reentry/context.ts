@@ -87,7 +87,7 @@ export function keptByChain(key: string, keeper: object, outer?: Hold): Hold | u
     if (lock === outer) return undefined;
     if (!lock.isReleased) inside.push(lock);
     else if (lock.keeper === keeper && !lock.isEnded && lock.keys.includes(key)) {
-      if (inside.some((inner) => inner.keeps(lock))) return lock;
+      if (inside.some((inner) => inner.isInside(lock))) return lock;
     }
   }
   return undefined;

@@ -1,90 +1,86 @@
 import { onAbort } from '../abort-listener.js';
-import { busyError, waitTimeoutError } from '../error-texts.js';
-import { waitedMsOf } from '../acquire/request.js';
+import {
+  busyError,
+  nestedUpgradeError,
+  notReentrantError,
+  unawaitedCallError,
+  uncountedPermitError,
+  waitTimeoutError,
+} from '../error-texts.js';
+import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
 import { type Hold } from '../hold/hold.js';
-import { enterBeside } from './iteration.js';
-import { CompositeHold } from '../hold/composite-hold.js';
+import { abortOnStandstill } from './iteration.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type SlotOutcome } from './local-slot.js';
 import { heldInContext, keptByChain } from './context.js';
-import { type LockLabel } from '../lock-label.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { type FireClaim } from '../store/lock-store.js';
-import { type LockError, type LockMode, LockReentryError } from '../lock.errors.js';
+import { type LockError, type LockMode } from '../lock.errors.js';
 import { type Locker } from '../acquire/locker.js';
-import { throwIfLost } from '../acquire/locker-errors.js';
 import { NestedHold } from '../hold/nested-hold.js';
 
-interface Nested {
-  readonly outer: Hold;
-  readonly keys: string[];
-}
-
 /**
- * Enters the lock of all keys: those that this chain of calls holds without a command, the others by acquiring them.
+ * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired.
  * @throws LockReentryError at once for what would wait for itself (an upgrade, a job inside itself, or the body of a
  *   loop over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
-export async function enterLock(
-  locker: Locker,
-  keys: readonly string[],
-  options: ResolvedLockOptions,
-  label: LockLabel,
-  claim?: FireClaim,
-): Promise<Hold> {
-  const wanted = locker.checkKeys(keys);
-  return enterBeside(locker, wanted, options, (signal) => enter(locker, wanted, { ...options, signal }, label, claim));
+export async function enterLock(locker: Locker, request: LockRequest): Promise<Hold> {
+  const { options } = request;
+  return abortOnStandstill(locker, request, (signal) => enter(locker, { ...request, options: { ...options, signal } }));
 }
 
-async function enter(
-  locker: Locker,
-  wanted: readonly string[],
-  options: ResolvedLockOptions,
-  label: LockLabel,
-  claim: FireClaim | undefined,
-): Promise<Hold> {
-  const startedAt = locker.clock.now();
+async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
+  const { keys } = request;
   for (;;) {
-    const nested = heldOuter(locker, wanted, { ...options, reentrant: options.reentrant && !claim });
-    if (nested.length === 0) return locker.acquire(wanted, options, label, claim, startedAt);
-    const missing = wanted.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
-    const parts = await enterAll(locker, nested, options, { label, startedAt });
-    // A hold ended while we waited under it: then it is not ours any more, and there may be another way in.
+    const nested = findOuterHolds(locker, request);
+    if (nested.length === 0) return locker.acquire(request);
+    const missing = keys.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
+    const parts = await enterNested(locker, nested, request);
+    // An outer hold ended while we waited for our turn. It is no longer ours; look for another way in.
     if (!parts) continue;
     try {
-      if (missing.length > 0) parts.push(await locker.acquire(missing, options, label, undefined, startedAt));
-      // Also while it waited for its turn: the timer that would have told may not have run yet.
+      if (missing.length > 0) parts.push(await locker.acquire(forKeys(request, missing)));
+      // An outer lock may be lost although its timer has not run yet.
       throwIfLost(parts);
     } catch (error) {
       for (const part of parts) void part.release();
       throw error;
     }
-    return parts.length === 1 ? parts[0]! : new CompositeHold(wanted, parts);
+    return parts.length === 1 ? parts[0]! : new CompositeHold(keys, parts);
   }
 }
 
 /**
- * Refuses to acquire, with `reentrant: false`, what this chain of calls holds.
+ * With `reentrant: false`, refuses to acquire what this chain of calls holds.
  * @throws LockReentryError
  */
-export function refuseNested(locker: Locker, keys: readonly string[], { mode, reentrant }: ResolvedLockOptions): void {
+export function refuseReentry(locker: Locker, { keys, options: { mode, reentrant } }: LockRequest): void {
   if (reentrant) return;
   for (const key of keys) {
-    const outer = heldInContext(key, locker);
-    if (outer) throw notReentrantError(key, outer.mode, mode);
+    const outer = heldInContext(key, locker.holds);
+    if (outer) throw notReentrantError({ key, mode }, outer.mode);
   }
 }
 
-/** The outer holds of these keys; refuses what could only wait for itself. */
-function heldOuter(locker: Locker, keys: readonly string[], options: ResolvedLockOptions): Nested[] {
-  const nested: Nested[] = [];
+/** The keys that one outer hold of this chain of calls has. */
+interface NestedKeys {
+  readonly outer: Hold;
+  readonly keys: string[];
+}
+
+/**
+ * The outer holds of the keys that this chain of calls holds.
+ * @throws LockLostError; LockReentryError for what would wait for itself or must not be nested
+ */
+function findOuterHolds(locker: Locker, { keys, options, claim }: LockRequest): NestedKeys[] {
+  const nested: NestedKeys[] = [];
   for (const key of keys) {
-    const outer = heldInContext(key, locker);
+    const outer = heldInContext(key, locker.holds);
     if (outer?.lost) throw outer.lost;
-    refuseLeftover(key, locker, options.mode, outer);
+    refuseUnawaited(key, locker, options.mode, outer);
     if (!outer) continue;
     refuseUpgrade(key, outer.mode, options.mode);
-    refuseUncounted(key, outer, options);
-    if (!options.reentrant) throw notReentrantError(key, outer.mode, options.mode);
+    refuseUncountedPermit(key, outer, options);
+    if (!options.reentrant || claim) throw notReentrantError({ key, mode: options.mode }, outer.mode);
     const known = nested.find((entry) => entry.outer === outer);
     if (known) known.keys.push(key);
     else nested.push({ outer, keys: [key] });
@@ -92,78 +88,74 @@ function heldOuter(locker: Locker, keys: readonly string[], options: ResolvedLoc
   return nested;
 }
 
-/** Enters one after the other, in the order of the keys, so that two siblings cannot block each other; null: not all. */
-async function enterAll(
+/** Waits for the turn under each outer hold; null if one of them ended meanwhile. */
+async function enterNested(
   locker: Locker,
-  nested: readonly Nested[],
-  options: ResolvedLockOptions,
-  call: { readonly label: LockLabel; readonly startedAt: number },
+  nested: readonly NestedKeys[],
+  request: LockRequest,
 ): Promise<Hold[] | null> {
-  const { mode } = options;
+  const { options, label } = request;
   const locks = nested.map(({ outer, keys }) => new NestedHold(outer, keys, options));
-  const steps = nested.flatMap(({ outer, keys }, i) => keys.map((key) => ({ outer, key, lock: locks[i]! })));
-  steps.sort((a, b) => (a.key < b.key ? -1 : 1));
-  const entered: Step[] = [];
+  const turns = nested.flatMap(({ outer, keys }, i) => keys.map((key) => ({ outer, key, lock: locks[i]! })));
+  // In the order of the keys, so that two siblings cannot block each other.
+  turns.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const entered: Turn[] = [];
   const leave = (): void => {
     for (const { lock, key } of entered) lock.leave(key);
-    for (const { outer } of nested) outer.letGo();
+    for (const { outer } of nested) outer.removeNestedCall();
   };
-  for (const { outer } of nested) outer.retain();
+  for (const { outer } of nested) outer.addNestedCall();
   try {
-    for (const step of steps) {
-      if ((await enterSlot(locker, step, options, call.startedAt, call.label)) === 'closed') {
+    for (const turn of turns) {
+      if ((await waitForTurn(locker, turn, request)) === 'closed') {
         leave();
         return null;
       }
-      entered.push(step);
-      // It may have been downgraded while we waited for another one.
-      refuseUpgrade(step.key, step.outer.mode, mode);
+      entered.push(turn);
+      // The outer lock may have been downgraded while we waited.
+      refuseUpgrade(turn.key, turn.outer.mode, options.mode);
     }
   } catch (error) {
     leave();
     throw error;
   }
+  const waitedMs = waitedMsOf(request, locker.clock.now());
   for (const { key } of locks) {
-    locker.events.emit('reentered', () => ({ ...call.label, key, mode, waitedMs: waitedMsOf(call, locker) }));
+    locker.events.emit('reentered', () => ({ ...label, key, mode: options.mode, waitedMs }));
   }
   return locks;
 }
 
-/** One place that a nested call takes, under one of the holds. */
-interface Step {
+/** The turn of a nested call in the slot of one key. */
+interface Turn {
   readonly outer: Hold;
   readonly key: string;
   readonly lock: NestedHold;
 }
 
-/** Waits for its turn under the hold, within the limits of any other acquisition. */
-function enterSlot(
-  locker: Locker,
-  { outer, key, lock }: Step,
-  { mode, waitMs, signal }: ResolvedLockOptions,
-  startedAt: number,
-  label: LockLabel,
-): Promise<SlotOutcome> {
+/** Waits within the same limits as an acquisition: `waitMs`, `signal` and the loss of the outer lock. */
+function waitForTurn(locker: Locker, { outer, key, lock }: Turn, request: LockRequest): Promise<SlotOutcome> {
+  const { waitMs, signal } = request.options;
   return new Promise((resolve, reject) => {
-    let inside = false;
+    let isSettled = false;
     let cleanUp = (): void => undefined;
     const settle = (outcome: SlotOutcome): void => {
-      inside = true;
+      isSettled = true;
       cleanUp();
       resolve(outcome);
     };
     signal?.throwIfAborted();
     const leaveQueue = lock.enter(key, settle);
-    if (inside) return;
-    const giveUp = (error: unknown): void => {
+    if (isSettled) return;
+    const cancel = (error: unknown): void => {
       leaveQueue();
       cleanUp();
       reject(error);
     };
-    const onLimit = (): void => giveUp(limitError(locker, { key, mode, waitMs, startedAt, label }));
+    const onLimit = (): void => cancel(limitError(locker, key, request));
     if (waitMs === 0) return onLimit();
-    const limit = locker.timers.schedule(startedAt + waitMs, onLimit);
-    const stops = [outer.onLost(giveUp), signal && onAbort(signal, () => giveUp(signal.reason))];
+    const limit = locker.timers.schedule(request.startedAt + waitMs, onLimit);
+    const stops = [outer.onLost(cancel), signal && onAbort(signal, () => cancel(signal.reason))];
     cleanUp = () => {
       limit.cancel();
       for (const stop of stops) stop?.();
@@ -171,50 +163,30 @@ function enterSlot(
   });
 }
 
-interface NestedWait {
-  readonly key: string;
-  readonly mode: LockMode;
-  readonly waitMs: number;
-  readonly startedAt: number;
-  readonly label: LockLabel;
-}
-
-function limitError(locker: Locker, { key, mode, waitMs, startedAt, label }: NestedWait): LockError {
+function limitError(locker: Locker, key: string, request: LockRequest): LockError {
+  const { mode, waitMs } = request.options;
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
-  const waited = waitedMsOf({ startedAt }, locker);
-  locker.events.emit('timedOut', () => ({ ...label, key, mode, waitedMs: waited, holder }));
-  return waitTimeoutError({ key, mode }, waited, { holder, ahead: 0 });
+  const waitedMs = waitedMsOf(request, locker.clock.now());
+  locker.events.emit('timedOut', () => ({ ...request.label, key, mode, waitedMs, holder }));
+  return waitTimeoutError({ key, mode }, waitedMs, { holder, ahead: 0 });
 }
 
 function refuseUpgrade(key: string, held: LockMode, mode: LockMode): void {
-  if (held === 'write' || mode === 'read') return;
-  const advice =
-    'an upgrade would wait for itself, and for every other reader that tries the same. Write from the start';
-  throw reentryError(key, held, mode, advice);
+  if (held === 'read' && mode === 'write') throw nestedUpgradeError(key, held);
 }
 
-/** One permit under a hold that more calls share than there are permits would be one more: the store has not counted it. */
-function refuseUncounted(key: string, outer: Hold, { mode, permits }: ResolvedLockOptions): void {
-  const limit = outer.limitOf(key);
-  if (permits === 0 || limit <= permits) return;
-  const shared = limit === Infinity ? 'any number of readers' : `up to ${limit}`;
-  const advice = `at most ${permits} are to be inside, and ${shared} may be there with such a hold. Take the permit from the start`;
-  throw reentryError(key, outer.mode, mode, advice);
+/** Refuses a permit inside a hold that more calls may share than there are permits: the store would not count it. */
+function refuseUncountedPermit(key: string, outer: Hold, { mode, permits }: ResolvedLockOptions): void {
+  const maxHolders = outer.maxHoldersOf(key);
+  if (permits > 0 && maxHolders > permits) throw uncountedPermitError({ key, mode, permits }, outer.mode, maxHolders);
 }
 
-/** Work that nobody awaited keeps the hold of several keys of which it entered one: it would wait for its own end. */
-function refuseLeftover(key: string, locker: Locker, mode: LockMode, outer: Hold | undefined): void {
-  const kept = keptByChain(key, locker, outer);
-  if (!kept || (kept.mode === 'read' && mode === 'read')) return;
-  const text = `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it`;
-  throw new LockReentryError(`${text} from ending. Await nested calls before the outer one returns.`, { key, mode });
-}
-
-const notReentrantError = (key: string, held: LockMode, mode: LockMode): LockReentryError =>
-  reentryError(key, held, mode, 'and `reentrant: false` forbids that. Call the inner work without a lock of its own');
-
-function reentryError(key: string, held: LockMode, mode: LockMode, advice: string): LockReentryError {
-  const text = `The lock "${key}" is acquired for ${mode} inside a call that holds it for ${held}: ${advice}, or release`;
-  return new LockReentryError(`${text} the outer lock first.`, { key, mode });
+/**
+ * Refuses to wait for a released hold that only this chain of calls keeps from ending: a call that nobody awaited, and that
+ * entered another key of that hold, would wait for its own end.
+ */
+function refuseUnawaited(key: string, locker: Locker, mode: LockMode, outer: Hold | undefined): void {
+  const kept = keptByChain(key, locker.holds, outer);
+  if (kept && (kept.mode === 'write' || mode === 'write')) throw unawaitedCallError({ key, mode });
 }

@@ -1,54 +1,54 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { withEither } from '../abort-listener.js';
+import { standstillError } from '../error-texts.js';
 import { type Hold } from '../hold/hold.js';
-import { type ResolvedLockOptions } from '../lock.options.js';
-import { LockReentryError } from '../lock.errors.js';
+import { type LockRequest } from '../acquire/request.js';
 import { type Locker } from '../acquire/locker.js';
+import { STANDSTILL_MS } from '../timing.js';
 
-/** What a consumer works on: which value of which iteration. */
-interface Consumed {
+/** The value that a consumer works on. */
+interface ConsumedValue {
   readonly iteration: Iteration;
+  /** The number of the value in its iteration. */
   readonly step: number;
-  /** The value of an iteration around it. */
-  readonly outer: Consumed | null | undefined;
+  /** The value of an iteration around this one. */
+  readonly outer: ConsumedValue | null | undefined;
 }
 
-const storage = new AsyncLocalStorage<Consumed | null>();
+const storage = new AsyncLocalStorage<ConsumedValue | null>();
 
-// Node (before 24) follows async contexts from the first use on: what was begun before shares one context, and all of
-// it would be the consumer of the first value.
+// Before version 24, Node follows async contexts from the first use on. Everything that began before shares one context,
+// and all of it would count as the consumer of the first value.
 storage.run(null, () => undefined);
 
-/** For how long both may stand still; a consumer that does not await its call asks on before that. */
-const STANDSTILL_MS = 500;
-
 /**
- * An iteration under a lock, and the value that its consumer works on. The consumer holds nothing: its call of the same key
- * waits for the iteration to end. When it awaits that call, the iteration waits for it, too, and neither would go on.
+ * An iteration under a lock. Its consumer holds nothing: if it acquires the same key, that call waits for the iteration to
+ * end. When the consumer awaits the call, the iteration waits for the consumer, and neither goes on.
  */
 export class Iteration {
   /** The number of the last value. */
   #step = 0;
-  /** How many values are under way. */
-  #asked = 0;
+  /** How many calls of `next()` are under way. */
+  #requested = 0;
 
   constructor(readonly lock: Hold) {}
 
-  /** The consumer asks on: it is through with the last value. */
-  ask(): void {
-    this.#asked += 1;
+  /** The consumer calls `next()`: it is done with the last value. */
+  onNext(): void {
+    this.#requested += 1;
   }
 
-  answered(): void {
-    this.#asked -= 1;
+  /** A call of `next()` has settled. */
+  onNextSettled(): void {
+    this.#requested -= 1;
   }
 
   /**
-   * A result whose reader is known as the consumer from then on. Whoever calls `next()` cannot be marked: what is
-   * started beside the loop in the same turn has that context, too. The value is read after the await, in the context
-   * of the loop alone.
+   * A result that marks its reader as the consumer of the value. The caller of `next()` cannot be marked: code that is
+   * started beside the loop in the same turn shares its context. The value is read after the `await`, in the context of the
+   * loop alone.
    */
-  give<T>(value: T): IteratorYieldResult<T> {
+  resultOf<T>(value: T): IteratorYieldResult<T> {
     const step = ++this.#step;
     const consume = (): void => storage.enterWith({ iteration: this, step, outer: this.#around() });
     return {
@@ -60,13 +60,13 @@ export class Iteration {
     };
   }
 
-  /** Whether nobody has asked on since this value was given. */
-  standsAt(step: number): boolean {
-    return this.#asked === 0 && this.#step === step && this.lock.held;
+  /** Whether the iteration holds its lock and waits for the consumer of this value to call `next()`. */
+  isPausedAt(step: number): boolean {
+    return this.#requested === 0 && this.#step === step && this.lock.held;
   }
 
-  /** Forgets what is over: a loop in a loop would keep all of the inner ones. */
-  #around(): Consumed | null | undefined {
+  /** Skips iterations that are over: a loop inside a loop would keep all of the inner ones. */
+  #around(): ConsumedValue | null | undefined {
     let around = storage.getStore();
     while (around && (around.iteration === this || around.iteration.lock.isReleased)) around = around.outer;
     return around;
@@ -74,21 +74,22 @@ export class Iteration {
 }
 
 /**
- * Enters a lock; refuses a call of a consumer that waits for its own iteration.
+ * Calls `enter` with a signal that is aborted when the call waits for an iteration that waits for this call.
  * @throws LockReentryError
  */
-export async function enterBeside<T>(
+export async function abortOnStandstill<T>(
   locker: Locker,
-  keys: readonly string[],
-  options: ResolvedLockOptions,
+  request: LockRequest,
   enter: (signal: AbortSignal | undefined) => Promise<T>,
 ): Promise<T> {
-  const consumed = consumedOf(locker, keys, options);
+  const { keys, options } = request;
+  const consumed = findConsumedValue(locker, request);
   if (!consumed) return enter(options.signal);
   const { iteration, step } = consumed;
   const standstill = new AbortController();
   const check = locker.timers.schedule(locker.clock.now() + STANDSTILL_MS, () => {
-    if (iteration.standsAt(step)) standstill.abort(standstillError(keys, options, iteration.lock));
+    if (!iteration.isPausedAt(step)) return;
+    standstill.abort(standstillError({ key: keys.join(', '), mode: options.mode }, iteration.lock));
   });
   try {
     return await withEither(options.signal, standstill.signal, enter);
@@ -97,27 +98,17 @@ export async function enterBeside<T>(
   }
 }
 
-/** The value that this chain of calls works on, of an iteration that excludes a lock of these keys. */
-function consumedOf(
+/** The value that this chain of calls works on, of a paused iteration whose lock excludes the requested one. */
+function findConsumedValue(
   locker: Locker,
-  keys: readonly string[],
-  { mode, owner }: ResolvedLockOptions,
-): Consumed | null | undefined {
-  const excludes = ({ iteration: { lock } }: Consumed): boolean =>
-    lock.keeper === locker &&
+  { keys, options: { mode, owner } }: LockRequest,
+): ConsumedValue | null | undefined {
+  const isBlocking = ({ iteration: { lock } }: ConsumedValue): boolean =>
+    lock.keeper === locker.holds &&
     (mode === 'write' || lock.mode === 'write') &&
     owner !== lock.owner &&
     lock.keys.some((key) => keys.includes(key));
   let consumed = storage.getStore();
-  while (consumed && !(excludes(consumed) && consumed.iteration.standsAt(consumed.step))) consumed = consumed.outer;
+  while (consumed && !(isBlocking(consumed) && consumed.iteration.isPausedAt(consumed.step))) consumed = consumed.outer;
   return consumed;
-}
-
-function standstillError(keys: readonly string[], { mode }: ResolvedLockOptions, held: Hold): LockReentryError {
-  const key = keys.join(', ');
-  return new LockReentryError(
-    `The lock "${key}" is acquired for ${mode} by the consumer of an iteration that holds "${held.key}" for ${held.mode} ` +
-      'until it ends, and that waits for this call. Make the call after the iteration, or in the method that is iterated.',
-    { key, mode },
-  );
 }

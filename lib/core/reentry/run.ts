@@ -1,4 +1,4 @@
-import { type Hold } from '../hold/hold.js';
+import { type Hold, type WorkOutcome } from '../hold/hold.js';
 import { runHolding } from './context.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
 
@@ -18,14 +18,19 @@ export async function runWithLock<T>(
     const stream = takeOver?.(result);
     if (stream) return stream;
   } catch (error) {
-    await lock.finish('failed');
+    await lock.releaseAfter('failed');
     throw error;
   }
-  const lostBefore = lock.lost;
-  await lock.finish('done');
-  const lost = lostBefore ?? lock.lost;
+  const lost = await endWork(lock, 'done');
   if (lost) throw withResult(lost, result, lock.mode);
   return result;
+}
+
+/** Releases a lock after its work. Returns the loss, if the lock was lost during the work or the release finds it gone. */
+export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
+  const lostBefore = lock.lost;
+  await lock.releaseAfter(outcome);
+  return lostBefore ?? lock.lost;
 }
 
 /** An error of its own: parallel calls under one hold lose it together, and each has another result. */

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { type AcquireRequest, type ReleaseRequest } from './lock-store.js';
 
 /** Drawn when a store is made and not when the module is loaded: a snapshot of a process must not be cloned with it. */
 export const newClientId = (): string => randomBytes(9).toString('base64url');
@@ -16,3 +17,16 @@ export function attemptIds(clientId: string): () => string {
     return `${clientId}.${salt}${counter.toString(36).padStart(6, '0').slice(-6)}`;
   };
 }
+
+/** The releases of an attempt that is not to have anything; of a claim also of its fire, which was not run. */
+export const releasesOfAttempt = ({
+  keys,
+  attempt,
+  leaseMs,
+  claim,
+  unanswered,
+}: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'> &
+  Pick<ReleaseRequest, 'unanswered'>): readonly ReleaseRequest[] =>
+  keys.map((key) => {
+    return { key, attempt, holdAtLeastMs: 0, leaseMs, job: claim?.job, runOutcome: claim && 'void', unanswered };
+  });

@@ -1,22 +1,22 @@
 import {
   type CallHandler,
   type ExecutionContext,
+  HttpException,
   Inject,
   Injectable,
   type NestInterceptor,
   type Type,
 } from '@nestjs/common';
-import { type Observable, concatMap, from, of, tap } from 'rxjs';
-import { LockConfigurationError, type LockMode } from '../../core/lock.errors.js';
-import { checkIsObject } from '../../core/option-names.js';
-import { type KeySpec, compileKeySpec, describeKeySpec } from '../../keys/key-spec.js';
+import { type Observable, concatMap, from, of, tap, catchError, defer, throwError } from 'rxjs';
+import { LockConfigurationError, LockKeyError, passFor, type LockMode } from '../../core/lock.errors.js';
+import { checkIsObject } from '../../core/lock.options.js';
+import { describeKeySpec, type KeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
-import { checkLockedOptions } from '../check-locked-options.js';
-import type { LockInterceptor } from '../lock.interceptor.js';
-import { type LockedCall, type LockedOptions } from '../locked-call.js';
-import { answered, checkRequestStatus } from './request-refusal.js';
-import { markRequestLock } from './unreached-locks.js';
+import { type LockedCall, compileCall } from '../locked-call.js';
+import { type LockedOptions } from '../locked.options.js';
 import { isThenable, refuseOpenBody } from '../streams/stream-kind.js';
+import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } from './lock-answer.js';
+import { markRequestLock } from './unreached-locks.js';
 
 /** The options of `LockInterceptor.for`. */
 export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
@@ -26,64 +26,111 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
    */
   mode?: LockMode;
   /**
-   * The status of HTTP that a busy lock is answered with, from 400 to 599, with or without the `LockExceptionFilter`.
-   * @default that of the `LockExceptionFilter`: 423, and 429 where all permits are taken
+   * The HTTP status that answers a busy lock, from 400 to 599, with or without the `LockExceptionFilter`.
+   * @default that of the `LockExceptionFilter`: 423, and 429 when all permits are taken
    */
   status?: number;
 }
 
-/** An interceptor may give a promise as a value, which Nest awaits in the end. Others pass at once: an error may follow them. */
-const settled = (value: unknown): Observable<unknown> => (isThenable(value) ? from(value) : of(value));
+/** The options of the decorators that make no sense for a request. */
+const JOB_OPTIONS = {
+  oncePer: true,
+  spreadMs: true,
+  rerunOnLoss: true,
+} satisfies Record<Exclude<keyof LockedOptions, keyof RequestLockOptions>, true>;
 
-function checkBuiltByNest(locks: LockInterceptor | undefined, where: string): void {
-  if (locks) return;
-  const advice = 'Give the class to @UseInterceptors, or provide it as APP_INTERCEPTOR';
-  throw new LockConfigurationError(`${where}: the interceptor was not built by Nest, so it has no locks. ${advice}.`);
-}
-
-const OF_JOBS = ['oncePer', 'spreadMs', 'rerunOnLoss'] as const;
-
-/** What is the same for all requests. */
-type RequestCall = Pick<LockedCall, 'template' | 'keyOf' | 'options'>;
-
-function callOf(key: KeySpec, given: RequestLockOptions, where: string): RequestCall {
-  checkIsObject(given, where);
-  const { mode = 'write', status: _status, ...options } = given;
-  const forJobs = OF_JOBS.find((name) => name in options);
-  if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
-  checkLockedOptions(options, { mode, kind: 'promise', where });
-  checkRequestStatus(given, where);
-  return { template: describeKeySpec(key), keyOf: compileKeySpec(key, where), options: { ...options, mode } };
+/** Runs a handler of Nest under a lock: the `LockInterceptor` of a connection. */
+interface HandlerRunner {
+  around(call: LockedCall, args: readonly unknown[], proceed: () => Observable<unknown>): Observable<unknown>;
 }
 
 /** Makes the class of an interceptor that locks by a key of the request; see `LockInterceptor.for`. */
 export function requestLock(key: KeySpec, options: RequestLockOptions): Type<NestInterceptor> {
   const where = `LockInterceptor.for('${describeKeySpec(key)}')`;
-  const call = callOf(key, options, where);
-  const token = getLockInterceptorToken(call.options.connection);
+  const compiled = compileRequest(key, options, where);
+  const token = getLockInterceptorToken(compiled.options.connection);
 
   @Injectable()
   class RequestLockInterceptor implements NestInterceptor {
-    constructor(@Inject(token) private readonly locks: LockInterceptor) {}
+    constructor(@Inject(token) private readonly locks: HandlerRunner) {}
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
       const [handler, type] = [context.getHandler(), context.getClass<object>()];
-      const name = `${type.name}.${handler.name}`;
+      const call = { ...compiled, where: `${type.name}.${handler.name}`, name: handler.name, method: handler };
       checkBuiltByNest(this.locks, where);
       const proceed = () =>
         next.handle().pipe(
           concatMap(settled),
-          tap((value) => refuseOpenBody(value, name)),
+          tap((value) => refuseOpenBody(value, call.where)),
         );
       return answered(context, options.status, (onEntered) =>
-        this.locks.around(
-          { ...call, kind: 'observable', where: name, method: () => handler },
-          context.getArgs(),
-          () => (onEntered(), proceed()),
-        ),
+        this.locks.around(call, context.getArgs(), () => (onEntered(), proceed())),
       );
     }
   }
   markRequestLock(RequestLockInterceptor, token);
   return RequestLockInterceptor;
+}
+
+/** Checks and compiles what is the same for all requests. */
+function compileRequest(key: KeySpec, given: RequestLockOptions, where: string): ReturnType<typeof compileCall> {
+  checkIsObject(given, where);
+  const { mode = 'write', status: _status, ...options } = given;
+  const forJobs = Object.keys(JOB_OPTIONS).find((name) => name in options);
+  if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
+  // Nest awaits what answers a request, as it does a promise.
+  const compiled = compileCall(key, options, { mode, kind: 'promise', where });
+  checkRequestStatus(given, where);
+  return compiled;
+}
+
+/** @throws LockConfigurationError that begins with `where` */
+function checkRequestStatus({ status, ifBusy }: RequestLockOptions, where: string): void {
+  if (status === undefined) return;
+  try {
+    checkStatus(status);
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+  if (ifBusy !== 'skip' && typeof ifBusy !== 'function') return;
+  const text = `${where}: \`status: ${status}\` has no effect beside an \`ifBusy\` that answers; leave one of them out.`;
+  throw new LockConfigurationError(text);
+}
+
+function checkBuiltByNest(locks: HandlerRunner | undefined, where: string): void {
+  if (locks) return;
+  const advice = 'Give the class to @UseInterceptors, or provide it as APP_INTERCEPTOR';
+  throw new LockConfigurationError(`${where}: the interceptor was not built by Nest, so it has no locks. ${advice}.`);
+}
+
+/** An interceptor may emit a promise, which Nest awaits in the end. Other values pass at once: an error may follow them. */
+const settled = (value: unknown): Observable<unknown> => (isThenable(value) ? from(value) : of(value));
+
+/**
+ * Runs a request that calls back when it has its lock, or goes on without one. An error before that is turned into the
+ * answer to the client; an error of the handler stays what it is.
+ */
+function answered(
+  context: ExecutionContext,
+  status: number | undefined,
+  run: (onEntered: () => void) => Observable<unknown>,
+): Observable<unknown> {
+  return defer(() => {
+    let isInside = false;
+    const onEntered = (): void => void (isInside = true);
+    const fail = (error: unknown) => throwError(() => (isInside ? error : refusalOf(error, status, context)));
+    return run(onEntered).pipe(catchError(fail));
+  });
+}
+
+/**
+ * An HTTP error for a key that cannot be filled, and for a busy lock when the options have a `status`. Nest answers it
+ * without any filter, and it tells nothing of the lock; filters see the error of the lock.
+ */
+function refusalOf(error: unknown, status: number | undefined, context: ExecutionContext): unknown {
+  if (error instanceof LockKeyError) return passFor(new RequestKeyException(error), error);
+  if (status === undefined || !isBusy(error)) return error;
+  const body = answerTo(error, { status });
+  if (context.getType() === 'http') tellRetryAfter(context.switchToHttp().getResponse(), body);
+  return passFor(new HttpException(body, status, { cause: error }), error);
 }

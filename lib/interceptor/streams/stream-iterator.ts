@@ -3,7 +3,7 @@ import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 type Result = IteratorResult<unknown, unknown>;
 
-/** An iterator and the lock under which it is asked. */
+/** An iterator and the lock under which it is called. */
 interface HeldIterator {
   readonly lock: StreamLock;
   readonly inner: AsyncIterator<unknown, unknown, unknown>;
@@ -14,7 +14,7 @@ type Ask = (inner: HeldIterator['inner']) => PromiseLike<Result>;
 
 const done = (value?: unknown): Result => ({ done: true, value });
 
-/** An iterator that acquires its lock and calls the method at the first `next()`, and releases after the end. */
+/** Returns an iterator that acquires its lock and calls the method at the first `next()`, and releases after the end. */
 export function lockedAsyncIterable(open: OpenLock, method: () => unknown): LockedIterator {
   return new LockedIterator(async (signal) => {
     const lock = await open(signal);
@@ -31,27 +31,27 @@ export function lockedAsyncIterable(open: OpenLock, method: () => unknown): Lock
   }, null);
 }
 
-/** Asks for the iterator of what `method` returns, under the lock. */
+/** Gets the iterator of what `method` returns, under the lock. */
 export function iterateUnder(lock: StreamLock, method: () => unknown): HeldIterator {
   const inner = lock.run(() => (method() as AsyncIterable<unknown>)[Symbol.asyncIterator]());
   return { lock, inner };
 }
 
 /**
- * What a real async generator is to its callers. Between two calls nothing but this object refers to the lock, not even
- * a listener on its signal: that is how an iterator which was dropped before its end can be noticed.
+ * Behaves like a real async generator. Between two calls nothing but this object refers to the lock, not even a listener
+ * on its signal, so that an iterator that is dropped before its end can be noticed.
  */
 export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown> {
   readonly #waiting = new AbortController();
   #start: Start | null;
-  /** What has been started, when it is; null: nothing was, or it is over. */
+  /** What was started; null if nothing was, or the iteration is over. */
   #held: Promise<HeldIterator | null>;
   #isStarted = false;
   #isOver = false;
-  /** The calls that the inner iterator has not answered. */
+  /** The calls that the inner iterator has not settled. */
   readonly #underWay = new Set<Promise<unknown>>();
 
-  /** One of the two is null: what starts the iteration, or what has been started. */
+  /** One of the two is null: the function that starts the iteration, or the iterator that was started. */
   constructor(start: Start | null, held: HeldIterator | null) {
     this.#start = start;
     this.#held = Promise.resolve(held);
@@ -98,7 +98,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     const { signal } = this.#waiting;
     const begin = async (): Promise<HeldIterator | null> => {
       try {
-        // Not in this turn: who ends it at once acquires nothing.
+        // Not in this turn: an iteration that is ended at once acquires nothing.
         await Promise.resolve();
         if (signal.aborted) return null;
         const held = await start(signal);
@@ -113,42 +113,42 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     this.#held = begin();
   }
 
-  /** Who ends the iteration does not want the lock any more: a `next()` that waits for it is told so at once. */
+  /** The iteration was ended before it has its lock: a `next()` that waits for the lock resolves at once. */
   #stopWaiting(): void {
     this.#start = null;
     if (!this.#isStarted) this.#waiting.abort();
   }
 
   /**
-   * Calls reach the inner iterator in their order and do not wait for each other, as without a lock: a `return()` may be what
-   * ends a `next()` that waits for a value.
+   * Calls reach the inner iterator in their order and do not wait for each other, as without a lock: a `return()` may end
+   * a `next()` that waits for a value.
    */
   async #call(ask: Ask, otherwise: () => Promise<Result>, isEnd = false): Promise<Result> {
     const held = await this.#held;
     if (!held || this.#isOver) return otherwise();
-    // A generator is ended after the value that is under way: one that never comes must not keep the lock for ever.
-    if (isEnd && this.#underWay.size > 0) held.lock.limit?.();
+    // A generator ends after the value that is under way. If that value never comes, the lock must not stay held for ever.
+    if (isEnd && this.#underWay.size > 0) held.lock.loseAfterLease?.();
     return this.#ask(held, ask);
   }
 
   async #ask(held: HeldIterator, ask: Ask): Promise<Result> {
     const { lock, inner } = held;
-    lock.iteration?.ask();
+    lock.iteration?.onNext();
     const answer = untilLost(lock.signal, () => lock.run(() => ask(inner)));
     this.#underWay.add(answer);
     let result: Result;
     try {
       result = await answer.finally(() => {
         this.#underWay.delete(answer);
-        lock.iteration?.answered();
+        lock.iteration?.onNextSettled();
       });
-      if (!result.done) return lock.iteration?.give(result.value) ?? result;
+      if (!result.done) return lock.iteration?.resultOf(result.value) ?? result;
       if (this.#isOver) return result;
     } catch (error) {
       if (this.#isOver) throw error;
       this.#isOver = true;
       if (!isLoss(lock, error)) await this.#idle();
-      await giveUp(held, error);
+      await endAfter(held, error);
       throw error;
     }
     this.#isOver = true;
@@ -157,13 +157,13 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     return result;
   }
 
-  /** The lock is not given back while a call still works. */
+  /** The lock is not released while a call is still at work. */
   async #idle(): Promise<void> {
     await Promise.allSettled(this.#underWay);
   }
 }
 
-/** The listener lives no longer than the call: see `LockedIterator`. */
+/** Rejects when the lock is lost. Its listener lives no longer than the call: see `LockedIterator`. */
 async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Promise<T> {
   signal.throwIfAborted();
   let stop = (): void => {};
@@ -179,8 +179,8 @@ async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Pro
 
 const isLoss = ({ signal }: StreamLock, error: unknown): boolean => signal.aborted && error === signal.reason;
 
-/** After a loss the method is told to stop, but nobody waits for it: it may be anywhere in its work. */
-async function giveUp({ lock, inner }: HeldIterator, error: unknown): Promise<void> {
+/** After a loss the iterator is closed, but nobody waits for that: the method may be anywhere in its work. */
+async function endAfter({ lock, inner }: HeldIterator, error: unknown): Promise<void> {
   if (!isLoss(lock, error)) return endQuietly(lock, 'failed');
   void endQuietly(lock, 'failed');
   const close = async (): Promise<unknown> => inner.return?.();

@@ -2,7 +2,7 @@ import { type Readable } from 'node:stream';
 import { observable } from 'rxjs';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 
-/** What a call of a decorated method gives back at once. */
+/** What a call of a decorated method returns at once. */
 export type ResultKind = 'promise' | 'observable' | 'async-iterable';
 
 export interface ObservableLike {
@@ -11,8 +11,8 @@ export interface ObservableLike {
 }
 
 /**
- * What a call of the decorated method has to return before anything is acquired: told from the kind of the function and
- * from `design:returntype`, since the method itself is not called yet.
+ * What a call of the decorated method has to return before anything is acquired. The kind of the function and
+ * `design:returntype` say so, since the method itself is not called yet.
  */
 export function resultKindOf(method: Function, returnType: unknown): ResultKind {
   if (tagOf(method) === '[object AsyncGeneratorFunction]') return 'async-iterable';
@@ -20,12 +20,12 @@ export function resultKindOf(method: Function, returnType: unknown): ResultKind 
   return typeof returnType === 'function' && isObservableLike(returnType.prototype) ? 'observable' : 'promise';
 }
 
-/** Whether a call that gives a promise may be meant to be iterated: neither the function nor its type tells. */
+/** Whether a call that returns a promise may be meant to be iterated: neither the function nor its type says so. */
 export function mayBeIterable(method: Function, returnType: unknown): boolean {
   return resultKindOf(method, returnType) === 'promise' && !isAsyncFunction(method) && returnType !== Promise;
 }
 
-/** A promise, or what stands for one: it may be lazy, and begin its work when it is asked. */
+/** A promise or another thenable, which may be lazy and begin its work only when `then` is called. */
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
   return has(value, 'then');
 }
@@ -40,9 +40,9 @@ export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown>
 }
 
 /**
- * Refuses what goes on after the method without a way to know its end, and closes it. A stream is often read by a part
- * of Node or Nest that takes nothing else in its place, so it cannot be wrapped; ask before `finishStream`: it may be
- * iterable, too.
+ * Refuses a stream that goes on after the method and whose end cannot be known, and closes it. It cannot be wrapped, since
+ * the part of Node or Nest that reads it takes nothing else in its place. Call this before `finishStream`: such a stream
+ * may be iterable, too.
  * @throws LockConfigurationError
  */
 export function refuseStream(result: unknown, where: string): void {
@@ -56,8 +56,8 @@ export function refuseStream(result: unknown, where: string): void {
 }
 
 /**
- * Refuses a body that Nest sends piece by piece after its handler, as it is or inside a plain object, and closes it:
- * the lock of a request ends with the handler and the interceptors.
+ * Refuses a body that Nest sends piece by piece after the handler, by itself or inside a plain object, and closes it: the
+ * lock of a request ends with the handler and the interceptors.
  * @throws LockConfigurationError
  */
 export function refuseOpenBody(body: unknown, where: string): void {
@@ -81,14 +81,14 @@ function openKindOf(value: unknown): string | null {
   return isWebResponse(value) ? 'a Response with a stream' : streamKindOf(value);
 }
 
-/** Nobody else would close what a body reads from that is not sent, such as an open file. */
+/** Closes the source of a body that is not sent, such as an open file; nobody else would. */
 function discard(body: unknown): void {
   const source = has(body, 'getStream') ? (body as { getStream(): unknown }).getStream() : body;
   if (has(source, 'destroy')) {
     const stream = source as Readable;
-    // What can only be written may be the response, which others use.
+    // A stream that can only be written to may be the response, which others use.
     if (!has(stream, 'read')) return;
-    // It may be about to fail, when nobody listens to it any more: that would end the process.
+    // It may still fail, and an error that nobody listens to would end the process.
     stream.on('error', () => undefined);
     stream.destroy();
     return;
@@ -114,7 +114,7 @@ function streamKindOf(value: unknown): string | null {
   return has(value, 'subscribe') && has(value, observable) ? 'an observable of another library' : null;
 }
 
-/** The response of a handler that has answered by itself: `return response.send(body)`. */
+/** Whether it is the response of a handler that has answered by itself: `return response.send(body)`. */
 const isSentResponse = (value: unknown): boolean =>
   has(value, 'writeHead') && (value as { readonly writableEnded?: boolean }).writableEnded === true;
 

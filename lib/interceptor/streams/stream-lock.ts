@@ -1,24 +1,70 @@
-import { type WorkOutcome } from '../../core/hold/hold.js';
-import { type Iteration } from '../../core/reentry/iteration.js';
+import { type Locker } from '../../core/acquire/locker.js';
+import { type Hold, type WorkOutcome } from '../../core/hold/hold.js';
+import { LockNotHeldError } from '../../core/lock.errors.js';
+import { endWork } from '../../core/reentry/run.js';
+import { runHolding, runUnlocked } from '../../core/reentry/context.js';
+import { Iteration } from '../../core/reentry/iteration.js';
+import { type UnlockedHandle } from '../../core/reentry/unlocked-run.js';
+import { type ScheduledCall } from '../../core/timer-queue.js';
 
 /** The lock of one run of a method whose result is consumed after the method has returned. */
 export interface StreamLock {
   /** Aborted with a `LockLostError` when the lock is lost. */
   readonly signal: AbortSignal;
-  /** Who consumes it, of an async iterable. */
+  /** The iteration of an async iterable, which knows its consumer. */
   readonly iteration?: Iteration;
   /** Runs `work` as the holder, so that `currentLock()` works in it. */
   run<T>(work: () => T): T;
-  /** Nobody wants the work any more: has the lock be lost after one more lease, if it is not given back by then. */
-  limit?(): void;
-  /** Gives the lock back; rejects with a `LockLostError` when it was lost. */
+  /** Loses the lock after one more lease, unless it is released before that. */
+  loseAfterLease?(): void;
+  /** Releases the lock; rejects with a `LockLostError` when it was lost. */
   end(outcome: WorkOutcome): Promise<void>;
 }
 
-/** Acquires the lock of one run; null when the call is to be skipped. An aborted `signal` ends the waiting. */
+/** Acquires the lock of one run; resolves to null when the call is skipped. An aborted `signal` ends the waiting. */
 export type OpenLock = (signal: AbortSignal) => Promise<StreamLock | null>;
 
-/** Gives the lock back where there is nobody left to tell of a loss, or where something else has to be told. */
+/** Releases the lock when nobody is left to hear of its loss, or when the caller gets another error. */
 export async function endQuietly(lock: StreamLock, outcome: WorkOutcome): Promise<void> {
   await lock.end(outcome).catch(() => undefined);
 }
+
+const LEFT = 'The iteration was ended while a value was under way, and that took longer than one more lease.';
+
+/**
+ * The lock of a stream. Only the stream refers to it, so that the lock of a stream that is dropped before its end is
+ * released. (No closure below may refer to `streamLock` itself, since timers keep them.)
+ */
+export function heldStreamLock(lock: Hold, { timers, clock, handles }: Locker, leaseMs: number): StreamLock {
+  let deadline: ScheduledCall | undefined;
+  const lose = (): void => {
+    lock.lose('max-hold', new LockNotHeldError(LEFT, lock));
+    // Nested in another hold, it may have nothing to lose yet.
+    if (!lock.lost && !lock.isEnded) deadline = timers.schedule(clock.now() + leaseMs, lose);
+  };
+  const streamLock: StreamLock = {
+    get signal() {
+      return lock.signal;
+    },
+    iteration: new Iteration(lock),
+    run: (work) => runHolding(lock, work),
+    loseAfterLease: () => {
+      deadline ??= timers.schedule(clock.now() + leaseMs, lose);
+    },
+    end: async (outcome) => {
+      deadline?.cancel();
+      const lost = await endWork(lock, outcome);
+      if (lost) throw lost;
+    },
+  };
+  return handles.track(streamLock, lock);
+}
+
+/** For `run-unlocked`: there is nothing to lose and nothing to release. */
+export const unlockedStreamLock = (run: UnlockedHandle): StreamLock => ({
+  get signal() {
+    return run.signal;
+  },
+  run: (work) => runUnlocked(run, work),
+  end: async () => void (run.isEnded = true),
+});

@@ -8,10 +8,10 @@ import { type ObservableLike, isObservableLike, isThenable } from './stream-kind
 import { type OpenLock, type StreamLock, endQuietly } from './stream-lock.js';
 
 /**
- * A cold Observable of which each subscription acquires its own lock, calls the method under it and subscribes to what
- * it returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of
- * a handler, it is held until these have settled, too, and a subscription that ends only ends an Observable: other work
- * goes on.
+ * Returns a cold Observable. Each subscription acquires its own lock, calls the method under it and subscribes to what it
+ * returned; the lock is held until that completes, errors, is unsubscribed, or the lock is lost. With the `calls` of a
+ * handler, it is held until these have settled, too. A subscription that ends can end only an Observable; other work of a
+ * handler goes on.
  */
 export function lockedObservable(open: OpenLock, method: () => unknown, calls?: HandlerCalls): Observable<unknown> {
   return new Observable((subscriber) => {
@@ -26,16 +26,16 @@ export function lockedObservable(open: OpenLock, method: () => unknown, calls?: 
   });
 }
 
-/** One subscription under a lock that is held already; gives the lock back once, however it ends. */
+/** One subscription under a lock that is already held; releases the lock once, however it ends. */
 export class HeldSubscription {
-  /** Ends the source even while it emits synchronously, when there is no subscription to hold on to yet. */
+  /** Ends the source even while it emits synchronously, when its subscription is not known yet. */
   readonly #stop = new Subject<void>();
-  /** The source emits in the context of the lock, into which a subscriber must not come: it may be anybody's. */
+  /** The source emits in the context of the lock, but the subscriber may be a stranger and must not run in that context. */
   readonly #inSubscriberContext = AsyncLocalStorage.snapshot();
   #ignoreLoss = (): void => {};
   #over = false;
   #hasValue = false;
-  /** Nobody wants its values any more, and it goes on under its lock. */
+  /** The subscriber is gone, and the source goes on under its lock. */
   #isAbandoned = false;
 
   constructor(
@@ -44,7 +44,7 @@ export class HeldSubscription {
     private readonly calls?: HandlerCalls,
   ) {}
 
-  /** Calls the method and passes on what it returns, unless nobody wants it any more or the lock is lost already. */
+  /** Calls the method and emits what it returns, unless the subscriber is gone or the lock is already lost. */
   start(method: () => unknown): void {
     const { lock, subscriber, calls } = this;
     const { signal } = lock;
@@ -69,7 +69,7 @@ export class HeldSubscription {
     else this.#inSubscriberContext(() => this.subscriber.next(value));
   }
 
-  /** Nobody can cancel a handler: only when it has returned an Observable, or is done, the source is of no use any more. */
+  /** A handler cannot be cancelled, so the source is kept until the handler has returned an Observable or is done. */
   #abandon(): void {
     const { calls } = this;
     if (!calls || calls.isStream || this.#hasValue) return this.#cancel('done');
@@ -78,14 +78,14 @@ export class HeldSubscription {
   }
 
   /**
-   * The source has ended by itself: gives the lock back first, so that who is told finds it free; but nobody waits for a
-   * handler that goes on without them.
+   * The source has ended by itself. The lock is released before the subscriber hears of it, so that the subscriber finds
+   * the lock free; but nobody waits for a handler that is still at work.
    */
   #end(outcome: WorkOutcome, then: (lost?: { error: unknown }) => void): void {
     if (!this.#settle()) return;
     const tell = (lost?: { error: unknown }): void => this.#inSubscriberContext(() => then(lost));
     if (this.calls?.isWorking) {
-      void this.#giveBack(outcome);
+      void this.#release(outcome);
       return tell();
     }
     this.lock.end(outcome).then(
@@ -94,7 +94,7 @@ export class HeldSubscription {
     );
   }
 
-  /** Whoever goes on must not wait for the release of a lock that is gone. */
+  /** Tells the subscriber at once, without waiting for the release of a lock that is gone. */
   #lose(reason: unknown): void {
     try {
       this.#cancel('failed');
@@ -103,23 +103,23 @@ export class HeldSubscription {
     }
   }
 
-  /** Stops the source, also when its teardown throws, under the lock that this teardown may still need. */
+  /** Stops the source under the lock, which its teardown may still need, and releases the lock even if the teardown throws. */
   #cancel(outcome: WorkOutcome): void {
     if (!this.#settle()) return;
     try {
       this.lock.run(() => this.#stop.next());
     } finally {
-      void this.#giveBack(outcome);
+      void this.#release(outcome);
     }
   }
 
-  /** A lock that is lost is nobody's any more, whatever still works. */
-  async #giveBack(outcome: WorkOutcome): Promise<void> {
+  /** Waits for a handler that is still at work, unless the lock is lost. */
+  async #release(outcome: WorkOutcome): Promise<void> {
     if (this.calls?.isWorking && !this.lock.signal.aborted) await this.calls.idle();
     await endQuietly(this.lock, outcome);
   }
 
-  /** Whether this is the first end. */
+  /** Returns whether this is the first end. */
   #settle(): boolean {
     if (this.#over) return false;
     this.#over = true;

@@ -1,8 +1,8 @@
 import { type Clock } from '../../core/clock.js';
-import { givingBack } from '../../core/store/give-back.js';
-import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
+import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
+import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
 import { type RedisKeys } from '../codec/redis-keys.js';
 import { type ScriptCalls } from '../codec/script-calls.js';
 import {
@@ -75,7 +75,7 @@ export class Acquirer {
       throw new LockStoreError(`The lock "${key}" ended before replicas confirmed it.`, { key });
     } catch (cause) {
       if (!(cause instanceof LockStoreError)) throw cause;
-      const releases = givingBack({ ...request, unanswered: true });
+      const releases = releasesOfAttempt({ ...request, unanswered: true });
       await Promise.allSettled(releases.map((release) => this.parts.release(release, timeoutMs)));
       return { outcome: 'given-back', cause };
     }

@@ -1,9 +1,8 @@
-import { modeOf } from '../../core/store/listing.js';
-import { readHolderText } from '../../core/store/holder.js';
 import { type LockMode } from '../../core/lock.errors.js';
+import { modeOf, readHolderText } from '../../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
 
-/** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/state.ts). */
+/** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/parts/state.ts). */
 export function readLockState(key: string, reply: readonly string[]): LockState {
   const now = Number(reply[0]);
   const fields = fieldsOf(reply);

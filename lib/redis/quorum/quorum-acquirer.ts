@@ -1,5 +1,5 @@
 import { type Clock } from '../../core/clock.js';
-import { givingBack } from '../../core/store/give-back.js';
+import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -166,6 +166,6 @@ export class QuorumAcquirer {
   }
 
   #giveBackTo(node: QuorumNode, request: AcquireRequest, timeoutMs: number): void {
-    for (const release of givingBack(request)) node.release(release, timeoutMs).catch(() => undefined);
+    for (const release of releasesOfAttempt(request)) node.release(release, timeoutMs).catch(() => undefined);
   }
 }

@@ -13,7 +13,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/store/listing.js';
+import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
 import { ignoreWrongType } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
@@ -35,7 +35,7 @@ import { QuorumRenewals } from './quorum-renewals.js';
 import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
 /** What a quorum needs besides its nodes. */
-export interface QuorumOptions {
+interface QuorumOptions {
   /** Receives a report of each node that has no vote. */
   readonly reporter: Reporter;
   /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: they are not asked. */

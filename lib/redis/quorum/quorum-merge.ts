@@ -1,5 +1,5 @@
 import { nodesText } from '../../core/error-texts.js';
-import { byBegin } from '../../core/store/last-run.js';
+import { byBegin } from '../../core/store/lock-state.js';
 import {
   type LastRun,
   type LockHolder,

@@ -1,7 +1,11 @@
-import { ASKING } from './asking.js';
 import { type LuaScript, arg, lua, overManyKeys } from './lua.js';
-import { QUEUE } from './queue.js';
-import { STATE } from './state.js';
+import { EXPIRY } from './parts/expiry.js';
+import { HAND_OVER } from './parts/hand-over.js';
+import { QUEUE } from './parts/queue.js';
+import { REQUEST } from './parts/request.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
 const attempt = arg('attempt');
 
@@ -27,27 +31,33 @@ for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
 -- One of the locks: in here, KEYS is what it is in a script of a single lock.
 local function at(lock_key)
 local KEYS = { lock_key }
-${STATE}${QUEUE}${ASKING}
-  local this = { refuse = refuse, busy_reply = busy_reply, knows_attempt = knows_attempt }
+${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
+  local swept = end_expired()
+  local this = { busy_reply = busy_reply, knows_attempt = knows_attempt }
 
   function this.stand(is_known)
     this.stands, this.detail = standing(is_known)
   end
 
+  function this.refuse()
+    refuse(swept)
+  end
+
   function this.check_turn()
     check_place()
-    if this.stands == 'asking' then this.has_turn = has_turn() else this.has_turn = true end
+    this.has_turn = this.stands ~= 'waiting' or has_turn()
     return this.has_turn
   end
 
   function this.take_or_extend()
-    if this.stands == 'held' then extend() else take(this.detail) end
+    local hold = this.detail
+    if this.stands == 'held' then extend(hold) else hold = take(this.detail) end
     return hold.token, hold.deadline - now
   end
 
   -- A lock that the attempt holds, or enters with its owner, is not waited for.
   function this.wait()
-    if this.stands == 'asking' or place then join_queue(fair == '1' and '2' or fair) end
+    if this.stands == 'waiting' or place then join_queue(fair == '1' and '2' or fair) end
     if fair ~= '1' or freed then hand_over(${attempt}) end
   end
 

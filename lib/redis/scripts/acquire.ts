@@ -1,9 +1,12 @@
-import { ASKING } from './asking.js';
-import { CLAIM } from './claim.js';
-import { JOBS } from './jobs.js';
 import { type LuaScript, arg, lua } from './lua.js';
-import { QUEUE } from './queue.js';
-import { STATE } from './state.js';
+import { CLAIM } from './parts/claim.js';
+import { EXPIRY } from './parts/expiry.js';
+import { HAND_OVER } from './parts/hand-over.js';
+import { QUEUE } from './parts/queue.js';
+import { REQUEST } from './parts/request.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
 const attempt = arg('attempt');
 
@@ -31,28 +34,30 @@ const attempt = arg('attempt');
  *   outcome yet, else empty).
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}${ASKING}${JOBS}${CLAIM}
+${clock}${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST, CLAIM)}
+local swept = end_expired()
 local stands, detail = standing(knows_attempt)
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
-local function told_of_refusal()
+local function refusal_detail()
   if detail == 'late' then return int(micros) end
   return detail == 'claimed' and claimed_by() or ''
 end
 
 if stands == 'refused' then
-  refuse()
-  return { 'refused', ${attempt}, int(now), detail, told_of_refusal() }
+  refuse(swept)
+  return { 'refused', ${attempt}, int(now), detail, refusal_detail() }
 end
 
-if stands == 'asking' then
+if stands == 'waiting' then
   check_place()
   if has_turn() then stands = 'entering' end
 end
-local reply
+local hold, reply
 if stands == 'held' then
-  extend()
+  hold = detail
+  extend(hold)
 elseif stands == 'entering' then
-  take(detail)
+  hold = take(detail)
   record_run()
 else
   -- Each fire is checked once more when it is granted, so it cannot be handed over.

@@ -1,9 +1,11 @@
-import { type LuaScript, arg, key, lua } from './lua.js';
-import { QUEUE } from './queue.js';
-import { READING } from './reading.js';
-import { STATE } from './state.js';
+import { type LuaScript, arg, lua } from './lua.js';
+import { EXPIRY } from './parts/expiry.js';
+import { LIVE_HOLD } from './parts/live-hold.js';
+import { MAKE_READ } from './parts/make-read.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
-const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
@@ -15,19 +17,15 @@ const attempt = arg('attempt');
  * Reply `downgraded attempt now`, or `lost attempt now token revoked` as of renew.
  */
 export const downgradeScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}${READING}
-local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-local hold = record and read_hold(record)
-local changed = swept
-local lost = not hold or hold.token == '0' or hold.token ~= ${arg('token')}
-if not lost and hold.mode == 'write' then
-  -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
-  keep_for(0)
+${clock}${inOrder(STATE, SAVE, EXPIRY, LIVE_HOLD, MAKE_READ)}
+local swept = end_expired()
+local hold = live_hold()
+if not hold or hold.token ~= ${arg('token')} then return lost(swept) end
+local changed = hold.mode == 'write'
+if changed then
+  begin_writes()
   make_read(hold)
-  changed = true
 end
-if freed then hand_over(nil) end
-if changed then save() end
-if not lost then return { 'downgraded', ${attempt}, int(now) } end
-return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
+hand_over_and_save(swept, changed)
+return { 'downgraded', ${attempt}, int(now) }
 `;

@@ -1,6 +1,12 @@
 import { type LuaScript, arg, key, lua } from './lua.js';
-import { QUEUE } from './queue.js';
-import { STATE } from './state.js';
+import { EXPIRY } from './parts/expiry.js';
+import { FINGERPRINTS } from './parts/fingerprints.js';
+import { HAND_OVER } from './parts/hand-over.js';
+import { HOLDS } from './parts/holds.js';
+import { MESSAGES } from './parts/messages.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
 const lock = key('lock');
 const command = arg('attempt');
@@ -16,10 +22,11 @@ const command = arg('attempt');
  * Reply `revoked attempt now holds`, with the number of holds that were ended, or `again attempt now 0`.
  */
 export const forceReleaseScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}
-local held, live, outcome, changed = {}, {}, 'revoked', swept
+${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, MESSAGES, HAND_OVER)}
+local changed = end_expired()
+local held, live, outcome = {}, {}, 'revoked'
 
--- Tokens never go back. A parked hold has none any more: its grant is told by its time, and no token is earlier than that.
+-- Tokens never go back. A parked hold has none any more: the time of its grant, which no token precedes, stands for it.
 local function was_seen(hold)
   local granted = hold.token == '0' and hold.since * 1000 or tonumber(hold.token)
   return granted <= tonumber(${arg('seenToken')})
@@ -36,8 +43,7 @@ elseif writes + reads > 0 then
   end
 end
 
--- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
-keep_for(0)
+begin_writes()
 for _, ended in ipairs(held) do
   drop_hold(ended.attempt, ended.hold)
   count_hold(ended.hold, -1)

@@ -3,7 +3,7 @@ import { type LuaScript, key, lua } from './lua.js';
 /**
  * Tells all about a lock and changes nothing: what has expired is for the reader to leave out.
  *
- * KEYS: `lock`. Reply: the server's time in ms, then the fields and values of the hash (see state.ts), flat.
+ * KEYS: `lock`. Reply: the server's time in ms, then the fields and values of the hash (see parts/state.ts), flat.
  */
 export const inspectScript = (clock: LuaScript<never, never>) => lua`
 ${clock}

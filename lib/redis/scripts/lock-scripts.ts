@@ -1,10 +1,10 @@
 import { acquireScript } from './acquire.js';
 import { acquireManyScript } from './acquire-many.js';
-import { SERVER_CLOCK } from './clock.js';
 import { downgradeScript } from './downgrade.js';
 import { forceReleaseScript } from './force-release.js';
 import { inspectScript } from './inspect.js';
 import { type LuaScript } from './lua.js';
+import { SERVER_CLOCK } from './parts/clock.js';
 import { releaseScript } from './release.js';
 import { renewScript } from './renew.js';
 import { writeBackScript } from './write-back.js';

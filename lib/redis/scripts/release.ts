@@ -1,7 +1,14 @@
-import { JOBS } from './jobs.js';
 import { type LuaScript, arg, key, lua } from './lua.js';
-import { QUEUE } from './queue.js';
-import { STATE } from './state.js';
+import { EXPIRY } from './parts/expiry.js';
+import { FINGERPRINTS } from './parts/fingerprints.js';
+import { HAND_OVER } from './parts/hand-over.js';
+import { HOLDS } from './parts/holds.js';
+import { JOBS } from './parts/jobs.js';
+import { MESSAGES } from './parts/messages.js';
+import { QUEUE } from './parts/queue.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
 const lock = key('lock');
 const attempt = arg('attempt');
@@ -23,14 +30,12 @@ const attempt = arg('attempt');
  * operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
-${clock}
-local before = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-${STATE}${QUEUE}${JOBS}
--- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
-keep_for(0)
+${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
+local before = find_hold(${attempt})
+end_expired()
+begin_writes()
 local outcome = 'unknown'
-local record = before and redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-local hold = record and read_hold(record)
+local hold = before and find_hold(${attempt})
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 local was_first = place and tonumber(place) <= head
 
@@ -38,7 +43,7 @@ local function park_or_drop(hold)
   local until_ms = math.min(hold.since, now) + tonumber(${arg('holdAtLeastMs')})
   drop_hold(${attempt}, hold)
   count_hold(hold, -1)
-  if writes + reads == 0 then due, seen, latest = 0, 0, 0 end
+  if writes + reads == 0 then forget_bounds() end
   -- The key would be kept for the lease of a hold that is gone.
   if hold.deadline >= latest and latest - now > tonumber(${arg('keepMs')}) then sweep() end
   if until_ms <= now then return end

@@ -1,9 +1,14 @@
-import { type LuaScript, arg, key, lua } from './lua.js';
-import { QUEUE } from './queue.js';
-import { READING } from './reading.js';
-import { STATE } from './state.js';
+import { type LuaScript, arg, lua } from './lua.js';
+import { EXPIRY } from './parts/expiry.js';
+import { HAND_OVER } from './parts/hand-over.js';
+import { HOLDS } from './parts/holds.js';
+import { LIVE_HOLD } from './parts/live-hold.js';
+import { MAKE_READ } from './parts/make-read.js';
+import { QUEUE } from './parts/queue.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
-const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
@@ -16,22 +21,14 @@ const attempt = arg('attempt');
  * than the caller's when somebody else was granted since; `revoked` is 1 when an operator ended the hold, else 0.
  */
 export const renewScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}${READING}
-local lease = tonumber(${arg('leaseMs')})
-local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-local hold = record and read_hold(record)
-if not hold or hold.token == '0' or hold.token ~= ${arg('token')} then
-  if freed then hand_over(nil) end
-  if swept then save() end
-  return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
-end
--- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
-keep_for(0)
+${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}
+local swept = end_expired()
+local hold = live_hold()
+if not hold or hold.token ~= ${arg('token')} then return lost(swept) end
+begin_writes()
 if ${arg('mode')} == 'read' and hold.mode == 'write' then make_read(hold) end
-hold.deadline = math.max(hold.deadline, now + lease)
-hold.lease = math.max(lease, hold.deadline - now)
-write_hold(${attempt}, hold)
-if writes + reads == 1 then due, seen, latest = 0, 0, 0 end        -- the only hold: its deadline is known to the millisecond
+extend_hold(${attempt}, hold, tonumber(${arg('leaseMs')}))
+if writes + reads == 1 then forget_bounds() end        -- the only hold: its deadline is known to the millisecond
 bound_by(hold)
 if freed then hand_over(nil) end
 sweep_queue()

@@ -1,6 +1,10 @@
 import { type LuaScript, arg, key, lua } from './lua.js';
-import { QUEUE } from './queue.js';
-import { STATE } from './state.js';
+import { EXPIRY } from './parts/expiry.js';
+import { HOLDS } from './parts/holds.js';
+import { LIVE_HOLD } from './parts/live-hold.js';
+import { SAVE } from './parts/save.js';
+import { inOrder } from './parts/script-part.js';
+import { STATE } from './parts/state.js';
 
 const lock = key('lock');
 const attempt = arg('attempt');
@@ -15,14 +19,13 @@ const attempt = arg('attempt');
  * Reply `written attempt now`, also when it is sent again, or `lost attempt now token revoked` as of renew.
  */
 export const writeBackScript = (clock: LuaScript<never, never>) => lua`
-${clock}${STATE}${QUEUE}
+${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, LIVE_HOLD)}
+local swept = end_expired()
 local new_token = ${arg('newToken')}
-local record = redis.call('HGET', ${lock}, 'hold:' .. ${attempt})
-local hold = record and read_hold(record)
-local changed = swept
-local lost = not hold or hold.token == '0' or hold.token ~= ${arg('token')} and hold.token ~= new_token
+local hold = live_hold()
+if not hold or hold.token ~= ${arg('token')} and hold.token ~= new_token then return lost(swept) end
 
--- What re-enters gets the token of its owner: of its only hold, or the greatest of several.
+-- The token with which the owner re-enters: that of its only hold, or the greatest of several.
 local function token_of_owner(count, before)
   return (count == 1 or tonumber(before) < tonumber(new_token)) and new_token or before
 end
@@ -33,17 +36,11 @@ local function write_owned()
   redis.call('HSET', ${lock}, 'owned:' .. hold.owner, count .. ' ' .. token_of_owner(tonumber(count), before))
 end
 
-if not lost then
-  -- The first write is one that a full server allows (HSET is not): then the ones after it are allowed, too.
-  keep_for(0)
-  hold.token = new_token
-  write_hold(${attempt}, hold)
-  token = math.max(token, tonumber(new_token))
-  if hold.mode == 'read' then write_owned() else fence = token_of_owner(writes - parked, fence) end
-  changed = true
-end
-if freed then hand_over(nil) end
-if changed then save() end
-if not lost then return { 'written', ${attempt}, int(now) } end
-return { 'lost', ${attempt}, int(now), int(token), is_in(revoked, ${attempt}) and '1' or '0' }
+begin_writes()
+hold.token = new_token
+write_hold(${attempt}, hold)
+token = math.max(token, tonumber(new_token))
+if hold.mode == 'read' then write_owned() else fence = token_of_owner(writes - parked, fence) end
+hand_over_and_save(swept, true)
+return { 'written', ${attempt}, int(now) }
 `;

@@ -2,14 +2,14 @@ import { claimOf } from './claims.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
-/** So wide that no test runs over its edge. */
+/** So wide that no test reaches its end. */
 const WIDE_MS = 10 ** 11;
 const NARROW_MS = 300;
 
-/** Which fire a call is for, where its time is not given. */
+/** Claims of slots and gaps, whose fire the store finds. */
 export const CLAIM_KINDS: readonly PortCase[] = [
   {
-    name: 'a slot is granted once, and is that in which the clock of the store was',
+    name: 'a slot is granted once, and the clock of the store decides which slot it is',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -20,7 +20,7 @@ export const CLAIM_KINDS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a call belongs to the slot in which it was made, however late it asks',
+    name: 'a call belongs to the slot in which it was made, however late its request arrives',
     needs: ['claims'],
     async run(scene) {
       const a = await scene.client();
@@ -31,14 +31,14 @@ export const CLAIM_KINDS: readonly PortCase[] = [
     },
   },
   {
-    name: 'the slot after one that was run is granted',
+    name: 'the slot after a finished one is granted',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
       const run = await a.granted('the claim', claimOf(scene, 'slot', NARROW_MS));
       await a.release(run, { runOutcome: 'done' });
       const next = await scene.time.until('the next slot to be granted', async () => {
-        const { reply } = await b.ask(claimOf(scene, 'slot', NARROW_MS));
+        const { reply } = await b.acquire(claimOf(scene, 'slot', NARROW_MS));
         return reply.outcome === 'granted' ? reply : undefined;
       });
       const isLater = next.fireMs! > run.fireMs! && next.fireMs! % NARROW_MS === 0;
@@ -46,7 +46,7 @@ export const CLAIM_KINDS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a gap is refused until so long after the last fire, and granted then',
+    name: 'a gap is refused until its time after the last fire has passed, and then granted',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -55,7 +55,7 @@ export const CLAIM_KINDS: readonly PortCase[] = [
       await a.release(run, { runOutcome: 'done' });
       await b.refused('a wider gap', 'claimed', claimOf(scene, 'gap', WIDE_MS));
       const next = await scene.time.until('the gap to end', async () => {
-        const { reply } = await b.ask(claimOf(scene, 'gap', NARROW_MS));
+        const { reply } = await b.acquire(claimOf(scene, 'gap', NARROW_MS));
         return reply.outcome === 'granted' ? reply : undefined;
       });
       scene.notBefore('the gap', run.fireMs! + NARROW_MS, { serverTimeMs: next.fireMs! });

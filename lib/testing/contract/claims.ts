@@ -4,7 +4,7 @@ import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 import { type Scene } from './kit/scene.js';
 
-/** Whose fires are claimed, where nothing else is said. */
+/** The job of a claim that names no other. */
 export const JOB = 'Reports.noon';
 
 const OTHER = 'Reports.night, of all: 100 %';
@@ -19,7 +19,7 @@ const FIRE = Date.UTC(2030, 0, 1);
 /** Fires of jobs, each of which is run once. */
 export const CLAIMS: readonly PortCase[] = [
   {
-    name: 'the fire of a time is granted once, and the next fire is another one',
+    name: 'a fire at a given time is granted once, and the next fire is a new one',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -33,7 +33,7 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
-    name: 'each job has its own fires under one key, and the run of one is not that of another',
+    name: 'jobs that share a key have fires and runs of their own',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -50,7 +50,7 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a claim that is given back as `void` leaves the fire of another job claimed',
+    name: 'a `void` claim leaves the fire of another job claimed',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -62,7 +62,7 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a fire that is being run is refused, with who claimed it, and nobody waits for it',
+    name: 'a fire that is running is refused with the attempt that claimed it, and nobody waits for it',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -74,18 +74,18 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
-    name: 'of many who claim a fire at once, at most one is granted',
+    name: 'at most one of many concurrent claims of a fire is granted',
     needs: ['claims'],
     async run(scene) {
       const clients = await scene.clients();
-      const asks = [...clients, ...clients].map((client) => client.send(client.request(claimOf(scene, 'at', FIRE))));
-      const replies = await Promise.allSettled(asks);
+      const sent = [...clients, ...clients].map((client) => client.send(client.requestOf(claimOf(scene, 'at', FIRE))));
+      const replies = await Promise.allSettled(sent);
       const granted = replies.filter((one) => one.status === 'fulfilled' && one.value.outcome === 'granted');
       promised(granted.length <= 1, 'at most one of six to be granted', granted);
     },
   },
   {
-    name: 'a claim that is asked again gives the same grant',
+    name: 'a claim that is sent again returns the same grant',
     needs: ['claims', 'sameGrant'],
     async run(scene) {
       const a = await scene.client();
@@ -95,7 +95,7 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a fire whose run ended without an outcome is granted again where that is asked, and only there',
+    name: 'a fire whose run ended without an outcome is granted again only with `rerunOnLoss`',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -109,19 +109,19 @@ export const CLAIMS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a claim that is given back as `void` leaves its fire to others',
+    name: 'a `void` claim frees its fire',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
       const run = await a.granted('the claim', claimOf(scene, 'at', FIRE));
       await a.release(run, { runOutcome: 'void' });
-      await scene.tells('the last run', null, () => a.store.lastRun(scene.key));
+      await scene.reports('the last run', null, () => a.store.lastRun(scene.key));
       const next = await b.eventuallyGranted('another claim of it', claimOf(scene, 'at', FIRE));
       same(next.fireMs, FIRE, '`fireMs`');
     },
   },
   {
-    name: 'a claim whose lease has ended can be given back as `void`',
+    name: 'a claim whose lease has ended can still be given back as `void`',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();

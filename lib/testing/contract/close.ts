@@ -1,10 +1,10 @@
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
-/** How long a command may take that no answer comes to. */
+/** The time limit of a command that gets no reply. */
 const SOON_MS = 500;
 
-/** The end of a client. */
+/** Closing a client. */
 export const CLOSE: readonly PortCase[] = [
   {
     name: 'each client has an id of its own, without a dot',
@@ -30,16 +30,16 @@ export const CLOSE: readonly PortCase[] = [
     },
   },
   {
-    name: 'commands after the close come to an end, and do no harm to others',
+    name: 'commands after close() settle, and leave other clients alone',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await b.granted('the holder');
       await a.store.close();
-      const late = a.request({});
-      const asking = a.store.acquire(late, SOON_MS, () => undefined);
-      const asked = await scene.time.settles('an acquire after the close', asking);
-      const granted = asked.status === 'fulfilled' && asked.value.outcome === 'granted';
-      promised(!granted, 'an acquire after the close not to be granted what another holds', asked);
+      const late = a.requestOf({});
+      const acquiring = a.store.acquire(late, SOON_MS, () => undefined);
+      const acquired = await scene.time.settles('an acquire after the close', acquiring);
+      const granted = acquired.status === 'fulfilled' && acquired.value.outcome === 'granted';
+      promised(!granted, 'an acquire after the close not to be granted what another holds', acquired);
       const { key, attempt, leaseMs } = { ...late, key: scene.key };
       const releasing = a.store.release({ key, attempt, leaseMs, holdAtLeastMs: 0 }, SOON_MS);
       await scene.time.settles('a release after the close', releasing);
@@ -50,7 +50,7 @@ export const CLOSE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a client may be closed twice, and without having been opened',
+    name: 'a client can be closed twice, and before it was opened',
     async run(scene) {
       const [opened, silent] = [await scene.client(), await scene.silentClient()];
       for (const { store } of [opened, opened, silent]) {

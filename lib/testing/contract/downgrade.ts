@@ -29,7 +29,7 @@ export const DOWNGRADE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a downgrade that is asked again gives the same answer, and counts once',
+    name: 'a downgrade that is sent again returns the same reply, and counts once',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the writer');
@@ -39,7 +39,7 @@ export const DOWNGRADE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a downgrade of a hold that is gone, or of another one, is lost and changes nothing',
+    name: 'a downgrade of a hold that has ended, or with another token, is lost and changes nothing',
     async run(scene) {
       const [a, b] = await scene.clients();
       const gone = await a.granted('the first');
@@ -54,7 +54,7 @@ export const DOWNGRADE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a renewal of a hold that only reads by now makes up for a downgrade that did not arrive',
+    name: 'a renewal in read mode makes up for a downgrade that did not arrive',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const hold = await a.granted('the writer');

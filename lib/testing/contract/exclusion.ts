@@ -2,10 +2,10 @@ import { HOLDER, LONG_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised } from './kit/promised.js';
 
-/** Who may hold a lock beside whom. */
+/** Which holds exclude which. */
 export const EXCLUSION: readonly PortCase[] = [
   {
-    name: 'a lock that is written excludes writers, also of the same client',
+    name: 'a write hold excludes writers, including those of the same client',
     async run(scene) {
       const [a, b] = await scene.clients();
       await a.granted('the first writer');
@@ -14,7 +14,7 @@ export const EXCLUSION: readonly PortCase[] = [
     },
   },
   {
-    name: 'a lock that is written excludes readers',
+    name: 'a write hold excludes readers',
     async run(scene) {
       const [a, b] = await scene.clients();
       await a.granted('the writer');
@@ -22,7 +22,7 @@ export const EXCLUSION: readonly PortCase[] = [
     },
   },
   {
-    name: 'a lock that is read excludes writers until the last reader has released it',
+    name: 'read holds exclude writers until the last reader releases',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const first = await a.granted('the reader', { mode: 'read' });
@@ -35,11 +35,11 @@ export const EXCLUSION: readonly PortCase[] = [
     },
   },
   {
-    name: 'of many who ask at once, at most one writes',
+    name: 'at most one of many concurrent writers is granted',
     async run(scene) {
       const clients = await scene.clients();
-      const asks = [...clients, ...clients, ...clients].map((client) => client.send(client.request({})));
-      const replies = (await Promise.allSettled(asks)).map((one) =>
+      const sent = [...clients, ...clients, ...clients].map((client) => client.send(client.requestOf({})));
+      const replies = (await Promise.allSettled(sent)).map((one) =>
         one.status === 'fulfilled' ? one.value : undefined,
       );
       const granted = replies.filter((reply) => reply?.outcome === 'granted');
@@ -47,7 +47,7 @@ export const EXCLUSION: readonly PortCase[] = [
     },
   },
   {
-    name: 'at most `permits` readers share a lock, and each counts all of them',
+    name: 'at most `permits` readers share a lock, and each request counts all of them',
     needs: ['permits'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -68,7 +68,7 @@ export const EXCLUSION: readonly PortCase[] = [
     },
   },
   {
-    name: 'who finds a lock busy is told no untruth about its holder',
+    name: 'a busy reply reports nothing false about the holder',
     async run(scene) {
       const [a, b] = await scene.clients();
       const { attempt, serverTimeMs, ...hold } = await a.granted('the writer');

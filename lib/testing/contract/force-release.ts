@@ -1,21 +1,21 @@
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
-/** An operator takes a lock away. */
+/** An operator revokes the holds of a lock. */
 export const FORCE_RELEASE: readonly PortCase[] = [
   {
-    name: 'a revocation ends all holds, and tells whether there were any',
+    name: 'a revocation ends all holds, and reports whether there were any',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       same(await c.store.forceRelease(scene.key), false, 'the answer for a lock that nobody ever held');
       for (const client of [a, b]) await client.granted('a reader', { mode: 'read' });
       same(await c.store.forceRelease(scene.key), true, 'the answer');
-      await scene.tells('the answer to another one', false, () => c.store.forceRelease(scene.key));
+      await scene.reports('the answer to another one', false, () => c.store.forceRelease(scene.key));
       await c.eventuallyGranted('a writer');
     },
   },
   {
-    name: 'after a revocation, the renewal, the release and the acquire of the holder tell of it',
+    name: 'a revoked holder learns of it from its renewal, its release and its acquire',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
@@ -29,7 +29,7 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a revocation tells each holder `revoked`',
+    name: 'a revocation sends `revoked` to each holder',
     needs: ['wakeUps'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -42,7 +42,7 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'after a revocation those who wait go on waiting, and the next is served',
+    name: 'waiters keep waiting after a revocation, and the next one is served',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const hold = await a.granted('the holder');
@@ -54,7 +54,7 @@ export const FORCE_RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a revocation also ends a hold that was given back with `holdAtLeastMs`',
+    name: 'a revocation also ends a hold that was released with `holdAtLeastMs`',
     async run(scene) {
       const [a, b] = await scene.clients();
       await a.release(await a.granted('the holder'), { holdAtLeastMs: 20_000 });

@@ -1,22 +1,22 @@
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
-const MIN_HOLD_MS = 1_500;
+const MINIMUM_MS = 1_500;
 
-/** A lock that is kept taken for a minimum. */
-export const MIN_HOLD: readonly PortCase[] = [
+/** A lock that stays taken for a minimum time. */
+export const HOLD_AT_LEAST: readonly PortCase[] = [
   {
-    name: 'a release with `holdAtLeastMs` keeps the lock taken until so long after the grant, and no longer',
+    name: 'a release with `holdAtLeastMs` keeps the lock taken until that long after the grant, and no longer',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
-      same((await a.release(hold, { holdAtLeastMs: MIN_HOLD_MS })).outcome, 'released', 'the outcome');
+      same((await a.release(hold, { holdAtLeastMs: MINIMUM_MS })).outcome, 'released', 'the outcome');
       const next = await b.eventuallyGranted('the next');
-      scene.notBefore('the minimum', hold.serverTimeMs + MIN_HOLD_MS, next);
+      scene.notBefore('the minimum', hold.serverTimeMs + MINIMUM_MS, next);
     },
   },
   {
-    name: 'a hold that was given back with `holdAtLeastMs` belongs to nobody',
+    name: 'a hold that was released with `holdAtLeastMs` belongs to nobody',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the owner', { owner: 'job 7' });
@@ -29,7 +29,7 @@ export const MIN_HOLD: readonly PortCase[] = [
     },
   },
   {
-    name: 'inspect tells a hold that was given back with `holdAtLeastMs` with a fencing token of 0',
+    name: 'inspect() reports a hold that was released with `holdAtLeastMs` with a fencing token of 0',
     async run(scene) {
       const a = await scene.client();
       const hold = await a.granted('the holder');
@@ -40,7 +40,7 @@ export const MIN_HOLD: readonly PortCase[] = [
     },
   },
   {
-    name: 'a release with a `holdAtLeastMs` that is over frees the lock at once',
+    name: 'a release after its `holdAtLeastMs` has passed frees the lock at once',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');

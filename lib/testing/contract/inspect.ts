@@ -2,10 +2,10 @@ import { LONG_MS, SHORT_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';
 
-/** What is told of one lock. */
+/** What a store reports of one lock. */
 export const INSPECT: readonly PortCase[] = [
   {
-    name: 'inspect tells a lock that nobody ever held as free, with a fencing token of 0',
+    name: 'inspect() reports a lock that was never held as free, with a fencing token of 0',
     async run(scene) {
       const { store } = await scene.client();
       const free = { key: scene.key, mode: 'free', holders: [], waiters: 0, fencingToken: 0 };
@@ -13,7 +13,7 @@ export const INSPECT: readonly PortCase[] = [
     },
   },
   {
-    name: 'inspect tells who writes, since when and for how long',
+    name: 'inspect() reports the writer, since when it holds the lock and for how long',
     async run(scene) {
       const [a, b] = await scene.clients();
       const { attempt, fencingToken, serverTimeMs } = await a.granted('the writer');
@@ -28,7 +28,7 @@ export const INSPECT: readonly PortCase[] = [
     },
   },
   {
-    name: 'inspect tells all readers, by owner or attempt',
+    name: 'inspect() reports all readers, by owner or attempt',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const named = await a.granted('a reader', { mode: 'read', owner: 'job 7' });
@@ -41,7 +41,7 @@ export const INSPECT: readonly PortCase[] = [
     },
   },
   {
-    name: 'inspect leaves out holds whose lease has ended, and keeps the last fencing token',
+    name: 'inspect() leaves out holds whose lease has ended, and keeps the last fencing token',
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the holder', { leaseMs: SHORT_MS });
@@ -54,7 +54,7 @@ export const INSPECT: readonly PortCase[] = [
     },
   },
   {
-    name: 'inspect leaves out waiters whose waiter lease has ended',
+    name: 'inspect() leaves out waiters whose waiter lease has ended',
     needs: ['queue'],
     async run(scene) {
       const [a, b] = await scene.clients();

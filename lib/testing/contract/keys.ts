@@ -20,10 +20,10 @@ const permutations = <T>(values: readonly T[]): T[][] =>
 /** Keys in no order, of which some differ in what a comparison may overlook. */
 const keysOf = ({ prefix }: Scene): string[] => ['b', 'B', 'é', 'a'].map((name) => prefix + name);
 
-/** What may be a key, and in which order several are acquired. */
+/** Which texts are keys, and in which order several are acquired. */
 export const KEYS: readonly PortCase[] = [
   {
-    name: 'keys that are empty, ill-formed or too long are refused with LockKeyError',
+    name: 'keys that are empty, ill-formed or too long throw a LockKeyError',
     async run(scene) {
       const { store } = await scene.client();
       const bad = ['', '\uD800', `${scene.key}\uDC00x`, scene.prefix + 'k'.repeat(10_000), undefined, 7];
@@ -45,7 +45,7 @@ export const KEYS: readonly PortCase[] = [
     },
   },
   {
-    name: 'the groups of some keys, and the keys in them, have the same order for everybody',
+    name: 'groups() orders keys the same way for every client',
     async run(scene) {
       const [a, b] = await scene.clients();
       const keys = keysOf(scene);
@@ -55,7 +55,7 @@ export const KEYS: readonly PortCase[] = [
     },
   },
   {
-    name: 'two keys have the same order among any others',
+    name: 'two keys keep their order among any other keys',
     async run(scene) {
       const { store } = await scene.client();
       const keys = keysOf(scene);

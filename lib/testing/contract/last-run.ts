@@ -5,10 +5,10 @@ import { promised, same } from './kit/promised.js';
 
 const FIRE = Date.UTC(2030, 0, 1);
 
-/** What is told of the last run of a job. */
+/** What a store reports of the last run of a job. */
 export const LAST_RUN: readonly PortCase[] = [
   {
-    name: 'a run is told with its fire, its instance, its attempt and its times, from its begin to its end',
+    name: 'lastRun() reports the fire, instance, attempt and times of a run while it runs and after it ended',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -27,7 +27,7 @@ export const LAST_RUN: readonly PortCase[] = [
     },
   },
   {
-    name: 'the last run of each job is told, and without a job the one that began last',
+    name: 'lastRun() reports the last run of a job, and without a job the one that began last',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -51,7 +51,7 @@ export const LAST_RUN: readonly PortCase[] = [
     },
   },
   {
-    name: 'a run that failed is told as `failed`, also after its release is asked again',
+    name: 'a failed run is reported as `failed`, even after its release is sent again',
     needs: ['claims'],
     async run(scene) {
       const a = await scene.client();
@@ -62,7 +62,7 @@ export const LAST_RUN: readonly PortCase[] = [
     },
   },
   {
-    name: 'a run whose lease ended without an outcome is told as `lost`',
+    name: 'a run whose lease ended without an outcome is reported as `lost`',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -75,7 +75,7 @@ export const LAST_RUN: readonly PortCase[] = [
     },
   },
   {
-    name: 'the late release of a run that was lost does not touch the run after it',
+    name: 'a late release of a lost run does not touch the next run',
     needs: ['claims'],
     async run(scene) {
       const [a, b] = await scene.clients();

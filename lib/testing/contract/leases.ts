@@ -5,7 +5,7 @@ import { promised, same } from './kit/promised.js';
 /** Leases: how they end, and how they are renewed. */
 export const LEASES: readonly PortCase[] = [
   {
-    name: 'a lease that ends frees the lock, and not before',
+    name: 'a lock is free when its lease ends, and not before',
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the first', { leaseMs: SHORT_MS });
@@ -15,7 +15,7 @@ export const LEASES: readonly PortCase[] = [
     },
   },
   {
-    name: 'a renewal makes the lease as long as it asks',
+    name: 'a renewal extends the lease to the requested length',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder', { leaseMs: 1_500 });
@@ -34,18 +34,18 @@ export const LEASES: readonly PortCase[] = [
     },
   },
   {
-    name: 'renewals are answered in the order in which they are asked',
+    name: 'renew() returns its replies in the order of its requests',
     async run(scene) {
       const a = await scene.client();
       const keys = ['a', 'b', 'c'].map((name) => scene.prefix + name);
       const holds = [];
       for (const key of keys) holds.push(await a.granted(`the lock ${key}`, { keys: [key] }));
       await a.release(holds[1]!);
-      const asked = holds.map(({ key, attempt, fencingToken, request: { mode, owner, holder } }) => {
+      const requests = holds.map(({ key, attempt, fencingToken, request: { mode, owner, holder } }) => {
         return { key, attempt, fencingToken, mode, owner, holder, leaseMs: LONG_MS, timeoutMs: 5_000 };
       });
       const replies = await scene.time.until('all renewals to be answered', async () => {
-        const all = await a.store.renew(asked);
+        const all = await a.store.renew(requests);
         return all.some(({ outcome }) => outcome === 'unknown') ? undefined : all;
       });
       same(
@@ -70,7 +70,7 @@ export const LEASES: readonly PortCase[] = [
     },
   },
   {
-    name: 'a renewal by another attempt is lost, and tells the last fencing token',
+    name: 'a renewal by another attempt is lost, and reports the last fencing token',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
@@ -94,7 +94,7 @@ export const LEASES: readonly PortCase[] = [
     },
   },
   {
-    name: 'a renewal after the release is lost, and not revoked',
+    name: 'a renewal after the release is lost, but not revoked',
     async run(scene) {
       const a = await scene.client();
       const hold = await a.granted('the holder');

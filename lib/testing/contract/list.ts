@@ -11,10 +11,10 @@ async function listed({ store }: Client, prefix: string, limit = 100): Promise<L
 
 const keysOf = (states: readonly LockState[]): string[] => states.map(({ key }) => key).toSorted();
 
-/** What is told of many locks. */
+/** What a store reports of many locks. */
 export const LIST: readonly PortCase[] = [
   {
-    name: 'list tells the locks whose key begins with the prefix, each once, and no free ones',
+    name: 'list() yields each lock whose key begins with the prefix once, and no free ones',
     async run(scene) {
       const [a, b] = await scene.clients();
       const keys = ['p-1', 'p-2', 'p-3', 'q-1'].map((name) => scene.prefix + name);
@@ -32,7 +32,7 @@ export const LIST: readonly PortCase[] = [
     },
   },
   {
-    name: 'list tells at most `limit` locks',
+    name: 'list() yields at most `limit` locks',
     async run(scene) {
       const a = await scene.client();
       for (const name of ['a', 'b', 'c']) await a.granted(`the lock ${name}`, { keys: [scene.prefix + name] });
@@ -41,7 +41,7 @@ export const LIST: readonly PortCase[] = [
     },
   },
   {
-    name: 'the prefix of a list is no pattern, and keys come out as they went in',
+    name: 'list() takes its prefix literally, and yields keys as they were given',
     async run(scene) {
       const a = await scene.client();
       const names = ['*', '?', '[ab]', '{x}', '%7B', 'a b', '\\', 'é'];

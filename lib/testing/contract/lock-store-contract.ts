@@ -1,4 +1,4 @@
-import { ASKED_AGAIN } from './asked-again.js';
+import { REPEATED_ACQUIRES } from './repeated-acquires.js';
 import { CLAIM_KINDS } from './claim-kinds.js';
 import { CLAIMS } from './claims.js';
 import { CLOSE } from './close.js';
@@ -10,7 +10,7 @@ import { KEYS } from './keys.js';
 import { LAST_RUN } from './last-run.js';
 import { LEASES } from './leases.js';
 import { LIST } from './list.js';
-import { MIN_HOLD } from './hold-at-least.js';
+import { HOLD_AT_LEAST } from './hold-at-least.js';
 import { OWNERS } from './owners.js';
 import { type PortCase } from './kit/port-case.js';
 import { QUEUE } from './queue.js';
@@ -20,14 +20,14 @@ import { SEVERAL_KEYS } from './several-keys.js';
 import { TOKENS } from './tokens.js';
 import { WAKE_UPS } from './wake-ups.js';
 
-const HOLDS = [...EXCLUSION, ...TOKENS, ...OWNERS, ...ASKED_AGAIN, ...RELEASE, ...LEASES, ...MIN_HOLD];
+const HOLDS = [...EXCLUSION, ...TOKENS, ...OWNERS, ...REPEATED_ACQUIRES, ...RELEASE, ...LEASES, ...HOLD_AT_LEAST];
 const WAITING = [...QUEUE, ...WAKE_UPS, ...SEVERAL_KEYS, ...KEYS, ...DOWNGRADE, ...FORCE_RELEASE];
 const JOBS = [...CLAIMS, ...CLAIM_KINDS, ...LAST_RUN];
 const CASES: readonly PortCase[] = [...HOLDS, ...WAITING, ...JOBS, ...INSPECT, ...LIST, ...CLOSE];
 
 /** A test for any test runner. */
 export interface LockStoreCase {
-  /** The promise of the port that is tested. */
+  /** The promise that is tested. */
   readonly name: string;
   /** Rejects when the store does not keep it. */
   readonly run: () => Promise<void>;
@@ -39,8 +39,8 @@ export interface LockStoreCase {
  */
 export function lockStoreContract(options: LockStoreContractOptions): readonly LockStoreCase[] {
   const { supports } = new Scene(options);
-  const makeSense = CASES.filter(({ needs = [] }) => needs.every((need) => supports[need]));
-  return makeSense.map(({ name, run }) => ({ name, run: () => runCase(name, run, new Scene(options)) }));
+  const supported = CASES.filter(({ needs = [] }) => needs.every((need) => supports[need]));
+  return supported.map(({ name, run }) => ({ name, run: () => runCase(name, run, new Scene(options)) }));
 }
 
 async function runCase(name: string, run: PortCase['run'], scene: Scene): Promise<void> {

@@ -6,7 +6,7 @@ const OWNER = { owner: 'job 7' };
 /** Acquisitions that share a lock by the name of their owner. */
 export const OWNERS: readonly PortCase[] = [
   {
-    name: 'an owner that writes enters its lock again, with the same fencing token, on any client',
+    name: 'an owner that writes re-enters its lock with the same fencing token, on any client',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const outer = await a.granted('the owner', OWNER);
@@ -18,7 +18,7 @@ export const OWNERS: readonly PortCase[] = [
     },
   },
   {
-    name: 'each hold of an owner is released by itself',
+    name: 'each hold of an owner is released separately',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const outer = await a.granted('the owner', OWNER);
@@ -32,7 +32,7 @@ export const OWNERS: readonly PortCase[] = [
     },
   },
   {
-    name: 'an owner that reads enters for reading again, with the same fencing token',
+    name: 'an owner that reads re-enters for reading with the same fencing token',
     async run(scene) {
       const [a, b] = await scene.clients();
       const outer = await a.granted('the owner', { ...OWNER, mode: 'read' });
@@ -41,7 +41,7 @@ export const OWNERS: readonly PortCase[] = [
     },
   },
   {
-    name: 'an owner that reads counts as many readers as it has holds',
+    name: 'each hold of an owner that reads counts as one reader',
     needs: ['permits'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -51,7 +51,7 @@ export const OWNERS: readonly PortCase[] = [
     },
   },
   {
-    name: 'an owner that reads is refused for writing, and goes on reading',
+    name: 'an owner that reads is refused for writing, and keeps reading',
     async run(scene) {
       const [a, b] = await scene.clients();
       const reading = await a.granted('the owner', { ...OWNER, mode: 'read' });
@@ -62,7 +62,7 @@ export const OWNERS: readonly PortCase[] = [
     },
   },
   {
-    name: 'owners are told apart by every character, and from none',
+    name: 'owners that differ in one character are different owners, and so is no owner',
     async run(scene) {
       const [a, b] = await scene.clients();
       await a.granted('the owner', { owner: '-' });

@@ -4,10 +4,10 @@ import { same } from './kit/promised.js';
 
 const READ = { mode: 'read' } as const;
 
-/** Who waits, and in which order they are served. All waiters ask again, as some store may not tell them. */
+/** The queue. All waiters send their requests again, as some stores send no wake-ups. */
 export const QUEUE: readonly PortCase[] = [
   {
-    name: 'an acquire that finds the lock busy takes a place in the queue, and tells how many are ahead',
+    name: 'an acquire that finds the lock busy joins the queue, and reports how many are ahead',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -18,14 +18,14 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'waiters are served first in, first out, however often they ask',
+    name: 'waiters are served first in, first out, however often they send their request',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const hold = await a.granted('the holder');
       const first = await b.waits('the first waiter');
       const second = await c.waits('the second waiter');
-      same((await b.waits('the first waiter', first.request)).ahead, 0, '`ahead` of the first, who asks again,');
+      same((await b.waits('the first waiter', first.request)).ahead, 0, '`ahead` of the first, after another request,');
       await a.release(hold);
       await c.busy('the second waiter', second.request);
       await a.busy('somebody who comes later');
@@ -35,7 +35,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a waiting writer holds back readers that come later',
+    name: 'a waiting writer holds back later readers',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -50,7 +50,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'readers that wait side by side are served together, those behind a writer are not',
+    name: 'readers that wait side by side are served together, but not those behind a writer',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -66,7 +66,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'who gives up waiting lets those behind it pass',
+    name: 'a cancelled waiter lets those behind it pass',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -78,7 +78,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a waiter that asks no more holds others back for its waiter lease, and no longer',
+    name: 'a waiter that died holds others back for its waiter lease, and no longer',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -90,7 +90,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a waiter that asks again keeps its place for a waiter lease from then on',
+    name: 'a waiter that sends its request again keeps its place for another waiter lease',
     needs: ['queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -102,7 +102,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'who asks with a waiter lease of 0 takes no place',
+    name: 'a request with a waiter lease of 0 does not join the queue',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       await a.granted('the reader', READ);
@@ -112,7 +112,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'who does not ask for its turn is not held back by those who wait',
+    name: 'waiters do not hold back a request that is not fair',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       await a.granted('the reader', READ);
@@ -121,7 +121,7 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
-    name: 'the lock of a holder that died goes to who waits',
+    name: 'the lock of a holder that died goes to the next waiter',
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the holder', { leaseMs: SHORT_MS });

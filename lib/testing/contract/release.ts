@@ -16,7 +16,7 @@ export const RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'a release that is asked again is told so, and does not touch the next holder',
+    name: 'a release that is sent again returns `again`, and does not touch the next holder',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const first = await a.granted('the first');
@@ -32,7 +32,7 @@ export const RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'the release of a stranger changes nothing',
+    name: 'a release by another attempt changes nothing',
     async run(scene) {
       const [a, b] = await scene.clients();
       const hold = await a.granted('the holder');
@@ -47,7 +47,7 @@ export const RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'the release of one reader leaves the others, and tells how many',
+    name: 'the release of one reader leaves the others, and reports how many remain',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const first = await a.granted('a reader', { mode: 'read' });
@@ -59,7 +59,7 @@ export const RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'the release of a hold whose lease has ended frees nothing of the next holder',
+    name: 'the release of a hold whose lease has ended does not free the lock of the next holder',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const dead = await a.granted('the first', { leaseMs: SHORT_MS });
@@ -70,7 +70,7 @@ export const RELEASE: readonly PortCase[] = [
     },
   },
   {
-    name: 'the release of who only waits takes its place away',
+    name: 'the release of a waiter removes it from the queue',
     needs: ['queue'],
     async run(scene) {
       const [a, b] = await scene.clients();

@@ -17,13 +17,14 @@ async function takeTurns(scene: Scene, client: Client, keys: readonly string[]):
   }
 }
 
-/** Has the owner of one key ask for both; one of the tokens is known then. */
+/** The tokens of two keys for the owner of one, whose token is known. */
 async function tokensOfOwner(client: Client, keys: readonly string[], held: number): Promise<readonly number[]> {
-  const wish = { keys: [keys[held]!], owner: 'job 7' };
+  const request = { keys: [keys[held]!], owner: 'job 7' };
   // Its token is not the first of its key.
-  for (let turn = 1; turn <= 3; turn += 1) await client.release(await client.eventuallyGranted(`turn ${turn}`, wish));
-  const one = await client.eventuallyGranted('the owner of one', wish);
-  const { fencingTokens } = await client.granted('the owner, for both,', { ...wish, keys });
+  for (let turn = 1; turn <= 3; turn += 1)
+    await client.release(await client.eventuallyGranted(`turn ${turn}`, request));
+  const one = await client.eventuallyGranted('the owner of one', request);
+  const { fencingTokens } = await client.granted('the owner, for both,', { ...request, keys });
   same(fencingTokens.length, 2, 'the number of tokens');
   same(fencingTokens[held], one.fencingToken, 'the token of the key that its owner held');
   return fencingTokens;
@@ -37,14 +38,14 @@ export const SEVERAL_KEYS: readonly PortCase[] = [
     async run(scene) {
       const [a, b] = await scene.clients();
       const keys = scene.twoKeys(a);
-      const holds = holdsOf(await a.granted('who asks for both', { keys }));
+      const holds = holdsOf(await a.granted('a request for both', { keys }));
       for (const hold of holds) {
         const renewed = await a.renew(hold);
         promised(renewed.outcome === 'renewed', `the token of ${hold.key} to renew it`, renewed);
         await b.busy(`the lock ${hold.key}`, { keys: [hold.key] });
       }
       for (const hold of holds) same((await a.release(hold)).outcome, 'released', 'the outcome of a release');
-      await b.eventuallyGranted('who asks for both', { keys });
+      await b.eventuallyGranted('a request for both', { keys });
     },
   },
   {
@@ -63,16 +64,16 @@ export const SEVERAL_KEYS: readonly PortCase[] = [
     },
   },
   {
-    name: 'several keys are granted all or none',
+    name: 'either all of several keys are granted, or none',
     needs: ['severalKeys'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const keys = scene.twoKeys(a);
       for (const busy of keys) {
         const hold = await b.eventuallyGranted('the holder of one', { keys: [busy] });
-        const waiting = await a.busy('who asks for both', { keys });
+        const waiting = await a.busy('a request for both', { keys });
         const free = keys.find((key) => key !== busy)!;
-        const other = await c.granted('who asks for the free one', { keys: [free] });
+        const other = await c.granted('a request for the free one', { keys: [free] });
         for (const key of keys) await a.giveBack(waiting.request.attempt, { key });
         await b.release(hold);
         await c.release(other);
@@ -80,24 +81,24 @@ export const SEVERAL_KEYS: readonly PortCase[] = [
     },
   },
   {
-    name: 'who waits for several keys holds none of them, and gets them when all are free',
+    name: 'a waiter for several keys holds none of them, and is granted when all are free',
     needs: ['severalKeys'],
     async run(scene) {
       const [a, b] = await scene.clients();
       const keys = scene.twoKeys(a);
       const hold = await b.granted('the holder of the second', { keys: [keys[1]] });
-      const { request } = await a.waits('who asks for both', { keys });
+      const { request } = await a.waits('a request for both', { keys });
       same((await b.store.inspect(keys[0])).mode, 'free', 'the mode of the first');
       const first = await b.granted('who is not fair, of the first,', { keys: [keys[0]], fair: false });
       await b.release(hold);
       same((await b.store.inspect(keys[1])).mode, 'free', 'the mode of the second');
       await b.release(first);
-      const both = await a.eventuallyGranted('who asks for both', request);
+      const both = await a.eventuallyGranted('a request for both', request);
       promised(both.fencingTokens[1]! > hold.fencingToken, 'a greater token', both);
     },
   },
   {
-    name: 'those who name the same keys in any order do not wait for each other for ever',
+    name: 'requests for the same keys in different orders do not deadlock',
     needs: ['severalKeys'],
     async run(scene) {
       const [a, b] = await scene.clients();

@@ -2,8 +2,8 @@ import { type Hold, SHORT_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised } from './kit/promised.js';
 
-/** That each token is a safe integer, and greater than the one before. */
-function rise(holds: readonly Hold[]): void {
+/** Checks that each token is a safe integer, and greater than the one before. */
+function checkRising(holds: readonly Hold[]): void {
   const tokens = holds.map(({ fencingToken }) => fencingToken);
   promised(
     tokens.every((token) => Number.isSafeInteger(token) && token > 0),
@@ -20,26 +20,26 @@ function rise(holds: readonly Hold[]): void {
 /** Fencing tokens. */
 export const TOKENS: readonly PortCase[] = [
   {
-    name: 'fencing tokens rise with every grant, over all clients and modes',
+    name: 'fencing tokens rise with every grant, across clients and modes',
     async run(scene) {
       const [a, b] = await scene.clients();
       const holds: Hold[] = [];
       for (const mode of ['write', 'read', 'write', 'write', 'read', 'write'] as const) {
         const client = holds.length % 2 === 0 ? a : b;
-        const hold = await client.eventuallyGranted('who asks for a free lock', { mode });
+        const hold = await client.eventuallyGranted('a request for a free lock', { mode });
         holds.push(hold);
         await client.release(hold);
       }
-      rise(holds);
+      checkRising(holds);
     },
   },
   {
-    name: 'readers that are granted one after the other get rising fencing tokens',
+    name: 'readers that are granted one after another get rising fencing tokens',
     async run(scene) {
       const [a, b, c] = await scene.clients();
       const holds: Hold[] = [];
       for (const client of [a, b, c]) holds.push(await client.granted('a reader', { mode: 'read' }));
-      rise(holds);
+      checkRising(holds);
     },
   },
   {
@@ -47,11 +47,11 @@ export const TOKENS: readonly PortCase[] = [
     async run(scene) {
       const [a, b] = await scene.clients();
       const dead = await a.granted('the first', { leaseMs: SHORT_MS });
-      rise([dead, await b.eventuallyGranted('the next')]);
+      checkRising([dead, await b.eventuallyGranted('the next')]);
     },
   },
   {
-    name: 'a release and a lost renewal tell the last fencing token of the lock',
+    name: 'a release and a lost renewal report the last fencing token of the lock',
     async run(scene) {
       const [a, b] = await scene.clients();
       const first = await a.granted('the first');

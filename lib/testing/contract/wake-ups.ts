@@ -5,7 +5,7 @@ import { promised, same } from './kit/promised.js';
 
 type Waiting = Awaited<ReturnType<Client['waits']>>;
 
-/** What a pushed grant has to tell. */
+/** Checks what a pushed grant reports. */
 function checkPush(wakeUp: WakeUp, before: Hold, { request, serverTimeMs }: Waiting): void {
   if (wakeUp.kind !== 'granted') return same(wakeUp.kind, 'wake', 'what a waiter is told');
   promised(wakeUp.fencingToken > before.fencingToken, 'a token above that of the last holder', wakeUp);
@@ -14,10 +14,10 @@ function checkPush(wakeUp: WakeUp, before: Hold, { request, serverTimeMs }: Wait
   promised(wakeUp.serverTimeMs >= serverTimeMs, 'the time of the grant', wakeUp);
 }
 
-/** What the store tells by itself. */
+/** What the store sends by itself. */
 export const WAKE_UPS: readonly PortCase[] = [
   {
-    name: 'a release tells a waiter, who has the lock then, or when it asks',
+    name: 'a release wakes a waiter, which has the lock then or on its next request',
     needs: ['wakeUps'],
     async run(scene) {
       const [a, b] = await scene.clients();
@@ -50,7 +50,7 @@ export const WAKE_UPS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a grant that is pushed to who asks no more lasts for its waiter lease, and no longer',
+    name: 'a grant that is pushed to a dead waiter lasts for its waiter lease, and no longer',
     needs: ['wakeUps', 'queue'],
     async run(scene) {
       const [a, b, c] = await scene.clients();
@@ -64,7 +64,7 @@ export const WAKE_UPS: readonly PortCase[] = [
     },
   },
   {
-    name: 'only the client of an attempt hears of it',
+    name: 'wake-ups reach only the client of their attempt',
     needs: ['wakeUps'],
     async run(scene) {
       const clients = await scene.clients();
@@ -88,7 +88,7 @@ export const WAKE_UPS: readonly PortCase[] = [
     },
   },
   {
-    name: 'a client hears nothing before it listens, and `open` may be repeated',
+    name: 'a client hears nothing before open(), which can be called twice',
     needs: ['wakeUps'],
     async run(scene) {
       const client = await scene.silentClient();

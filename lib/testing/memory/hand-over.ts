@@ -1,36 +1,36 @@
 import { type WakeUp } from '../../core/store/lock-store.js';
 import { type MemoryLock } from './memory-lock.js';
-import { type Ask, type Waiter } from './memory-queue.js';
+import { type ReceivedRequest, type Waiter } from './memory-queue.js';
 import { admits, shareEntry } from './rules.js';
 
-/** Tells the client of an attempt; false when nobody listens there. */
+/** Sends a wake-up to the client of an attempt; returns false when nobody listens there. */
 export type Tell = (attempt: string, wakeUp: WakeUp) => boolean;
 
-/** Granted only when it asks, in its turn: for several locks, or for a fire. */
-const comesItself = ({ keys, claim }: Ask): boolean => keys.length > 1 || claim !== undefined;
+/** Whether it is granted only when it sends its request in its turn: for several locks, or for a fire. */
+const isGrantedOnRequest = ({ keys, claim }: ReceivedRequest): boolean => keys.length > 1 || claim !== undefined;
 
-/** The process of an attempt. */
+/** The client of an attempt. */
 export const clientOf = (attempt: string): string => attempt.split('.')[0]!;
 
-/** How locks are granted, and how those who wait are served and told. */
+/** Grants locks, and serves and wakes their waiters. */
 export class HandOver {
   constructor(
     private readonly tell: Tell,
-    /** What a fencing token is at least: the microseconds since the epoch. */
+    /** The least value of the next fencing token: the microseconds since the epoch. */
     private readonly leastToken: () => number,
   ) {}
 
-  /** With a token that it has already, or with a new one. */
-  grant(lock: MemoryLock, ask: Ask, lease: number, token = this.#nextToken(lock)): void {
-    const { owner, mode, attempt, holder } = ask;
+  /** Grants with the token of the owner, or with a new one. */
+  grant(lock: MemoryLock, request: ReceivedRequest, lease: number, token = this.#nextToken(lock)): void {
+    const { owner, mode, attempt, holder } = request;
     lock.token = Math.max(lock.token, token);
     const hold = { owner, mode, token, lease, holder, since: lock.now, deadline: lock.now + lease, entry: token };
     lock.holds.set(attempt, hold);
-    if (mode === 'write') lock.writer = ask;
+    if (mode === 'write') lock.writer = request;
     else shareEntry(lock, hold);
   }
 
-  /** Serves the queue from its head; true when it is the turn of `me`, who is asking. */
+  /** Serves the queue from its head; returns true when it is the turn of `me`, whose request this is. */
   serve(lock: MemoryLock, me?: string): boolean {
     const { queue } = lock;
     const news = lock.freed;
@@ -40,7 +40,7 @@ export class HandOver {
       if (waiter) {
         if (!admits(lock, waiter)) return false;
         if (waiter.attempt === me) return true;
-        const isPushed = waiter.fair && !comesItself(waiter);
+        const isPushed = waiter.fair && !isGrantedOnRequest(waiter);
         if (!isPushed && queue.head === lock.told && !news) return false;
         if (!isPushed && this.#call(lock, waiter)) {
           lock.told = queue.head;
@@ -52,18 +52,18 @@ export class HandOver {
     return false;
   }
 
-  /** Tells who is first now, since it asks when the lease of the holder may end. */
+  /** Wakes the first waiter: it has to know when the lease of the holder may end. */
   wakeHead({ queue }: MemoryLock): void {
     const waiter = queue.at(queue.head);
     if (waiter) this.#wake(waiter);
   }
 
-  /** Rises for ever: by one within a microsecond. */
+  /** Always greater than the last one; by one within a microsecond. */
   #nextToken(lock: MemoryLock): number {
     return Math.max(lock.token + 1, this.leastToken());
   }
 
-  /** Grants to a waiter, and has its wake-up carry the grant; false when nobody listens for it. */
+  /** Grants to a waiter, and sends the grant with its wake-up; returns false when nobody listens for it. */
   #push(lock: MemoryLock, waiter: Waiter): boolean {
     const { attempt, leaseMs, waiterLeaseMs } = waiter;
     const remainingMs = Math.min(leaseMs, waiterLeaseMs);
@@ -75,7 +75,7 @@ export class HandOver {
     return true;
   }
 
-  /** Calls a waiter to come and ask; false when nobody listens. */
+  /** Wakes a waiter that has to send its request again; returns false when nobody listens. */
   #call(lock: MemoryLock, waiter: Waiter): boolean {
     return waiter.fair ? this.#wake(waiter) : this.#wakeSome(lock);
   }
@@ -84,7 +84,7 @@ export class HandOver {
     return this.tell(attempt, { kind: 'wake' });
   }
 
-  /** Two unfair waiters of different processes, of those that the lock would admit; false: nobody of them listens. */
+  /** Wakes two unfair waiters of different clients that the lock would admit; returns false when none of them listens. */
   #wakeSome(lock: MemoryLock): boolean {
     const { queue } = lock;
     const woken = new Set<string>();

@@ -5,10 +5,7 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { clientOf } from './hand-over.js';
 import { MemoryLocks } from './memory-locks.js';
 
-/** For how long an unused lock is remembered. */
-const KEEP_MS = 600_000;
-
-/** As great as those of production, also by a clock that begins in 1970: a column that is too small fails in a test. */
+/** As great as in production even by a clock that starts in 1970, so that a test fails when a column is too small. */
 const LEAST_TOKEN = 2 ** 50;
 
 /** The options of `MemoryLockServer`. */
@@ -18,12 +15,12 @@ export interface MemoryLockServerOptions {
 }
 
 /**
- * Stands for a Redis, in memory: the apps of one process that are given the same one share their locks. It is as strict as
- * Redis about leases, queues, tokens and wake-ups, and can be taken away to see what an app does then.
+ * Stands for a Redis, in memory: apps of one process that use the same server share their locks. It is as strict as Redis
+ * about leases, queues, tokens and wake-ups, and you can stop it to see what an app does then.
  */
 export class MemoryLockServer {
   readonly clock: Clock;
-  /** Internal: what the stores ask. */
+  /** Internal: the locks of the stores. */
   readonly locks: MemoryLocks;
   readonly #listeners = new Map<string, WakeUpListener>();
   #isStopped = false;
@@ -35,42 +32,44 @@ export class MemoryLockServer {
     this.locks = new MemoryLocks(
       (attempt, wakeUp) => this.#tell(attempt, wakeUp),
       () => this.#micros(),
-      KEEP_MS,
       LEAST_TOKEN,
     );
   }
 
-  /** Takes it away: until `start`, commands fail with a `LockStoreError` and nobody hears of a release. Locks are kept. */
+  /** Stops the server: until `start`, commands fail with a `LockStoreError` and no wake-ups are sent. Locks are kept. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** It is back, with all locks whose leases have not ended. */
+  /** Starts the server again, with all locks whose leases have not ended. */
   start(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
     for (const listener of this.#listeners.values()) listener.onGap();
   }
 
-  /** Carries out one command, unless it is taken away; internal. @throws LockStoreError */
+  /** Runs one command; internal. @throws LockStoreError while the server is stopped */
   async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
-    // As with a server, nothing happens in the turn of the caller, and others have theirs before the answer.
+    // As with a real server, nothing happens in the turn of the caller, and others have theirs before the reply.
     await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.#isStopped) {
-      throw new LockStoreError(`The lock "${key}" could not be asked for: the MemoryLockServer is stopped.`, { key });
+      throw new LockStoreError(
+        `No command reaches the lock "${key}": the MemoryLockServer is stopped. Call its start().`,
+        { key },
+      );
     }
     this.locks.forgetUnused();
     return command(this.locks);
   }
 
-  /** Has a store hear of what concerns its attempts, until the returned function is called; internal. */
+  /** Sends wake-ups to a store until the returned function is called; internal. */
   connect(clientId: string, listener: WakeUpListener): () => void {
     this.#listeners.set(clientId, listener);
     void Promise.resolve().then(() => this.#listeners.get(clientId)?.onListening());
     return () => this.#listeners.delete(clientId);
   }
 
-  /** The clock has steps of a millisecond; within one, the microseconds of commands differ, as with a real server. */
+  /** The clock has steps of one millisecond; within one, commands get different microseconds, as on a real server. */
   #micros(): number {
     const ms = Math.floor(this.clock.wallNow());
     this.#withinMs = ms === this.#lastMs ? Math.min(this.#withinMs + 1, 999) : 0;

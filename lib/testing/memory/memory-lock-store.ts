@@ -13,21 +13,23 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
-import { lastRunOf } from '../../core/store/last-run.js';
+import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { encodeKey, inOrder, storedKey } from '../../core/key.js';
-import { type ListOptions, checkListOptions, listLocks } from '../../core/store/listing.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';
 
 /** The options of `MemoryLockStore`. */
 export interface MemoryLockStoreOptions {
-  /** Stores of different prefixes have different locks, also on one server. */
+  /**
+   * Stores with different prefixes have different locks, even on one server.
+   * @default 'lock:'
+   */
   readonly keyPrefix?: string;
 }
 
-/** A `LockStore` on a `MemoryLockServer`: one instance of an app. */
+/** A `LockStore` on a `MemoryLockServer`; stands for one instance of an app. */
 export class MemoryLockStore implements LockStore {
   readonly clientId = newClientId();
   readonly #prefix: string;
@@ -58,12 +60,12 @@ export class MemoryLockStore implements LockStore {
     return [inOrder(keys, encodeKey).map(([, key]) => key)];
   }
 
-  acquire({ claim, ...request }: AcquireRequest): Promise<AcquireReply> {
+  acquire({ claim, ...rest }: AcquireRequest): Promise<AcquireReply> {
     this.open();
     const ageMs = claim ? Math.round(this.server.clock.now() - claim.calledAt) : 0;
-    const keys = request.keys.map((key) => this.#prefix + key);
-    const ask = { ...request, keys, claim: claim && { ...claim, ageMs } };
-    return this.#run(request.keys.join(', '), (locks) => locks.acquire(ask));
+    const keys = rest.keys.map((key) => this.#prefix + key);
+    const request = { ...rest, keys, claim: claim && { ...claim, ageMs } };
+    return this.#run(rest.keys.join(', '), (locks) => locks.acquire(request));
   }
 
   renew(requests: readonly RenewRequest[]): Promise<readonly RenewReply[]> {
@@ -124,6 +126,6 @@ export class MemoryLockStore implements LockStore {
   }
 }
 
-/** A store that was closed has no connection any more, as one of Redis. */
+/** The error of a closed store, which has no connection any more. */
 export const closedError = (key: string): LockStoreError =>
   new LockStoreError(`The lock "${key}" could not be asked for: the connection was closed.`, { key });

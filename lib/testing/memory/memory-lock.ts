@@ -1,5 +1,5 @@
 import { type LockMode } from '../../core/lock.errors.js';
-import { type Ask, MemoryQueue } from './memory-queue.js';
+import { type ReceivedRequest, MemoryQueue } from './memory-queue.js';
 
 /** One hold of a lock. A parked one, which keeps it taken until `holdAtLeastMs` is over, has token 0. */
 export interface Hold {
@@ -11,11 +11,11 @@ export interface Hold {
   mode: LockMode;
   deadline: number;
   lease: number;
-  /** Readers of a named owner: with which token the next one enters. */
+  /** Of a reader of a named owner: the token with which the next one re-enters. */
   entry: number;
 }
 
-/** The last run of a job; `ended` 0 and no outcome: it goes on, or was lost. */
+/** The last run of a job; while `ended` is 0 and there is no outcome, it is running or was lost. */
 export interface Run {
   readonly fire: number;
   readonly attempt: string;
@@ -36,20 +36,20 @@ export interface Job {
 /** How many attempts a lock remembers as released, or revoked; a later acquire of them is refused. */
 const REMEMBERED = 7;
 
-/** How many attempts a lock remembers of which a command may still come, and for how long. */
+/** How many attempts a lock remembers whose commands may still arrive, and for how long. */
 const LATE = 16;
 const LATE_MICROS = 20_000_000;
 
 /** Attempts are remembered by their end only. */
 const fingerprint = (attempt: string): string => attempt.slice(-8);
 
-/** Has an attempt stand among those that were released, or revoked. */
+/** Adds an attempt to those that were released, or revoked. */
 export function remember(ring: string[], attempt: string): void {
   if (!ring.includes(fingerprint(attempt))) ring.push(fingerprint(attempt));
   if (ring.length > REMEMBERED) ring.shift();
 }
 
-/** One lock as two lists, who holds it and who waits for it, and what is remembered. */
+/** One lock: its holds, its waiters, and what it remembers of attempts and jobs. */
 export class MemoryLock {
   readonly holds = new Map<string, Hold>();
   queue = new MemoryQueue();
@@ -57,32 +57,32 @@ export class MemoryLock {
   token = 0;
   readonly released: string[] = [];
   readonly revoked: string[] = [];
-  /** By name; whose fire was claimed or run last comes last. */
+  /** By name, in the order in which their fires were claimed or run. */
   readonly jobs = new Map<string, Job>();
-  /** Who was granted for writing last. */
-  writer: Ask | undefined;
+  /** The request that was granted for writing last. */
+  writer: ReceivedRequest | undefined;
   micros = 0;
   /** The attempts that were given back while a command of theirs had no answer, and when, in microseconds. */
   late: { readonly attempt: string; readonly micros: number }[] = [];
-  /** What an unknown attempt sent no later is refused, since `late` is full. */
+  /** In microseconds: refuses what an unknown attempt sent up to then, since `late` was full. */
   floor = 0;
-  /** Something ended since the queue was served. */
+  /** Whether a hold or a place ended since the queue was served. */
   freed = false;
-  /** The place of the first waiter when the command came, or of the one that was called since: it knows that it is first. */
+  /** The place of the first waiter when the command arrived, or of one that was woken since: it knows that it is first. */
   told = 0;
 
   get now(): number {
     return Math.floor(this.micros / 1_000);
   }
 
-  /** Until when it is remembered, by who holds it or waits, its jobs, and when it was used last. */
+  /** Until when the lock is remembered, by its holds, waiters and jobs, and when it was used last. */
   keptUntil(keepMs: number): number {
     const holds = [...this.holds.values(), ...this.queue.waiters].map(({ deadline }) => deadline);
     const jobs = [...this.jobs.values()].map(({ until }) => until);
     return Math.max(this.now + keepMs, ...holds, ...jobs);
   }
 
-  /** Ends what is over at this time; a clock that stepped back makes no lease longer. */
+  /** Ends the holds whose leases are over; no lease grows longer when the clock steps back. */
   sweep(micros: number): void {
     this.micros = micros;
     const { now } = this;
@@ -124,7 +124,7 @@ export class MemoryLock {
     return this.released.includes(fingerprint(attempt));
   }
 
-  /** It is known until its commands are too old for any caller. */
+  /** Remembers an attempt until its commands are too old for any caller. */
   rememberLate(attempt: string): void {
     if (this.isLate(attempt)) return;
     const known = this.late.filter(({ micros }) => this.micros - micros < LATE_MICROS);
@@ -133,7 +133,7 @@ export class MemoryLock {
     this.late = known;
   }
 
-  /** After a step back of the clock, nothing that is sent could be later than it. */
+  /** 0 when the clock stepped back: nothing that is sent now could be later. */
   get floorNow(): number {
     return this.floor > this.micros ? 0 : this.floor;
   }

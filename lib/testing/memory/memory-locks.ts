@@ -9,23 +9,26 @@ import {
 } from '../../core/store/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
-import { type Ask } from './memory-queue.js';
+import { type ReceivedRequest } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import { admits, busyReply, claimedBy, endRun, entryToken, knows, makeRead, refusal, startRun } from './rules.js';
 
-/** How often unused locks are looked for. */
+/** For how long an unused lock is remembered. */
+const KEEP_MS = 600_000;
+
+/** How often unused locks are removed. */
 const FORGET_EVERY_MS = 60_000;
 
 /**
- * The locks of one server, with the semantics of the scripts in Redis: operations are atomic, as every one runs to its end
- * within a turn. That the replies are the same is tested by random games (test/scripts/model.spec.ts).
+ * The locks of one server, with the semantics of the scripts in Redis. Operations are atomic: each runs to its end within
+ * one turn. Random games test that the replies are the same (test/scripts/model.spec.ts).
  */
 export class MemoryLocks {
-  /** Whether the holds of others are in the way; false for a fake, which grants whatever is asked. */
+  /** Whether holds exclude others; false for a fake, which grants every request. */
   excludes = true;
   readonly #locks = new Map<string, MemoryLock>();
   readonly #handOver: HandOver;
-  /** The time of the command, which is read once: all that it does happens at that moment. */
+  /** The time of the command, read once: everything it does happens at that moment. */
   #micros = 0;
   #forgotAt = 0;
 
@@ -33,10 +36,9 @@ export class MemoryLocks {
   constructor(
     private readonly tell: Tell,
     private readonly clock: () => number,
-    /** For how long what is not used any more is remembered, in milliseconds. */
-    private readonly keepMs = 600_000,
     /** Tokens are at least as great, whatever the clock says. */
     leastToken = 0,
+    private readonly keepMs = KEEP_MS,
   ) {
     this.#handOver = new HandOver(tell, () => Math.max(this.#micros, leastToken));
   }
@@ -51,13 +53,13 @@ export class MemoryLocks {
     return known;
   }
 
-  /** For who only looks: a key that was never locked is not remembered. */
+  /** Read-only lookup; never creates an entry. */
   look(key: string): Look {
     this.#readClock();
     return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
   }
 
-  /** Forgets, now and then, the locks whose time is over: keys of Redis end so, by their time to live. */
+  /** Removes unused locks now and then, as Redis does by their time to live. */
   forgetUnused(): void {
     this.#readClock();
     if (Math.abs(this.#now - this.#forgotAt) < FORGET_EVERY_MS) return;
@@ -65,36 +67,42 @@ export class MemoryLocks {
     for (const [key, lock] of this.#locks) if (lock.keptUntil(this.keepMs) <= this.#now) this.#locks.delete(key);
   }
 
-  /** Grants all keys, or none; then the attempt waits at each up to the first that is busy. */
-  acquire(ask: Ask & { readonly sentMicros?: undefined }): AcquireReply;
-  acquire(ask: Ask): AcquireReply | LateReply;
-  acquire(ask: Ask): AcquireReply | LateReply {
+  /** Grants all keys, or none; then the attempt waits for each up to the first busy one. */
+  acquire(request: ReceivedRequest & { readonly sentMicros?: undefined }): AcquireReply;
+  acquire(request: ReceivedRequest): AcquireReply | LateReply;
+  acquire(request: ReceivedRequest): AcquireReply | LateReply {
     this.#readClock();
-    const { attempt } = ask;
-    const locks = ask.keys.map((key) => this.#swept(key));
+    const { attempt } = request;
+    const locks = request.keys.map((key) => this.#swept(key));
     const isKnown = locks.some((lock) => knows(lock, attempt));
-    const reason = locks.map((lock) => refusal(lock, ask, isKnown)).find((found) => found !== undefined);
+    const reason = locks.map((lock) => refusal(lock, request, isKnown)).find((found) => found !== undefined);
     if (reason) {
       for (const lock of locks) lock.leave(attempt);
       for (const lock of locks) if (lock.freed) this.#handOver.serve(lock);
       if (reason === 'late') return { outcome: 'refused', reason, micros: this.#micros };
-      return { outcome: 'refused', reason, claimedBy: reason === 'claimed' ? claimedBy(locks[0]!, ask) : undefined };
+      return {
+        outcome: 'refused',
+        reason,
+        claimedBy: reason === 'claimed' ? claimedBy(locks[0]!, request) : undefined,
+      };
     }
-    const needed = locks.filter((lock) => !lock.liveHold(attempt) && entryToken(lock, ask) === undefined);
+    const needed = locks.filter((lock) => !lock.liveHold(attempt) && entryToken(lock, request) === undefined);
     for (const lock of locks) {
       const waiter = lock.queue.of(attempt);
       if (!waiter) continue;
       if (!lock.queue.at(waiter.place)) lock.freed = true;
-      // It was passed over, and listens or asks by itself.
-      else if (ask.fair && (locks.length > 1 || needed.includes(lock))) {
+      // It was passed over, and is served again now that it sends its request.
+      else if (request.fair && (locks.length > 1 || needed.includes(lock))) {
         lock.queue.head = Math.min(lock.queue.head, waiter.place);
       }
     }
-    const [busy] = needed.filter((lock) => !this.#hasTurn(lock, ask));
-    if (busy) return this.#wait(locks, busy, needed, ask);
-    const holds = locks.map((lock) => this.#take(lock, ask, needed.includes(lock) ? undefined : entryToken(lock, ask)));
+    const [busy] = needed.filter((lock) => !this.#hasTurn(lock, request));
+    if (busy) return this.#wait(locks, busy, needed, request);
+    const holds = locks.map((lock) =>
+      this.#take(lock, request, needed.includes(lock) ? undefined : entryToken(lock, request)),
+    );
     const { now, jobs } = locks[0]!;
-    const run = ask.claim && jobs.get(ask.claim.job)?.run;
+    const run = request.claim && jobs.get(request.claim.job)?.run;
     for (const lock of locks) lock.queue.sweep();
     return {
       outcome: 'granted',
@@ -105,7 +113,7 @@ export class MemoryLocks {
     };
   }
 
-  /** Gives back a hold or a place in the queue; a hold is kept, parked, until `holdAtLeastMs` after its grant. */
+  /** Ends a hold or a place in the queue; a hold stays parked until `holdAtLeastMs` after its grant. */
   release({ key, attempt, holdAtLeastMs, job, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
     this.#readClock();
     const wasThere = this.lock(key).holds.has(attempt);
@@ -156,8 +164,8 @@ export class MemoryLocks {
   }
 
   /**
-   * Ends all holds with tokens up to `seenToken`, and tells the holders; `command` identifies it, should it come again.
-   * Gives how many were ended.
+   * Ends all holds with tokens up to `seenToken`, and tells the holders; a `command` that is sent again ends nothing.
+   * Returns how many were ended.
    */
   forceRelease(
     key: string,
@@ -181,7 +189,7 @@ export class MemoryLocks {
     return { outcome: isAgain ? 'again' : 'revoked', holds: ended.length };
   }
 
-  /** The lock at this time: what is over has ended. */
+  /** The lock, without the holds whose leases have ended. */
   #swept(key: string): MemoryLock {
     const lock = this.lock(key);
     lock.sweep(this.#micros);
@@ -196,41 +204,46 @@ export class MemoryLocks {
     return Math.floor(this.#micros / 1_000);
   }
 
-  #wait(locks: readonly MemoryLock[], busy: MemoryLock, needed: readonly MemoryLock[], ask: Ask): AcquireReply {
-    const { attempt } = ask;
+  #wait(
+    locks: readonly MemoryLock[],
+    busy: MemoryLock,
+    needed: readonly MemoryLock[],
+    request: ReceivedRequest,
+  ): AcquireReply {
+    const { attempt } = request;
     for (const [i, lock] of locks.entries()) {
       const isPast = i > locks.indexOf(busy);
       if (isPast) lock.leave(attempt);
-      else if (ask.waiterLeaseMs && (needed.includes(lock) || lock.queue.of(attempt))) lock.queue.join(ask);
-      if (isPast ? lock.freed : !ask.fair || lock.freed) this.#handOver.serve(lock, isPast ? undefined : attempt);
+      else if (request.waiterLeaseMs && (needed.includes(lock) || lock.queue.of(attempt))) lock.queue.join(request);
+      if (isPast ? lock.freed : !request.fair || lock.freed) this.#handOver.serve(lock, isPast ? undefined : attempt);
     }
     for (const lock of locks) lock.queue.sweep();
     return busyReply(busy, attempt);
   }
 
-  #hasTurn(lock: MemoryLock, ask: Ask): boolean {
+  #hasTurn(lock: MemoryLock, request: ReceivedRequest): boolean {
     if (!this.excludes) return true;
-    if (!ask.fair) return admits(lock, ask);
-    return this.#handOver.serve(lock, ask.attempt) || (lock.queue.isServed && admits(lock, ask));
+    if (!request.fair) return admits(lock, request);
+    return this.#handOver.serve(lock, request.attempt) || (lock.queue.isServed && admits(lock, request));
   }
 
-  #take(lock: MemoryLock, ask: Ask, ownerToken?: number): Hold {
-    const held = lock.liveHold(ask.attempt);
-    if (held) lock.stretch(held, ask.leaseMs);
+  #take(lock: MemoryLock, request: ReceivedRequest, ownerToken?: number): Hold {
+    const held = lock.liveHold(request.attempt);
+    if (held) lock.stretch(held, request.leaseMs);
     else {
-      lock.leave(ask.attempt);
-      this.#handOver.grant(lock, ask, ask.leaseMs, ownerToken);
-      startRun(lock, ask, this.keepMs);
+      lock.leave(request.attempt);
+      this.#handOver.grant(lock, request, request.leaseMs, ownerToken);
+      startRun(lock, request, this.keepMs);
     }
     if (!held || lock.freed) this.#handOver.serve(lock);
-    return lock.holds.get(ask.attempt)!;
+    return lock.holds.get(request.attempt)!;
   }
 }
 
-/** What a renewal says of a hold. */
+/** The part of a renewal that the server needs. */
 type Renewal = Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>;
 
-/** A command came too late; at which time of the server. */
+/** The command arrived too late, at this time of the server. */
 export interface LateReply {
   readonly outcome: 'refused';
   readonly reason: 'late';

@@ -1,16 +1,15 @@
-import { modeOf } from '../../core/store/listing.js';
-import { readHolderText } from '../../core/store/holder.js';
+import { modeOf, readHolderText } from '../../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
 
-/** A lock that nobody has touched, at a moment. */
+/** A lock at a moment, unchanged. */
 export interface Look {
   readonly lock: MemoryLock;
   /** The server's time in milliseconds. */
   readonly now: number;
 }
 
-/** What `inspect` tells; what has expired is left out. */
+/** The reply of `inspect`; leaves out what has expired. */
 export function stateOf(key: string, { lock, now }: Look): LockState {
   const all = [...lock.holds].map(([attempt, hold]) => holderOf(attempt, hold, now));
   const holders = all.filter(({ remainingMs }) => remainingMs > 0);
@@ -23,7 +22,7 @@ function holderOf(
   { owner = attempt, mode, holder, since, token, ...hold }: Hold,
   now: number,
 ): LockHolder {
-  // More left than was granted: the clock stepped back, and the next command clamps it.
+  // More is left than was granted: the clock stepped back, and the next command shortens the lease.
   const remainingMs = Math.max(0, Math.min(hold.deadline - now, hold.lease));
   return { owner, attempt, mode, ...readHolderText(holder), since: new Date(since), remainingMs, fencingToken: token };
 }

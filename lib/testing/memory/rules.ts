@@ -1,26 +1,26 @@
 import { type AcquireReply } from '../../core/store/lock-store.js';
 import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
-import { type Ask } from './memory-queue.js';
+import { type ReceivedRequest } from './memory-queue.js';
 
 /** How many fires of a job are remembered. */
 const FIRES = 16;
 
-/** Whether the holds that there are leave room for one more; parked ones count. */
-export function admits(lock: MemoryLock, { mode, permits }: Ask): boolean {
+/** Whether the lock has room for one more hold; parked ones count. */
+export function admits(lock: MemoryLock, { mode, permits }: ReceivedRequest): boolean {
   const held = [...lock.holds.values()];
   if (mode === 'write') return held.length === 0;
   return held.every((hold) => hold.mode === 'read') && (permits === 0 || held.length < permits);
 }
 
-/** The token with which a named owner that holds the lock enters it once more. */
-export function entryToken(lock: MemoryLock, ask: Ask): number | undefined {
-  if (ask.owner === undefined) return undefined;
-  const mine = lock.ofOwner(ask.owner);
+/** The token with which a named owner re-enters the lock that it holds. */
+export function entryToken(lock: MemoryLock, request: ReceivedRequest): number | undefined {
+  if (request.owner === undefined) return undefined;
+  const mine = lock.ofOwner(request.owner);
   const writing = mine.find(({ mode }) => mode === 'write');
-  return writing ? writing.token : admits(lock, ask) ? mine[0]?.entry : undefined;
+  return writing ? writing.token : admits(lock, request) ? mine[0]?.entry : undefined;
 }
 
-/** The readers of one owner enter with the greatest token that any of them got. */
+/** The readers of one owner re-enter with the greatest token that any of them got. */
 export function shareEntry(lock: MemoryLock, hold: Hold): void {
   if (hold.owner === undefined) return;
   const readers = lock.ofOwner(hold.owner).filter(({ mode }) => mode === 'read');
@@ -36,37 +36,38 @@ export function makeRead(lock: MemoryLock, hold: Hold): void {
   lock.freed = true;
 }
 
-/** Why an acquire is refused, if it is. */
+/** Why a request is refused; undefined: it is not. */
 export function refusal(
   lock: MemoryLock,
-  ask: Ask,
+  request: ReceivedRequest,
   isKnown: boolean,
 ): 'released' | 'late' | 'upgrade' | 'claimed' | undefined {
-  if (lock.liveHold(ask.attempt)) return undefined;
-  if (lock.holds.has(ask.attempt) || lock.wasReleased(ask.attempt) || lock.isLate(ask.attempt)) return 'released';
-  if (!isKnown && isLate(lock, ask)) return 'late';
-  const mine = ask.owner === undefined ? [] : lock.ofOwner(ask.owner);
-  if (ask.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';
-  return isClaimed(lock, ask) ? 'claimed' : undefined;
+  if (lock.liveHold(request.attempt)) return undefined;
+  if (lock.holds.has(request.attempt) || lock.wasReleased(request.attempt) || lock.isLate(request.attempt))
+    return 'released';
+  if (!isKnown && isLate(lock, request)) return 'late';
+  const mine = request.owner === undefined ? [] : lock.ofOwner(request.owner);
+  if (request.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';
+  return isClaimed(lock, request) ? 'claimed' : undefined;
 }
 
-/** Whether the lock knows an attempt: it waits, or holds. */
+/** Whether an attempt waits for the lock, or holds it. */
 export const knows = ({ holds, queue, now }: MemoryLock, attempt: string): boolean =>
   holds.has(attempt) || (queue.of(attempt)?.deadline ?? 0) > now;
 
-/** Older than a command may get, or sent before the attempts that `late` has forgotten were given back. */
-function isLate({ micros, floorNow }: MemoryLock, { sentMicros, maxAgeMs = Infinity }: Ask): boolean {
+/** Whether a command is too old, or was sent before `late` forgot an attempt. */
+function isLate({ micros, floorNow }: MemoryLock, { sentMicros, maxAgeMs = Infinity }: ReceivedRequest): boolean {
   if (sentMicros === undefined) return false;
   return sentMicros > micros || sentMicros <= floorNow || micros - sentMicros > maxAgeMs * 1_000;
 }
 
-function fireOf({ kind, ms, ageMs }: NonNullable<Ask['claim']>, now: number): number {
+function fireOf({ kind, ms, ageMs }: NonNullable<ReceivedRequest['claim']>, now: number): number {
   if (kind === 'at') return ms;
   return kind === 'slot' ? Math.floor((now - ageMs) / ms) * ms : now;
 }
 
-/** A run that ended without an outcome may be repeated, when that is wanted. */
-function isClaimed({ jobs, now }: MemoryLock, { claim }: Ask): boolean {
+/** With `rerunOnLoss`, a run that ended without an outcome may be repeated. */
+function isClaimed({ jobs, now }: MemoryLock, { claim }: ReceivedRequest): boolean {
   if (!claim) return false;
   const { run, fires = [] } = jobs.get(claim.job) ?? {};
   const fire = fireOf(claim, now);
@@ -76,15 +77,15 @@ function isClaimed({ jobs, now }: MemoryLock, { claim }: Ask): boolean {
   return isKnown && !(repeats && run.fire === fire);
 }
 
-/** The attempt whose run of the asked fire has no outcome yet. */
-export function claimedBy({ jobs, now }: MemoryLock, { claim }: Ask): string | undefined {
+/** The attempt whose run of the requested fire has no outcome yet. */
+export function claimedBy({ jobs, now }: MemoryLock, { claim }: ReceivedRequest): string | undefined {
   const run = claim && jobs.get(claim.job)?.run;
   const isOpen = claim && run && run.outcome === undefined && (claim.kind === 'gap' || run.fire === fireOf(claim, now));
   return isOpen ? run.attempt : undefined;
 }
 
-/** Remembers the fire of an acquire that was granted. */
-export function startRun(lock: MemoryLock, { claim, attempt, holder }: Ask, keepMs: number): void {
+/** Remembers the fire of a request that was granted. */
+export function startRun(lock: MemoryLock, { claim, attempt, holder }: ReceivedRequest, keepMs: number): void {
   if (!claim) return;
   const fire = fireOf(claim, lock.now);
   const job = rememberJob(lock, claim.job, Math.max(claim.rememberMs, keepMs));
@@ -114,7 +115,7 @@ export function endRun(lock: MemoryLock, { job: name, attempt, outcome, keepMs }
   }
 }
 
-/** Remembers a job for so long, and forgets those whose time is over, unless they are being run. */
+/** Remembers a job for this long, and forgets those whose time is over, unless they are running. */
 function rememberJob({ jobs, holds, now }: MemoryLock, name: string, ms: number): Job {
   for (const [other, { run, until }] of jobs) {
     const isRun = run !== undefined && holds.has(run.attempt);
@@ -127,7 +128,7 @@ function rememberJob({ jobs, holds, now }: MemoryLock, name: string, ms: number)
   return job;
 }
 
-/** What is told to who has to wait. */
+/** Builds the `busy` reply. */
 export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireReply, { outcome: 'busy' }> {
   const remaining = [...lock.holds.values()].map(({ deadline }) => deadline - lock.now);
   const { head, waiters } = lock.queue;

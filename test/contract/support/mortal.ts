@@ -3,9 +3,9 @@ import { type Lock, type LockOptions, type RedisLockModuleOptions } from '../../
 import { type WakeUpListener } from '../../../lib/core/store/lock-store.js';
 import { MemoryLockServer } from '../../../lib/testing/index.js';
 import { type MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
-import { startChildApp } from '../../support/child-app.js';
-import { type LockApp, memoryServer, startApp } from '../../support/lock-app.js';
-import { topology } from '../../support/topology.js';
+import { startChildApp } from '../../support/processes/child-app.js';
+import { type LockApp, memoryServer, startApp } from '../../support/apps/lock-app.js';
+import { topology } from '../../support/topologies/topology.js';
 
 /** An instance that can be killed. */
 export interface Mortal {
@@ -39,7 +39,7 @@ class Way extends MemoryLockServer {
   }
 }
 
-/** An app in this process, on locks in memory, of which nothing is heard any more once it is killed. */
+/** An app in this process, on locks in memory. Once killed, it sends and receives nothing. */
 export async function startMortalApp(
   options: RedisLockModuleOptions = {},
   metadata: ModuleMetadata = {},
@@ -60,7 +60,7 @@ function inThisProcess({ locks, kill }: LockApp & Pick<Mortal, 'kill'>): Mortal 
   let isDead = false;
   return {
     pid: process.pid,
-    // What it waited for when it was killed is never told.
+    // Calls that were waiting when it was killed never settle.
     acquire: (key, options) =>
       new Promise((resolve, reject) => {
         const granted = (lock: Lock): void => {

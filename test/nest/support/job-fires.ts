@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import { Injectable, type Provider } from '@nestjs/common';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { RedisLockService } from '../../../lib/index.js';
-import { eventually } from '../../support/eventually.js';
-import { freshKey, startApp } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { freshKey, startApp } from '../../support/apps/lock-app.js';
 
 export const FIRE = { oncePer: 'fire', spreadMs: 0 } as const;
 export const YEARLY = '0 0 0 1 1 *';

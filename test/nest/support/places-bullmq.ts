@@ -3,9 +3,10 @@ import { BullModule, getQueueToken, Processor, WorkerHost } from '@nestjs/bullmq
 import { Injectable, type Type } from '@nestjs/common';
 import { type Job, type JobsOptions, type Queue, UnrecoverableError } from 'bullmq';
 import { currentLock, Locked, type RedisLockModuleOptions } from '../../../lib/index.js';
-import { eventually } from '../../support/eventually.js';
-import { freshKey, type LockApp, redisUrl, startApp } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 import { SideBySide } from './places.js';
+import { redisUrl } from '../../support/topologies/topology.js';
 
 export const QUEUE = 'work';
 

@@ -1,7 +1,7 @@
 import { type ModuleMetadata } from '@nestjs/common';
 import { currentLock, Locked, LockConfigurationError } from '../../../lib/index.js';
-import { rejection } from '../../support/faults.js';
-import { freshKey, type LockApp, startApp } from '../../support/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
 
 /** Keys under which a method ran; each test asks for its own. */
 const ran: string[] = [];
@@ -28,7 +28,7 @@ export class Base {
   }
 }
 
-/** Starts an app whose keys can be told from those of another by their prefix. */
+/** Starts an app whose keys differ from those of another app by their prefix. */
 export const start = (providers: ModuleMetadata['providers'] = [], keyPrefix = 'lock:') =>
   startApp({ keyPrefix }, { providers });
 
@@ -38,7 +38,7 @@ export async function isLockedBy(service: Base, { locks }: LockApp): Promise<unk
   return service.seenBy(key, () => locks.isLocked(`base:${key}`));
 }
 
-/** Two running modules, of which nobody who was not told can know the right one. */
+/** Two running modules, so that code without an injected one cannot know which to use. */
 export async function startTwo(): Promise<[own: LockApp, other: LockApp]> {
   return [await start([Base], `${freshKey('own')}:`), await start([], `${freshKey('other')}:`)];
 }

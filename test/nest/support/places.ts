@@ -1,7 +1,8 @@
 import { type INestApplication, type ModuleMetadata } from '@nestjs/common';
 import { currentLock, type RedisLockModuleOptions, type RedisLockService } from '../../../lib/index.js';
-import { closeAll, gate } from '../../support/lock-app.js';
+import { closeAll } from '../../support/apps/lock-app.js';
 import { startPlain } from './requests.js';
+import { gate } from '../../support/waiting/gate.js';
 
 /** An app that answers over HTTP, by express. */
 export interface HttpApp {

@@ -3,16 +3,6 @@ import { Limited, Locked, ReadLocked, WriteLocked } from '../../../lib/index.js'
 /** What the compiler would refuse, as it is called for code that was not checked. */
 export type Unchecked = (...args: unknown[]) => void;
 
-/** What a definition is refused with. */
-export function refusalOf(define: () => unknown): Error {
-  try {
-    define();
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('Nothing was refused.');
-}
-
 /** A decorator that is written without parentheses: what has the key gets the class. */
 export type Bare = MethodDecorator & PropertyDecorator & ParameterDecorator & ClassDecorator;
 

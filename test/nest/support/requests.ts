@@ -10,7 +10,7 @@ import { BaseExceptionFilter } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
-import { closeLater } from '../../support/lock-app.js';
+import { closeLater } from '../../support/apps/lock-app.js';
 import { buildInstance, type Instance, startTwo, Work } from './transports.js';
 
 export type Platform = 'express' | 'fastify';
@@ -76,7 +76,7 @@ export async function startRequests(
   const adapter = platform === 'express' ? new ExpressAdapter() : new FastifyAdapter();
   const built = await buildInstance(metadata, work, { adapter, locks, forceCloseConnections });
   const { app } = built;
-  // It leaves `work` as it is: tests close an app in the midst of it.
+  // `work` goes on: tests close an app while it runs.
   const instance = closeLater({ ...built, close: () => app.close() });
   const failures = new KeepFailures(adapter);
   if (prepare) prepare(app);

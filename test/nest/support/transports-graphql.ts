@@ -3,8 +3,8 @@ import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { type Type } from '@nestjs/common';
 import { GraphQLModule } from '@nestjs/graphql';
 import { WebSocket } from 'ws';
-import { eventually } from '../../support/eventually.js';
-import { closeLater } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeLater } from '../../support/apps/lock-app.js';
 import { type Instance, startInstance, Work } from './transports.js';
 
 /** An instance that answers GraphQL over HTTP. */

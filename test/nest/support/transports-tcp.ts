@@ -2,7 +2,7 @@ import { type AddressInfo, type Server } from 'node:net';
 import { type Type } from '@nestjs/common';
 import { type ClientProxy, ClientProxyFactory, Transport } from '@nestjs/microservices';
 import { lastValueFrom } from 'rxjs';
-import { closeLater } from '../../support/lock-app.js';
+import { closeLater } from '../../support/apps/lock-app.js';
 import { type Instance, startInstance, Work } from './transports.js';
 
 /** An instance that listens for messages, with a client of its own. */

@@ -2,8 +2,8 @@ import { type Type } from '@nestjs/common';
 import { WsAdapter } from '@nestjs/platform-ws';
 import { type WsResponse } from '@nestjs/websockets';
 import { WebSocket } from 'ws';
-import { eventually } from '../../support/eventually.js';
-import { closeLater } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeLater } from '../../support/apps/lock-app.js';
 import { type Instance, startInstance, Work } from './transports.js';
 
 /** What a handler answers, and a client receives. */

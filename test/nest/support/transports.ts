@@ -12,9 +12,11 @@ import {
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { Test } from '@nestjs/testing';
 import { currentLock, RedisLockModule, type RedisLockModuleOptions, RedisLockService } from '../../../lib/index.js';
-import { eventually } from '../../support/eventually.js';
-import { closeLater, freshKey, gate, redisUrl } from '../../support/lock-app.js';
-import { untilWaiting } from '../../support/waiting.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { gate } from '../../support/waiting/gate.js';
 
 /** What the locked methods of all instances of a test do: they note that they run, and last until the test says so. */
 export class Work {

@@ -23,7 +23,7 @@ describe('docs/testing.md', () => {
     expect(blocks).toContain(code);
   });
 
-  it('shows no code that no test runs', () => {
+  it('shows no code that is not tested', () => {
     const running = examples.map(([, code]) => code);
     expect(blocks.filter((block) => !running.includes(block))).toEqual([]);
     expect(blocks).toHaveLength(examples.length);

@@ -13,9 +13,9 @@ import {
   RedisLockService,
 } from '../../../lib/index.js';
 import { FakeLockModule, FakeLockService, useFakeLocks } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, closeLater, startModule } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, closeLater, startModule } from '../../support/apps/lock-app.js';
 import { startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()
@@ -64,7 +64,7 @@ describe('FakeLockModule', () => {
     await expect(app.get(ByHand).charge('3')).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('makes a fake of its own when none is given', async () => {
+  it('creates a fake when none is given', async () => {
     const app = await startModule({ imports: [FakeLockModule.forRoot()], providers: [Orders] });
     app.get(FakeLockService).refuse();
     await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
@@ -80,13 +80,13 @@ describe('FakeLockModule', () => {
     expect([app.get(Orders).locks, app.get(Audits).locks]).toEqual([locks, audit]);
   });
 
-  it('of a named connection alone does not stand for the default one', async () => {
+  it('does not stand for the default connection when it is only for a named one', async () => {
     const imports = [FakeLockModule.forRoot(new FakeLockService({ name: 'audit' }))];
     const starting = Test.createTestingModule({ imports, providers: [Orders] }).compile();
     await expect(starting).rejects.toThrow(/RedisLockService/);
   });
 
-  it('is reached by all modules of the app', async () => {
+  it('is available to all modules of the app', async () => {
     @Module({ providers: [Orders], exports: [Orders] })
     class OrdersModule {}
     const app = await startModule({ imports: [OrdersModule, FakeLockModule.forRoot(locks)] });
@@ -94,12 +94,12 @@ describe('FakeLockModule', () => {
     expect(locks.keys).toEqual(['order:1']);
   });
 
-  it('is refused when it is there twice, as RedisLockModule is', async () => {
+  it('is refused when it is registered twice, as RedisLockModule is', async () => {
     const imports = [FakeLockModule.forRoot(), FakeLockModule.forRoot(locks)];
     await expect(startModule({ imports })).rejects.toThrow(/registered 2 times/);
   });
 
-  it('closes its fake, which the next app, or `reset()`, opens again', async () => {
+  it('closes its fake, and the next app or `reset()` opens it again', async () => {
     const imports = [FakeLockModule.forRoot(locks)];
     const start = () => startModule({ imports, providers: [Orders] });
     const first = await start();
@@ -135,7 +135,7 @@ describe('FakeLockModule', () => {
 });
 
 describe('a FakeLockService in the place of RedisLockService', () => {
-  it('is what a class without decorators is given', async () => {
+  it('is injected into a class without decorators', async () => {
     @Injectable()
     class Stock {
       constructor(private readonly locks: RedisLockService) {}
@@ -151,7 +151,7 @@ describe('a FakeLockService in the place of RedisLockService', () => {
     await expect(app.get(Stock).move('1')).rejects.toBeInstanceOf(LockWaitTimeoutError);
   });
 
-  it('is not enough for decorators, and Nest says what is missing', async () => {
+  it('does not suffice for decorators, and Nest says what is missing', async () => {
     const providers = [Orders, { provide: RedisLockService, useValue: locks }];
     await expect(Test.createTestingModule({ providers }).compile()).rejects.toThrow(/LockInterceptor \(import/);
   });
@@ -184,7 +184,7 @@ describe('useFakeLocks', () => {
     await expect(app.get(Audits).write('2')).rejects.toBeInstanceOf(LockWaitTimeoutError);
   });
 
-  it('makes a fake of its own when none is given, which the app gives out', async () => {
+  it('creates a fake when none is given, which the app provides', async () => {
     const app = await start();
     const fake = app.get(RedisLockService);
     expect(fake).toBeInstanceOf(FakeLockService);
@@ -192,7 +192,7 @@ describe('useFakeLocks', () => {
     expect((fake as FakeLockService).keys).toEqual(['order:1']);
   });
 
-  it('goes by the options of the fake, and not by those of the modules that it stands for', async () => {
+  it('uses the options of the fake, and not those of the modules that it replaces', async () => {
     const app = await start(locks.fail());
     expect(await app.get(Orders).safe()).toBeUndefined();
     await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockStoreError);
@@ -200,7 +200,7 @@ describe('useFakeLocks', () => {
     expect(await likeThem.get(Orders).charge('1')).toBeUndefined();
   });
 
-  it('shuts down as the app does, whose `drainMs` it has', async () => {
+  it('shuts down with the app, and with its `drainMs`', async () => {
     const app = await start(locks);
     const lock = await locks.acquire('left');
     let isClosed = false;
@@ -219,7 +219,7 @@ describe('useFakeLocks', () => {
     expect([lock.held, fake.activity]).toEqual([false, { held: 0, waiting: 0 }]);
   });
 
-  it('has a job run at every call, with its scheduler too', async () => {
+  it('runs a job at every call, with its scheduler too', async () => {
     @Injectable()
     class Reports {
       @Cron('0 0 1 1 *')
@@ -240,7 +240,7 @@ describe('useFakeLocks', () => {
   });
 });
 
-describe('a class with both kinds of injection', () => {
+describe('a class that is injected in both ways', () => {
   it('gets the same fake in its constructor, its properties and its decorators', async () => {
     @Injectable()
     class Both {

@@ -3,8 +3,8 @@ import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, LockWaitTimeoutError, RedisLockService } from '../../../lib/index.js';
 import { FakeLockService, ManualClock, RedisLockTestingModule, withFakeLocks } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, startModule } from '../../support/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
 class Orders {
@@ -56,7 +56,7 @@ describe.each([
     expect(await run).toBe('ran');
   });
 
-  it('have no part in a ManualClock: its leases end, its watchdog renews, its waits time out', async () => {
+  it('do not affect a ManualClock: its leases end, its watchdog renews, its waits time out', async () => {
     const clock = new ManualClock();
     const locks = (await startFaked(clock)).get(RedisLockService);
     const [renewed, mute] = [await locks.acquire('a'), await locks.acquire('b', { renew: false })];
@@ -69,7 +69,7 @@ describe.each([
     expect(locks.activity).toEqual({ held: 0, waiting: 0 });
   });
 
-  it('do not hold up calls, nor fake locks', async () => {
+  it('do not hold up calls or fake locks', async () => {
     const app = await startFaked();
     expect(await app.get(Orders).charge('1')).toBe('1');
     const orders = withFakeLocks(new Orders(), new FakeLockService());

@@ -1,4 +1,4 @@
-import { closeAll } from '../../support/lock-app.js';
+import { closeAll } from '../../support/apps/lock-app.js';
 import { BUSY, FREE, HANDLES, type KitCase } from './support/kit-calls.js';
 import { AWAY, CLOSED } from './support/kit-ends.js';
 import { DECORATED, JOBS, STREAMS } from './support/kit-methods.js';

@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
 import { Locked, type LockEventMap, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
 
 const DAY = 24 * 3_600_000;
 const SPREAD_MS = 50;
@@ -76,7 +77,7 @@ describe('a job with a ManualClock', () => {
     expect([...a.skipped, ...b.skipped]).toEqual(Array.from({ length: 4 }, () => 'claimed'));
   });
 
-  it('that still runs has the next fire skip', async () => {
+  it('skips the next fire while it still runs', async () => {
     const [a, b] = [await startInstance(), await startInstance()];
     const until = gate();
     a.jobs.until = until.opened;
@@ -98,7 +99,7 @@ describe('a job with a ManualClock', () => {
     expect([await jobs.daily(), await jobs.slot()]).toEqual(['ran', 'ran']);
   });
 
-  it('whose instance dies is run again by one that waits for it, when it says so', async () => {
+  it('runs again on a waiting instance when its instance dies, with `rerunOnLoss`', async () => {
     const [a, b] = [await startInstance(), await startInstance()];
     a.jobs.until = new Promise(() => undefined);
     void a.jobs.rerun().catch(() => undefined);

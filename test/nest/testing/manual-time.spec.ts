@@ -7,8 +7,9 @@ import {
   RedisLockTestingModule,
   type RedisLockTestingOptions,
 } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { keep } from './support/memory-apps.js';
 
 const HOUR = 3_600_000;
@@ -78,7 +79,7 @@ describe('with a ManualClock', () => {
     expect(error).toMatchObject({ waitedMs: HOUR });
   });
 
-  it('those who wait get what is released, in their order', async () => {
+  it('waiters get a released lock in their order', async () => {
     const [locks, others] = [await startLocks(), await startLocks()];
     const lock = await locks.acquire('a');
     const order: string[] = [];
@@ -92,7 +93,7 @@ describe('with a ManualClock', () => {
     expect(order).toEqual(['b', 'c']);
   });
 
-  it('work that goes on for too long is told at its maxHoldMs', async () => {
+  it('work that goes on for too long loses its lock at maxHoldMs', async () => {
     const app = await start();
     const until = gate();
     app.get(Orders).until = until.opened;
@@ -105,7 +106,7 @@ describe('with a ManualClock', () => {
     expect(await charging).toMatchObject({ reason: 'max-hold', result: '1' });
   });
 
-  it('a key stays taken for its holdAtLeastMs, also when the work ends sooner', async () => {
+  it('a key stays taken for holdAtLeastMs even when the work ends sooner', async () => {
     const locks = await startLocks();
     await locks.withLock('a', { holdAtLeastMs: 60_000 }, () => undefined);
     await clock.advance(59_000);
@@ -124,7 +125,7 @@ describe('with a ManualClock', () => {
     expect(told.reason).toBeInstanceOf(LockLostError);
   });
 
-  it('a machine that slept no longer trusts its lease, and asks', async () => {
+  it('a machine that slept no longer trusts its lease, and renews', async () => {
     const locks = await startLocks();
     const lock = await locks.acquire('a');
     clock.wallOffsetMs += 60_000;
@@ -133,7 +134,7 @@ describe('with a ManualClock', () => {
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
   });
 
-  it('a wall clock that is set back loses no lock, and blocks others for one lease more at the most', async () => {
+  it('a wall clock that is set back loses no lock, and blocks others for one lease more at most', async () => {
     const [locks, others] = [await startLocks(), await startLocks()];
     const lock = await locks.acquire('a');
     const mute = await locks.acquire('b', { renew: false });
@@ -145,7 +146,7 @@ describe('with a ManualClock', () => {
     expect((await others.tryAcquire('b'))?.held).toBe(true);
   });
 
-  it('an app that closes waits for its holders up to its drainMs of that clock', async () => {
+  it('an app that closes waits for its holders up to drainMs of that clock', async () => {
     const app = await start({ drainMs: 10_000 });
     const lock = await app.get(RedisLockService).acquire('a');
     let closed = false;
@@ -157,7 +158,7 @@ describe('with a ManualClock', () => {
     expect(lock.signal.reason).toMatchObject({ reason: 'shutdown' });
   });
 
-  it('an app does not wait for its holders by default, so that a test which leaves one does not hang', async () => {
+  it('an app does not wait for its holders by default, so that a test that leaves one does not hang', async () => {
     const app = await start();
     const lock = await app.get(RedisLockService).acquire('a');
     await app.close();

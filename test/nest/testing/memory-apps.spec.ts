@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { LockBusyError, Locked, RedisLockService } from '../../../lib/index.js';
 import { MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
-import { closeAll, startModule } from '../../support/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { Audits, keep, startOrders } from './support/memory-apps.js';
 
 @Injectable()
@@ -16,7 +16,7 @@ class Orders {
 afterEach(closeAll);
 
 describe('two apps', () => {
-  it('that share a server exclude each other, and hear of a release', async () => {
+  it('exclude each other on one server, and learn of a release', async () => {
     const server = new MemoryLockServer();
     const [a, b] = await Promise.all([startOrders(Orders, { server }), startOrders(Orders, { server })]);
     const lock = await a.locks.acquire('order:1');
@@ -27,7 +27,7 @@ describe('two apps', () => {
     expect((await waiting).fencingToken).toBeGreaterThan(lock.fencingToken);
   });
 
-  it('that share a server and have other prefixes, or none at all, do not', async () => {
+  it('do not exclude each other on one server with different prefixes', async () => {
     const server = new MemoryLockServer();
     const apps = await Promise.all([
       startOrders(Orders, { server }),
@@ -39,7 +39,7 @@ describe('two apps', () => {
     expect(locks.map((lock) => lock?.held)).toEqual([true, true, true, true]);
   });
 
-  it('of which one is closed leave the other as it is', async () => {
+  it('are independent: closing one leaves the other running', async () => {
     const server = new MemoryLockServer();
     const [a, b] = [await startOrders(Orders, { server }), await startOrders(Orders, { server })];
     keep(await a.locks.acquire('order:1'));

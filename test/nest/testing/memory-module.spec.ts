@@ -15,10 +15,11 @@ import {
   WriteLocked,
 } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
-import { untilFree, untilWaiting } from '../../support/waiting.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
+import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 import { startOrders } from './support/memory-apps.js';
+import { gate } from '../../support/waiting/gate.js';
 
 @Injectable()
 class Orders {
@@ -73,7 +74,7 @@ describe('RedisLockTestingModule', () => {
     expect(await app.get(Orders).charge('1')).toBe('order:11');
   });
 
-  it('excludes as the real one does: writers, readers, permits, nested calls', async () => {
+  it('excludes as the real module does: writers, readers, permits, nested calls', async () => {
     const { orders } = await startOrders(Orders);
     const until = gate();
     orders.until = until.opened;
@@ -88,14 +89,14 @@ describe('RedisLockTestingModule', () => {
     expect(await orders.write('1')).toBe('1');
   });
 
-  it('locks streams until they are through', async () => {
+  it('locks streams until they end', async () => {
     const { orders, locks } = await startOrders(Orders);
     expect(await firstValueFrom(orders.values())).toBe(1);
     for await (const key of orders.items()) expect(await locks.isLocked(key)).toBe(true);
     await eventually(() => locks.activity.held === 0);
   });
 
-  it('locks a source that never ends until nobody listens any more', async () => {
+  it('locks a source that never ends until nobody listens to it', async () => {
     @Injectable()
     class Ticks {
       readonly ticks = new Subject<number>();
@@ -114,7 +115,7 @@ describe('RedisLockTestingModule', () => {
     expect(ticks.ticks.observed).toBe(false);
   });
 
-  it('serves those who wait in their order, with tokens that rise', async () => {
+  it('serves waiters in their order, with rising tokens', async () => {
     const { locks } = await startOrders(Orders);
     const first = await locks.acquire('a');
     const order: string[] = [];
@@ -131,7 +132,7 @@ describe('RedisLockTestingModule', () => {
     expect(new Set(tokens).size).toBe(3);
   });
 
-  it('gives operators what they ask for: inspect, list, forceRelease', async () => {
+  it('serves operators: inspect, list, forceRelease', async () => {
     const { locks } = await startOrders(Orders, { keyPrefix: 'shop:' });
     const lock = await locks.acquire('a');
     const listed: string[] = [];
@@ -164,7 +165,7 @@ describe('RedisLockTestingModule', () => {
     await expect(startModule({ imports: twice })).rejects.toThrow(/registered 2 times/);
   });
 
-  it('shuts down as the real one does: holders are waited for, those who wait are refused', async () => {
+  it('shuts down as the real module does: it waits for holders and rejects waiting calls', async () => {
     const { app, orders, locks } = await startOrders(Orders, { drainMs: 10_000 });
     const until = gate();
     orders.until = until.opened;
@@ -203,7 +204,7 @@ describe('forRootAsync', () => {
 });
 
 describe('isGlobal: false', () => {
-  it('gives the service to those who import the module, and to nobody else', async () => {
+  it('provides the service only to the modules that import it', async () => {
     const lockModule = RedisLockTestingModule.forRoot({ isGlobal: false });
     @Module({ imports: [lockModule], providers: [Orders] })
     class OrdersModule {}
@@ -216,7 +217,7 @@ describe('isGlobal: false', () => {
 });
 
 describe('the clock', () => {
-  it('is that of the server; another one beside it is refused', () => {
+  it('belongs to the server, and another clock beside it is refused', () => {
     const server = new MemoryLockServer({ clock: new ManualClock() });
     expect(() => RedisLockTestingModule.forRoot({ server, clock: new ManualClock() })).toThrow(LockConfigurationError);
     expect(() => RedisLockTestingModule.forRoot({ server, clock: server.clock })).not.toThrow();

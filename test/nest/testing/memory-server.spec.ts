@@ -2,8 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { type TestingModule } from '@nestjs/testing';
 import { Locked, type LockLostError, LockStoreError, RedisLockService } from '../../../lib/index.js';
 import { ManualClock, MemoryLockServer, RedisLockTestingModule } from '../../../lib/testing/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, gate, startModule } from '../../support/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 
 @Injectable()
 class Orders {
@@ -55,7 +56,7 @@ afterEach(async () => {
 describe('a server', () => {
   const remembered = () => server.locks.keys.map((key) => key.split(':').at(-1));
 
-  it('forgets the locks that nobody has used for ten minutes, and no others', async () => {
+  it('forgets only locks that were not used for ten minutes', async () => {
     for (const key of ['a', 'b', 'c']) await orders.locks.withLock(key, () => undefined);
     const held = await orders.locks.acquire('held');
     await clock.advance(599_000);
@@ -68,7 +69,7 @@ describe('a server', () => {
     await held.release();
   });
 
-  it('gives tokens as great as those of production, by any clock', async () => {
+  it('grants tokens of the size of those in production, with any clock', async () => {
     const began = new MemoryLockServer({ clock: new ManualClock(0) });
     const { locks } = (
       await startModule({ imports: [RedisLockTestingModule.forRoot({ server: began })], providers: [Orders] })
@@ -82,7 +83,7 @@ describe('a server', () => {
 });
 
 describe('a server that is stopped', () => {
-  it('has calls fail with a LockStoreError after their waitMs', async () => {
+  it('makes calls fail with a LockStoreError after their waitMs', async () => {
     server.stop();
     const failed = rejection(orders.charge('1'));
     await clock.advance(4_999);
@@ -92,26 +93,26 @@ describe('a server that is stopped', () => {
     expect((await failed).message).toMatch(/MemoryLockServer is stopped/);
   });
 
-  it('has decorated calls do what their `onUnavailable` says', async () => {
+  it('makes decorated calls follow their `onUnavailable`', async () => {
     server.stop();
     const calls = Promise.all([orders.skipped(), orders.unlocked()]);
     await clock.advance(1_000);
     expect(await calls).toEqual([undefined, 'ran']);
   });
 
-  it('has the questions of operators fail at once', async () => {
+  it('makes operator methods fail at once', async () => {
     server.stop();
     await expect(orders.locks.inspect('a')).rejects.toBeInstanceOf(LockStoreError);
     await expect(orders.locks.forceRelease('a')).rejects.toBeInstanceOf(LockStoreError);
     await expect(orders.locks.lastRun('a')).rejects.toBeInstanceOf(LockStoreError);
   });
 
-  it('has list() fail at once, also when nothing is locked', async () => {
+  it('makes list() fail at once, even when nothing is locked', async () => {
     server.stop();
     await expect(orders.locks.list()[Symbol.asyncIterator]().next()).rejects.toBeInstanceOf(LockStoreError);
   });
 
-  it('has holders lose their locks as `unreachable` when the lease ends meanwhile', async () => {
+  it('makes holders lose their locks as `unreachable` when the lease ends meanwhile', async () => {
     const until = gate();
     orders.until = until.opened;
     const failures: unknown[] = [];
@@ -127,7 +128,7 @@ describe('a server that is stopped', () => {
     expect(await charging).toMatchObject({ code: 'LOCK_LOST', reason: 'unreachable', result: '1' });
   });
 
-  it('keeps what is held for those who come back in time: renewals go on, and others are kept out', async () => {
+  it('keeps locks for holders that come back in time: renewals go on, and others are excluded', async () => {
     const lock = await orders.locks.acquire('a');
     server.stop();
     await clock.advance(25_000);
@@ -136,7 +137,7 @@ describe('a server that is stopped', () => {
     expect([lock.held, await orders.locks.tryAcquire('a')]).toEqual([true, null]);
   });
 
-  it('has all that is held be renewed at once when it is back', async () => {
+  it('gets renewals of all locks at once when it is back', async () => {
     const lock = await orders.locks.acquire('a');
     let renewals = 0;
     orders.locks.events.on('renewed', () => (renewals += 1));
@@ -147,7 +148,7 @@ describe('a server that is stopped', () => {
     expect([renewals, lock.held]).toEqual([1, true]);
   });
 
-  it('lets a call that waits go on when it is back', async () => {
+  it('serves a waiting call when it is back', async () => {
     server.stop();
     const charging = orders.charge('1');
     await clock.advance(3_000);
@@ -156,7 +157,7 @@ describe('a server that is stopped', () => {
     expect(await charging).toBe('1');
   });
 
-  it('hears of a release when it is back, and the next one gets the lock', async () => {
+  it('learns of a release when it is back, and the next caller gets the lock', async () => {
     const other = (await start()).get(Orders);
     const lock = await orders.locks.acquire('a');
     const waiting = other.locks.acquire('a', { waitMs: 60_000 });

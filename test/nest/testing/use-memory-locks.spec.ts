@@ -17,7 +17,7 @@ import {
   RedisLockTestingModule,
   useMemoryLocks,
 } from '../../../lib/testing/index.js';
-import { closeAll, startModule } from '../../support/lock-app.js';
+import { closeAll, startModule } from '../../support/apps/lock-app.js';
 import { Audits, keep, startTrap, type Trap } from './support/memory-apps.js';
 
 @Injectable()
@@ -57,7 +57,7 @@ const start = (memory?: MemoryLockOptions, options?: RedisLockModuleOptions): Pr
   startModule({ imports: [appModule(options)] }, (builder) => useMemoryLocks(builder, memory));
 
 describe('useMemoryLocks', () => {
-  it('keeps the locks of all modules in memory, each for itself, and nothing connects', async () => {
+  it('keeps the locks of each module in memory, and nothing connects', async () => {
     const app = await start();
     const lock = await app.get(Orders).locks.acquire('order:1');
     await expect(app.get(Orders).charge('1')).rejects.toBeInstanceOf(LockBusyError);
@@ -68,7 +68,7 @@ describe('useMemoryLocks', () => {
     expect(await app.get(Orders).charge('1')).toBe('1');
   });
 
-  it('leaves the options of the modules as they are', async () => {
+  it('keeps the options of the modules', async () => {
     const app = await start({ clock: new ManualClock() }, { leaseMs: 7_000, waitMs: 0 });
     const [lock, audit] = [await app.get(Orders).locks.acquire('a'), await app.get(Audits).locks.acquire('a')];
     expect(lock.remainingMs > 5_000 && lock.remainingMs <= 7_000 && audit.remainingMs <= 5_000).toBe(true);
@@ -76,7 +76,7 @@ describe('useMemoryLocks', () => {
     await expect(start({}, { leaseMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('has two apps that are given one server exclude each other, module by module', async () => {
+  it('makes two apps with one server exclude each other, module by module', async () => {
     const server = new MemoryLockServer();
     const [a, b] = await Promise.all([start({ server }), start({ server })]);
     keep(await a.get(Orders).locks.acquire('order:1'));
@@ -85,7 +85,7 @@ describe('useMemoryLocks', () => {
     expect(await (await start()).get(Orders).charge('1')).toBe('1');
   });
 
-  it('takes the clock that it is given, and refuses one that is not that of the server', async () => {
+  it('uses the given clock, and refuses one that is not that of the server', async () => {
     const clock = new ManualClock();
     const app = await start({ clock });
     const lock = await app.get(Orders).locks.acquire('a', { renew: false });
@@ -95,7 +95,7 @@ describe('useMemoryLocks', () => {
     await expect(start({ server, clock: new ManualClock() })).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('leaves a client that the app passes alone', async () => {
+  it('does not touch a client that the app passes', async () => {
     const client = new Redis(trap.url, { lazyConnect: true });
     const app = await start({}, { connection: client });
     expect(await app.get(Orders).charge('1')).toBe('1');
@@ -103,7 +103,7 @@ describe('useMemoryLocks', () => {
     expect(client.status).toBe('wait');
   });
 
-  it('refuses with a quorum what a quorum cannot do', async () => {
+  it('refuses what a quorum cannot do when the connection is a quorum', async () => {
     @Injectable()
     class Few {
       @Limited('few', 2)
@@ -115,7 +115,7 @@ describe('useMemoryLocks', () => {
     await expect(app.get(Few).run()).rejects.toBeInstanceOf(LockConfigurationError);
   });
 
-  it('is what such an app needs: a RedisLockTestingModule beside its own module is refused', async () => {
+  it('is needed there: a RedisLockTestingModule beside the module of the app is refused', async () => {
     const starting = startModule({ imports: [appModule(), RedisLockTestingModule.forRoot()] });
     await expect(starting).rejects.toThrow(/registered 2 times/);
   });
@@ -126,8 +126,8 @@ describe('useMemoryLocks', () => {
   });
 });
 
-describe('a trap', () => {
-  it('would notice an app that connects', async () => {
+describe('the check for connections', () => {
+  it('notices an app that connects', async () => {
     const noticed = trap;
     const app = await startModule({ imports: [RedisLockModule.forRoot({ connection: noticed.url, drainMs: 0 })] });
     keep(

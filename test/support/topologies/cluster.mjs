@@ -1,5 +1,5 @@
 import { startCluster } from '../../../scripts/topologies.mjs';
-import { setUp } from '../topology-setup.mjs';
+import { setUp } from './topology-setup.mjs';
 
-/** Patient with a machine that stands still: no test here is about a fail-over. */
+/** Tolerates a machine that freezes, since no test here is about a failover. */
 export default () => setUp('cluster', () => startCluster({ nodeTimeoutMs: 20_000 }));

@@ -1,7 +1,7 @@
 import { startQuorum } from '../../../scripts/topologies.mjs';
-import { setUp } from '../topology-setup.mjs';
+import { setUp } from './topology-setup.mjs';
 
-/** Two of three live, so that every grant needs both. */
+/** Two of three nodes are up, so that every grant needs both. */
 export default () =>
   setUp('quorum-degraded', async () => {
     const quorum = await startQuorum(3);

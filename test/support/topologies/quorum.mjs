@@ -1,5 +1,5 @@
 import { startQuorum } from '../../../scripts/topologies.mjs';
-import { setUp } from '../topology-setup.mjs';
+import { setUp } from './topology-setup.mjs';
 
 export default () =>
   setUp('quorum', async () => {

@@ -1,5 +1,5 @@
 import { startSecured } from '../../../scripts/topologies.mjs';
-import { setUp } from '../topology-setup.mjs';
+import { setUp } from './topology-setup.mjs';
 
 export default () =>
   setUp('secured', async () => {

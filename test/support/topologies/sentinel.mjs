@@ -1,5 +1,5 @@
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { setUp } from '../topology-setup.mjs';
+import { setUp } from './topology-setup.mjs';
 
-/** Patient with a machine that stands still: no test here is about a fail-over. */
+/** Tolerates a machine that freezes, since no test here is about a failover. */
 export default () => setUp('sentinel', () => startSentinels({ downAfterMs: 20_000 }));

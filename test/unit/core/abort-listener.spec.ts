@@ -1,14 +1,15 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { onAbort } from '../../../lib/core/abort-listener.js';
-import { lockOptions, outcomeOf, startLocker } from '../../support/core-parts.js';
-import { settled } from '../../support/fake-clock.js';
-import { busy } from '../../support/fake-store.js';
+import { lockOptions, startLocker } from '../../support/core/core-parts.js';
+import { settled } from '../../support/core/fake-clock.js';
+import { busy } from '../../support/core/fake-store.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
 const listenersOf = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
 describe('listening to an AbortSignal', () => {
-  it('takes one listener however many wait, and none when all have stopped', () => {
+  it('adds one listener for any number of callers, and none when all have stopped', () => {
     const { signal } = new AbortController();
     const stops = Array.from({ length: 100 }, () => onAbort(signal, () => undefined));
     expect(listenersOf(signal)).toBe(1);
@@ -19,7 +20,7 @@ describe('listening to an AbortSignal', () => {
     expect(listenersOf(signal)).toBe(0);
   });
 
-  it('calls everybody back once, and not who stopped', () => {
+  it('calls each callback once, and none that was stopped', () => {
     const controller = new AbortController();
     const told: string[] = [];
     const stops = ['a', 'b', 'c'].map((name) => onAbort(controller.signal, () => told.push(name)));
@@ -29,7 +30,7 @@ describe('listening to an AbortSignal', () => {
     expect(told).toEqual(['a', 'c']);
   });
 
-  it('may be stopped by whom it calls back, also for others', () => {
+  it('may be stopped by a callback, for others, too', () => {
     const controller = new AbortController();
     const told: string[] = [];
     const stops: (() => void)[] = [];
@@ -42,7 +43,7 @@ describe('listening to an AbortSignal', () => {
     expect(listenersOf(controller.signal)).toBe(0);
   });
 
-  it('begins anew after all have stopped', () => {
+  it('starts again after all have stopped', () => {
     const controller = new AbortController();
     onAbort(controller.signal, () => undefined)();
     let calls = 0;
@@ -53,13 +54,13 @@ describe('listening to an AbortSignal', () => {
 });
 
 describe('a hundred acquisitions with one signal', () => {
-  it('add one listener, so that Node warns of no leak, are all ended by it, and leave none', async () => {
+  it('add one listener, so that Node warns of no leak, are all cancelled by it, and leave none', async () => {
     const { store, locker } = startLocker();
     store.onAcquire = () => busy();
     const controller = new AbortController();
     const { signal } = controller;
     const outcomes = Array.from({ length: 100 }, (_, i) =>
-      outcomeOf(locker.acquire([`k${i}`], lockOptions({ signal }))),
+      outcomeOf(locker.acquire(locker.request([`k${i}`], lockOptions({ signal })))),
     );
     await settled();
     expect([listenersOf(signal), locker.live.waiting]).toEqual([1, 100]);
@@ -70,10 +71,10 @@ describe('a hundred acquisitions with one signal', () => {
     expect([listenersOf(signal), locker.live.waiting, locker.timers.size]).toEqual([0, 0, 0]);
   });
 
-  it('leave no listener when they are granted either', async () => {
+  it('leave no listener when they are granted', async () => {
     const { locker } = startLocker();
     const { signal } = new AbortController();
-    await Promise.all(['a', 'b', 'c'].map((key) => locker.acquire([key], lockOptions({ signal }))));
+    await Promise.all(['a', 'b', 'c'].map((key) => locker.acquire(locker.request([key], lockOptions({ signal })))));
     expect(listenersOf(signal)).toBe(0);
   });
 });

@@ -3,9 +3,11 @@ import { AwaitedCalls } from '../../../lib/core/awaited-calls.js';
 import { systemClock } from '../../../lib/core/clock.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
 import { RedisLockService } from '../../../lib/redis-lock.service.js';
-import { gate, outcomeOf, startLocker } from '../../support/core-parts.js';
-import { FakeClock, settled } from '../../support/fake-clock.js';
-import { busy, granted, released } from '../../support/fake-store.js';
+import { startLocker } from '../../support/core/core-parts.js';
+import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { busy, granted, released } from '../../support/core/fake-store.js';
+import { gate } from '../../support/waiting/gate.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
 describe('calls that are awaited', () => {
   it('keep the process alive by one handle for all of them, until the last has settled', async () => {
@@ -24,7 +26,7 @@ describe('calls that are awaited', () => {
     expect(clock.keptAlive).toBe(0);
   });
 
-  it('keep it alive for each step of an iteration, and not in between; leaving early ends what is iterated', async () => {
+  it('keep the process alive for each step of an iteration, and not in between', async () => {
     const clock = new FakeClock();
     const awaited = new AwaitedCalls(clock);
     let isClosed = false;
@@ -47,7 +49,7 @@ describe('calls that are awaited', () => {
     expect([seen, isClosed, clock.keptAlive]).toEqual([[0, 1, 2], true, 0]);
   });
 
-  it('do without where the clock has no process to keep', async () => {
+  it('work with a clock that cannot keep the process alive', async () => {
     const clock = { ...systemClock, keepAlive: undefined };
     expect(await new AwaitedCalls(clock).keepAlive(Promise.resolve(1))).toBe(1);
   });
@@ -74,7 +76,7 @@ describe('a lock', () => {
     await during(lock.release(), () => store.releases[0]!.reply(released()));
   });
 
-  it('keeps it alive while it is waited for in vain, and not while its give-back has no answer', async () => {
+  it('keeps the process alive while a call waits for it, and not while its release gets no answer', async () => {
     const { clock, store, locker } = startLocker();
     const locks = new RedisLockService(locker, store, resolveModuleOptions({}));
     store.onAcquire = () => busy();

@@ -6,14 +6,15 @@ import { heldInContext } from '../../../lib/core/reentry/context.js';
 import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
-import { collectGarbage } from '../../support/collect-garbage.js';
-import { heldLock, outcomeOf, startLocker } from '../../support/core-parts.js';
-import { EVENT_NAMES } from '../../support/event-names.js';
-import { eventually } from '../../support/eventually.js';
-import { FakeClock, settled } from '../../support/fake-clock.js';
-import { busy } from '../../support/fake-store.js';
+import { collectGarbage } from '../../support/waiting/collect-garbage.js';
+import { heldLock, startLocker } from '../../support/core/core-parts.js';
+import { EVENT_NAMES } from '../../support/apps/event-names.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { busy } from '../../support/core/fake-store.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
 
-/** Who calls. */
+/** Names the context of a call. */
 const caller = new AsyncLocalStorage<string>();
 const me = (): string => caller.getStore() ?? 'nobody';
 
@@ -26,7 +27,7 @@ function setUp() {
 }
 
 describe('a timer of the module', () => {
-  it('calls back in the context of the module, whoever set it', async () => {
+  it('calls back in the context of the module, whichever context set it', async () => {
     const clock = new FakeClock(0);
     const queue = caller.run('the module', () => new TimerQueue(clock));
     const seen: string[] = [];
@@ -36,7 +37,7 @@ describe('a timer of the module', () => {
   });
 });
 
-/** Each way in which a loss is noticed, by somebody who has nothing to do with the lock. */
+/** Each way in which code that is unrelated to the lock notices its loss. */
 const NOTICED: Record<string, (lock: Hold, started: ReturnType<typeof setUp>) => unknown> = {
   'by a timer': (_lock, { clock }) => clock.advance(10_000),
   'by a look at the lock': (lock, { clock }) => {
@@ -58,7 +59,7 @@ describe.each(Object.entries(NOTICED))('a loss that is noticed %s', (_how, notic
     ['of one key', ['k']],
     ['of several', ['a', 'b']],
   ] as const)(
-    'is told to the holder %s in the context of the holder, and to listeners of events in that of the module',
+    'reaches the holder %s in the context of the holder, and listeners of events in that of the module',
     async (_name, keys) => {
       const started = setUp();
       const { store, heard, enter } = started;
@@ -79,7 +80,7 @@ describe.each(Object.entries(NOTICED))('a loss that is noticed %s', (_how, notic
 });
 
 describe('an event of a call', () => {
-  it('is heard in the context of the caller, who holds nothing there', async () => {
+  it('is emitted in the context of the caller, which holds nothing there', async () => {
     const { store, heard, under, enter, locker } = setUp();
     const held: unknown[] = [];
     for (const name of ['acquired', 'reentered', 'released', 'acquireFailed'] as const) {
@@ -98,7 +99,7 @@ describe('an event of a call', () => {
     expect(held).toEqual([undefined, undefined, undefined, undefined]);
   });
 
-  it('that is decided by somebody else is heard in the context of the caller, too', async () => {
+  it('is emitted in the context of the caller even when another context decides it', async () => {
     const { store, heard, enter, locker, clock } = setUp();
     store.onAcquire = () => busy();
     const abort = new AbortController();
@@ -120,8 +121,8 @@ describe('an event of a call', () => {
   });
 });
 
-describe('what the module does for nobody', () => {
-  it('renews in its own context, and tells of it there', async () => {
+describe('what the module does by itself', () => {
+  it('runs renewals, and emits their events, in the context of the module', async () => {
     const { clock, store, heard, enter } = setUp();
     const renewers: string[] = [];
     const { onRenew } = store;
@@ -136,7 +137,7 @@ describe('what the module does for nobody', () => {
     expect(heard.filter(([name]) => name === 'renewed')[0]).toEqual(['renewed', 'the module']);
   });
 
-  it('asks again in its own context when a message wakes it', async () => {
+  it('sends requests again in the context of the module when a message wakes it', async () => {
     const { store, enter } = setUp();
     const askers: string[] = [];
     store.onAcquire = () => {
@@ -150,7 +151,7 @@ describe('what the module does for nobody', () => {
     expect(askers).toEqual(['the caller', 'the module']);
   });
 
-  it('gives back in its own context what a caller gave up', async () => {
+  it('gives back a cancelled attempt in the context of the module', async () => {
     const { store, enter } = setUp();
     store.onAcquire = () => busy();
     const [abort, releasers] = [new AbortController(), [] as string[]];
@@ -165,7 +166,7 @@ describe('what the module does for nobody', () => {
     expect(releasers).toEqual(['the module']);
   });
 
-  it('tells of a dropped handle in its own context, whoever made it', async () => {
+  it('reports a dropped handle in the context of the module', async () => {
     const reports: string[] = [];
     const error = (): void => void reports.push(me());
     const registry = caller.run('the module', () => new HandleRegistry({ debug: error, warn: error, error }));

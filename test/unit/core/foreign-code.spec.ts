@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { currentLock, runHolding } from '../../../lib/core/reentry/context.js';
-import { callForeign } from '../../../lib/core/foreign-code.js';
+import { callForeign, harmless } from '../../../lib/core/foreign-code.js';
 import { LockError, LockNotHeldError } from '../../../lib/core/lock.errors.js';
-import { messageOf, type Reporter, unfelt } from '../../../lib/core/reporter.js';
+import { messageOf, type Reporter } from '../../../lib/core/reporter.js';
 import { errorTypeOf } from '../../../lib/observability/measure-locks.js';
-import { heldLock, startLocker } from '../../support/core-parts.js';
-import { settled } from '../../support/fake-clock.js';
+import { heldLock, startLocker } from '../../support/core/core-parts.js';
+import { settled } from '../../support/core/fake-clock.js';
 
 function revokedProxy(): unknown {
   const { proxy, revoke } = Proxy.revocable({}, {});
@@ -19,14 +19,14 @@ const broken = (): never => {
   throw new Error('broken');
 };
 
-describe('code of others that nobody awaits', () => {
-  it('is called as the holder of nothing', () => {
+describe('foreign code that is not awaited', () => {
+  it('is called without a current lock', () => {
     const caught: unknown[] = [];
     runHolding(heldLock(), () => callForeign(currentLock, (error) => caught.push(error)));
     expect(caught).toEqual([expect.any(LockNotHeldError)]);
   });
 
-  it('throws to nobody but who hears its errors, at once or later', async () => {
+  it('has its errors passed to the handler of errors, at once or later', async () => {
     const caught: unknown[] = [];
     const onError = (error: unknown): void => void caught.push(error);
     callForeign(broken, onError);
@@ -35,7 +35,7 @@ describe('code of others that nobody awaits', () => {
     expect(caught).toEqual([new Error('broken'), new Error('later')]);
   });
 
-  it('may give something with a `then` of its own, which is not even looked at', () => {
+  it('may return an object with its own `then`, which is not read', () => {
     const looks: unknown[] = [];
     const query = new Proxy({}, { get: (_target, name) => looks.push(name) });
     callForeign(
@@ -46,14 +46,14 @@ describe('code of others that nobody awaits', () => {
   });
 });
 
-describe('a logger of others', () => {
-  it('is told each line on its level, and may throw on all of them', () => {
+describe('a foreign logger', () => {
+  it('gets each line on its level, and may throw on all of them', () => {
     const lines: string[] = [];
     const say = (level: string) => (line: string) => {
       lines.push(`${level} ${line}`);
       broken();
     };
-    const reporter: Reporter = unfelt({ debug: say('debug'), warn: say('warn'), error: say('error') });
+    const reporter: Reporter = harmless({ debug: say('debug'), warn: say('warn'), error: say('error') });
     reporter.debug('a');
     reporter.warn('b');
     reporter.error('c');
@@ -62,19 +62,19 @@ describe('a logger of others', () => {
 });
 
 describe('the text of what was thrown', () => {
-  it.each(UNREADABLE)('is there also for what has none (%#)', (thrown) => {
+  it.each(UNREADABLE)('exists even for a value without one (%#)', (thrown) => {
     expect(messageOf(thrown)).toBe('a value of type object that has no text');
     expect(errorTypeOf(thrown)).toBe('_OTHER');
     expect(thrown instanceof LockError).toBe(false);
   });
 
-  it('is a text, whatever the error has for its message', () => {
+  it('is a string, whatever the message of the error is', () => {
     expect(messageOf(Object.assign(new Error(), { message: 7 }))).toBe('7');
     expect(messageOf(Symbol('thrown'))).toBe('Symbol(thrown)');
   });
 });
 
-describe('listeners that throw for each event', () => {
+describe('listeners that throw at each event', () => {
   it('are logged a few times, and then counted', async () => {
     const { locker, under, reporter, clock } = startLocker();
     locker.events.on('acquired', broken);

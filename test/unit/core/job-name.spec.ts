@@ -1,9 +1,8 @@
-import { jobName } from '../../../lib/core/job-name.js';
-import { isWellFormed } from '../../../lib/core/key.js';
+import { jobName, isWellFormed } from '../../../lib/core/key.js';
 
 describe('the name of a job', () => {
   it.each(['Reports.noon', `${'R'.repeat(123)}.noon`, 'Zähler.zähle 100 %', 'Reports.Symbol(noon)'])(
-    'stays as it is: %s',
+    'stays unchanged: %s',
     (name) => expect(jobName(name)).toBe(name),
   );
 
@@ -11,7 +10,7 @@ describe('the name of a job', () => {
     ['longer than 128 characters', `${'R'.repeat(200)}.noon`],
     ['cut in the middle of a character', `${'R'.repeat(95)}${'😀'.repeat(50)}.noon`],
     ['ill-formed', 'Reports.\ud83d'],
-  ])('that is %s is bounded and well-formed, and another name gives another one', (_what, name) => {
+  ])('is bounded, well-formed and distinct when it is %s', (_what, name) => {
     const names = [jobName(name), jobName(`${name}2`), jobName(`${name}\ud83e`)];
     expect(new Set(names).size).toBe(3);
     for (const one of names) expect([one.length <= 128, isWellFormed(one)]).toEqual([true, true]);

@@ -33,27 +33,27 @@ describe('the errors', () => {
     expect(error.stack).toContain('lock.errors.spec');
   });
 
-  it('are told from each other', () => {
+  it('are distinct from each other', () => {
     expect(new LockBusyError('text')).not.toBeInstanceOf(LockWaitTimeoutError);
     expect(new LockError('text')).not.toBeInstanceOf(LockBusyError);
     expect(new LockError('text')).toMatchObject({ name: 'LockError', code: undefined });
   });
 
   it.each([undefined, null, 'LockError', 5, {}, new Error('LockError'), { name: 'LockBusyError', code: 'LOCK_BUSY' }])(
-    'are told from %p',
+    'are distinct from %p',
     (value) => {
       expect(value instanceof LockError).toBe(false);
       expect(value instanceof LockBusyError).toBe(false);
     },
   );
 
-  it('carry a cause where there is one, and no such property where there is none', () => {
+  it('carry a cause where there is one, and no such property otherwise', () => {
     const cause = new Error('refused');
     expect(new LockStoreError('text', { cause }).cause).toBe(cause);
     expect('cause' in new LockStoreError('text')).toBe(false);
   });
 
-  it('carry what is known of their own', () => {
+  it('carry their own properties', () => {
     const lost = new LockLostError('text', { reason: 'taken', result: 5 });
     expect([lost.reason, lost.result]).toEqual(['taken', 5]);
     lost.result = 'changed';
@@ -87,7 +87,7 @@ describe('a subclass that a user derives', () => {
   class OrderBusyError extends LockBusyError {}
   class OtherBusyError extends LockBusyError {}
 
-  it('is told from its parent and its siblings', () => {
+  it('is distinct from its parent and its siblings', () => {
     expect(new OrderBusyError('text')).toBeInstanceOf(OrderBusyError);
     expect(new OrderBusyError('text')).toBeInstanceOf(LockBusyError);
     expect(new OrderBusyError('text')).toBeInstanceOf(LockError);

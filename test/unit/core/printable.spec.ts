@@ -2,14 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import * as errors from '../../../lib/core/lock.errors.js';
 import { printable } from '../../../lib/core/printable.js';
 import { storedKey } from '../../../lib/core/key.js';
-import { startLocker } from '../../support/core-parts.js';
+import { startLocker } from '../../support/core/core-parts.js';
 
 /** A line that looks like another one, a colour of the terminal, and what turns the order of a line around. */
 const KEY = 'user:7\n[Nest] ERROR\r\u001B[31m\u2028\u202Eforged\u0085';
 const SHOWN = 'user:7\\n[Nest] ERROR\\r\\u001b[31m\\u2028\\u202eforged\\u0085';
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 
-describe('a text for people', () => {
+describe('printable text', () => {
   it.each([
     [KEY, SHOWN],
     ['a\tb\0c\u007Fd', 'a\\tb\\u0000c\\u007fd'],
@@ -26,7 +26,7 @@ describe('the text of an error', () => {
   const DETAILS = { key: KEY, mode: 'write', waitedMs: 5, reason: 'expired' } as const;
   const types = Object.entries(errors).filter(([name]) => name.startsWith('Lock') && name.endsWith('Error'));
 
-  it.each(types)('%s shows a key without control characters, and has it as it is', (_name, type) => {
+  it.each(types)('%s shows its key without control characters, and has the original as a property', (_name, type) => {
     const error = new (type as new (text: string, details: typeof DETAILS) => errors.LockError)(
       `The lock "${KEY}" is held.`,
       DETAILS,
@@ -36,13 +36,13 @@ describe('the text of an error', () => {
     expect(error.key).toBe(KEY);
   });
 
-  it('shows what else it has as it is: that was written by developers', () => {
+  it('shows its other parts unchanged, since developers wrote them', () => {
     expect(new errors.LockKeyError("'<0\n>' is no placeholder", { key: 'order' }).message).toBe(
       "'<0\n>' is no placeholder",
     );
   });
 
-  it('of an ill-formed key is bounded, however long that is', () => {
+  it('is bounded, however long an ill-formed key is', () => {
     const key = `\uD800${'a'.repeat(10_000)}`;
     expect(() => storedKey(key)).toThrow(errors.LockKeyError);
     expect(() => storedKey(key)).toThrow(/^The lock key "\\ud800a{39}…" holds half of a surrogate pair/u);
@@ -50,7 +50,7 @@ describe('the text of an error', () => {
 });
 
 describe('the log of locks whose key has control characters', () => {
-  it('has one line for each renewal that failed, loss, release in vain and lock that is held at the end', async () => {
+  it('has one line each for a failed renewal, a loss, a failed release and a lock held at the end', async () => {
     const { clock, store, reporter, locker, enter } = startLocker();
     const kept = await enter(KEY);
     store.onRenew = (requests) => requests.map(() => ({ outcome: 'unknown', cause: new Error(`down: ${KEY}`) }));

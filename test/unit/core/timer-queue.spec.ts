@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
-import { FakeClock } from '../../support/fake-clock.js';
+import { FakeClock } from '../../support/core/fake-clock.js';
 
 const setUp = () => {
   const clock = new FakeClock(0);
@@ -22,7 +22,7 @@ describe('the timer queue', () => {
     expect([queue.size, clock.timers]).toEqual([0, 0]);
   });
 
-  it('never calls back before the time, also when it has fractions', async () => {
+  it('never calls back before the time, even when it has fractions', async () => {
     const { clock, queue, log } = setUp();
     queue.schedule(10.4, () => log.push(clock.now()));
     await clock.advance(10);
@@ -31,7 +31,7 @@ describe('the timer queue', () => {
     expect(log).toEqual([11]);
   });
 
-  it('holds one timer for all, and none when it is empty', async () => {
+  it('uses one timer for all, and none when it is empty', async () => {
     const { clock, queue } = setUp();
     expect(clock.timers).toBe(0);
     const calls = [5, 3, 9].map((at) => queue.schedule(at, () => undefined));
@@ -64,7 +64,7 @@ describe('the timer queue', () => {
     expect(queue.size).toBe(0);
   });
 
-  it('waits longer than a timer of Node can', async () => {
+  it('waits longer than a Node timer can', async () => {
     const { clock, queue, log } = setUp();
     const at = 2 ** 31 * 3;
     queue.schedule(at, () => log.push(clock.now()));
@@ -75,7 +75,7 @@ describe('the timer queue', () => {
     expect(Math.max(...clock.delays)).toBeLessThan(2 ** 31);
   });
 
-  it('catches up in one turn after a jump, in order', () => {
+  it('catches up in order, in one turn, after a jump', () => {
     const { clock, queue, log } = setUp();
     for (const at of [30, 10, 20]) queue.schedule(at, () => log.push(at));
     queue.schedule(5_000, () => log.push('later'));
@@ -85,7 +85,7 @@ describe('the timer queue', () => {
     expect(clock.timers).toBe(1);
   });
 
-  it('runs in the same turn what a callback schedules for now', () => {
+  it('runs callbacks in the same turn that another callback schedules for now', () => {
     const { clock, queue, log } = setUp();
     queue.schedule(10, () => queue.schedule(clock.now(), () => log.push('nested')));
     clock.jump(10);
@@ -103,7 +103,7 @@ describe('the timer queue', () => {
     expect(queue.size).toBe(0);
   });
 
-  it('keeps the order when most of its entries were cancelled, and forgets those', async () => {
+  it('keeps the order when most of its entries were cancelled, and drops those', async () => {
     const { clock, queue, log } = setUp();
     const calls = Array.from({ length: 1_000 }, (_, i) => queue.schedule(1_000 - i, () => log.push(1_000 - i)));
     calls.forEach((call, i) => i % 100 !== 0 && call.cancel());
@@ -122,7 +122,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe('the timer queue, beside a sorted list', () => {
-  it('calls back the same ones in the same order of times', () => {
+  it('runs the same callbacks in the same order', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
         const { clock, queue, log } = setUp();

@@ -1,19 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { checkLockedOptions } from '../../../lib/interceptor/check-locked-options.js';
-import { type LockedOptions } from '../../../lib/interceptor/locked-call.js';
+import { checkLockedOptions, type LockedOptions } from '../../../lib/interceptor/locked.options.js';
+import { thrownBy } from '../../support/waiting/rejection.js';
 
 const check = (options: LockedOptions): void =>
   checkLockedOptions(options, { mode: 'write', kind: 'promise', where: 'Jobs.run' });
 
-function refusalOf(options: LockedOptions): Error {
-  try {
-    check(options);
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error('It was not refused.');
-}
+const refusalOf = (options: LockedOptions): Error => thrownBy(() => check(options));
 
 const ALTERNATIVE = (): string => 'busy';
 
@@ -29,7 +22,7 @@ describe('the options of a job that runs once', () => {
     [{ rerunOnLoss: true, ifBusy: 'wait', waitMs: 5 }, /`rerunOnLoss` .*leave `ifBusy: 'wait'` out\.$/],
     [{ reentrant: true }, /leave `reentrant` out\.$/],
     [{ reentrant: true, rerunOnLoss: true }, /leave `reentrant` out\.$/],
-  ])('are refused when they contradict, with what to do: %j', (options, text) => {
+  ])('are refused with advice when they contradict: %j', (options, text) => {
     for (const oncePer of ['fire', 60_000] as const) {
       const error = refusalOf({ ...options, oncePer });
       expect(error).toBeInstanceOf(LockConfigurationError);
@@ -50,12 +43,12 @@ describe('the options of a job that runs once', () => {
     { rerunOnLoss: true, ifBusy: 'skip', waitMs: 5 },
     { rerunOnLoss: false, ifBusy: 'throw' },
     { reentrant: false },
-  ])('are taken when they make sense: %j', (options) => {
+  ])('are accepted when they are consistent: %j', (options) => {
     for (const oncePer of ['fire', 60_000] as const) check({ ...options, oncePer });
   });
 
   it.each<LockedOptions>([{ spreadMs: 5 }, { rerunOnLoss: true }, { rerunOnLoss: false }])(
-    'are refused without `oncePer`, which is the one to give: %j',
+    'are refused without `oncePer`: %j',
     (options) => {
       expect(refusalOf(options).message).toMatch(/^Jobs\.run: .*give them an `oncePer`/);
     },
@@ -68,11 +61,14 @@ describe('the options of a call that waits', () => {
     { waitMs: 5, ifBusy: 'wait' },
     { waitMs: 0, ifBusy: 'skip' },
     { reentrant: true },
-  ])('are taken: %j', check);
+  ])('are accepted: %j', check);
 
-  it.each(['skip', 'throw', ALTERNATIVE] as const)('have no place beside `ifBusy` %p, which tries once', (ifBusy) => {
-    expect(refusalOf({ waitMs: 5, ifBusy }).message).toMatch(
-      /`waitMs: 5` .*`ifBusy: .*`, which tries once; leave it out/,
-    );
-  });
+  it.each(['skip', 'throw', ALTERNATIVE] as const)(
+    'cannot be combined with `ifBusy` %p, which tries once',
+    (ifBusy) => {
+      expect(refusalOf({ waitMs: 5, ifBusy }).message).toMatch(
+        /`waitMs: 5` .*`ifBusy: .*`, which tries once; leave it out/,
+      );
+    },
+  );
 });

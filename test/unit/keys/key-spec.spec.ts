@@ -6,20 +6,20 @@ const compile = (spec: KeySpec) => compileKeySpec(spec, WHERE);
 const returning = (result: any) => compile(() => result);
 
 describe('a key spec', () => {
-  it('that is a template gives one key', () => {
+  it('returns one key for a template', () => {
     expect(compile('order:<0.id>')(undefined, [{ id: 'A-17' }])).toBe('order:A-17');
   });
 
-  it('that is a list of templates gives a list of keys, in its order', () => {
+  it('returns a list of keys for a list of templates, in its order', () => {
     const keyOf = compile(['acct:<1>', 'acct:<0>', 'ledger']);
     expect(keyOf(undefined, ['a', 'b'])).toEqual(['acct:b', 'acct:a', 'ledger']);
   });
 
-  it('that is a list of one template gives a list', () => {
+  it('returns a list for a list of one template', () => {
     expect(compile(['acct:<0>'])(undefined, [7])).toEqual(['acct:7']);
   });
 
-  it('is read once, so that a list which changes later changes nothing', () => {
+  it('is read once, so that later changes to a list have no effect', () => {
     const list = ['acct:<0>'];
     const keyOf = compile(list);
     list.push('other');
@@ -46,7 +46,7 @@ describe('a key spec', () => {
 });
 
 describe('a key function', () => {
-  it('is called with the arguments of the call and the instance as this', () => {
+  it('is called with the arguments of the call and the instance as `this`', () => {
     const keyOf = compile(function (this: { tenant: string }, id: string, step: number) {
       return `${this.tenant}:${id}:${step}`;
     });
@@ -60,12 +60,12 @@ describe('a key function', () => {
     expect([keyOf(undefined, []), keyOf(undefined, [])]).toEqual(['call:1', 'call:2']);
   });
 
-  it('gives its keys as they are, without encoding', () => {
+  it('returns its keys unchanged, without encoding', () => {
     expect(returning('a:%b')(undefined, [])).toBe('a:%b');
     expect(returning(['a:%b', 'c'])(undefined, [])).toEqual(['a:%b', 'c']);
   });
 
-  it('gives a copy of its list', () => {
+  it('has its list copied', () => {
     const list = ['a', 'b'];
     const keys = returning(list)(undefined, []);
     list.length = 0;
@@ -90,13 +90,13 @@ describe('a key function', () => {
     [['a', undefined], 'a list whose item 1 is undefined'],
     [Array.from({ length: 2 }), 'a list whose item 0 is undefined'],
     [[['a']], 'a list whose item 0 is a list'],
-  ])('that returns %p is refused with a text that says so', (result, found) => {
+  ])('is refused with a message that says so when it returns %p', (result, found) => {
     const text = `${WHERE}: the key function returned ${found}, expected a non-empty string or a non-empty list of them`;
     expect(() => returning(result)(undefined, [])).toThrow(LockKeyError);
     expect(() => returning(result)(undefined, [])).toThrow(text);
   });
 
-  it('that throws lets its own error pass', () => {
+  it('passes its own error when it throws', () => {
     const error = new RangeError('no such order');
     const keyOf = compile(() => {
       throw error;

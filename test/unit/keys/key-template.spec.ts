@@ -54,7 +54,7 @@ describe('filling a key template', () => {
     [10n ** 20n, '100000000000000000000'],
     [true, 'true'],
     [false, 'false'],
-  ])('takes the value %p as %s', (value, text) => {
+  ])('encodes the value %p as %s', (value, text) => {
     expect(fill('v:<0>', value)).toBe(`v:${text}`);
   });
 
@@ -63,7 +63,7 @@ describe('filling a key template', () => {
   });
 });
 
-describe('a value that is no part of a key', () => {
+describe('a value that cannot be part of a key', () => {
   class Order {
     id = 'secret';
   }
@@ -110,7 +110,7 @@ describe('a value that is no part of a key', () => {
     [{ guest: null }, '<0.guest.address.city> cannot be read, since <0.guest> is null;'],
     [{ guest: {} }, '<0.guest.address.city> cannot be read, since <0.guest.address> is undefined;'],
     [undefined, '<0.guest.address.city> cannot be read, since <0> is undefined;'],
-  ])('is refused when a step before it is missing: %j', (order, text) => {
+  ])('is refused when a property on the way to it is missing: %j', (order, text) => {
     expect(failureOf(() => fill('city:<0.guest.address.city>', order)).message).toContain(text);
   });
 
@@ -125,7 +125,7 @@ describe('a value that is no part of a key', () => {
     expect(reads).toBe(1);
   });
 
-  it('whose getter throws lets that error pass', () => {
+  it('passes the error of its getter', () => {
     const error = new RangeError('detached');
     const order = {
       get id(): string {
@@ -165,7 +165,7 @@ describe('a bad key template', () => {
     ['order:<0>:{', '{'],
     ['order:<0>}', '}'],
     ['order:<0.{id}>', '{id}'],
-  ])('that looks filled and is not throws when it is parsed: %s', (template, braces) => {
+  ])('throws when it is parsed and looks like a filled template: %s', (template, braces) => {
     const error = failureOf(() => parseKeyTemplate(template, 'OrdersService.charge'));
     expect(error.message).toBe(
       `OrdersService.charge: key template '${template}': '${braces}' fills nothing; write '<0>' for the first argument, ` +
@@ -178,12 +178,12 @@ describe('a bad key template', () => {
   it.each([
     '<>', '<a>', '<this.id>', '<0.>', '<0..id>', '<.id>', '<-1>', '<+1>', '<1e3>', '<00>', '<01>', '<0[1]>',
     '< 0>', '<0 >', '<0. id>', '<0.a b>', '<0\n>', '<0<1>', '<0.<1>', '<0<<1>',
-  ])('throws when it has the malformed placeholder %j', (wrong) => {
+  ])('throws when it contains the malformed placeholder %j', (wrong) => {
     const text = `'${wrong}' is no placeholder; expected the index of an argument, then properties after dots, as in`;
     expect(failureOf(() => parseKeyTemplate(`order:${wrong}`)).message).toContain(text);
   });
 
-  it('is reported with the place where it stands', () => {
+  it('is reported with the place where it is declared', () => {
     expect(() => parseKeyTemplate('<a>', 'OrdersService.charge')).toThrow(
       /^OrdersService\.charge: key template '<a>': /u,
     );
@@ -194,7 +194,7 @@ describe('a bad key template', () => {
     [7, '7'],
     [{}, 'an object (Object)'],
     [Symbol('s'), 'a symbol'],
-  ])('is refused when it is no text: %p', (wrong, found) => {
+  ])('is refused when it is not a string: %p', (wrong, found) => {
     expect(failureOf(() => parseKeyTemplate(wrong)).message).toContain(`the key template is ${found}, expected a text`);
   });
 });
@@ -224,7 +224,7 @@ describe('the encoding of values', () => {
     expect(fill(template, ...args)).toBe(key);
   });
 
-  it('does not tell the number 1 from the string 1, nor true from its name', () => {
+  it('does not distinguish the number 1 from the string 1, or true from its name', () => {
     expect(fill('a:<0>:<1>', 1, true)).toBe(fill('a:<0>:<1>', '1', 'true'));
   });
 });
@@ -278,7 +278,7 @@ function valuesOf(key: string, literals: readonly string[]): string[] {
 }
 
 describe('two different lists of values', () => {
-  it('never give one key, since the values of any key can be read back', () => {
+  it('never give the same key, since the values of any key can be decoded', () => {
     fc.assert(
       fc.property(filled, ({ literals, one }) => {
         const template = templateOf(literals);
@@ -289,7 +289,7 @@ describe('two different lists of values', () => {
     );
   });
 
-  it('give one key only where their texts are the same', () => {
+  it('give the same key only where their texts are the same', () => {
     fc.assert(
       fc.property(filled, ({ literals, one, other }) => {
         const template = templateOf(literals);
@@ -302,7 +302,7 @@ describe('two different lists of values', () => {
   });
 
   it.each([':', '-', '--', 'x', '-x', 'x-', '2-', '%-', '<'])(
-    'never give one key of <0>%s<1>, tried out',
+    'never give the same key for <0>%s<1>, tried at random',
     (separator) => {
       const template = templateOf(['', separator, '']);
       const letters = [...new Set([...separator.split(''), ':', '%', '2', 'D'])];

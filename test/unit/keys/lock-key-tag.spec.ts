@@ -18,7 +18,7 @@ describe('lockKey', () => {
     [lockKey`${640}x${480n}:${true}`, '640x480:true'],
     [lockKey`{order}:${'{7}'}<0>`, '{order}:{7}<0>'],
     [lockKey`a\tb:${1}`, 'a\tb:1'],
-  ])('gives %j, expected %j', (key, expected) => {
+  ])('returns %j, expected %j', (key, expected) => {
     expect(key).toBe(expected);
   });
 
@@ -35,7 +35,7 @@ describe('lockKey', () => {
     [() => 'secret', 'a function'],
     [Symbol('secret'), 'a symbol'],
     [Promise.resolve('secret'), 'an object (Promise)'],
-  ])('refuses %p, and says what it got', (value, found) => {
+  ])('refuses %p, and names what it got', (value, found) => {
     const error = failureOf(() => unchecked`order:${7}:${value}`);
     expect(error.message).toContain(
       `lockKey\`order:\${…}:\${…}\`: value 2 is ${found}, expected a non-empty string, a finite number, a bigint or a boolean; `,
@@ -44,32 +44,35 @@ describe('lockKey', () => {
     expect(error.key).toBe('order:${…}:${…}');
   });
 
-  it('refuses values with nothing between them that tells them apart', () => {
+  it('refuses adjacent values without a separator', () => {
     expect(failureOf(() => lockKey`${'a'}${'b'}`).message).toContain(
       "nothing separates value 1 and value 2, so different values could give one key; write ':' between them",
     );
     expect(failureOf(() => lockKey`${'a'}2${'b'}`).message).toContain("'2' does not separate value 1 and value 2");
   });
 
-  it('refuses a text of nothing, a lone surrogate and an escape that JavaScript does not know', () => {
+  it('refuses an empty text, a lone surrogate and an invalid escape', () => {
     expect(failureOf(() => lockKey``).message).toContain('lockKey``: it is empty; write what is protected');
     expect(failureOf(() => lockKey`a\uD800:${1}`).message).toContain('it has a lone surrogate');
     expect(failureOf(() => lockKey`\unit:${1}`).message).toContain('it has an escape that JavaScript does not know');
   });
 
-  it.each([[undefined], [7], ['sku'], [['sku:', '']]])('says that it is a tag when it is called with %j', (wrong) => {
-    const error = failureOf(() => (lockKey as (...args: unknown[]) => string)(wrong, 'A-17'));
-    expect(error.message).toBe('lockKey is a tag, got a plain call; write lockKey`sku:${sku}`, without parentheses.');
-  });
+  it.each([[undefined], [7], ['sku'], [['sku:', '']]])(
+    'explains that it is a tag when it is called with %j',
+    (wrong) => {
+      const error = failureOf(() => (lockKey as (...args: unknown[]) => string)(wrong, 'A-17'));
+      expect(error.message).toBe('lockKey is a tag, got a plain call; write lockKey`sku:${sku}`, without parentheses.');
+    },
+  );
 
-  it('is filled anew by every call of the place where it stands', () => {
+  it('is filled again at each evaluation of the expression', () => {
     const keyOf = (id: unknown) => unchecked`order:${id}`;
     expect([keyOf(1), keyOf('a:b'), keyOf(2)]).toEqual(['order:1', 'order:a%3Ab', 'order:2']);
     expect(() => keyOf(undefined)).toThrow(LockKeyError);
     expect(keyOf(3)).toBe('order:3');
   });
 
-  it('is what a key function returns, and its refusal is that of the call', () => {
+  it('may be the result of a key function, and its error is that of the call', () => {
     const keyOf = compileKeySpec((order: { id: string }) => lockKey`order:${order.id}`, 'Orders.charge');
     expect(keyOf(undefined, [{ id: 'a:b' }])).toBe('order:a%3Ab');
     expect(() => keyOf(undefined, [{}])).toThrow(LockKeyError);
@@ -84,7 +87,7 @@ describe('lockKey', () => {
     }),
   );
 
-  it('gives the key that a template gives for the same texts and values, and is refused where that is', () => {
+  it('returns the key of a template with the same texts and values, and refuses where the template does', () => {
     const resultOf = (work: () => string): string => {
       try {
         return work();

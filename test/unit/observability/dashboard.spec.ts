@@ -50,7 +50,7 @@ beforeAll(async () => {
 });
 
 describe('the dashboard for Grafana', () => {
-  it('shows what is promised', () => {
+  it('has the panels that the docs promise', () => {
     expect(dashboard.panels.map(({ title }) => title)).toEqual([
       'Held now', 'Waiting now', 'Timed out', 'Lost', 'Acquisitions by outcome', 'Time to acquire', 'Time held, p95',
       'Held and waiting', 'Renewals by outcome', 'Losses',
@@ -63,11 +63,11 @@ describe('the dashboard for Grafana', () => {
     expect(quantiles).toEqual([...times, 'Time held, p95 0.95']);
   });
 
-  it.each(queries)('asks in "%s" only for what is exported: %s', (_title, expr) => {
+  it.each(queries)('queries only exported metrics in "%s": %s', (_title, expr) => {
     expect(unknownIn(expr, exported)).toEqual([]);
   });
 
-  it('chooses a connection and a key template by labels that are exported', () => {
+  it('selects a connection and a key template by exported labels', () => {
     expect(variables.map(({ name }) => name)).toEqual(['connection', 'template']);
     for (const { definition, query } of variables) {
       const [, series, label] = /^label_values\((.*), (\w+)\)$/.exec(definition)!;
@@ -77,7 +77,7 @@ describe('the dashboard for Grafana', () => {
     }
   });
 
-  it('uses no variable that it does not have, and each that it has in every panel that can', () => {
+  it('uses only its own variables, and each of them in every panel that can', () => {
     const known = [...variables.map(({ name }) => name), '__rate_interval', '__range'];
     for (const [, expr] of queries) {
       for (const [, name] of expr.matchAll(/\$(\w+)/g)) expect(known).toContain(name);
@@ -86,7 +86,7 @@ describe('the dashboard for Grafana', () => {
     }
   });
 
-  it('can be imported: it asks for its data source, names what it needs, and no panel lies on another', () => {
+  it('can be imported: it names its data source and its requirements, and no panel covers another', () => {
     const datasource = { type: 'prometheus', uid: '${DS_PROMETHEUS}' };
     expect(dashboard.inputs).toEqual([
       expect.objectContaining({ name: 'DS_PROMETHEUS', type: 'datasource', pluginId: 'prometheus' }),
@@ -105,13 +105,13 @@ describe('the dashboard for Grafana', () => {
 });
 
 describe('the docs', () => {
-  it('have the alerts', () => {
+  it('contain the alerts', () => {
     expect(alerts.map(([name]) => name)).toEqual([
       'LockLost', 'LockRenewalsUnanswered', 'LockWaitsLong', 'LockTimeouts', 'LockErrors', 'LockHeldTooLong', 'LocksHeldLong',
     ]); // prettier-ignore
   });
 
-  it.each(alerts)('ask in the alert %s only for what is exported: %s', (_name, expr) => {
+  it.each(alerts)('query only exported metrics in the alert %s: %s', (_name, expr) => {
     expect(unknownIn(expr, exported)).toEqual([]);
   });
 
@@ -126,7 +126,7 @@ describe('the docs', () => {
     },
   );
 
-  it('tell what a template costs in series', () => {
+  it('say how many series a template costs', () => {
     const series = (metric: string) => [...exported.keys()].filter((name) => name.startsWith(metric));
     const buckets = (metric: string) => exported.get(`${metric}_bucket`)!.get('le')!.size + 2;
     const [acquire, hold] = ['redis_lock_acquire_duration_seconds', 'redis_lock_hold_duration_seconds'];

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockLostError } from '../../../lib/core/lock.errors.js';
 import { collectLockMetrics } from '../../../lib/observability/prometheus.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 /** What a scrape has: series names with their labels, and of each label its values. */
 export type ExportedMetrics = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;

@@ -1,8 +1,9 @@
 import { Locked, type LockEventName, ReadLocked } from '../../../lib/index.js';
-import { eventually } from '../../support/eventually.js';
-import { disconnect, proxyTo, rejection } from '../../support/faults.js';
-import { freshKey, type LockApp, startApp } from '../../support/lock-app.js';
-import { untilWaiting } from '../../support/waiting.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
+import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { rejection } from '../../support/waiting/rejection.js';
 
 /** Methods with a key template. */
 export class Orders {

@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { type AcquireFailure } from '../../../lib/core/acquire/acquire-failed.js';
-import { type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
+import { type AcquireFailure, type LockEventMap, LockEvents } from '../../../lib/core/lock.events.js';
 import { LockBusyError, LockLostError, type LockLostReason } from '../../../lib/core/lock.errors.js';
 import { type LockMetric } from '../../../lib/observability/lock-metrics.js';
 import { errorTypeOf, measureLocks } from '../../../lib/observability/measure-locks.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 const LOCK = { key: 'order:7', template: 'order:<0>', where: 'Orders.charge', mode: 'write' } as const;
 const LABELS = { connection: 'default', key_template: 'order:<0>', mode: 'write' };
@@ -43,15 +42,15 @@ const heldBy = (attempt: string): Pick<LockEventMap['renewed'], keyof typeof LOC
 });
 const lostError = (reason: LockLostReason): LockLostError => new LockLostError('lost', { reason });
 
-describe('what is measured of a lock', () => {
-  it('begins with its renewals at 0, so that the first loss is seen as a rise', () => {
+describe('measureLocks', () => {
+  it('begins with renewals at 0, so that the first loss shows as a rise', () => {
     const { started } = setUp({ connection: 'jobs' });
     expect(started).toEqual(
       ['renewed', 'unknown', 'lost'].map((outcome) => ['renewals', 0, { connection: 'jobs', outcome }]),
     );
   });
 
-  it('is how long it took in seconds, that it is held, and how long it was', () => {
+  it('records how long the acquire took, that the lock is held, and for how long', () => {
     const { tell, taken } = setUp();
     tell.acquired('a');
     expect(taken()).toEqual([
@@ -65,7 +64,7 @@ describe('what is measured of a lock', () => {
     ]);
   });
 
-  it('has the template `other` where there is none', () => {
+  it('uses the template `other` for a key without one', () => {
     const { tell, taken } = setUp();
     tell.acquired('a', { template: undefined });
     expect(taken('held')).toEqual([['held', 1, { ...LABELS, key_template: 'other' }]]);
@@ -78,7 +77,7 @@ describe('what is measured of a lock', () => {
     ['aborted', 'aborted'],
     ['shutdown', 'aborted'],
     ['error', 'error'],
-  ])('is, when it failed with %s, the outcome %s', (reason, outcome) => {
+  ])('records a request that failed with %s with the outcome %s', (reason, outcome) => {
     const { tell, taken } = setUp();
     tell.failed(reason, new LockBusyError('busy'));
     expect(taken()).toEqual([['acquireDuration', 0.005, { ...LABELS, outcome }, 'LOCK_BUSY']]);
@@ -94,7 +93,7 @@ describe('what is measured of a lock', () => {
     expect(taken('waiting')).toEqual([1, 1, -1, -1].map((change) => ['waiting', change, LABELS]));
   });
 
-  it('ends under the mode with which it began, when it was downgraded', () => {
+  it('records a downgraded hold under the mode with which it began', () => {
     const { tell, taken } = setUp();
     tell.acquired('a');
     tell.released('a', { mode: 'read' });
@@ -109,7 +108,7 @@ describe('what is measured of a lock', () => {
     ['shutdown', 1],
     ['dropped', 1],
     ['max-hold', 0],
-  ])('is, when it is lost (%s), a hold that was lost, and so many renewals: %i', (reason, renewals) => {
+  ])('records a hold that was lost (%s) as lost, and this many lost renewals: %i', (reason, renewals) => {
     const { tell, taken } = setUp();
     tell.acquired('a');
     taken();
@@ -121,7 +120,7 @@ describe('what is measured of a lock', () => {
     ]);
   });
 
-  it('counts renewals that were made, and those without an answer', () => {
+  it('counts renewals, and those without a reply', () => {
     const { tell, taken } = setUp();
     tell.renewed();
     tell.renewFailed();
@@ -132,8 +131,8 @@ describe('what is measured of a lock', () => {
   });
 });
 
-describe('what began before the measuring', () => {
-  it('is not counted below 0: a lock that was held, a call that waited', () => {
+describe('a hold or wait from before the measuring', () => {
+  it('does not count below 0 when it ends', () => {
     const { tell, taken } = setUp();
     tell.released('before');
     tell.acquired('a', { waited: true });
@@ -143,7 +142,7 @@ describe('what began before the measuring', () => {
 });
 
 describe('the end of the measuring', () => {
-  it('takes back what is held and waiting, and hears nothing more', () => {
+  it('subtracts held locks and waiters, and removes the listeners', () => {
     const { tell, taken, stop } = setUp();
     tell.acquired('a');
     tell.acquired('b', { mode: 'read' });
@@ -163,7 +162,7 @@ describe('the end of the measuring', () => {
 });
 
 describe('an exporter that throws', () => {
-  it('is logged, and does not keep the other measurements from theirs', () => {
+  it('is logged, and does not prevent other measurements', () => {
     const { tell, taken, reporter } = setUp({ broken: 'acquireDuration' });
     tell.waiting();
     tell.acquired('a', { waited: true });
@@ -187,5 +186,5 @@ describe('the type of an error', () => {
     ['a text', '_OTHER'],
     [undefined, '_OTHER'],
     [{ name: 'Mr. Smith' }, '_OTHER'],
-  ])('of %p is %s', (error, type) => expect(errorTypeOf(error)).toBe(type));
+  ])('is, of %p, %s', (error, type) => expect(errorTypeOf(error)).toBe(type));
 });

@@ -3,7 +3,7 @@ import { LockEvents } from '../../../lib/core/lock.events.js';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
 import { instrumentLocks, OpenTelemetryLockModule } from '../../../lib/observability/opentelemetry.js';
 import { collectLockMetrics, PrometheusLockModule } from '../../../lib/observability/prometheus.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 const locks = { events: new LockEvents(new FakeReporter()), connection: undefined };
 
@@ -39,7 +39,7 @@ describe.each(setUps.slice(2))('the connections of %s', (_name, setUp) => {
     expect(() => setUp({ connections })).toThrow(/`connections`/);
   });
 
-  it('are refused by what takes one service', () => {
+  it('are not an option of a function for one service', () => {
     expect(() => collectLockMetrics(locks, { connections: [] } as object)).toThrow(/`connections`/);
     expect(() => instrumentLocks(locks, { connections: [] } as object)).toThrow(/`connections`/);
   });

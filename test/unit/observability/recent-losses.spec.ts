@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { RecentLosses } from '../../../lib/observability/recent-losses.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 function setUp() {
   const clock = { now: 5_000 };
@@ -12,7 +12,7 @@ function setUp() {
 }
 
 describe('the losses of the last minute', () => {
-  it('are those since the count began, each for a minute', () => {
+  it('include each loss since the count began, for one minute', () => {
     const { clock, losses, lose } = setUp();
     expect(losses.count).toBe(0);
     lose();
@@ -28,7 +28,7 @@ describe('the losses of the last minute', () => {
     expect(losses.count).toBe(0);
   });
 
-  it('are not counted after the end', () => {
+  it('are not counted after stop()', () => {
     const { losses, lose } = setUp();
     losses.stop();
     lose();

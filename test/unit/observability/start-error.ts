@@ -1,8 +1,9 @@
 import { type ModuleMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { RedisLockModule } from '../../../lib/index.js';
-import { rejection } from '../../support/faults.js';
-import { closeLater, redisUrl } from '../../support/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeLater } from '../../support/apps/lock-app.js';
 
 /** What an app with locks and these modules does not start for. */
 export async function startError(imports: ModuleMetadata['imports'] = []): Promise<Error> {

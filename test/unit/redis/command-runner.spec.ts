@@ -8,11 +8,11 @@ import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { lua, key } from '../../../lib/redis/scripts/lua.js';
 import { freePorts, startRedisServer } from '../../../scripts/redis.mjs';
-import { eventually } from '../../support/eventually.js';
-import { rejection } from '../../support/faults.js';
-import { closeAll, closeLater, freshKey } from '../../support/lock-app.js';
-import { startTcpProxy } from '../../support/tcp-proxy.js';
-import { startVip } from '../../support/vip.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { startTcpProxy } from '../../support/network/tcp-proxy.js';
+import { startVip } from '../../support/network/vip.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
@@ -51,13 +51,13 @@ async function ownServer() {
 describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open) => {
   afterEach(closeAll);
 
-  it('was not sent where nobody listens', async () => {
+  it('was not sent when the port is closed', async () => {
     const [port] = await freePorts(1);
     const error = await rejection<LockStoreError>(runnerFor(`redis://127.0.0.1:${port}`, open).run(call()));
     expect(error).toMatchObject({ code: 'LOCK_STORE', wasSent: false, retryable: true });
   });
 
-  it('was not sent to a server that says nothing, and is not sent to it later', async () => {
+  it('was not sent to a server that does not answer, and is not sent to it later', async () => {
     const { port, admin } = await ownServer();
     const vip = closeLater(await startVip(null));
     const commands = runnerFor(vip.url, open);
@@ -68,7 +68,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     expect(await admin.get(COUNTER)).toBe('1');
   });
 
-  it('was sent to a server that fell silent then', async () => {
+  it('was sent to a server that fell silent afterwards', async () => {
     const { port } = await ownServer();
     const vip = closeLater(await startVip(port));
     const commands = runnerFor(vip.url, open);
@@ -80,7 +80,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     });
   });
 
-  it('is sent again within its time when its connection was lost, and the epoch tells', async () => {
+  it('is sent again within its time when its connection was lost, and the epoch changes', async () => {
     const { port, admin } = await ownServer();
     const proxy = closeLater(await startTcpProxy(port));
     const commands = runnerFor(proxy.url, open);
@@ -93,7 +93,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     expect(await admin.get(COUNTER)).toBe('3');
   });
 
-  it('does not cost others their connection where the network is slow, and it has little time', async () => {
+  it('does not break the connection of others on a slow network when it has little time', async () => {
     const { port } = await ownServer();
     const proxy = closeLater(await startTcpProxy(port));
     proxy.delayMs = 75;
@@ -109,7 +109,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     expect(commands.epoch).toBe(epoch);
   });
 
-  it('costs them few connections where the network becomes slow', async () => {
+  it('breaks few connections when the network becomes slow', async () => {
     const { port } = await ownServer();
     const proxy = closeLater(await startTcpProxy(port));
     const commands = runnerFor(proxy.url, open);
@@ -126,7 +126,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     expect(commands.epoch - epoch).toBeLessThan(8);
   });
 
-  it('goes to a server whose run id is known by the time of its answer, and forgotten when the connection is lost', async () => {
+  it('goes to a server whose run id is known when it answers, and forgotten when the connection is lost', async () => {
     const { url, admin } = await ownServer();
     const runId = /run_id:(\w+)/.exec(await admin.info('server'))![1];
     const commands = runnerFor(url, open);
@@ -143,7 +143,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     expect([commands.serverId, known]).toEqual([runId, [runId, runId]]);
   });
 
-  it('works where the server may not be asked who it is, which is told once', async () => {
+  it('works when the server refuses its run id, which is reported once', async () => {
     const { url, admin } = await ownServer();
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
     const warned: string[] = [];
@@ -166,7 +166,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
 describe('a given client that begins to subscribe', () => {
   afterEach(closeAll);
 
-  it('is left: it sends nothing else any more', async () => {
+  it('is abandoned, and sends no other command', async () => {
     const { url } = await ownServer();
     const warned: string[] = [];
     const client = new Redis(url, { protocol: 2 } as object);
@@ -180,7 +180,7 @@ describe('a given client that begins to subscribe', () => {
     expect(warned).toEqual([expect.stringContaining('subscribes to channels')]);
   });
 
-  it('is said to be closed when its application closes it', async () => {
+  it('is reported as closed when its application closes it', async () => {
     const { url } = await ownServer();
     const warned: string[] = [];
     const client = given(url);
@@ -196,7 +196,7 @@ describe('a given client that begins to subscribe', () => {
 describe('connections and timers', () => {
   afterEach(closeAll);
 
-  it('are made in the context in which the store was made, whoever calls', async () => {
+  it('are created in the context in which the store was created, whichever context calls', async () => {
     const context = new AsyncLocalStorage<string>();
     const seen: (string | undefined)[] = [];
     const note = (): void => void seen.push(context.getStore());

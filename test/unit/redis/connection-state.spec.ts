@@ -1,18 +1,18 @@
 import { ConnectionState } from '../../../lib/redis/connection/connection-state.js';
-import { FakeClock } from '../../support/fake-clock.js';
+import { FakeClock } from '../../support/core/fake-clock.js';
 
 const start = () => new ConnectionState(new FakeClock());
 const SENTINELS = 'All sentinels are unreachable. Retrying from scratch after 50ms.';
 
 describe('the state of a connection', () => {
-  it('tells a reason once, until it is another one or the connection was there', () => {
+  it('reports a reason once, until it changes or the connection was up', () => {
     const state = start();
     const told = ['refused', 'refused', 'reset', 'refused'].map((text) => state.onError(new Error(text)));
     state.onReady();
     expect([...told, state.onError(new Error('refused'))]).toEqual(['refused', null, 'reset', 'refused', 'refused']);
   });
 
-  it('has a reason also where a server takes connections and says nothing', () => {
+  it('has a reason even when a server accepts connections and does not answer', () => {
     const state = start();
     state.onConnecting();
     state.onClose();
@@ -22,7 +22,7 @@ describe('the state of a connection', () => {
     expect(state).toMatchObject({ losses: 2, isDown: true, lastError: undefined });
   });
 
-  it('counts it as a loss when no sentinel knows a master', () => {
+  it('counts as lost when no sentinel knows a master', () => {
     const state = start();
     state.onConnecting();
     expect(state.onError(new Error(`${SENTINELS} Last error: ERR No such master`))).toBe(

@@ -18,18 +18,18 @@ describe('the cluster slot of a key', () => {
     expect(slotOf(key)).toBe(slot);
   });
 
-  it('is that of the whole key when the hash tag is empty or open', () => {
+  it('is computed from the whole key when the hash tag is empty or unclosed', () => {
     expect(slotOf('{}a{b}')).not.toBe(slotOf('b'));
     expect(slotOf('{a')).not.toBe(slotOf('a'));
   });
 });
 
 describe('the groups of keys', () => {
-  it('are one on a single Redis: sorted by bytes, each key once', () => {
+  it('are one group on a single Redis: sorted by bytes, each key once', () => {
     expect(groupKeys(['b', 'a', 'b', '\u{1f511}', '￿'], storageKey, single)).toEqual([['a', 'b', '￿', '\u{1f511}']]);
   });
 
-  it('are one for each slot of a cluster, in the order of the slots', () => {
+  it('are one group per slot on a cluster, in the order of the slots', () => {
     const keys = ['a', 'b', 'c', 'd'];
     const groups = groupKeys(keys, storageKey, cluster);
     const slots = groups.map(([key]) => slotOf(storageKey(key!)));
@@ -44,7 +44,7 @@ describe('the groups of keys', () => {
     expect(groupKeys(['b', 'a'], storageKey, tagged)).toEqual([['a', 'b']]);
   });
 
-  it('hold at most 16 different keys', () => {
+  it('contain at most 16 different keys', () => {
     const keys = Array.from({ length: 16 }, (_, i) => `k${i}`);
     expect(groupKeys([...keys, 'k0'], storageKey, single)[0]).toHaveLength(16);
     expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow(LockKeyError);
@@ -69,12 +69,12 @@ describe('the master of a key', () => {
   it.each([
     ['a table', { 'b.invalid:1': { host: '127.0.0.1', port: 7_001 } }],
     ['a function', (told: string) => (told === 'b.invalid:1' ? { host: '127.0.0.1', port: 7_001 } : null)],
-  ])('is found by the address that %s has for what a node said', (_what, natMap) => {
+  ])('is found by the address that %s maps the address of a node to', (_what, natMap) => {
     expect(masterOf(clusterOf('b.invalid:1', natMap), 'lock:a')).toBe(other);
     expect(masterOf(clusterOf('127.0.0.1:7000', natMap), 'lock:a')).toBe(one);
   });
 
-  it('is unknown as long as nobody has told', () => {
+  it('is unknown until a node has reported it', () => {
     expect(masterOf(clusterOf(undefined), 'lock:a')).toBeUndefined();
   });
 });

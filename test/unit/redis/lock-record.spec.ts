@@ -11,15 +11,15 @@ const holdFields = (attempt: string, remainingMs: number, { mode = 'write', owne
 const read = (...fields: string[]) => readLockState('k', [String(NOW), ...fields]);
 
 describe('the record of a lock', () => {
-  it('that does not exist is free', () => {
+  it('is free when it does not exist', () => {
     expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
   });
 
-  it('that is free remembers its last token', () => {
+  it('remembers its last token when it is free', () => {
     expect(read('token', String(TOKEN))).toMatchObject({ mode: 'free', fencingToken: TOKEN });
   });
 
-  it('tells all of a holder', () => {
+  it('contains every detail of a holder', () => {
     const state = read('token', String(TOKEN), ...holdFields('c.1', 2_000), 'id:c.1', 'web-1:42 Orders.charge');
     expect(state).toEqual({
       key: 'k',
@@ -42,18 +42,18 @@ describe('the record of a lock', () => {
     });
   });
 
-  it('is held for reading by all that are not over', () => {
+  it('is held for reading by all holds that have not ended', () => {
     const fields = [...holdFields('c.1', 5, { mode: 'read' }), ...holdFields('c.2', 0, { mode: 'read' })];
     const state = read(...fields, ...holdFields('c.3', 9, { mode: 'read' }));
     expect(state.mode).toBe('read');
     expect(state.holders.map(({ attempt }) => attempt)).toEqual(['c.1', 'c.3']);
   });
 
-  it('is free when its only hold is over', () => {
+  it('is free when its only hold has ended', () => {
     expect(read(...holdFields('c.1', -1))).toMatchObject({ mode: 'free', holders: [] });
   });
 
-  it('names the owner as it was given, and a host with a colon', () => {
+  it('returns the owner unchanged, and a host with a colon', () => {
     const owner = 'tenant 1/é %20';
     const fields = holdFields('c.1', 5, { owner: encodeURIComponent(owner) });
     expect(read(...fields, 'id:c.1', '::1:42 a b').holders[0]).toMatchObject({
@@ -64,11 +64,11 @@ describe('the record of a lock', () => {
     });
   });
 
-  it('says no more than the lease is left when the clock of the server stepped back', () => {
+  it('reports at most the lease when the server clock was set back', () => {
     expect(read(...holdFields('c.1', 3_600_000)).holders[0]).toMatchObject({ remainingMs: 3_000 });
   });
 
-  it('counts the waiters whose lease is not over', () => {
+  it('counts the waiters whose lease has not ended', () => {
     const waiter = (sequence: number, leftMs: number) => [
       `queue:${sequence}`,
       `${NOW + leftMs} 3000 write 1 0 3000 - c.${sequence}`,
@@ -96,7 +96,7 @@ describe('the last run of a job', () => {
     expect(readRuns([String(NOW), 'token', '1', 'fires:Jobs.run', ';', 'jobs', `Jobs.run ${NOW}`])).toEqual([]);
   });
 
-  it('is told of each job, by the name that it was given', () => {
+  it('is reported for each job by its name', () => {
     const names = ['Jobs.run', 'by:Jobs.run', 'by', 'Zähler.zähle 100 %'];
     const fields = names.flatMap((name, i) => [
       `run:${encodeURIComponent(name)}`,
@@ -108,19 +108,19 @@ describe('the last run of a job', () => {
     expect(told).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
   });
 
-  it.each(['done', 'failed'] as const)('is %s when its end was told', (outcome) => {
+  it.each(['done', 'failed'] as const)('is %s when its end was reported', (outcome) => {
     const ended = new Date(NOW - 100);
     expect(run(`${NOW - 100} ${outcome}`)).toEqual({ ...started, ended, outcome });
     expect(run(`${NOW - 100} ${outcome}`, ...holdFields('c.1', 900))).toMatchObject({ outcome });
   });
 
-  it('goes on while its own hold is live, and not parked', () => {
+  it('is running while its own hold is live, and not parked', () => {
     expect(run('0 -', ...holdFields('c.1', 1))).toEqual({ ...started, ended: null, outcome: 'running' });
     const parked = `${NOW + 900} 3000 write 0 ${NOW - 500} -`;
     expect(run('0 -', 'hold:c.1', parked)).toMatchObject({ outcome: 'lost' });
   });
 
-  it('is lost when its hold is gone, over, or of another', () => {
+  it('is lost when its hold is gone, has ended, or belongs to another attempt', () => {
     expect(run('0 -')).toEqual({ ...started, ended: null, outcome: 'lost' });
     expect(run('0 -', ...holdFields('c.1', 0))).toMatchObject({ outcome: 'lost' });
     expect(run('0 -', ...holdFields('c.2', 900))).toMatchObject({ outcome: 'lost' });

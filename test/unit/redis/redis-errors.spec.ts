@@ -61,7 +61,7 @@ describe('a failure of Redis', () => {
       'of a node of a cluster',
       (error: Error) => Object.assign(new Error('Failed to refresh'), { lastNodeError: error }),
     ],
-  ])('has no log-in in its cause, which holds a password: %s', (_what, wrap) => {
+  ])('has no credentials in its cause: %s', (_what, wrap) => {
     for (const name of ['auth', 'hello', 'AUTH']) {
       const command = { name, args: ['locks', 'a-password'] };
       const told = wrap(Object.assign(error('ReplyError', 'WRONGPASS invalid'), { command }));
@@ -74,7 +74,7 @@ describe('a failure of Redis', () => {
     expect(storeError('k', kept).cause).toBe(kept);
   });
 
-  it('tells why the connection failed, where the error of the command does not', () => {
+  it('names why the connection failed when the error of the command does not', () => {
     const unsent = error('MaxRetriesPerRequestError', 'Reached the max retries per request limit (which is 1).');
     const refused = error('ReplyError', 'WRONGPASS invalid');
     const down = error('Error', 'connect ECONNREFUSED');
@@ -94,7 +94,7 @@ describe('a failure of Redis', () => {
     ['Error', "Stream isn't writeable and enableOfflineQueue options is false"],
     ['Error', "Cluster isn't ready and enableOfflineQueue options is false"],
     ['Error', 'Connection is closed.'],
-  ])('never shows what ioredis says of its options, nor in its cause: %s %s', (name, message) => {
+  ])('never shows the advice of ioredis about its options, even in its cause: %s %s', (name, message) => {
     const down = error('Error', 'connect ECONNREFUSED 127.0.0.1:1');
     const known = storeError('k', error(name, message), { connectionError: down });
     expect(known).toMatchObject({ cause: down, retryable: true });
@@ -121,7 +121,7 @@ describe('a failure of Redis', () => {
     ["NOPERM User app has no permissions to run the 'evalsha' command", 'docs/security.md'],
     ['WRONGTYPE Operation against a key holding the wrong kind of value', '`keyPrefix`'],
     ["ERR unknown command 'EVALSHA'", 'Check the rights'],
-  ])('tells what to do, and not whether Redis is reachable: %s', (message, advice) => {
+  ])('names what to do, and not whether Redis is reachable: %s', (message, advice) => {
     const text = storeError('k', error('ReplyError', message)).message;
     expect(text).toContain(message.replace(/\.$/, ''));
     expect(text).toContain(advice);
@@ -135,13 +135,13 @@ describe('a failure of Redis', () => {
     ['self-signed certificate in certificate chain', '"TLS" in docs/security.md'],
     ['All sentinels are unreachable. Retrying from scratch after 50ms.', 'a master of that `name`'],
     ['connect ECONNREFUSED 127.0.0.1:1', 'Is Redis reachable?'],
-  ])('tells what to do where the way to Redis fails: %s', (message, advice) => {
+  ])('names what to do when the connection to Redis fails: %s', (message, advice) => {
     const text = storeError('k', error('Error', message)).message;
     expect(text).toContain(advice);
     expect(text).not.toMatch(/report this|from scratch/);
   });
 
-  it('says nothing of where in a script it failed, and tells an error of many addresses', () => {
+  it('omits the line of a script, and reports an error of many addresses', () => {
     const textOf = (message: string) => storeError('k', error('ReplyError', message)).message;
     expect(textOf('OOM no memory script: 8dbcb7, on @user_script:39.')).toContain('"k": OOM no memory. ');
     expect(textOf('ERR Error running script (call to f_8dbc): @user_script:9: READONLY No.')).toContain(
@@ -169,7 +169,7 @@ describe('a failure of Redis', () => {
     expect(storeError('k', error('ReplyError', message)).message).not.toContain('connection:');
   });
 
-  it('stays the LockStoreError that it is', () => {
+  it('leaves a LockStoreError unchanged', () => {
     const original = new LockStoreError('text');
     expect(storeError('k', original)).toBe(original);
   });

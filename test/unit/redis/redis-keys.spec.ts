@@ -33,7 +33,7 @@ describe('a storage key', () => {
     expect(keys.keyOf(storageKey)).toBe(key);
   });
 
-  it('is never the same for two keys, and can be read back', () => {
+  it('is unique for each key, and can be decoded', () => {
     fc.assert(
       fc.property(KEY, KEY, (a, b) => {
         expect(keys.storageKey(a) === keys.storageKey(b)).toBe(a === b);
@@ -46,7 +46,7 @@ describe('a storage key', () => {
     fc.assert(fc.property(KEY, (key) => expect(keys.storageKey(key)).not.toMatch(/[{}]/)));
   });
 
-  it('may have 512 bytes after encoding, without the prefix', () => {
+  it('may have up to 512 bytes after encoding, without the prefix', () => {
     for (const key of ['a'.repeat(512), 'é'.repeat(256), '🔑'.repeat(128), `${'%'.repeat(170)}aa`]) {
       expect(() => keys.check(key)).not.toThrow();
       expect(keys.storageKey(key)).toMatch(/^lock:/);
@@ -70,14 +70,14 @@ describe('a storage key', () => {
 });
 
 describe('a pattern for SCAN', () => {
-  it('takes every sign literally, and ends with the only asterisk', () => {
+  it('escapes every character, and ends with the only asterisk', () => {
     expect(keys.pattern('')).toBe('lock:*');
     expect(keys.pattern('order:')).toBe('lock:order:*');
     expect(keys.pattern('a*b?c[d]e^f\\g-h{i}')).toBe('lock:a\\*b\\?c\\[d\\]e\\^f\\\\g\\-h%7Bi%7D*');
     expect(new RedisKeys('a*:').pattern('b', 'c?')).toBe('c\\?a\\*:b*');
   });
 
-  it('matches the keys that begin with the prefix, and no others', () => {
+  it('matches only the keys that begin with the prefix', () => {
     const sign = fc.constantFrom('a', 'b', '*', '?', '[', ']', '^', '-', '\\', '{', '%', ':', '\n');
     const text = fc.string({ unit: sign, minLength: 1, maxLength: 6 });
     fc.assert(

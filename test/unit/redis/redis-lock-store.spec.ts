@@ -5,7 +5,7 @@ import { LockConfigurationError, LockStoreError } from '../../../lib/core/lock.e
 import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
-import { eventually } from '../../support/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
@@ -54,7 +54,7 @@ describe('the store on Redis', () => {
   };
   const release = (key: string, attempt: string, runOutcome?: 'done' | 'failed') =>
     store.release({ key, attempt, holdAtLeastMs: 0, leaseMs: 10_000, job: 'Jobs.run', runOutcome }, TIMEOUT_MS);
-  /** All that were sent by now: they come in order, and one that is sent last ends them. */
+  /** All messages sent so far: they arrive in order, and a last one marks the end. */
   const allWakeUps = async () => {
     await redis.publish(`${keyPrefix}wake:${store.clientId}`, 'wake last');
     await eventually(() => wakeUps.some(([attempt]) => attempt === 'last'));
@@ -74,7 +74,7 @@ describe('the store on Redis', () => {
     redis.disconnect();
   });
 
-  it('grants several keys or none, with a token for each', async () => {
+  it('grants all of several keys or none, with a token for each', async () => {
     const both = request(['a', 'b']);
     const granted = await acquire(both);
     expect(granted).toMatchObject({ outcome: 'granted', remainingMs: 10_000 });
@@ -89,7 +89,7 @@ describe('the store on Redis', () => {
     expect(await acquire(request(['b', 'c']))).toMatchObject({ outcome: 'granted' });
   });
 
-  it('calls who waits for several keys, and pushes no single one of them', async () => {
+  it('wakes a waiter for several keys, and grants it none of them alone', async () => {
     const [first, waiting] = [request(['a']), request(['a', 'b'], { waiterLeaseMs: 9_000 })];
     await acquire(first);
     expect(await acquire(waiting)).toMatchObject({ outcome: 'busy', ahead: 0 });
@@ -99,7 +99,7 @@ describe('the store on Redis', () => {
     expect(await acquire(waiting)).toMatchObject({ outcome: 'granted' });
   });
 
-  it('grants a fire once, and tells of the last run', async () => {
+  it('grants a fire once, and returns the last run', async () => {
     const claim = {
       job: 'Jobs.run',
       kind: 'at',
@@ -142,7 +142,7 @@ describe('the store on Redis', () => {
     expect(await acquire(again)).toMatchObject({ outcome: 'granted', fireMs: 60_000 });
   });
 
-  it('tells the owner who writes, a name or an attempt, and none of readers', async () => {
+  it('returns the owner that writes, a name or an attempt, and none for readers', async () => {
     const [mine, named] = [request(['a']), request(['b'], { owner: 'ann' })];
     await acquire(mine);
     await acquire(named);
@@ -153,7 +153,7 @@ describe('the store on Redis', () => {
     expect(await acquire(request(['b', 'd']))).toMatchObject({ outcome: 'busy', owner: 'ann' });
   });
 
-  it('gives back what no replica confirms, and the fire with it', async () => {
+  it('gives back a grant that no replica confirms, and its fire', async () => {
     const careful = open(1);
     const claim = {
       job: 'Jobs.run',
@@ -177,7 +177,7 @@ describe('the store on Redis', () => {
     await careful.close();
   });
 
-  it('gives back all of several keys that no replica confirms', async () => {
+  it('gives back all of several keys when no replica confirms them', async () => {
     const careful = open(1);
     const reply = await careful.acquire(request(['a', 'b']), TIMEOUT_MS, ignore);
     expect(reply).toMatchObject({ outcome: 'given-back' });
@@ -185,7 +185,7 @@ describe('the store on Redis', () => {
     await careful.close();
   });
 
-  it('downgrades, also twice, and tells when the hold is lost', async () => {
+  it('downgrades, even twice, and reports a lost hold', async () => {
     const hold = await holdOf(request(['a']));
     expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
     expect(await store.downgrade(hold, TIMEOUT_MS)).toEqual({ outcome: 'downgraded' });
@@ -194,7 +194,7 @@ describe('the store on Redis', () => {
     expect(await store.downgrade(hold, TIMEOUT_MS)).toMatchObject({ outcome: 'lost', revoked: false });
   });
 
-  it('takes a lock from its holder, who is told at once and at the next renewal', async () => {
+  it('revokes a lock, and tells its holder at once and at the next renewal', async () => {
     const hold = await holdOf(request(['a']));
     await listening;
     expect(await store.forceRelease('a')).toBe(true);
@@ -212,14 +212,14 @@ describe('the store on Redis', () => {
     expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);
   });
 
-  it('keeps the owner called "-" apart from nobody', async () => {
+  it('distinguishes an owner called "-" from none', async () => {
     await acquire(request(['a'], { owner: '-' }));
     expect(await acquire(request(['a'], { owner: undefined }))).toMatchObject({ outcome: 'busy' });
     expect(await acquire(request(['a'], { owner: '-' }))).toMatchObject({ outcome: 'granted' });
     expect((await store.inspect('a')).holders.map(({ owner }) => owner)).toEqual(['-', '-']);
   });
 
-  it('hears the reply of a command that it gave up', async () => {
+  it('passes on the late reply to a command that timed out', async () => {
     await acquire(request(['a']));
     await redis.call('CLIENT', 'PAUSE', '400');
     const given = request(['b']);
@@ -229,7 +229,7 @@ describe('the store on Redis', () => {
     expect(late).toEqual([expect.objectContaining({ outcome: 'granted', fencingTokens: [expect.any(Number)] })]);
   });
 
-  it('takes a release without a trace for done when its connection was lost meanwhile', async () => {
+  it('treats a release that finds no trace as done when its connection was lost meanwhile', async () => {
     await acquire(request(['a']));
     const attempt = newAttempt();
     expect(await release('a', attempt)).toMatchObject({ outcome: 'unknown' });
@@ -239,7 +239,7 @@ describe('the store on Redis', () => {
     expect(await releasing).toMatchObject({ outcome: 'again' });
   });
 
-  it('lists the locks, and skips what is none', async () => {
+  it('lists the locks, and skips other keys', async () => {
     await redis.set(`${keyPrefix}x:text`, 'mine');
     for (const key of ['x:1', 'x:2', 'y:1']) await acquire(request([key]));
     const listed: string[] = [];
@@ -250,7 +250,7 @@ describe('the store on Redis', () => {
     expect(some).toHaveLength(1);
   });
 
-  it('refuses to list with a wrong prefix or limit, and wraps what Redis says', async () => {
+  it('refuses to list with a wrong prefix or limit, and wraps errors of Redis', async () => {
     expect(() => store.list({ prefix: 5 as never, limit: 1 })).toThrow(LockConfigurationError);
     for (const limit of [0, -1, 1.5, NaN, Infinity, '3' as never]) {
       expect(() => store.list({ prefix: '', limit })).toThrow('whole number from 1');
@@ -260,7 +260,7 @@ describe('the store on Redis', () => {
     await expect(listing.next()).rejects.toThrow(LockStoreError);
   });
 
-  it('leaves no listener on a client that was given', async () => {
+  it('leaves no listener on a given client', async () => {
     const count = () => redis.eventNames().reduce((sum, name) => sum + redis.listenerCount(name), 0);
     const before = count();
     const other = open();

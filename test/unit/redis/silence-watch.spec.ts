@@ -1,6 +1,6 @@
 import { SilenceWatch } from '../../../lib/redis/connection/silence-watch.js';
 import { type RedisClient } from '../../../lib/redis/connection/redis-client.js';
-import { FakeClock } from '../../support/fake-clock.js';
+import { FakeClock } from '../../support/core/fake-clock.js';
 
 /** One connection; each of its commands is given up after `TIMEOUT_MS`. */
 const TIMEOUT_MS = 100;
@@ -27,14 +27,14 @@ function start() {
 }
 
 describe('a connection on which a command was given up', () => {
-  it('is dead when nothing came since it was sent, as it is where answers are fast', async () => {
+  it('is dead when nothing came since the command was sent, if answers are usually fast', async () => {
     const { answer, giveUp, deaths } = start();
     await answer(1);
     await giveUp();
     expect(deaths).toEqual([101]);
   });
 
-  it('is not, before it was silent for three times what its answers take', async () => {
+  it('is alive until it was silent for three times its usual answer time', async () => {
     const { clock, answer, giveUp, deaths } = start();
     await answer(150);
     await giveUp();
@@ -44,7 +44,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toEqual([600]);
   });
 
-  it('lives when any answer comes meanwhile', async () => {
+  it('is alive when any answer comes meanwhile', async () => {
     const { clock, health, connection, answer, giveUp, deaths } = start();
     await answer(150);
     await giveUp();
@@ -53,7 +53,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toEqual([]);
   });
 
-  it('is not blamed for what the one before it left unanswered', async () => {
+  it('is not blamed for commands that the previous connection left unanswered', async () => {
     const { clock, health, connection, answer, giveUp, deaths } = start();
     await answer(150);
     await giveUp();
@@ -70,7 +70,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
-  it('gets twice the time after each time that it was replaced in vain, up to five seconds, until it answers', async () => {
+  it('gets twice the time after each replacement in vain, up to five seconds, until it answers', async () => {
     const { clock, answer, giveUp, deaths } = start();
     const patience: number[] = [];
     for (let i = 0; i < 8; i += 1) {
@@ -86,7 +86,7 @@ describe('a connection on which a command was given up', () => {
     expect([deaths.length, clock.now() - from]).toEqual([9, 100]);
   });
 
-  it('forgets slow answers by and by', async () => {
+  it('gradually forgets slow answers', async () => {
     const { answer, giveUp, deaths } = start();
     await answer(1_000);
     for (let i = 0; i < 40; i += 1) await answer(1);
@@ -94,7 +94,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
-  it('learns no patience from answers that waited behind somebody else, or for this process', async () => {
+  it('learns nothing from answers that waited behind another command, or for this process', async () => {
     const { clock, answer, giveUp, deaths } = start();
     await answer(1);
     await answer(1_300);
@@ -103,7 +103,7 @@ describe('a connection on which a command was given up', () => {
     expect([deaths.length, clock.now() - from]).toEqual([1, TIMEOUT_MS]);
   });
 
-  it('is judged anew where the network became slow: by the answers of its new connection', async () => {
+  it('is judged by the answers of its new connection when the network became slow', async () => {
     const { clock, health, connection, answer, giveUp, deaths } = start();
     await answer(1);
     await giveUp();
@@ -115,7 +115,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
-  it('is given no less than the limit of the command, however long that is', async () => {
+  it('always gets at least the limit of the command', async () => {
     const { giveUp, deaths } = start();
     for (let i = 0; i < 5; i += 1) await giveUp(8_000);
     expect(deaths).toHaveLength(5);

@@ -3,13 +3,13 @@ import { readAcquireReply, readLostReply } from '../../../lib/redis/codec/store-
 const read = (text: string, several = false) => readAcquireReply('k', several, text.split(' '));
 
 describe('a reply of the acquire script', () => {
-  it('tells a grant, with the fire where there is one', () => {
+  it('describes a grant, with its fire if it has one', () => {
     const grant = { outcome: 'granted', fencingTokens: [7], remainingMs: 900, serverTimeMs: 5 };
     expect(read('granted c.1 5 7 900 1 ')).toEqual(grant);
     expect(read('granted c.1 5 7 900 1 60000')).toEqual({ ...grant, fireMs: 60_000 });
   });
 
-  it('tells a grant of several keys', () => {
+  it('describes a grant of several keys', () => {
     expect(read('granted c.1 5 900 7 8 9', true)).toEqual({
       outcome: 'granted',
       fencingTokens: [7, 8, 9],
@@ -18,18 +18,18 @@ describe('a reply of the acquire script', () => {
     });
   });
 
-  it('tells a busy lock, its holder, and the owner who writes', () => {
+  it('describes a busy lock, its holder, and the owner that writes', () => {
     const busy = { outcome: 'busy', retryMs: 30, ahead: 2, serverTimeMs: 5, lastToken: 77 };
     const nobody = { ...busy, holder: undefined, owner: undefined };
     expect(read('busy c.1 5 30 2     77')).toStrictEqual(nobody);
     const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77'];
     expect(readAcquireReply('k', false, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     expect(readAcquireReply('k', true, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
-    // A parked hold has no holder, and one whose record is gone has an owner even so.
+    // A parked hold has no holder, and a hold without a record still has an owner.
     expect(readAcquireReply('k', false, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
   });
 
-  it('tells a refusal, and of a claim whose run has no outcome by which attempt', () => {
+  it('describes a refusal, with the attempt of a claim whose run has no outcome', () => {
     const claimed = { outcome: 'refused', reason: 'claimed' };
     expect(read('refused c.1 5 claimed a.7')).toStrictEqual({ ...claimed, claimedBy: 'a.7' });
     expect(read('refused c.1 5 claimed ')).toStrictEqual({ ...claimed, claimedBy: undefined });
@@ -37,13 +37,13 @@ describe('a reply of the acquire script', () => {
     expect(read('refused c.1 5 released')).toStrictEqual({ ...claimed, reason: 'released', claimedBy: undefined });
   });
 
-  it('is refused when a token is no safe integer', () => {
+  it('is rejected when a token is not a safe integer', () => {
     expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('no safe integer');
     expect(() => read('granted c.1 5 900 7 x', true)).toThrow('no safe integer');
   });
 });
 
-it('a lost hold tells the last token, and whether an operator ended it', () => {
+it('the reply for a lost hold has the last token, and whether it was revoked', () => {
   expect(readLostReply('lost c.1 5 7 0'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, revoked: false });
   expect(readLostReply('lost c.1 5 7 1'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, revoked: true });
 });

@@ -3,8 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { type RedisClient } from '../../../lib/redis/connection/redis-client.js';
 import { WakeUpChannel } from '../../../lib/redis/wake-ups/wake-up-channel.js';
-import { FakeClock, settled } from '../../support/fake-clock.js';
-import { FakeReporter } from '../../support/fake-store.js';
+import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
 
 interface Asked<T> {
   confirm(answer: T): void;
@@ -51,7 +51,7 @@ function open() {
     new FakeReporter(),
     new FakeClock(),
   ];
-  /** What the listener was told, in order. */
+  /** What the listener received, in order. */
   const told: (string | [string, WakeUp])[] = [];
   const listener = {
     onListening: () => void told.push('listening'),
@@ -66,7 +66,7 @@ function open() {
   const commands = { liveClient: () => client, serverId: null as string | null };
   const channel = new WakeUpChannel(commands, 'wake:c', listener, clock, reporter);
   const latest = () => subscribers.at(-1)!;
-  /** The latest connection is ready, and the server told who it is. */
+  /** Makes the latest connection ready, with the identity of its server. */
   const connect = async (runId = 'aaa') => {
     latest().ready();
     latest().infos.at(-1)!.confirm(`# Server\r\nrun_id:${runId}\r\n`);
@@ -83,7 +83,7 @@ function open() {
 const replyError = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
 
 describe('the wake-up channel', () => {
-  it('tells that it listens after the first subscription, a gap after each later one, and nothing before they stand', async () => {
+  it('reports that it listens after the first subscription, and a gap after each later one', async () => {
     const { latest, told, connect } = open();
     for (const times of [1, 2, 3]) {
       const subscription = await connect();
@@ -94,7 +94,7 @@ describe('the wake-up channel', () => {
     }
   });
 
-  it('tells none when the connection is lost before the answer, but after the next one', async () => {
+  it('reports no gap when the connection is lost before the answer, but after the next one', async () => {
     const { told, reporter, connect } = open();
     (await connect()).refuse(new Error('Connection is closed.'));
     await settled();
@@ -104,7 +104,7 @@ describe('the wake-up channel', () => {
     expect(told).toEqual(['listening']);
   });
 
-  it('tells none when it is refused, and says so once', async () => {
+  it('reports no gap when it is refused, and logs that once', async () => {
     const { told, reporter, connect } = open();
     for (let time = 0; time < 2; time += 1) {
       (await connect()).refuse(replyError('NOPERM no channels'));
@@ -114,7 +114,7 @@ describe('the wake-up channel', () => {
     expect([told, reporter.lines]).toEqual([[], [warning]]);
   });
 
-  it('connects again where it is refused by what passes', async () => {
+  it('connects again when the refusal is temporary', async () => {
     const { subscribers, reporter, told, clock, connect, listen } = open();
     (await connect()).refuse(replyError('BUSY Redis is busy running a script.'));
     await settled();
@@ -124,7 +124,7 @@ describe('the wake-up channel', () => {
     expect(told).toEqual(['listening']);
   });
 
-  it('tells the attempt of a message, and nothing of one that it does not know', async () => {
+  it('passes on the attempt of a message, and ignores an unknown message', async () => {
     const { latest, told, connect } = open();
     (await connect('aaa')).confirm();
     await settled();
@@ -139,7 +139,7 @@ describe('the wake-up channel', () => {
     ]);
   });
 
-  it('tells of a grant as of a call to ask while it is not known which server made it', () => {
+  it('passes on a grant as a wake-up while the server that made it is unknown', () => {
     const { latest, told } = open();
     latest().emit('message', 'wake:c', 'granted c.3 77 1000 2500');
     expect(told).toEqual([['c.3', { kind: 'wake' }]]);
@@ -147,7 +147,7 @@ describe('the wake-up channel', () => {
 });
 
 describe('the server of the wake-up channel', () => {
-  it('is known before messages come, and forgotten when the connection is lost', async () => {
+  it('is known before messages arrive, and forgotten when the connection is lost', async () => {
     const { latest, channel, connect } = open();
     const subscription = await connect('aaa');
     expect(channel.serverId).toBeNull();
@@ -158,7 +158,7 @@ describe('the server of the wake-up channel', () => {
     expect(channel.serverId).toBeNull();
   });
 
-  it('stays unknown where it is refused, and messages come all the same', async () => {
+  it('stays unknown when it is refused, and messages still arrive', async () => {
     const { latest, told, channel } = open();
     latest().ready();
     latest().infos[0]!.refuse(replyError('NOPERM no info'));
@@ -168,7 +168,7 @@ describe('the server of the wake-up channel', () => {
     expect([told, channel.serverId]).toEqual([['listening'], null]);
   });
 
-  it('is that of the commands: the channel moves when they do, and tells a gap', async () => {
+  it('is that of the commands: the channel moves with them, and reports a gap', async () => {
     const { subscribers, told, channel, commands, clock, listen } = open();
     commands.serverId = 'aaa';
     await listen('aaa');
@@ -187,7 +187,7 @@ describe('the server of the wake-up channel', () => {
     expect([told, channel.serverId]).toEqual([['listening', 'gap'], 'bbb']);
   });
 
-  it('is looked for more and more slowly while it is another one each time', async () => {
+  it('is looked for more and more slowly while it differs each time', async () => {
     const { subscribers, commands, clock, connect } = open();
     commands.serverId = 'bbb';
     const pauses: number[] = [];
@@ -202,7 +202,7 @@ describe('the server of the wake-up channel', () => {
     expect(pauses.slice(-2)).toEqual([10_000, 10_000]);
   });
 
-  it('is left when a reply says that nobody listens there, unless that is older than the subscription', async () => {
+  it('is left when a reply says that nothing listens there, unless it is older than the subscription', async () => {
     const { subscribers, channel, clock, listen } = open();
     channel.replace();
     await listen();
@@ -217,7 +217,7 @@ describe('the server of the wake-up channel', () => {
 });
 
 describe('the heartbeat of the wake-up channel', () => {
-  it('asks each second while messages are expected, and for some seconds more', async () => {
+  it('is sent each second while messages are expected, and for a few seconds more', async () => {
     const { latest, channel, clock, listen } = open();
     await listen();
     await clock.advance(10_000);
@@ -232,7 +232,7 @@ describe('the heartbeat of the wake-up channel', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('replaces a connection that is silent, however often messages are expected, and tells a gap', async () => {
+  it('replaces a silent connection, however often messages are expected, and reports a gap', async () => {
     const { subscribers, told, channel, clock, listen } = open();
     await listen();
     for (let second = 0; second < 4; second += 1) {
@@ -245,7 +245,7 @@ describe('the heartbeat of the wake-up channel', () => {
     await channel.close();
   });
 
-  it('takes a refusal for an answer', async () => {
+  it('counts a refusal as an answer', async () => {
     const { subscribers, latest, channel, clock, listen } = open();
     await listen();
     channel.expectMessages();
@@ -256,7 +256,7 @@ describe('the heartbeat of the wake-up channel', () => {
     await channel.close();
   });
 
-  it('replaces a connection that was ready and is not answered at all', async () => {
+  it('replaces a connection that was ready and never answers', async () => {
     const { subscribers, latest, clock, channel } = open();
     latest().ready();
     await clock.advance(2_500);

@@ -33,7 +33,7 @@ function setTime(app: App, name: string, expression: string): void {
 afterEach(closeApps);
 
 describe('the cron job of a method', () => {
-  it('is the one with its name, with the time that it has now', async () => {
+  it('is the one with its name, with its current time', async () => {
     const app = await start();
     expect(fireAt(app, 'named', NOW)).toBe('2026-03-04T05:00:00Z');
     setTime(app, 'hourly', '*/10 * * * *');
@@ -41,14 +41,14 @@ describe('the cron job of a method', () => {
     expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
   });
 
-  it('may have had a date first', async () => {
+  it('may have been created for a date', async () => {
     const app = await start();
     expect(app.claimAt('date', NOW)).toMatchObject({ kind: 'at', ms: 0 });
     setTime(app, 'once', '*/10 * * * *');
     expect(fireAt(app, 'date', NOW)).toBe('2026-03-04T05:20:00Z');
   });
 
-  it('is noticed by an instance that knew the former time', async () => {
+  it('is noticed with its new time by an instance that knew the former one', async () => {
     const app = await start();
     const finder = app.newFinder(() => new Date(NOW).getTime());
     const minutes = () => new Date(finder.claimOf(app.methodOf('named'), 'here').ms).getUTCMinutes();
@@ -57,7 +57,7 @@ describe('the cron job of a method', () => {
     expect(minutes()).toBe(20);
   });
 
-  it('is remembered when shutdown has taken it away', async () => {
+  it('is remembered when a shutdown has removed it', async () => {
     const app = await start();
     const finder = app.newFinder(() => new Date(NOW).getTime());
     const fires = () => ['named', 'unnamed'].map((name) => finder.claimOf(app.methodOf(name), 'here').ms);
@@ -74,7 +74,7 @@ describe('the cron job of a method', () => {
     expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:00:00Z');
   });
 
-  it('without a name is noticed, too, by whoever knew the former time and by whoever did not', async () => {
+  it('is noticed without a name, too, whether or not an instance knew the former time', async () => {
     const app = await start();
     const finder = app.newFinder(() => new Date(NOW).getTime());
     const minutes = () => new Date(finder.claimOf(app.methodOf('unnamed'), 'here').ms).getUTCMinutes();
@@ -85,7 +85,7 @@ describe('the cron job of a method', () => {
     expect(fireAt(app, 'unnamed', NOW)).toBe('2026-03-04T05:20:00Z');
   });
 
-  it('for a date, without a name, is noticed, too', async () => {
+  it('is noticed without a name for a date, too', async () => {
     const app = await start();
     expect(app.claimAt('unnamedDate', NOW)).toMatchObject({ kind: 'at', ms: 0 });
     const [name] = [...app.registry().getCronJobs()].find(([, { cronTime, name }]) => cronTime.realDate && !name)!;
@@ -93,7 +93,7 @@ describe('the cron job of a method', () => {
     expect(fireAt(app, 'unnamedDate', NOW)).toBe('2026-03-04T05:20:00Z');
   });
 
-  it('is the one that calls, of several that were declared alike', async () => {
+  it('is the calling one of several that were declared alike', async () => {
     const minutes: number[] = [];
     const asking: (() => void)[] = [];
     class Alike {

@@ -73,7 +73,7 @@ describe.each(['in winter', 'in summer', 'on the day'])('the days of change in B
     expect(fire(expression, time)).toBe(expected);
   });
 
-  it('autumn: the next fire is known within the second hour', () => {
+  it('have a known next fire within the second hour of autumn', () => {
     const time = '2026-10-25T01:40:00Z';
     expect(fire('*/10 * * * *', time)).toBe(time);
     expect(app.claimAt(nameOf('*/10 * * * *', 'Europe/Berlin'), time).rememberMs).toBe(20 * 60_000);
@@ -95,7 +95,7 @@ describe('the fire that is found', () => {
     return cronTime.getNextDateFrom(new Date(time), cronTime.timeZone).toMillis();
   };
 
-  it('is the last one due by the library, and the same for all who ask before the next', () => {
+  it('is the last one due by the library, and the same until the next one', () => {
     const property = fc.property(
       anyJob,
       fc.oneof(anyTime, nearChange),

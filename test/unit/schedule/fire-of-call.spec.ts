@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { eventually } from '../../support/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 import { closeApps, fireAt, startApp } from './schedule-app.js';
+import { thrownBy } from '../../support/waiting/rejection.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -102,7 +103,7 @@ describe('the fire of a call of a @Cron method', () => {
     expect((await start()).claimAt(name, '2026-03-04T17:00:00.003Z')).toMatchObject({ kind: 'at', rememberMs });
   });
 
-  it('of a date is that date, which a call by hand before it does not use up', async () => {
+  it('is the date itself, which an earlier call by hand does not use up', async () => {
     const app = await start();
     const date = new Date('2031-05-06T07:08:09.123Z').getTime();
     expect(app.claimAt('once', date - 20)).toEqual({ kind: 'at', ms: date, rememberMs: DAY });
@@ -110,7 +111,7 @@ describe('the fire of a call of a @Cron method', () => {
     expect(app.claimAt('once', date - 60)).toEqual({ kind: 'at', ms: 0, rememberMs: MINUTE });
   });
 
-  it('moves on with the clock of an instance that stays, and back', async () => {
+  it('follows the clock of its instance, forwards and back', async () => {
     const app = await start();
     const times = ['05:09:59', '05:10:00', '05:14:59', '05:15:00', '05:20:00', '09:21:00', '05:14:00'];
     let now = 0;
@@ -173,18 +174,14 @@ describe('the claim of other schedules', () => {
   });
 });
 
-describe('no fire can be told', () => {
+describe('a call whose fire is unknown', () => {
   const refusalOf = (run: () => unknown): Error => {
-    try {
-      run();
-    } catch (error) {
-      expect(error).toBeInstanceOf(LockConfigurationError);
-      return error as Error;
-    }
-    throw new Error('no refusal');
+    const error = thrownBy(run);
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    return error;
   };
 
-  it('without a schedule', async () => {
+  it('is refused without a schedule', async () => {
     const app = await start();
     expect(refusalOf(() => app.claimAt('bare', 0)).message).toBe(
       "Jobs.bare: `oncePer: 'fire'`, but the method has no @Cron, @Interval or @Timeout of @nestjs/schedule, and no cron " +
@@ -193,12 +190,12 @@ describe('no fire can be told', () => {
     );
   });
 
-  it('without a scheduler', async () => {
+  it('is refused without a scheduler', async () => {
     const app = await startApp(Jobs, []);
     expect(refusalOf(() => app.claimAt('fiveFields', 0)).message).toContain('Import ScheduleModule.forRoot()');
   });
 
-  it('before the start', async () => {
+  it('is refused before the start', async () => {
     const app = await startApp(Jobs);
     const { message } = refusalOf(() => app.claimAt('fiveFields', 0));
     expect(message).toContain('Jobs.fiveFields');
@@ -207,13 +204,13 @@ describe('no fire can be told', () => {
     );
   });
 
-  it('where the scheduler leaves cron jobs out', async () => {
+  it('is refused when the scheduler excludes cron jobs', async () => {
     const app = await startApp(Jobs, [ScheduleModule.forRoot({ cronJobs: false })]);
     await app.app.init();
     expect(refusalOf(() => app.claimAt('fiveFields', 0)).message).toContain('oncePer: <milliseconds>');
   });
 
-  it('of an expression that never fires', async () => {
+  it('is refused with an expression that never fires', async () => {
     const app = await start();
     const error = refusalOf(() => app.claimAt('never', Date.now()));
     expect(error.message).toContain('the times of "0 0 31 2 *" cannot be worked out. Check that it ever fires');

@@ -2,7 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { type ModulesContainer } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { CronJob, CronTime } from 'cron';
-import { addedJob, followJobs, tickingJob } from '../../../lib/schedule/job-ticks.js';
+import { addedJob, followJobs, tickingJob } from '../../../lib/schedule/scheduler.js';
 
 /** The modules of an app, one of which provides this as its registry. */
 function modulesWith(instance: unknown): ModulesContainer {
@@ -16,7 +16,7 @@ const jobOf = (onTick: () => void | Promise<void>): CronJob => new CronJob('0 0 
 const follow = (registry: object): void => followJobs(modulesWith(registry));
 
 describe('the tick of a cron job', () => {
-  it.each(['before', 'after'])('is known of jobs that were added %s they were followed', async (when) => {
+  it.each(['before', 'after'])('is known for jobs that were added %s the registry was followed', async (when) => {
     const registry = new SchedulerRegistry();
     const seen: unknown[] = [];
     const job = jobOf(async () => {
@@ -33,7 +33,7 @@ describe('the tick of a cron job', () => {
     expect(addedJob(job)).toMatchObject({ name: 'job', cronTime: job.cronTime });
   });
 
-  it('is that of the inner job, where one fires another by hand', async () => {
+  it('is that of the inner job when one job fires another by hand', async () => {
     const registry = new SchedulerRegistry();
     follow(registry);
     const seen: unknown[] = [];
@@ -48,7 +48,7 @@ describe('the tick of a cron job', () => {
     expect(seen).toEqual([inner, outer]);
   });
 
-  it('is what it was: its function, its `this`, and what becomes of its errors', async () => {
+  it('keeps its function, its `this`, and the handling of its errors', async () => {
     const registry = new SchedulerRegistry();
     follow(registry);
     const told: unknown[] = [];
@@ -82,7 +82,7 @@ describe('the tick of a cron job', () => {
 });
 
 describe('a registry that is followed', () => {
-  it('is still seen by a spy, and refuses what it refused', () => {
+  it('still works with a spy, and refuses what it refused', () => {
     const registry = new SchedulerRegistry();
     const added = jest.spyOn(registry, 'addCronJob');
     follow(registry);

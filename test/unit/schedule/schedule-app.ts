@@ -2,8 +2,8 @@ import { type INestApplicationContext, type Type } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
-import { FireFinder } from '../../../lib/schedule/fire-of-call.js';
-import { followJobs } from '../../../lib/schedule/job-ticks.js';
+import { FireFinder } from '../../../lib/schedule/fire-finder.js';
+import { followJobs } from '../../../lib/schedule/scheduler.js';
 
 const open = new Set<INestApplicationContext>();
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type AcquireRequest } from '../../../lib/core/store/lock-store.js';
 import { GrantingStore } from '../../../lib/testing/granting-store.js';
 import { ManualClock } from '../../../lib/testing/index.js';
-import { eventually } from '../../support/eventually.js';
+import { eventually } from '../../support/waiting/eventually.js';
 
 const request = (part: Partial<AcquireRequest> = {}): AcquireRequest => ({
   keys: ['a'],
@@ -18,7 +18,7 @@ const request = (part: Partial<AcquireRequest> = {}): AcquireRequest => ({
 });
 
 describe('a GrantingStore', () => {
-  it('grants everything, with tokens that rise', async () => {
+  it('grants every request, with rising tokens', async () => {
     const store = new GrantingStore(new ManualClock(7_000));
     const replies = [
       await store.acquire(request()),
@@ -36,7 +36,7 @@ describe('a GrantingStore', () => {
     );
   });
 
-  it('tells who holds a key, until the release of that hold', async () => {
+  it('reports the holder of a key until its release', async () => {
     const store = new GrantingStore(new ManualClock(7_000));
     await store.acquire(request({ attempt: 'one', owner: 'me' }));
     await store.acquire(request({ attempt: 'two', mode: 'read' }));
@@ -52,7 +52,7 @@ describe('a GrantingStore', () => {
     expect(await store.inspect('a')).toMatchObject({ mode: 'free', holders: [] });
   });
 
-  it('tells its listener of each hold that an operator takes away', async () => {
+  it('sends its listener a wake-up for each hold that an operator revokes', async () => {
     const store = new GrantingStore(new ManualClock());
     const told: unknown[] = [];
     const ignore = (): void => undefined;

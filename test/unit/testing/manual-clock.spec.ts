@@ -11,7 +11,7 @@ describe('a ManualClock', () => {
     expect(now >= before && now <= Date.now()).toBe(true);
   });
 
-  it('fires each timer at its time, in their order, and what a timer sets off before the next', async () => {
+  it('fires timers in order, each at its time and after the work of the one before', async () => {
     const clock = new ManualClock(0);
     const seen: string[] = [];
     const note = (name: string) => () => {
@@ -26,7 +26,7 @@ describe('a ManualClock', () => {
     expect([clock.now(), clock.wallNow(), clock.timers]).toEqual([30, 30, 1]);
   });
 
-  it('does not fire what was cancelled, also by a timer of the same time', async () => {
+  it('does not fire a cancelled timer, even when a timer of the same time cancels it', async () => {
     const clock = new ManualClock();
     const seen: string[] = [];
     const cancels: (() => void)[] = [];
@@ -45,7 +45,7 @@ describe('a ManualClock', () => {
     expect([seen, clock.timers]).toEqual([['first', 'third'], 0]);
   });
 
-  it('is a blocked event loop while it jumps, until a turn lets the timers fire that are due', () => {
+  it('fires no timer while it jumps, and those that are due at the next turn', () => {
     const clock = new ManualClock();
     const seen: number[] = [];
     const fire = () => seen.push(clock.now());
@@ -58,28 +58,28 @@ describe('a ManualClock', () => {
     expect([seen, clock.timers]).toEqual([[50], 0]);
   });
 
-  it('sets the wall clock alone by wallOffsetMs', async () => {
+  it('sets only the wall clock by wallOffsetMs', async () => {
     const clock = new ManualClock(1_000);
     clock.wallOffsetMs += 500;
     await clock.advance(1);
     expect([clock.now(), clock.wallNow()]).toEqual([1, 1_501]);
   });
 
-  it('never runs back, also when work jumps further than it is advanced', async () => {
+  it('never runs back, even when work jumps further than it is advanced', async () => {
     const clock = new ManualClock();
     clock.setTimer(() => clock.jump(100), 10);
     await clock.advance(20);
     expect(clock.now()).toBe(110);
   });
 
-  it.each([-1, Number.NaN, Infinity])('refuses to move by %s milliseconds', async (ms) => {
+  it.each([-1, Number.NaN, Infinity])('throws when it is to move by %s milliseconds', async (ms) => {
     const clock = new ManualClock();
     await expect(clock.advance(ms)).rejects.toBeInstanceOf(LockConfigurationError);
     expect(() => clock.jump(ms)).toThrow(LockConfigurationError);
     expect(clock.now()).toBe(0);
   });
 
-  it('refuses to start at a date that is none', () => {
+  it('throws when it is to start at an invalid date', () => {
     expect(() => new ManualClock(new Date('noon'))).toThrow(/to start at a time, got Invalid Date/);
   });
 

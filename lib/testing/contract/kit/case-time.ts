@@ -2,14 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ManualClock } from '../../manual-clock.js';
 import { promised } from './promised.js';
 
-/** How long to pause between two looks at what is waited for. */
+/** The pause between two looks at a condition. */
 const STEP_MS = 10;
 
-/** The time of a case: that of the process, or of a clock that is moved. */
+/** The time of a case: that of the process, or of a clock that the case moves. */
 export class CaseTime {
   constructor(
     private readonly clock: ManualClock | undefined,
-    /** How long a case waits for what is promised. */
+    /** How many milliseconds a case waits for a promise to be kept. */
     readonly deadlineMs: number,
   ) {}
 
@@ -23,7 +23,7 @@ export class CaseTime {
     else await sleep(ms);
   }
 
-  /** Looks again and again until there is something; fails when nothing comes. */
+  /** Looks again and again until there is a value; fails at the deadline. */
   async until<T>(expectation: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
     const deadline = this.now() + this.deadlineMs;
     for (;;) {
@@ -34,13 +34,13 @@ export class CaseTime {
     }
   }
 
-  /** As the promise that is given; fails when it stays open. */
+  /** Returns what a promise resolves to; fails when it stays open. */
   async answer<T>(expectation: string, promise: Promise<T>): Promise<T> {
     await this.settles(expectation, promise);
     return promise;
   }
 
-  /** What a promise came to; fails when it stays open, by the time of the process, as the store may be stuck. */
+  /** Returns the result of a promise; fails when it stays open, by the time of the process: the store may be stuck. */
   async settles<T>(expectation: string, promise: Promise<T>): Promise<PromiseSettledResult<T>> {
     const giveUp = new AbortController();
     const late = sleep(this.deadlineMs, null, { signal: giveUp.signal }).catch(() => null);

@@ -1,5 +1,4 @@
-import { randomAttempt } from '../../../core/store/attempt-ids.js';
-import { givingBack } from '../../../core/store/give-back.js';
+import { randomAttempt, releasesOfAttempt } from '../../../core/store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -16,28 +15,34 @@ import { promised } from './promised.js';
 
 /** A lease that does not end while a case runs. */
 export const LONG_MS = 30_000;
-/** A lease that a case has end. */
+/** A lease that ends while a case runs. */
 export const SHORT_MS = 400;
-/** Who asks, for people. */
+/** The text that describes the holder, for people. */
 export const HOLDER = 'host-1:4711 Orders.pay';
 
 type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
 type Refused = Extract<AcquireReply, { outcome: 'refused' }>;
 
-/** What is asked of the store; the rest is an exclusive lock of the case's key, by a new attempt that does not wait. */
-export type Wish = Partial<AcquireRequest>;
+/** What a request names; by default it is for a write lock of the case's key, by a new attempt that does not wait. */
+export type RequestFields = Partial<AcquireRequest>;
 
-/** A hold of the first key that was asked for. */
+/** A reply that the case can judge, and the request that got it. */
+interface FinalReply {
+  readonly request: AcquireRequest;
+  readonly reply: Granted | Busy | Refused;
+}
+
+/** A hold of the first key of a request. */
 export interface Hold extends HoldRef, Omit<Granted, 'outcome'> {
   readonly request: AcquireRequest;
 }
 
-/** One client of the server under test, and what it heard. */
+/** One client of the server under test, and the wake-ups that it heard. */
 export class Client {
   readonly heard: { readonly attempt: string; readonly wakeUp: WakeUp }[] = [];
   listenings = 0;
-  /** Attempts that a store of several servers has given back on some; elsewhere they may still have their places. */
+  /** Attempts that a store of several servers has given back on some of them; on others they may still have a place. */
   readonly #spent = new Set<string>();
 
   constructor(
@@ -52,80 +57,80 @@ export class Client {
     });
   }
 
-  /** Those of `attemptIds` may meet by chance in their last characters, by which a store may know released attempts. */
+  /** Random: a store may know released attempts by their last characters, in which those of `attemptIds` may agree. */
   nextAttempt(): string {
     return randomAttempt(this.store.clientId);
   }
 
-  request(wish: Wish): AcquireRequest {
+  requestOf(fields: RequestFields): AcquireRequest {
     const { key } = this;
-    const usual = { keys: [key], attempt: wish.attempt ?? this.nextAttempt(), owner: undefined, holder: HOLDER };
-    return { ...usual, mode: 'write', leaseMs: LONG_MS, waiterLeaseMs: 0, fair: true, permits: 0, ...wish };
+    const usual = { keys: [key], attempt: fields.attempt ?? this.nextAttempt(), owner: undefined, holder: HOLDER };
+    return { ...usual, mode: 'write', leaseMs: LONG_MS, waiterLeaseMs: 0, fair: true, permits: 0, ...fields };
   }
 
   send(request: AcquireRequest): Promise<AcquireReply> {
-    const asking = this.store.acquire(request, this.#timeoutMs, () => undefined);
-    return this.time.answer('an acquire', asking);
+    const reply = this.store.acquire(request, this.#timeoutMs, () => undefined);
+    return this.time.answer('an acquire', reply);
   }
 
-  /** Asks until there is an answer that counts; a store of several servers may have to be asked again. */
-  async ask(wish: Wish): Promise<{ readonly request: AcquireRequest; readonly reply: Granted | Busy | Refused }> {
-    let request = this.request(wish);
-    return this.time.until('an answer that counts', async () => {
+  /** Sends a request until the reply is final; a store of several servers may need more than one. */
+  async acquire(fields: RequestFields): Promise<FinalReply> {
+    let request = this.requestOf(fields);
+    return this.time.until('a final reply', async () => {
       const reply = await this.send(request).catch((error: unknown) => {
         if (!(error instanceof LockStoreError) || !error.retryable) throw error;
         return undefined;
       });
       const busy = reply?.outcome === 'busy' ? reply : undefined;
-      // Where there is no answer, some servers may have been told to give it back.
+      // Without a reply, some servers may have been told to give it back.
       if (!reply || reply.outcome === 'given-back' || busy?.isSpent) this.#spent.add(request.attempt);
       if (reply && reply.outcome !== 'given-back' && !busy?.isSplit) return { request, reply };
-      if (this.#spent.has(request.attempt)) request = await this.#anew(request);
+      if (this.#spent.has(request.attempt)) request = await this.#withNewAttempt(request);
       await this.time.pass(busy?.retryMs ?? 0);
       return undefined;
     });
   }
 
-  async granted(who: string, wish: Wish = {}): Promise<Hold> {
-    const { request, reply } = await this.ask(wish);
+  async granted(who: string, fields: RequestFields = {}): Promise<Hold> {
+    const { request, reply } = await this.acquire(fields);
     promised(reply.outcome === 'granted', `${who} to be granted`, reply);
     return this.#hold(request, reply);
   }
 
-  async busy(who: string, wish: Wish = {}): Promise<Busy & { readonly request: AcquireRequest }> {
-    const { request, reply } = await this.ask(wish);
+  async busy(who: string, fields: RequestFields = {}): Promise<Busy & { readonly request: AcquireRequest }> {
+    const { request, reply } = await this.acquire(fields);
     promised(reply.outcome === 'busy', `${who} to be busy`, reply);
     return { ...reply, request };
   }
 
-  /** As `busy`, and waits from then on. */
-  waits(who: string, wish: Wish = {}) {
-    return this.busy(who, { waiterLeaseMs: LONG_MS, ...wish });
+  /** As `busy`, but joins the queue. */
+  waits(who: string, fields: RequestFields = {}) {
+    return this.busy(who, { waiterLeaseMs: LONG_MS, ...fields });
   }
 
-  async refused(who: string, reason: Refused['reason'], wish: Wish): Promise<Refused> {
-    const { reply } = await this.ask(wish);
+  async refused(who: string, reason: Refused['reason'], fields: RequestFields): Promise<Refused> {
+    const { reply } = await this.acquire(fields);
     const isRefused = reply.outcome === 'refused' && reply.reason === reason;
     promised(isRefused, `${who} to be refused as \`${reason}\``, reply);
     return reply;
   }
 
-  /** Asks again and again, as who waits does; each time by the same attempt, unless the store says that it is spent. */
-  async eventuallyGranted(who: string, wish: Wish = {}): Promise<Hold> {
-    let request = this.request(wish);
+  /** Sends a request again and again, as a waiter does, with the same attempt unless the store says that it is spent. */
+  async eventuallyGranted(who: string, fields: RequestFields = {}): Promise<Hold> {
+    let request = this.requestOf(fields);
     return this.time.until(`${who} to be granted`, async () => {
-      if (this.#spent.has(request.attempt)) request = await this.#anew(request);
-      const asked = await this.ask(request);
-      promised(asked.reply.outcome !== 'refused', `${who} to be granted`, asked.reply);
-      request = asked.request;
-      return asked.reply.outcome === 'granted' ? this.#hold(request, asked.reply) : undefined;
+      if (this.#spent.has(request.attempt)) request = await this.#withNewAttempt(request);
+      const { reply, ...sent } = await this.acquire(request);
+      promised(reply.outcome !== 'refused', `${who} to be granted`, reply);
+      request = sent.request;
+      return reply.outcome === 'granted' ? this.#hold(request, reply) : undefined;
     });
   }
 
-  /** Waits until the store's time has come, while the lock stays busy for whoever asks. */
-  async busyUntil(serverTimeMs: number, who: string, wish: Wish = {}): Promise<void> {
+  /** Sends requests, which have to be busy, until the clock of the store has reached a time. */
+  async busyUntil(serverTimeMs: number, who: string, fields: RequestFields = {}): Promise<void> {
     await this.time.until('the time of the store to pass', async () => {
-      return (await this.busy(who, wish)).serverTimeMs >= serverTimeMs || undefined;
+      return (await this.busy(who, fields)).serverTimeMs >= serverTimeMs || undefined;
     });
   }
 
@@ -142,7 +147,7 @@ export class Client {
     return this.giveBack(attempt, { key, leaseMs: request.leaseMs, job: request.claim?.job, ...how });
   }
 
-  /** Releases whatever an attempt has. */
+  /** Releases a hold or a place in the queue. */
   giveBack(attempt: string, how: Partial<ReleaseRequest> = {}): Promise<ReleaseReply> {
     const { key } = this;
     const request = { key, attempt, holdAtLeastMs: 0, leaseMs: LONG_MS, ...how };
@@ -173,9 +178,9 @@ export class Client {
     };
   }
 
-  /** Gives back what is left of an attempt that is used up, and asks by another. */
-  async #anew(request: AcquireRequest): Promise<AcquireRequest> {
-    await Promise.all(givingBack(request).map((release) => this.giveBack(release.attempt, release)));
+  /** Gives back what is left of a spent attempt, and takes another one. */
+  async #withNewAttempt(request: AcquireRequest): Promise<AcquireRequest> {
+    await Promise.all(releasesOfAttempt(request).map((release) => this.giveBack(release.attempt, release)));
     return { ...request, attempt: this.nextAttempt() };
   }
 }

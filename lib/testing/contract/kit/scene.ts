@@ -6,42 +6,42 @@ import { CaseTime } from './case-time.js';
 import { Client } from './client.js';
 import { promised, same } from './promised.js';
 
-/** What a store promises beyond exclusion; all of it, unless told otherwise. */
+/** What a store promises beyond exclusion; by default all of it. */
 export interface LockStoreSupport {
-  /** Waiters are served in the order in which they came. @default true */
+  /** Waiters are served in the order in which they arrived. @default true */
   readonly queue?: boolean;
   /** At most `permits` readers share a lock. @default true */
   readonly permits?: boolean;
-  /** One acquire may name several keys. @default true */
+  /** One acquire can name several keys. @default true */
   readonly severalKeys?: boolean;
   /** Fires of jobs are granted once. @default true */
   readonly claims?: boolean;
   /**
-   * An acquire that is asked again after its grant gives that grant again; several servers may give a greater token.
+   * An acquire that is sent again after its grant returns that grant; several servers may return a greater token.
    * @default true
    */
   readonly sameGrant?: boolean;
-  /** The store tells waiters and holders by itself, by `listen`. @default true */
+  /** The store sends wake-ups to waiters and holders, through `listen`. @default true */
   readonly wakeUps?: boolean;
 }
 
-/** The store under test, as its author describes it. */
+/** The store under test. */
 export interface LockStoreContractOptions {
   /**
    * Opens one more client of the same server; the case closes it. All keys of one case begin with the same text up to a
-   * colon, for a store that has to place them together.
+   * colon, so that a store can place them together.
    */
   readonly open: () => LockStore | Promise<LockStore>;
-  /** The clock of the server, if a test can move it: then no case has to wait. */
+  /** The clock of the server, if a test can move it; then no case has to wait. */
   readonly clock?: ManualClock;
   readonly supports?: LockStoreSupport;
-  /** How far apart two times of the store may lie where it asks several servers, in milliseconds. @default 0 */
+  /** By how many milliseconds two times of a store of several servers may differ. @default 0 */
   readonly spreadMs?: number;
-  /** How long a case waits for what is promised, in milliseconds; less than what the test runner gives it. @default 4_000 */
+  /** How many milliseconds a case waits for a promise to be kept; less than the limit of the test runner. @default 4_000 */
   readonly deadlineMs?: number;
 }
 
-/** One case: its clients, and keys that nobody else has. */
+/** One case: its clients, and keys of its own. */
 export class Scene {
   /** What the keys of this case begin with, up to the colon. */
   readonly prefix = `contract-${randomUUID()}:`;
@@ -58,7 +58,7 @@ export class Scene {
     this.spreadMs = options.spreadMs ?? 0;
   }
 
-  /** A client that listens already. */
+  /** A client that listens. */
   async client(): Promise<Client> {
     const client = await this.silentClient();
     client.store.open();
@@ -77,17 +77,17 @@ export class Scene {
     return new Client(store, this.key, this.time);
   }
 
-  /** Waits until nobody holds the lock any more. */
+  /** Waits until nobody holds the lock. */
   async leaseEnds({ store }: Client): Promise<void> {
     await this.time.until('the lease to end', async () => (await store.inspect(this.key)).mode === 'free' || undefined);
   }
 
-  /** Where there are several servers, one may hear of it late. */
+  /** Waits until nobody waits for the lock; one of several servers may learn of it late. */
   async nobodyWaits({ store }: Client): Promise<void> {
     await this.time.until('nobody to wait', async () => (await store.inspect(this.key)).waiters === 0 || undefined);
   }
 
-  /** Two keys, in the order of the store; another name gives others. */
+  /** Two keys, in the order of the store; each name gives two others. */
   twoKeys({ store }: Client, name = ''): [string, string] {
     const groups = store.groups([`${this.prefix}${name}a`, `${this.prefix}${name}b`]);
     same(groups.length, 1, 'the number of groups of two keys that one acquire may name');
@@ -100,25 +100,25 @@ export class Scene {
     promised(earlyMs <= this.spreadMs, `${what} not to end before its time`, `${earlyMs} ms too early`);
   }
 
-  /** Two times of the store that are the same, as far as it can tell. */
+  /** Compares two times of the store. */
   sameTime(actual: number, expected: number, what: string): void {
     promised(Math.abs(actual - expected) <= this.spreadMs, `${what} to be ${expected}`, actual);
   }
 
-  /** How many holds a release left; who asks several servers may hear of one that is gone already. */
+  /** Checks how many holds a release left; one of several servers may report a hold that has ended. */
   holdsLeft({ holds }: ReleaseReply, expected: number): void {
     this.#counted('the number of holds that remain', holds, expected);
   }
 
-  /** What a store tells after a change, at once; one of several servers may hear of the change late. */
-  async tells<T>(what: string, expected: T, ask: () => Promise<T>): Promise<void> {
-    if (this.spreadMs === 0) return same(await ask(), expected, what);
+  /** Checks what a store reports after a change; one of several servers may learn of the change late. */
+  async reports<T>(what: string, expected: T, look: () => Promise<T>): Promise<void> {
+    if (this.spreadMs === 0) return same(await look(), expected, what);
     await this.time.until(`${what} to be ${inspect(expected)}`, async () => {
-      return isDeepStrictEqual(await ask(), expected) || undefined;
+      return isDeepStrictEqual(await look(), expected) || undefined;
     });
   }
 
-  /** The last fencing token of a lock; one of several servers may have counted on. */
+  /** Checks the last fencing token of a lock; one of several servers may report a greater one. */
   lastToken(actual: number, expected: number): void {
     this.#counted('the last fencing token', actual, expected);
   }

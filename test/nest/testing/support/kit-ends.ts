@@ -1,6 +1,6 @@
 import { type LockError } from '../../../../lib/index.js';
-import { eventually } from '../../../support/eventually.js';
-import { gate } from '../../../support/lock-app.js';
+import { eventually } from '../../../support/waiting/eventually.js';
+import { gate } from '../../../support/waiting/gate.js';
 import { type KitCase } from './kit-calls.js';
 import { ended } from './kit-told.js';
 

@@ -1,5 +1,5 @@
 import { type LockHolder, type LockState } from '../../../../lib/index.js';
-import { eventually } from '../../../support/eventually.js';
+import { eventually } from '../../../support/waiting/eventually.js';
 import { type KitCase } from './kit-calls.js';
 import { ended } from './kit-told.js';
 

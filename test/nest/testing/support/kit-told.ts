@@ -1,5 +1,5 @@
 import { type Lock, type LockEventName, type LockEvents, LockError } from '../../../../lib/index.js';
-import { EVENT_NAMES } from '../../../support/event-names.js';
+import { EVENT_NAMES } from '../../../support/apps/event-names.js';
 
 /** Production's tokens are microseconds; one that fits an INT hides a column that is too small. */
 const tokenText = (token: unknown): string =>
@@ -35,7 +35,7 @@ const shapeOf = (message: string): string =>
     .replace(/\b\d+ ms/g, 'a time');
 
 /** A value without what differs from run to run. */
-export function told(value: unknown): unknown {
+function told(value: unknown): unknown {
   if (value instanceof Error) return toldError(value);
   if (value instanceof Date) return 'a date';
   if (typeof value === 'number') return value > 2 ** 32 ? 'a token' : value;

@@ -13,8 +13,8 @@ import {
   MemoryLockServer,
   RedisLockTestingModule,
 } from '../../../../lib/testing/index.js';
-import { disconnect, proxyTo } from '../../../support/faults.js';
-import { startModule } from '../../../support/lock-app.js';
+import { disconnect, proxyTo } from '../../../support/redis/own-redis.js';
+import { startModule } from '../../../support/apps/lock-app.js';
 import { Work } from './kit-work.js';
 
 /** The options of an app that mean the same on all kits. */

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:net';
 import { Injectable, type Type } from '@nestjs/common';
 import { InjectLockService, Locked, RedisLockService } from '../../../../lib/index.js';
 import { RedisLockTestingModule } from '../../../../lib/testing/index.js';
-import { closeLater, startModule } from '../../../support/lock-app.js';
+import { closeLater, startModule } from '../../../support/apps/lock-app.js';
 
 /** Locks by a named module. */
 @Injectable()
@@ -15,13 +15,13 @@ export class Audits {
   }
 }
 
-/** A port at which a Redis might be, and which counts who connects. */
+/** A port where a Redis could be, which counts its connections. */
 export interface Trap {
   readonly url: string;
   readonly connections: () => number;
 }
 
-/** Listens where the real module is told that its Redis is; it never answers. */
+/** Listens at the address in the options of the real module, and never answers. */
 export async function startTrap(): Promise<Trap> {
   let count = 0;
   const server: Server = createServer((socket) => {

@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type ReleaseRequest } from '../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { PendingReleases } from '../../../../lib/redis/quorum/pending-releases.js';
-import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { settled } from '../../../../lib/testing/manual-clock.js';
+import { FakeClock } from '../../../support/core/fake-clock.js';
 
 const RELEASE: ReleaseRequest = { key: 'k', attempt: 'c.1', holdAtLeastMs: 0, leaseMs: 3_000 };
 
@@ -19,7 +20,7 @@ function setUp() {
 }
 
 describe('releases that a node did not confirm', () => {
-  it('are sent again after a while, until it does', async () => {
+  it('are sent again until it does', async () => {
     const { clock, sent, node, pending } = setUp();
     const began = clock.now();
     node.isFailing = true;
@@ -33,7 +34,7 @@ describe('releases that a node did not confirm', () => {
     expect([pending.size, clock.timers]).toEqual([0, 0]);
   });
 
-  it('are all sent when the node is back, and none while it is known to be away', async () => {
+  it('are all sent when the node is back, and none while it is away', async () => {
     const { clock, sent, node, pending } = setUp();
     node.isAway = true;
     for (const attempt of ['c.1', 'c.2']) for (const key of ['a', 'b']) pending.add({ ...RELEASE, attempt, key }, 250);
@@ -45,7 +46,7 @@ describe('releases that a node did not confirm', () => {
     expect([pending.size, clock.timers]).toEqual([0, 0]);
   });
 
-  it('are sent a hundred at a time to a node that is back, each next one when one is answered', async () => {
+  it('are sent to a node that is back, with at most a hundred pending at a time', async () => {
     const { clock, node, pending, sent } = setUp();
     let [open, most] = [0, 0];
     const answers: (() => void)[] = [];
@@ -66,7 +67,7 @@ describe('releases that a node did not confirm', () => {
     expect([most, answers.length, pending.size, clock.timers, sent]).toEqual([100, 1_000, 0, 0, []]);
   });
 
-  it('go on with the next round when the node does not answer, and leave the others in their order', async () => {
+  it('continue in the next round when the node does not answer, and keep their order', async () => {
     const { clock, node, pending, sent } = setUp();
     node.isFailing = true;
     for (let i = 0; i < 250; i += 1) pending.add({ ...RELEASE, attempt: `c.${i}`, leaseMs: 600_000 }, 250);
@@ -75,7 +76,7 @@ describe('releases that a node did not confirm', () => {
     expect([pending.size, clock.timers]).toEqual([250, 1]);
   });
 
-  it('are one when the same is added twice', async () => {
+  it('are merged when the same one is added twice', async () => {
     const { clock, sent, pending } = setUp();
     for (let i = 0; i < 3; i += 1) pending.add(RELEASE, 250);
     expect([pending.size, clock.timers]).toEqual([1, 1]);
@@ -83,7 +84,7 @@ describe('releases that a node did not confirm', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('are forgotten when the lease is over', async () => {
+  it('are dropped when the lease has ended', async () => {
     const { clock, sent, node, pending } = setUp();
     node.isAway = true;
     pending.add(RELEASE, 250);
@@ -95,8 +96,7 @@ describe('releases that a node did not confirm', () => {
     expect([sent, pending.size, clock.timers]).toEqual([[], 0, 0]);
   });
 
-  // A defect: each failure counts the lease anew. When this turns red, it belongs to the others.
-  it('are forgotten when the lease is over, also when the node failed meanwhile', async () => {
+  it('are dropped when the lease has ended, even when the node failed meanwhile', async () => {
     const { clock, sent, node, pending } = setUp();
     node.isFailing = true;
     pending.add(RELEASE, 250);
@@ -105,7 +105,7 @@ describe('releases that a node did not confirm', () => {
     expect([pending.size, clock.timers]).toEqual([0, 0]);
   });
 
-  it('end when it is closed, and none begin after that', async () => {
+  it('end when the node is closed, and none start after that', async () => {
     const { clock, sent, pending } = setUp();
     pending.add(RELEASE, 250);
     pending.close();
@@ -114,7 +114,7 @@ describe('releases that a node did not confirm', () => {
     expect([sent, pending.size, clock.timers]).toEqual([[], 0, 0]);
   });
 
-  it('do not begin anew when the answer comes after it is closed', async () => {
+  it('do not start again when an answer comes after the node is closed', async () => {
     const { clock, sent, node, pending } = setUp();
     node.isFailing = true;
     pending.add(RELEASE, 250);

@@ -4,12 +4,12 @@ import { NodeIdentity } from '../../../../lib/redis/quorum/node-identity.js';
 import { QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { gather } from '../../../../lib/redis/quorum/votes.js';
 import { type RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
-import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { acquireRequest, granted } from './fake-nodes.js';
 
 const RELEASE: ReleaseRequest = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 3_000 };
 
-/** A server as a connection finds it: by its run id, and of whom it is a replica. */
+/** A server as a connection sees it: its run id, and the master that it replicates. */
 interface Server {
   runId: string;
   masterPort?: number;
@@ -75,7 +75,7 @@ function setUp(...servers: Server[]) {
 const [A, B, C] = [{ runId: 'a' }, { runId: 'b' }, { runId: 'c' }];
 
 describe('a node of a quorum', () => {
-  it('is asked once for each connection where it leads', async () => {
+  it('identifies its server once per connection', async () => {
     const { stores, answers } = setUp(A, B, C);
     for (let i = 0; i < 5; i += 1) expect(await answers()).toEqual([true, true, true]);
     expect(stores.map(({ asked }) => asked)).toEqual([2, 2, 2]);
@@ -88,7 +88,7 @@ describe('a node of a quorum', () => {
     ['the second, when it comes to lead to the first', 1, A, [true, expect.stringContaining('same server now'), true]],
     ['the second, when the first comes to lead to it', 0, B, [true, expect.stringContaining('same server now'), true]],
     ['the third, when the first comes to lead to it', 0, C, [true, true, expect.stringContaining('same server now')]],
-  ])('has no vote while it leads to the server of another: %s', async (_which, moved, to, expected) => {
+  ])('has no vote while it leads to the server of another node: %s', async (_which, moved, to, expected) => {
     const { stores, nodes, told, answers } = setUp(A, B, C);
     await answers();
     stores[moved]!.lead(to);
@@ -103,7 +103,7 @@ describe('a node of a quorum', () => {
     expect(told).toHaveLength(1);
   });
 
-  it('is set up wrongly when it never led to a server of its own, also when that one starts again', async () => {
+  it('is misconfigured when it never led to a server of its own, even after a restart of that server', async () => {
     const { stores, nodes, told, answers } = setUp(A, { runId: 'a' }, C);
     expect(await answers()).toEqual([true, expect.stringContaining('n1 and n2 are the same server'), true]);
     expect(nodes[1]!.configurationError).toBeInstanceOf(LockConfigurationError);
@@ -113,7 +113,7 @@ describe('a node of a quorum', () => {
     expect(told).toHaveLength(1);
   });
 
-  it('is set up wrongly as a replica, until it is promoted, though its connection stays', async () => {
+  it('is misconfigured as a replica, until it is promoted on the same connection', async () => {
     const { clock, stores, nodes, told, answers } = setUp(A, { runId: 'b', masterPort: 7 }, C);
     expect(await answers()).toEqual([true, expect.stringContaining('n2 is a replica of 10.0.0.1:7'), true]);
     expect(nodes[1]!.configurationError).toBeInstanceOf(LockConfigurationError);
@@ -126,7 +126,7 @@ describe('a node of a quorum', () => {
     expect(told).toHaveLength(2);
   });
 
-  it('gives no answer that another server may have given, and tells of the grant in it', async () => {
+  it('rejects an answer that another server may have given, and reports the grant in it', async () => {
     const { stores, nodes } = setUp(A, B, C);
     const late: AcquireReply[] = [];
     const asked = nodes[1]!.acquire(acquireRequest(), 1_000, (reply) => late.push(reply));
@@ -137,7 +137,7 @@ describe('a node of a quorum', () => {
     expect(late).toEqual([granted()]);
   });
 
-  it('has no vote when its connection was lost while it told where it leads', async () => {
+  it('has no vote when its connection was lost while it identified its server', async () => {
     const { stores, answers } = setUp(A, B, C);
     const first = answers();
     stores[0]!.lead({ runId: 'a' });
@@ -145,7 +145,7 @@ describe('a node of a quorum', () => {
     expect(await answers()).toEqual([true, true, true]);
   });
 
-  it('gives an answer that came by a second connection to the same server', async () => {
+  it('accepts an answer on a second connection to the same server', async () => {
     const { stores, nodes } = setUp(A, B, C);
     const asked = nodes[1]!.acquire(acquireRequest(), 1_000, () => undefined);
     await settled();
@@ -154,7 +154,7 @@ describe('a node of a quorum', () => {
     expect(await asked).toEqual(granted());
   });
 
-  it('has no say about an attempt before it has answered the acquire of it, but is told of its release', async () => {
+  it('has no vote on an attempt before it answered its acquire, but gets its release', async () => {
     const { stores, nodes } = setUp(A, B, C);
     const [node, store] = [nodes[0]!, stores[0]!];
     const first = node.acquire(acquireRequest(), 1_000, () => undefined);
@@ -171,7 +171,7 @@ describe('a node of a quorum', () => {
     expect(store.replies).toHaveLength(1);
   });
 
-  it('is told with a release that an acquire was sent before it, though both waited to know where it leads', async () => {
+  it('gets with a release that an acquire was sent before it, though both waited for its identity', async () => {
     const { stores, nodes } = setUp(A, B, C);
     const acquiring = nodes[0]!.acquire(acquireRequest(), 1_000, () => undefined);
     await nodes[0]!.release(RELEASE, 1_000);
@@ -180,14 +180,14 @@ describe('a node of a quorum', () => {
     await acquiring;
   });
 
-  it('says that nothing was sent while it is away', async () => {
+  it('reports that nothing was sent while it is away', async () => {
     const { stores, nodes } = setUp(A, B, C);
     stores[0]!.commands.outage = new Error('connect ECONNREFUSED');
     await expect(nodes[0]!.ask(async () => true)).rejects.toMatchObject({ wasSent: false, retryable: true });
     expect(stores[0]!.asked).toBe(0);
   });
 
-  it('keeps a release for a server that it does not lead to now, and none for one that is no node', async () => {
+  it('keeps a release for a server that it does not lead to now, and none for a server that is no node', async () => {
     const moved = setUp(A, B, C);
     await moved.answers();
     moved.stores[1]!.lead(A);
@@ -204,7 +204,7 @@ describe('a node of a quorum', () => {
 });
 
 describe('a count of votes', () => {
-  it('counts a server once, though two nodes have led to it meanwhile', async () => {
+  it('counts a server once, even when two nodes have led to it meanwhile', async () => {
     const { clock, nodes, stores } = setUp(A, B, C);
     // The second has answered before it is known that the first leads there, too.
     const ask = async (node: QuorumNode) => {
@@ -222,7 +222,7 @@ describe('a count of votes', () => {
     });
   });
 
-  it('waits longer for what is hoped for', async () => {
+  it('waits longer for votes that may still decide', async () => {
     const { clock, nodes } = setUp(A, B, C);
     const votedAt = async (canWin: boolean) => {
       const began = clock.now();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
 import { QuorumWakeUps } from '../../../../lib/redis/quorum/quorum-wake-ups.js';
-import { FakeClock } from '../../../support/fake-clock.js';
+import { FakeClock } from '../../../support/core/fake-clock.js';
 import { listeningNodes } from './fake-nodes.js';
 
 const WAKE: WakeUp = { kind: 'wake' };
@@ -32,7 +32,7 @@ describe('a waiter in a quorum', () => {
     [3, 2],
     [4, 3],
     [5, 3],
-  ])('of %d nodes is woken at once when %d told it, and once', async (count, majority) => {
+  ])('of %d nodes is woken once, and at once, when %d of them woke it', async (count, majority) => {
     const { told, tell, clock } = listen(count);
     for (let node = 1; node < majority; node++) tell(node);
     expect(told).toEqual([]);
@@ -42,21 +42,18 @@ describe('a waiter in a quorum', () => {
     expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
   });
 
-  it.each([2, 3, 4, 5, 7])(
-    'of %d nodes is not woken again by the others that tell of the same release',
-    async (count) => {
-      const { told, tell, clock } = listen(count);
-      for (let node = 1; node <= count; node++) {
-        tell(node);
-        await clock.advance(9.9 / count);
-      }
-      expect(told).toEqual(['wake c.1']);
-      await clock.advance(1_000);
-      expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
-    },
-  );
+  it.each([2, 3, 4, 5, 7])('of %d nodes is not woken again by the other nodes for the same release', async (count) => {
+    const { told, tell, clock } = listen(count);
+    for (let node = 1; node <= count; node++) {
+      tell(node);
+      await clock.advance(9.9 / count);
+    }
+    expect(told).toEqual(['wake c.1']);
+    await clock.advance(1_000);
+    expect([told, clock.timers]).toEqual([['wake c.1'], 0]);
+  });
 
-  it('is woken again by a node that tells of it more than 10 ms after the first did', async () => {
+  it('is woken again by a node that is more than 10 ms later than the first', async () => {
     const { told, tell, clock } = listen(3);
     for (const node of [1, 2]) tell(node);
     await clock.advance(10);
@@ -67,7 +64,7 @@ describe('a waiter in a quorum', () => {
     expect(told).toEqual(['wake c.1', 'wake c.1']);
   });
 
-  it('is woken 10 ms after the first node told it, when the others are silent', async () => {
+  it('is woken 10 ms after the first node when the others are silent', async () => {
     const { told, tell, clock } = listen(5);
     tell(2);
     await clock.advance(6);
@@ -80,7 +77,7 @@ describe('a waiter in a quorum', () => {
     expect(told).toEqual(['wake c.1']);
   });
 
-  it('is woken by a node that tells again, for it tells of another release', async () => {
+  it('is woken by a second message of one node, which is about another release', async () => {
     const { told, tell, clock } = listen(3);
     tell(1);
     expect(told).toEqual([]);
@@ -96,12 +93,12 @@ describe('a waiter in a quorum', () => {
     expect([told.length, clock.timers]).toEqual([3, 0]);
   });
 
-  it('is not woken for a release that it was woken for, when a node tells of the next', async () => {
+  it('is not woken for an old release when a node announces the next one', async () => {
     const { told, tell, clock } = listen(5);
     for (const node of [1, 2, 3]) tell(node);
     expect(told).toEqual(['wake c.1']);
     await clock.advance(5);
-    // The next release: a majority has to tell of it, or 10 ms pass.
+    // The next release: a majority must announce it, or 10 ms must pass.
     tell(1);
     tell(4);
     expect(told).toEqual(['wake c.1']);
@@ -112,7 +109,7 @@ describe('a waiter in a quorum', () => {
     expect([told.length, clock.timers]).toEqual([2, 0]);
   });
 
-  it('is woken, and has to ask, where a node granted it the lock', () => {
+  it('is woken, and must send a request, when a node granted it the lock', () => {
     const { told, tell } = listen(3);
     tell(1, GRANTED);
     tell(3, WAKE);
@@ -120,7 +117,7 @@ describe('a waiter in a quorum', () => {
     expect(told).toEqual(['wake c.1']);
   });
 
-  it('is woken apart from others', async () => {
+  it('is woken independently of others', async () => {
     const { told, tell, clock } = listen(3);
     tell(1, WAKE, 'c.1');
     tell(2, WAKE, 'c.2');
@@ -143,7 +140,7 @@ describe('a waiter in a quorum', () => {
 });
 
 describe('a quorum passes on', () => {
-  it('at once what any node tells of a revocation', () => {
+  it('a revocation from any node at once', () => {
     const { told, tell, clock } = listen(3);
     tell(2, REVOKED);
     expect(told).toEqual(['revoked c.1']);
@@ -156,7 +153,7 @@ describe('a quorum passes on', () => {
     expect(told).toEqual(['gap', 'gap']);
   });
 
-  it('nothing that comes after it is closed', async () => {
+  it('nothing after it is closed', async () => {
     const { told, tell, clock, wakeUps } = listen(1);
     wakeUps.close();
     for (const wakeUp of [WAKE, GRANTED, REVOKED]) tell(1, wakeUp);
@@ -165,7 +162,7 @@ describe('a quorum passes on', () => {
     expect(told).toEqual([]);
   });
 
-  it('a revocation while a wake-up is pending, which comes even so', async () => {
+  it('a revocation while a wake-up is pending, and the wake-up, too', async () => {
     const { told, tell, clock } = listen(3);
     tell(1);
     tell(1, REVOKED);
@@ -174,7 +171,7 @@ describe('a quorum passes on', () => {
     expect(told).toEqual(['revoked c.1', 'wake c.1']);
   });
 
-  it('nothing that is pending when it is closed', async () => {
+  it('nothing that was pending when it is closed', async () => {
     const { told, tell, clock, wakeUps } = listen(3);
     tell(1, WAKE, 'c.1');
     tell(2, WAKE, 'c.2');

@@ -1,9 +1,9 @@
 import { RenewalsUnderWay } from '../../../../lib/redis/quorum/quorum-renewals.js';
-import { gate } from '../../../support/core-parts.js';
-import { settled } from '../../../support/fake-clock.js';
+import { settled } from '../../../../lib/testing/manual-clock.js';
+import { gate } from '../../../support/waiting/gate.js';
 
 describe('the renewals under way', () => {
-  it('of an attempt hear that it is released, all of them, as long as one is not answered', async () => {
+  it('of an attempt all learn that it is released, as long as one is unanswered', async () => {
     const renewals = new RenewalsUnderWay();
     const [first, second] = [gate(), gate()];
     const heard: boolean[] = [];
@@ -21,7 +21,7 @@ describe('the renewals under way', () => {
     expect(heard).toEqual([false, true, false]);
   });
 
-  it('are forgotten when all is done, also what failed', async () => {
+  it('are forgotten when all have ended, including failed ones', async () => {
     const renewals = new RenewalsUnderWay();
     const failed = renewals.during('client.1', () => Promise.reject(new Error('lost')));
     const done = renewals.during('client.1', async () => 7);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { type QuorumNode } from '../../../../lib/redis/quorum/quorum-node.js';
 import { type Ballot, type Vote, gather, majorityOf } from '../../../../lib/redis/quorum/votes.js';
-import { outcomeOf } from '../../../support/core-parts.js';
-import { FakeClock, settled } from '../../../support/fake-clock.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { nodesOf } from './fake-nodes.js';
 
 interface Question {
@@ -46,12 +46,12 @@ describe('a majority', () => {
 });
 
 describe('votes', () => {
-  it('are asked of all nodes before any answers', () => {
+  it('are requested from all nodes before any answers', () => {
     const { questions, nodes } = ask(3);
     expect(questions.map(({ node }) => node)).toEqual(nodes);
   });
 
-  it('count when they came while the event loop stood still, whose timers run before they are read', async () => {
+  it('count when they came while the event loop was blocked, though its timers run first', async () => {
     const { questions, outcome, clock } = ask(3);
     clock.jump(5_000);
     clock.turn();
@@ -71,7 +71,7 @@ describe('votes', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('are counted when all are in, though they decide nothing', async () => {
+  it('are counted when all are in, even when they decide nothing', async () => {
     const { questions, outcome, clock } = ask(2, { isDecided: never });
     await questions[1]!.answer('b');
     expect(outcome).toEqual({});
@@ -80,7 +80,7 @@ describe('votes', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('are counted when the time is over, with one for each node that is silent', async () => {
+  it('are counted at the time limit, with one for each silent node', async () => {
     const { questions, outcome, clock } = ask(4, { isDecided: never, timeoutMs: 50.4 });
     await questions[1]!.answer('yes');
     await clock.advance(50.3);
@@ -96,7 +96,7 @@ describe('votes', () => {
     expect(told(outcome.value)).toEqual(['n1 Error: away', 'n2 Error: away', 'n3 Error: away']);
   });
 
-  it('may be failures to ask at all, and the others are asked even so', async () => {
+  it('may be failures to send, and the other nodes are asked anyway', async () => {
     const asked: string[] = [];
     const throwing = (node: QuorumNode): Promise<string> => {
       asked.push(node.name);
@@ -110,7 +110,7 @@ describe('votes', () => {
     expect(clock.timers).toBe(0);
   });
 
-  it('do not reject when nobody hears those that come late', async () => {
+  it('do not reject when nothing listens to late ones', async () => {
     const { questions, outcome } = ask(3, { onLate: undefined });
     for (const { answer } of questions.slice(0, 2)) await answer('yes');
     await questions[2]!.fail(new Error('away'));
@@ -120,7 +120,7 @@ describe('votes', () => {
 });
 
 describe('late votes', () => {
-  it('are heard one by one, failures too, and change nothing that was counted', async () => {
+  it('arrive one by one, failures too, and change nothing that was counted', async () => {
     const { questions, outcome, late } = ask(4);
     for (const { answer } of questions.slice(0, 2)) await answer('yes');
     await questions[3]!.fail(new Error('away'));
@@ -130,7 +130,7 @@ describe('late votes', () => {
     expect(told(outcome.value)).toEqual(['n1 yes', 'n2 yes']);
   });
 
-  it('are those of the silent nodes, too', async () => {
+  it('include those of the silent nodes', async () => {
     const { questions, outcome, late, clock } = ask(2, { isDecided: never });
     await questions[0]!.answer('yes');
     await clock.advance(50);
@@ -139,7 +139,7 @@ describe('late votes', () => {
     expect(told(outcome.value)).toEqual(['n1 yes', 'n2 Error: no answer within 50 ms']);
   });
 
-  it('are not asked whether they decide', async () => {
+  it('are not checked for a decision', async () => {
     const asked: number[] = [];
     const isDecided = (votes: readonly unknown[]): boolean => asked.push(votes.length) === 2;
     const { questions } = ask(3, { isDecided });

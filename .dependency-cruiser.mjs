@@ -1,0 +1,91 @@
+// The layers of lib: what each may import (docs/how-it-works.md tells why). `import type` counts, too; cycles are refused.
+const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
+const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
+const ROOT_FILES = ['service', 'tokens', 'options', 'registration', 'module-definition'].map(
+  (name) => `redis-lock.${name}`,
+);
+const WIRING = ['interceptor', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
+
+/** Puts a test's locks in the place of those in Redis: wiring, as the module is. */
+const TEST_WIRING = ['redis-lock-testing.module', 'fake-lock.service', 'fake-locks'].map((name) => `testing/${name}`);
+
+/** Folders and files of lib (without `.ts`), each with what it may import: of lib, types of lib, and packages. */
+const LAYERS = [
+  { from: ['index'], lib: [''] },
+  { from: ['core'], lib: ['core'] },
+  { from: ['redis'], lib: ['core', 'redis'], packages: ['ioredis'] },
+  { from: ['schedule'], lib: ['core', 'schedule'], packages: ['@nestjs/'] },
+  { from: ['keys'], lib: ['core', 'keys'] },
+  {
+    from: ['interceptor'],
+    lib: ['core', 'schedule', 'keys', 'interceptor', 'redis-lock.service', 'redis-lock.tokens'],
+    types: ['redis-lock.options'],
+    packages: NEST,
+  },
+  {
+    from: ['decorators'],
+    lib: ['core', 'keys', 'interceptor', 'decorators', 'redis-lock.tokens'],
+    packages: ['@nestjs/', 'reflect-metadata'],
+  },
+  { from: ['testing'], lib: ['core', 'testing'], packages: NEST },
+  { from: TEST_WIRING, lib: WIRING },
+  {
+    from: ['observability'],
+    lib: ['core', 'observability', 'redis-lock.tokens'],
+    types: ['redis-lock.service'],
+    packages: [...NEST, '@opentelemetry/api', 'prom-client'],
+  },
+  { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: [...NEST, 'ioredis'] },
+  {
+    from: ['redis-lock.module-definition', 'redis-lock.options'],
+    lib: ['core', ...ROOT_FILES],
+    types: FOLDERS,
+    packages: [...NEST, 'ioredis'],
+  },
+  // The option `connection` is checked where a client is used.
+  { from: ['redis-lock.options'], lib: ['redis/connection/check-connection'] },
+  { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
+  {
+    from: ['redis-lock.service', 'redis-lock.tokens'],
+    lib: ['core', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'],
+    packages: NEST,
+  },
+];
+
+const escaped = (name) => name.replaceAll('.', '\\.');
+const ofLib = (names) => names.map((name) => (name === '' ? '^lib/' : `^lib/${escaped(name)}(/|\\.ts$)`));
+const ofPackages = (names) => names.map((name) => `(^|/)node_modules/${escaped(name)}${name.endsWith('/') ? '' : '/'}`);
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+export default {
+  forbidden: [
+    {
+      name: 'no-circular',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+  ],
+  // What is not allowed is an error, so that a new folder needs a layer.
+  allowed: [
+    { from: { path: '^lib/' }, to: { dependencyTypes: ['core'] } },
+    ...LAYERS.map(({ from, lib, packages = [] }) => ({
+      from: { path: ofLib(from) },
+      to: { path: [...ofLib(lib), ...ofPackages(packages)] },
+    })),
+    ...LAYERS.filter(({ types }) => types).map(({ from, types }) => ({
+      from: { path: ofLib(from) },
+      to: { path: ofLib(types), dependencyTypes: ['type-only'] },
+    })),
+  ],
+  allowedSeverity: 'error',
+  options: {
+    tsConfig: { fileName: 'tsconfig.json' },
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: ['node_modules'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
+  },
+};

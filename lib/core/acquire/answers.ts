@@ -1,0 +1,71 @@
+import { busyError, unansweredError, waitTimeoutError } from '../error-texts.js';
+import { type Lease, leaseOfPush, type Moment } from '../hold/lease.js';
+import { type LockBusyError, type LockStoreError, type LockWaitTimeoutError } from '../lock.errors.js';
+import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
+import { FIRST_ANSWER_MS } from '../timing.js';
+import { type LockRequest, nameOf, waitedMsOf } from './request.js';
+
+/** What a store says of a lock that is busy. */
+export type Busy = AcquireReply & { readonly outcome: 'busy' };
+
+/** The grant that a store pushes to a waiter. */
+export type PushedGrant = WakeUp & { readonly kind: 'granted' };
+
+/** What a call has been answered so far, over all of its attempts. */
+export class Answers {
+  /** How often in a row the votes of a quorum were split. */
+  splits = 0;
+  /** How many commands in a row have failed. */
+  failures = 0;
+  #lastError: unknown;
+  /** The last `busy`, and when its command was sent: what is pushed afterwards was granted later than that. */
+  #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
+
+  constructor(private readonly request: LockRequest) {}
+
+  /** Whether it was busy once. */
+  get wasBusy(): boolean {
+    return this.#busy !== null;
+  }
+
+  onAnswer(): void {
+    this.failures = 0;
+  }
+
+  onBusy(sent: Moment, reply: Busy): void {
+    this.#busy = { sent, reply };
+    this.splits = reply.isSplit ? this.splits + 1 : 0;
+  }
+
+  onFailure(error: unknown): void {
+    this.#lastError = error;
+    this.failures += 1;
+  }
+
+  /**
+   * The lease that a pushed grant proves; null if the attempt has to ask. A pushed grant is short. It is of no use where no
+   * renewal makes it full soon, or where the lock must outlast a crash. It is of one key, and of the server that put the
+   * attempt into its queue: another server may have replaced that one. (In a cluster, servers have no names here; a grant of
+   * any node counts.)
+   */
+  leaseOfPushed({ fencingToken, remainingMs, server }: PushedGrant, receivedAt: Moment): Lease | null {
+    if (!this.#busy) return null;
+    const { sent, reply } = this.#busy;
+    const { keys, options } = this.request;
+    const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
+    const isNew = server === reply.server && fencingToken > (reply.lastToken ?? 0);
+    return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
+  }
+
+  /** The error of a call whose time is up now; `sentAt`: when the command was sent that has no answer yet. */
+  limitError(now: number, sentAt: number | null): LockBusyError | LockWaitTimeoutError | LockStoreError {
+    const name = nameOf(this.request);
+    const waitedMs = waitedMsOf(this.request, now);
+    if (this.failures > 0) return unansweredError(name, waitedMs, this.#lastError);
+    const isSilent = sentAt !== null && now - sentAt >= FIRST_ANSWER_MS;
+    // It may have been busy once, but nobody knows whether it still is.
+    if (!this.#busy || isSilent) return unansweredError(name, waitedMs, undefined);
+    const { reply } = this.#busy;
+    return this.request.options.waitMs === 0 ? busyError(name, reply) : waitTimeoutError(name, waitedMs, reply);
+  }
+}

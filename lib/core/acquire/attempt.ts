@@ -1,0 +1,56 @@
+import { type Grant } from '../hold/store-hold.js';
+import { type LockRequest, waitedMsOf } from './request.js';
+
+/** What the store says of a grant. */
+type Granted = Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'>;
+
+/**
+ * One attempt of a call: its name in the store, and what the store may have of it. A call has one attempt at a time, and
+ * sends one command of it at a time. It takes a new one when the store has used up the last one.
+ */
+export class Attempt {
+  /** When the command was sent that has no answer yet. */
+  sentAt: number | null = null;
+  /** A wake-up came while an answer was awaited: the answer may be older than that. */
+  isWoken = false;
+  /** A command of it had no answer: it may still be carried out, however late. */
+  isUnanswered = false;
+  /** An operator revoked what it was granted. The message may come before the reply that grants it. */
+  isRevoked = false;
+  /** The store gave a part of it back: it keeps its places in the queues, but cannot be granted any more. */
+  isSpent = false;
+  wasGranted = false;
+
+  constructor(
+    readonly id: string,
+    readonly request: LockRequest,
+  ) {}
+
+  /** Whether a command of it may still reach the store, or is under way. */
+  get mayArrive(): boolean {
+    return this.isUnanswered || this.sentAt !== null;
+  }
+
+  onSent(at: number): void {
+    this.sentAt = at;
+    this.isWoken = false;
+  }
+
+  /** The command was answered, or it failed; `mayArrive`: it, or a copy of it, may still be carried out. */
+  onAnswer(mayArrive: boolean): void {
+    this.sentAt = null;
+    this.isUnanswered ||= mayArrive;
+  }
+
+  /** It was granted: returns what the store said, and what was asked for. `tokens` are in the order of the keys. */
+  onGrant(tokens: readonly number[], granted: Granted, now: number): Grant {
+    this.wasGranted = true;
+    const { id: attempt, request } = this;
+    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = request.options;
+    const asked = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner, job: request.claim?.job };
+    const { label, holder } = request;
+    const holds = request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+    const known = { label, holder, waitedMs: waitedMsOf(request, now), unanswered: () => this.mayArrive };
+    return { holds, attempt, ...asked, ...known, ...granted };
+  }
+}

@@ -1,0 +1,57 @@
+import { onAbort } from '../abort-listener.js';
+import { setDeadline } from '../clock.js';
+import { type TimerQueue } from '../timer-queue.js';
+import { FIRST_ANSWER_MS } from '../timing.js';
+import { type LockRequest } from './request.js';
+
+/** What the limits of a call do. */
+export interface LimitedCall {
+  cancel(error: unknown): void;
+  /** The time of the call is up. */
+  onLimit(): void;
+  isAnswerAwaited(): boolean;
+}
+
+/** What ends a call that is not granted: its signal, and the limit of its time. */
+export class Limits {
+  readonly #stopListening: (() => void) | undefined;
+  #cancelLimit: (() => void) | undefined;
+
+  constructor(
+    private readonly timers: TimerQueue,
+    private readonly request: LockRequest,
+    private readonly call: LimitedCall,
+  ) {
+    const { signal } = request.options;
+    this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));
+    // The first answer has some time even if `waitMs` is shorter; but a call that has waited elsewhere has had its time.
+    this.#setLimit(
+      Math.min(Math.max(this.#waitUntil, timers.now() + FIRST_ANSWER_MS), this.#waitUntil + FIRST_ANSWER_MS),
+    );
+  }
+
+  /** The first answer is there: from now on only `waitMs` counts. */
+  onFirstAnswer(): void {
+    this.#setLimit(this.#waitUntil);
+  }
+
+  stop(): void {
+    this.#stopListening?.();
+    this.#cancelLimit?.();
+  }
+
+  get #waitUntil(): number {
+    return this.request.startedAt + this.request.options.waitMs;
+  }
+
+  #setLimit(at: number): void {
+    this.#cancelLimit?.();
+    const { timers, call } = this;
+    this.#cancelLimit = setDeadline(
+      timers,
+      () => call.onLimit(),
+      at - timers.now(),
+      () => call.isAnswerAwaited(),
+    );
+  }
+}

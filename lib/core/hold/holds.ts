@@ -1,0 +1,187 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type AwaitedCalls } from '../awaited-calls.js';
+import { type Clock } from '../clock.js';
+import { shutdownError, unconfirmedError } from '../error-texts.js';
+import { type LockLostError, LockNotHeldError } from '../lock.errors.js';
+import { type LockEvents } from '../lock.events.js';
+import { LogLimit } from '../log-limit.js';
+import { type Reporter } from '../reporter.js';
+import { type HoldRef, type LockStore } from '../store/lock-store.js';
+import { type TimerQueue } from '../timer-queue.js';
+import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
+import { type WorkOutcome } from './hold.js';
+import { lossReason } from './loss.js';
+import { type Releaser } from './releaser.js';
+import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
+import { Watchdog } from './watchdog.js';
+
+/** What the holds of a module share with its acquisitions. */
+export interface HoldsParts {
+  readonly clock: Clock;
+  readonly timers: TimerQueue;
+  readonly store: LockStore;
+  readonly reporter: Reporter;
+  readonly events: LockEvents;
+  readonly awaited: AwaitedCalls;
+  readonly releaser: Releaser;
+}
+
+/** The locks that a module holds: has their leases renewed, tells of those that are lost, and ends them in the store. */
+export class Holds implements HoldKeeper {
+  readonly clock: Clock;
+  readonly #byAttempt = new Map<string, StoreHold>();
+  readonly #watchdog: Watchdog;
+  readonly #losses: LogLimit;
+  /** A loss is told as part of no call: it may be noticed in the context of any. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
+  /** Called when a hold has ended or was lost. */
+  #onGone: (() => void) | null = null;
+
+  constructor(private readonly parts: HoldsParts) {
+    const { clock, timers, store, reporter, events } = parts;
+    this.clock = clock;
+    this.#watchdog = new Watchdog(clock, timers, store, reporter, events);
+    this.#losses = new LogLimit(clock, timers, 'locks were lost', (line) => reporter.error(line));
+  }
+
+  get size(): number {
+    return this.#byAttempt.size;
+  }
+
+  [Symbol.iterator](): Iterator<StoreHold> {
+    return this.#byAttempt.values();
+  }
+
+  /** Whether the lock that was granted to this attempt is held. */
+  has(attempt: string): boolean {
+    return this.#byAttempt.has(attempt);
+  }
+
+  /** Holds what was granted, and renews its lease until it is lost or ends. */
+  add(grant: Grant): StoreHold {
+    const hold = new StoreHold(grant, this);
+    this.#byAttempt.set(grant.attempt, hold);
+    this.#watchdog.watch(hold);
+    return hold;
+  }
+
+  /** An operator revoked the lock of this attempt. */
+  revoke(attempt: string): void {
+    const lose = (): void => this.#byAttempt.get(attempt)?.lose('revoked');
+    lose();
+    // The message may arrive together with the grant, whose hold is added a microtask later.
+    void Promise.resolve().then(lose);
+  }
+
+  /** Renews all leases now: the message that a lock is lost may have been missed. */
+  renewAll(): void {
+    this.#watchdog.renewAll();
+  }
+
+  async extend(hold: StoreHold, leaseMs: number): Promise<void> {
+    const renewal = await this.parts.awaited.keepAlive(this.#watchdog.extend(hold, leaseMs));
+    if (hold.lost) throw hold.lost;
+    if (hold.isEnded) throw new LockNotHeldError(`The lock "${hold.key}" was released while it was extended.`, hold);
+    if (renewal.outcome === 'unknown') throw unconfirmedError(hold, 'extended', renewal.cause);
+  }
+
+  downgrade(hold: StoreHold): Promise<void> {
+    return this.parts.awaited.keepAlive(this.#downgrade(hold));
+  }
+
+  onLost(hold: StoreHold, error: LockLostError): void {
+    this.#remove(hold);
+    this.#inOwnContext(() => {
+      this.#losses.add(error.message);
+      this.parts.events.emit('lost', () => ({ ...hold.event, heldMs: hold.heldMs, reason: error.reason, error }));
+    });
+    this.#onGone?.();
+  }
+
+  async end(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
+    this.#remove(hold);
+    const { awaited, timers } = this.parts;
+    const ended = this.#endInStore(hold, outcome);
+    // The holder of a lost lock is not kept waiting: the answer of the store is of no use to it.
+    const isConfirmed = !hold.lost && (await awaited.keepAlive(timers.withTimeout(RELEASE_PATIENCE_MS, ended)));
+    this.#onGone?.();
+    return isConfirmed === true;
+  }
+
+  /** Gives the holders `drainMs` to release. Then their locks are lost, and the last releases are sent. */
+  async close(drainMs: number): Promise<void> {
+    const { timers, reporter, releaser } = this.parts;
+    const until = this.clock.now() + drainMs;
+    await timers.withTimeout(drainMs, this.#allGone());
+    const log = new LogLimit(this.clock, timers, 'locks were still held', (line) => reporter.warn(line));
+    for (const hold of this) {
+      log.add(`The lock "${hold.key}" was still held ${drainMs} ms after the shutdown began: releasing it.`);
+      hold.lose('shutdown', shutdownError());
+      hold.endLost();
+    }
+    log.flush();
+    releaser.retryNow();
+    const leftMs = Math.max(until - this.clock.now(), LAST_RELEASES_MS);
+    await timers.withTimeout(Math.min(leftMs, RELEASE_PATIENCE_MS), releaser.idle());
+    releaser.stop();
+    this.#watchdog.stop();
+    this.#losses.flush();
+  }
+
+  #remove(hold: StoreHold): void {
+    this.#watchdog.unwatch(hold);
+    this.#byAttempt.delete(hold.grant.attempt);
+  }
+
+  #allGone(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onGone = () => this.size === 0 && resolve();
+      this.#onGone();
+    });
+  }
+
+  /** Returns whether the store confirmed that all keys were held; tells a release, or a loss that it finds. Never rejects. */
+  async #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
+    const { heldMs } = hold;
+    const answers = await Promise.all(hold.grant.holds.map((ref) => this.#giveBack(hold, ref, outcome)));
+    if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: answers[0]!.count }));
+    return answers.every(({ wasHeld }) => wasHeld);
+  }
+
+  /** Returns whether this key was held, and how many holds of it remain. */
+  async #giveBack(
+    hold: StoreHold,
+    { key, fencingToken }: HoldRef,
+    outcome: WorkOutcome | undefined,
+  ): Promise<{ wasHeld: boolean; count: number | undefined }> {
+    const { attempt, holdAtLeastMs, leaseMs, job, unanswered } = hold.grant;
+    const request = {
+      key,
+      attempt,
+      holdAtLeastMs,
+      // An extension may have made the lease longer.
+      leaseMs: Math.max(leaseMs, Math.ceil(hold.deadline - this.clock.now())),
+      job,
+      runOutcome: job === undefined ? undefined : outcome,
+      unanswered: unanswered(),
+    };
+    const { reply, tries } = await this.parts.releaser.giveBack(request, hold.deadline, commandTimeoutMs(leaseMs));
+    const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
+    // After a try without an answer, any other reply proves nothing: that try may have released it.
+    if (reply && tries === 1 && !wasHeld) {
+      const { lastToken } = reply;
+      hold.loseAtEnd(lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
+    }
+    return { wasHeld, count: reply?.holds };
+  }
+
+  async #downgrade(hold: StoreHold): Promise<void> {
+    const { holds, leaseMs } = hold.grant;
+    const asking = holds.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(leaseMs)));
+    for (const [i, reply] of (await Promise.allSettled(asking)).entries()) {
+      if (reply.status === 'rejected') throw unconfirmedError(hold, 'downgraded', reply.reason);
+      if (reply.value.outcome === 'lost') hold.lose(lossReason(holds[i]!.fencingToken, reply.value));
+    }
+    if (hold.lost) throw hold.lost;
+  }
+}

@@ -1,0 +1,64 @@
+import { type LastRun, type LockState } from './lock-store.js';
+import { isWellFormed } from '../key.js';
+import { LockConfigurationError, type LockMode } from '../lock.errors.js';
+
+/** How a lock is held, by its holders. */
+export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockState['mode'] {
+  if (holders.length === 0) return 'free';
+  return holders.some(({ mode }) => mode === 'write') ? 'write' : 'read';
+}
+
+/** Which locks to list: those whose key begins with `prefix`, at most `limit`. */
+export interface ListOptions {
+  readonly prefix: string;
+  readonly limit: number;
+}
+
+/** @throws LockConfigurationError */
+export function checkListOptions({ prefix, limit }: ListOptions): void {
+  if (typeof prefix !== 'string' || !isWellFormed(prefix)) {
+    throw new LockConfigurationError(`Expected \`prefix\` to be a well-formed string, got ${JSON.stringify(prefix)}.`);
+  }
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw new LockConfigurationError(`Expected \`limit\` to be a whole number from 1, got ${String(limit)}.`);
+  }
+}
+
+/** The locks among the keys that are held or waited for; a free one is there only to remember its token. */
+export async function* listLocks(
+  keys: AsyncIterable<string> | Iterable<string>,
+  limit: number,
+  inspect: (key: string) => Promise<LockState | undefined>,
+): AsyncGenerator<LockState> {
+  let count = 0;
+  for await (const key of keys) {
+    const state = await inspect(key);
+    if (!state || (state.mode === 'free' && state.waiters === 0)) continue;
+    yield state;
+    count += 1;
+    if (count >= limit) return;
+  }
+}
+
+/** Who holds a lock, read from the text that was sent for people: `host:pid Class.method`. */
+export function readHolderText(text: string): {
+  readonly host: string;
+  readonly pid: number;
+  readonly where: string;
+} {
+  const [instance = '', ...where] = text.split(' ');
+  const colon = instance.lastIndexOf(':');
+  return {
+    host: instance.slice(0, Math.max(colon, 0)),
+    pid: Number(instance.slice(colon + 1)),
+    where: where.join(' '),
+  };
+}
+
+/** Of several jobs, whose run began last; for an array to sort by, the latest first. */
+export const byBegin = (a: LastRun, b: LastRun): number =>
+  b.started.getTime() - a.started.getTime() || b.fire.getTime() - a.fire.getTime() || (a.job < b.job ? -1 : 1);
+
+/** The run of that job, or without one the latest of all jobs; `runs` has the last run of each. */
+export const lastRunOf = (runs: readonly LastRun[], job?: string): LastRun | null =>
+  runs.filter((run) => job === undefined || run.job === job).sort(byBegin)[0] ?? null;

@@ -1,0 +1,135 @@
+import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
+import {
+  type LockOptions,
+  type OnUnavailable,
+  checkConnectionName,
+  checkDuration,
+  checkLockOptions,
+  checkOnUnavailable,
+  MAX_LEASE_MS,
+} from '../core/lock.options.js';
+import { type ResultKind } from './streams/stream-kind.js';
+
+/** The options of the decorators. All durations are whole milliseconds. */
+export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
+  /**
+   * With mode `read`: at most this many holders at once (a counting semaphore), or a function of the arguments that
+   * returns the number, called with `this` = the instance. Each call counts all readers of the key.
+   * @default no limit
+   */
+  permits?: number | ((...args: any[]) => number);
+  /**
+   * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
+   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. All but `wait` try once.
+   * @default 'wait'; with `oncePer`: 'skip'
+   */
+  ifBusy?: 'wait' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);
+  /**
+   * For scheduled jobs that fire on every instance: the method runs on exactly one of them, and on the others the call
+   * resolves to `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`, or of the cron job of
+   * the SchedulerRegistry that calls it; a number: once per slot of that many milliseconds, by the clock of Redis; a
+   * function of the arguments, called with `this` = the instance: once for each Date that it returns.
+   */
+  oncePer?: 'fire' | number | ((...args: any[]) => Date);
+  /**
+   * With `oncePer`: each instance waits for a random time of up to this many milliseconds before it claims the fire, so
+   * that the winner changes from fire to fire; 0 turns it off.
+   * @default 50
+   */
+  spreadMs?: number;
+  /**
+   * With `oncePer`: when the instance that runs a fire dies, another one runs that fire again. The others wait for it, up
+   * to `waitMs`, which is two leases by default.
+   * @default false
+   */
+  rerunOnLoss?: boolean;
+  /**
+   * The name of the connection to lock on.
+   * @default the connection without a name
+   */
+  connection?: string;
+  /**
+   * What a call does when Redis cannot be reached: `fail` with a `LockStoreError`, `skip` (resolve to `undefined` without
+   * running), or `run-unlocked`, which gives up exclusion for availability.
+   * @default the module's `onUnavailable`
+   */
+  onUnavailable?: OnUnavailable;
+}
+
+/** The options that only decorators have. */
+const DECORATOR_OPTIONS = {
+  ifBusy: true, oncePer: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
+} satisfies Record<Exclude<keyof LockedOptions, keyof LockOptions>, true>; // prettier-ignore
+
+const MAX_SPREAD_MS = 3_600_000;
+
+/**
+ * Checks the options of a decorator when the class is defined.
+ * @throws LockConfigurationError that begins with the class and the method
+ */
+export function checkLockedOptions(
+  options: LockedOptions,
+  { mode, kind, where }: { mode: LockMode; kind: ResultKind; where: string },
+): void {
+  try {
+    const isObject = typeof options === 'object' && options !== null;
+    if (isObject && 'mode' in options) {
+      fail('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
+    }
+    checkLockOptions(isObject ? { ...options, mode, ...standIn(options) } : options, Object.keys(DECORATOR_OPTIONS));
+    checkConnectionName(options.connection, 'connection');
+    if (options.onUnavailable !== undefined) checkOnUnavailable(options.onUnavailable);
+    checkIfBusy(options, kind);
+    checkOncePer(options, mode);
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** What a function returns is checked when it is called; until then any number stands for it. */
+const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
+  typeof permits === 'function' ? { permits: 1 } : {};
+
+function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
+  const { oncePer, rerunOnLoss, waitMs } = options;
+  const { ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
+  if (!['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
+    fail(`Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
+  }
+  if (typeof ifBusy === 'function' && kind !== 'promise') {
+    fail("A function as `ifBusy` cannot answer for a method that returns a stream; use 'wait', 'skip' or 'throw'.");
+  }
+  const said = `\`ifBusy: ${typeof ifBusy === 'function' ? 'a function' : `'${ifBusy}'`}\``;
+  if (rerunOnLoss && oncePer !== undefined && ifBusy !== 'skip') {
+    fail(`With \`rerunOnLoss\` all others wait for the run to end and then skip; leave ${said} out.`);
+  }
+  if (ifBusy !== 'wait' && waitMs && !rerunOnLoss) {
+    const beside = options.ifBusy === undefined ? '`oncePer`' : said;
+    fail(`\`waitMs: ${waitMs}\` has no effect beside ${beside}, which tries once; leave it out.`);
+  }
+}
+
+function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions, mode: LockMode): void {
+  checkBoolean('rerunOnLoss', rerunOnLoss);
+  if (spreadMs !== undefined) checkDuration(spreadMs, 'spreadMs', { min: 0, max: MAX_SPREAD_MS });
+  if (oncePer === undefined) {
+    if (spreadMs !== undefined || rerunOnLoss !== undefined) {
+      fail('`spreadMs` and `rerunOnLoss` are for scheduled jobs; give them an `oncePer`, or leave them out.');
+    }
+    return;
+  }
+  if (oncePer !== 'fire' && typeof oncePer !== 'function') {
+    checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS }, "'fire', a function that gives a Date, or ");
+  }
+  if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
+  if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');
+}
+
+function checkBoolean(name: string, value: unknown): void {
+  if (value !== undefined && typeof value !== 'boolean')
+    fail(`Expected \`${name}\` to be true or false, got ${typeof value}.`);
+}
+
+function fail(text: string): never {
+  throw new LockConfigurationError(text);
+}

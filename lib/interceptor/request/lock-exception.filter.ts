@@ -1,0 +1,114 @@
+import { type ArgumentsHost, Catch, type ExceptionFilter, Inject, Optional } from '@nestjs/common';
+import { type Observable, throwError } from 'rxjs';
+import {
+  LockBusyError,
+  type LockError,
+  LockShutdownError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../../core/lock.errors.js';
+import { checkDuration, checkOptionNames } from '../../core/lock.options.js';
+import {
+  answerTo,
+  checkStatus,
+  hasBegun,
+  type HttpResponse,
+  type LockErrorBody,
+  RequestKeyException,
+  tellRetryAfter,
+} from './lock-answer.js';
+import { logger } from '../lock-logger.js';
+
+/** The options of `LockExceptionFilter`. */
+export interface LockExceptionFilterOptions {
+  /**
+   * After how many milliseconds the client is told to try again; in the header `Retry-After` it is rounded up to seconds.
+   * @default 1_000
+   */
+  retryAfterMs?: number;
+  /**
+   * The status of HTTP for a busy lock, from 400 to 599, unless `LockInterceptor.for` says another one.
+   * @default 423, and 429 where all permits are taken
+   */
+  status?: number;
+}
+
+const FILTER_OPTIONS = { retryAfterMs: true, status: true } satisfies Record<keyof LockExceptionFilterOptions, true>;
+
+/** What is used of the client of socket.io and of ws. */
+interface WsClient {
+  readonly readyState?: unknown;
+  send?(text: string): void;
+  emit(event: string, payload: unknown): void;
+}
+
+/** Nobody provides it: where Nest builds the filter, it has the options that it has by default. */
+const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
+
+/**
+ * Tells clients what is worth another try: a busy lock is 423 Locked, permits that are all taken are 429 Too Many
+ * Requests, a missing Redis or an app that shuts down is 503, with `Retry-After`; and that a request from which
+ * `LockInterceptor.for` cannot fill its key is 400 Bad Request. Over HTTP (express and fastify) it is a response, for
+ * microservices and WebSockets an error of the same fields, for GraphQL an error with them as `extensions`. All other
+ * errors of locks stay what they are: 500.
+ *
+ * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
+ */
+@Catch(LockBusyError, LockWaitTimeoutError, LockStoreError, LockShutdownError, RequestKeyException)
+export class LockExceptionFilter implements ExceptionFilter<LockError> {
+  readonly #options: LockExceptionFilterOptions;
+
+  /** @throws LockConfigurationError */
+  constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
+    checkOptionNames(options, Object.keys(FILTER_OPTIONS), 'LockExceptionFilter');
+    const { retryAfterMs, status } = options;
+    if (retryAfterMs !== undefined) checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
+    if (status !== undefined) checkStatus(status);
+    this.#options = { retryAfterMs, status };
+  }
+
+  catch(error: LockError, host: ArgumentsHost): void | Observable<never> {
+    const body = this.#bodyOf(error);
+    switch (host.getType<'http' | 'rpc' | 'ws' | 'graphql'>()) {
+      case 'http':
+        return respond(host.switchToHttp().getResponse(), body);
+      case 'ws':
+        return tell(host.switchToWs().getClient(), body);
+      case 'rpc':
+        return throwError(() => ({ status: 'error', ...body }));
+      default:
+        throw graphqlError(error, body);
+    }
+  }
+
+  #bodyOf(error: LockError): LockErrorBody {
+    // The client is not told what is wrong with Redis, or with a template; whoever runs the app has to know.
+    if (error instanceof LockStoreError) logger.error(error.message);
+    if (error instanceof RequestKeyException) logger.debug((error.cause as LockError).message);
+    return answerTo(error, this.#options);
+  }
+}
+
+function respond(response: HttpResponse, body: LockErrorBody): void {
+  if (hasBegun(response)) {
+    (response.raw ?? response).end();
+    return;
+  }
+  tellRetryAfter(response, body);
+  response.status(body.statusCode).send(body);
+}
+
+/** As Nest's own filter does: a socket of ws has an `emit` that nobody hears. */
+function tell(client: WsClient, body: LockErrorBody): void {
+  const payload = { status: 'error', ...body };
+  if (typeof client.readyState === 'number' && client.send) {
+    client.send(JSON.stringify({ event: 'exception', data: payload }));
+  } else {
+    client.emit('exception', payload);
+  }
+}
+
+/** GraphQL takes the `extensions` of whatever is thrown. */
+function graphqlError(cause: LockError, { message, error, ...extensions }: LockErrorBody): Error {
+  return Object.assign(new Error(message, { cause }), { extensions: { ...extensions, error } });
+}

@@ -1,0 +1,46 @@
+import { key, lua } from '../lua.js';
+import { HOLDS } from './holds.js';
+import { SAVE } from './save.js';
+import { scriptPart } from './script-part.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+
+/** Ends holds whose lease is over, and shortens those that a clock which stepped back made too long. */
+export const EXPIRY = scriptPart(
+  { name: 'expiry', needs: [STATE, HOLDS, SAVE], reads: 'now writes reads due seen', writes: 'freed' },
+  lua`
+local function sweep()
+  local fields = redis.call('HGETALL', ${lock})
+  forget_bounds()
+  for i = 1, #fields, 2 do
+    local attempt = string.match(fields[i], '^hold:(.+)$')
+    if attempt then
+      local hold = read_hold(fields[i + 1])
+      if hold.deadline - now > hold.lease then
+        hold.deadline = now + hold.lease
+        write_hold(attempt, hold)
+      end
+      if hold.deadline <= now then
+        drop_hold(attempt, hold)
+        count_hold(hold, -1)
+        freed = true
+      else
+        bound_by(hold)
+      end
+    end
+  end
+end
+
+-- Looks at all holds when one may have ended, or when the clock stepped back; returns whether it did: then the script has
+-- to save.
+local function end_expired()
+  local is_due = writes + reads > 0 and (now >= due or now < seen)
+  if is_due then
+    begin_writes()
+    sweep()
+  end
+  return is_due
+end
+`,
+);

@@ -1,0 +1,80 @@
+import { key, lua } from '../lua.js';
+import { scriptPart } from './script-part.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+
+/** The records of holds, and the counts and bounds that are kept of them. */
+export const HOLDS = scriptPart(
+  {
+    name: 'holds',
+    needs: [STATE],
+    reads: 'now writes reads parked due seen latest',
+    writes: 'writes reads parked owner due seen latest',
+  },
+  lua`
+local function read_hold(record)
+  local deadline, lease, mode, hold_token, since, hold_owner =
+    string.match(record, '^(%d+) (%d+) (%a+) (%d+) (%d+) (.+)$')
+  return { deadline = tonumber(deadline), lease = tonumber(lease), mode = mode, token = hold_token,
+    since = tonumber(since), owner = hold_owner }
+end
+
+local function find_hold(attempt)
+  local record = redis.call('HGET', ${lock}, 'hold:' .. attempt)
+  return record and read_hold(record)
+end
+
+local function write_hold(attempt, hold)
+  redis.call('HSET', ${lock}, 'hold:' .. attempt, table.concat({ int(hold.deadline), int(hold.lease), hold.mode,
+    hold.token, int(hold.since), hold.owner }, ' '))
+end
+
+-- Counts a read hold of a named owner in (1) or out (-1), and keeps the greatest token that the owner got since it reads:
+-- an attempt that waited was granted with a new token, and the next re-entry must not fall behind that.
+local function count_owned(name, change, hold_token)
+  if name == '-' then return end
+  local count, owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. name) or '0 0', '^(%d+) (%d+)$')
+  count = tonumber(count) + change
+  if count <= 0 then
+    redis.call('HDEL', ${lock}, 'owned:' .. name)
+  else
+    if change > 0 and tonumber(hold_token) > tonumber(owned_token) then owned_token = hold_token end
+    redis.call('HSET', ${lock}, 'owned:' .. name, int(count) .. ' ' .. owned_token)
+  end
+end
+
+-- Counts a hold in (1) or out (-1).
+local function count_hold(hold, change)
+  if hold.mode == 'write' then
+    writes = writes + change
+    if hold.token == '0' then parked = parked + change end
+    if writes == parked then owner = '' end
+  else
+    reads = reads + change
+  end
+end
+
+local function bound_by(hold)
+  if due == 0 or hold.deadline < due then due = hold.deadline end
+  seen = math.max(seen, hold.deadline - hold.lease)
+  latest = math.max(latest, hold.deadline)
+end
+
+-- The next hold alone sets the bounds.
+local function forget_bounds()
+  due, seen, latest = 0, 0, 0
+end
+
+local function extend_hold(attempt, hold, lease)
+  hold.deadline = math.max(hold.deadline, now + lease)
+  hold.lease = math.max(lease, hold.deadline - now)
+  write_hold(attempt, hold)
+end
+
+local function drop_hold(attempt, hold)
+  redis.call('HDEL', ${lock}, 'hold:' .. attempt, 'id:' .. attempt)
+  if hold.mode == 'read' and hold.token ~= '0' then count_owned(hold.owner, -1) end
+end
+`,
+);

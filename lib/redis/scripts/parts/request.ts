@@ -1,0 +1,135 @@
+import { arg, key, lua } from '../lua.js';
+import { FINGERPRINTS } from './fingerprints.js';
+import { GRANT } from './grant.js';
+import { HAND_OVER } from './hand-over.js';
+import { HOLDS } from './holds.js';
+import { MESSAGES } from './messages.js';
+import { QUEUE } from './queue.js';
+import { SAVE } from './save.js';
+import { scriptPart } from './script-part.js';
+import { STATE } from './state.js';
+
+const lock = key('lock');
+const attempt = arg('attempt');
+
+/**
+ * The steps of a request at one lock, in the order check, then grant or wait, then save: nothing is granted before all is
+ * checked, so that one script can request several locks.
+ */
+export const REQUEST = scriptPart(
+  {
+    name: 'request',
+    needs: [STATE, SAVE, HOLDS, FINGERPRINTS, GRANT, QUEUE, MESSAGES, HAND_OVER],
+    defines: 'mode lease waiter_lease fair permits my_owner place',
+    reads: 'micros now token released writes reads parked owner writer fence due head tail floor freed unserved',
+    writes: 'token head tail freed',
+  },
+  lua`
+local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
+local fair, permits, my_owner = ${arg('fair')}, tonumber(${arg('permits')}), ${arg('owner')}
+local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+
+-- Whether the lock knows this attempt: it waits, or holds.
+local function knows_attempt()
+  if redis.call('HGET', ${lock}, 'hold:' .. ${attempt}) then return true end
+  local deadline = place and tonumber(string.match(redis.call('HGET', ${lock}, 'queue:' .. place), '^%d+'))
+  return deadline and deadline > now
+end
+
+-- Older than its command may get, or sent before the floor: its caller may have come and gone. An attempt that is known is
+-- never late. The client sends the latest time that it can prove of this server.
+local function is_late()
+  local sent = tonumber(${arg('sentMicros')})
+  return sent > micros or sent <= floor or micros - sent > tonumber(${arg('maxAgeMs')}) * 1000
+end
+
+-- What the attempt may do, and a detail: \`held\` and its hold; \`refused\` and why; \`entering\` and the token of its owner;
+-- else \`waiting\` for its turn, which may be now.
+local function standing(is_known)
+  local hold = find_hold(${attempt})
+  if hold and hold.token ~= '0' then return 'held', hold end
+  local given_back = is_in(released, ${attempt}) or is_in_late(${attempt})
+  if hold or given_back then return 'refused', 'released' end
+  if is_late() and not is_known() then return 'refused', 'late' end
+  if my_owner == '-' then return 'waiting' end
+  -- A named owner that holds the lock already re-enters with the token it has, past the queue.
+  if writes > 0 and owner == my_owner then return 'entering', fence end
+  local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
+  if owned_token and mode == 'write' then return 'refused', 'upgrade' end
+  if owned_token and admits(mode, permits) then return 'entering', owned_token end
+  return 'waiting'
+end
+
+-- Drops a place whose waiter lease is over.
+local function check_place()
+  if not place then return end
+  begin_writes()
+  if not waiter_at(place) then
+    place, freed = false, true
+  elseif fair == '1' then
+    head = math.min(head, tonumber(place))      -- it was passed over
+  end
+end
+
+local function has_turn()
+  if fair ~= '1' then return admits(mode, permits) end
+  return hand_over(${attempt}) or head > tail and admits(mode, permits)
+end
+
+-- Returns true when there was a place to leave.
+local function leave_place()
+  if not place then return false end
+  leave_queue(${attempt}, place)
+  redis.call('HDEL', ${lock}, 'id:' .. ${attempt})
+  place, freed = false, true
+  return true
+end
+
+-- Grants with the token of the owner, or (nil) with a new one; returns the hold.
+local function take(owned_token)
+  leave_place()
+  if not owned_token then token = next_token() end
+  local hold = grant(${attempt}, mode, lease, my_owner, owned_token or int(token))
+  redis.call('HSET', ${lock}, 'id:' .. ${attempt}, ${arg('holder')})
+  hand_over(nil)
+  return hold
+end
+
+-- The command was sent again: the hold that it has gets its full lease once more.
+local function extend(hold)
+  begin_writes()
+  extend_hold(${attempt}, hold, lease)
+  bound_by(hold)
+  if freed then hand_over(nil) end
+end
+
+local function join_queue(how_fair)
+  if waiter_lease > 0 then
+    if not place then
+      tail = tail + 1
+      place = int(tail)
+      redis.call('HSET', ${lock}, 'place:' .. ${attempt}, place, 'id:' .. ${attempt}, ${arg('holder')})
+    end
+    redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease), mode,
+      how_fair, int(permits), int(lease), my_owner, ${attempt} }, ' '))
+  end
+end
+
+-- A refused attempt waits no longer. What end_expired() \`swept\` is saved even so: else the counts would keep holds that
+-- are gone.
+local function refuse(swept)
+  local left = leave_place()
+  if freed then hand_over(nil) end
+  if swept or left then save() end
+end
+
+local function busy_reply()
+  local retry = writes + reads > 0 and due - now or 0
+  local ahead = place and math.max(tonumber(place) - head, 0) or 0
+  local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
+  local heard = listeners(${attempt})
+  return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '',
+    unserved and '1' or '', int(token) }
+end
+`,
+);

@@ -1,0 +1,206 @@
+import { LockLostError, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { clientWithSubscriberAt } from '../../support/redis/connections.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FREEZE_MS, disconnect, loadScripts, proxyTo } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, openAdmins, startApp } from '../../support/apps/lock-app.js';
+import { nodesOf } from '../support/stores.js';
+import { itOnSingle, itWithQueue, topology } from '../../support/topologies/topology.js';
+import { enqueue } from '../../support/waiting/waiters.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const PATIENT = { waitMs: 25_000 };
+const OPERATOR = { code: 'LOCK_LOST', reason: 'revoked' };
+
+/** An app that hears messages. */
+async function startListening(options: RedisLockModuleOptions = {}): Promise<LockApp> {
+  const app = await startApp(options);
+  // In memory it does from the beginning.
+  if (topology.isMemory) return app;
+  const lock = await app.locks.acquire(freshKey('warm-up'));
+  await lock.release();
+  const channel = `lock:wake:${lock.owner.split('.')[0]!}`;
+  // Each server counts its own subscribers.
+  const servers = (await Promise.all(openAdmins().map((admin) => nodesOf(admin)))).flat();
+  await eventually(async () => {
+    const counts = await Promise.all(servers.map((server) => server.pubsub('NUMSUB', channel)));
+    return counts.some(([, count]) => Number(count) === 1);
+  });
+  return app;
+}
+
+const startThree = async (): Promise<[LockApp, LockApp, LockApp]> => [
+  await startListening(),
+  await startListening(),
+  await startListening(),
+];
+
+describe('forceRelease', () => {
+  afterEach(closeAll);
+
+  it('returns whether anybody held the lock', async () => {
+    const [a, b] = await startThree();
+    const key = freshKey();
+    expect(await b.locks.forceRelease(key)).toBe(false);
+    const lock = await a.locks.acquire(key);
+    expect(await b.locks.forceRelease(key)).toBe(true);
+    expect(await b.locks.forceRelease(key)).toBe(false);
+    expect(await b.locks.inspect(key)).toMatchObject({ mode: 'free', holders: [] });
+    expect((await b.locks.acquire(key, { waitMs: 0 })).fencingToken).toBeGreaterThan(lock.fencingToken);
+  });
+
+  it('tells the holder at once, long before its next renewal, and rejects its work with the result', async () => {
+    const [a, b] = await startThree();
+    const key = freshKey();
+    const lost: unknown[] = [];
+    a.locks.events.on('lost', ({ reason }) => lost.push(reason));
+    const work = a.locks.withLock(key, { leaseMs: 600_000 }, async ({ signal }) => {
+      expect(await b.locks.forceRelease(key)).toBe(true);
+      await eventually(() => signal.aborted, { timeoutMs: 1_000 + FREEZE_MS });
+      expect(signal.reason).toMatchObject(OPERATOR);
+      return 'value';
+    });
+    const error = await rejection(work);
+    expect(error).toBeInstanceOf(LockLostError);
+    expect(error).toMatchObject({ ...OPERATOR, key, result: 'value' });
+    expect(lost).toEqual(['revoked']);
+  });
+
+  it('tells every reader, and every hold of an owner that re-entered', async () => {
+    const [a, b, c] = await startThree();
+    const [key, owned, owner] = [freshKey(), freshKey(), 'order-7'];
+    const held = await Promise.all([
+      ...[a, a, b].map(({ locks }) => locks.acquire(key, { mode: 'read', leaseMs: 600_000 })),
+      ...[a, b].map(({ locks }) => locks.acquire(owned, { owner, leaseMs: 600_000 })),
+    ]);
+    expect([await c.locks.forceRelease(key), await c.locks.forceRelease(owned)]).toEqual([true, true]);
+    await eventually(() => held.every(({ signal }) => signal.aborted));
+    for (const { signal } of held) expect(signal.reason).toMatchObject(OPERATOR);
+    expect([await c.locks.isLocked(key), await c.locks.isLocked(owned)]).toEqual([false, false]);
+  });
+
+  itOnSingle('tells a holder that cannot hear the message at its next renewal', async () => {
+    const [proxy, b, admin] = [await proxyTo(), await startApp(), openAdmin()];
+    const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
+    const channels = async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length;
+    await eventually(async () => (await channels()) >= 2);
+    proxy.blackhole(true);
+    const key = freshKey();
+    const lock = await a.locks.acquire(key, { leaseMs: 6_000 });
+    await b.locks.forceRelease(key);
+    const next = await b.locks.acquire(key);
+    expect(lock.signal.aborted).toBe(false);
+    await eventually(() => lock.signal.aborted, { timeoutMs: 2_000 + FREEZE_MS });
+    expect(lock.signal.reason).toMatchObject(OPERATOR);
+    expect(next.held).toBe(true);
+  });
+
+  itOnSingle('tells a holder that missed the message as soon as it hears again', async () => {
+    const [proxy, b] = [await proxyTo(), await startApp()];
+    const a = await startListening({ connection: clientWithSubscriberAt(proxy.url) });
+    const key = freshKey();
+    disconnect(proxy);
+    const missed = await a.locks.acquire(key, { leaseMs: 600_000 });
+    await b.locks.forceRelease(key);
+    expect(missed.signal.aborted).toBe(false);
+    proxy.refuse(false);
+    await eventually(() => missed.signal.aborted);
+    expect(missed.signal.reason).toMatchObject(OPERATOR);
+  });
+
+  itOnSingle('tells a holder that releases before it hears of the revocation', async () => {
+    const [proxy, b] = [await proxyTo(), await startApp()];
+    const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
+    const key = freshKey();
+    proxy.blackhole(true);
+    const work = a.locks.withLock(key, { leaseMs: 600_000 }, async () => {
+      await b.locks.forceRelease(key);
+      return 'value';
+    });
+    expect(await rejection(work)).toMatchObject({ ...OPERATOR, result: 'value' });
+  });
+
+  itWithQueue('hands the lock to the next waiter with a greater token, and keeps the queue', async () => {
+    const [a, b, c] = await startThree();
+    const key = freshKey();
+    const old = await a.locks.acquire(key, { leaseMs: 600_000 });
+    const [first, second] = [await enqueue(b, key), await enqueue(c, key)];
+    expect(await c.locks.forceRelease(key)).toBe(true);
+    const next = await first.lock;
+    expect(next.fencingToken).toBeGreaterThan(old.fencingToken);
+    const state = { mode: 'write', waiters: 1, holders: [{ fencingToken: next.fencingToken }] };
+    expect(await c.locks.inspect(key)).toMatchObject(state);
+    await next.release();
+    expect((await second.lock).fencingToken).toBeGreaterThan(next.fencingToken);
+  });
+
+  itOnSingle('is not undone by commands that the old holder still sends', async () => {
+    const [proxy, b] = [await proxyTo(), await startApp()];
+    const a = await startApp({ connection: clientWithSubscriberAt(proxy.url) });
+    const keys = [freshKey(), freshKey(), freshKey()];
+    proxy.blackhole(true);
+    const [released, extended, downgraded] = await Promise.all(
+      keys.map((key) => a.locks.acquire(key, { leaseMs: 600_000 })),
+    );
+    for (const key of keys) await b.locks.forceRelease(key);
+    const next = await Promise.all(keys.map((key) => b.locks.acquire(key)));
+    await released!.release();
+    expect(await rejection(extended!.extend(60_000))).toMatchObject(OPERATOR);
+    expect(await rejection(downgraded!.downgrade())).toMatchObject(OPERATOR);
+    for (const lock of [released, extended, downgraded]) await lock!.release();
+    for (const { key, fencingToken } of next) {
+      expect(await b.locks.inspect(key)).toMatchObject({ mode: 'write', holders: [{ fencingToken }] });
+    }
+    for (const lock of next) await lock.extend(60_000);
+  });
+
+  it('rejects the nested calls that wait under the hold, and admits no more', async () => {
+    const [a, b] = await startThree();
+    const [key, done] = [freshKey(), gate()];
+    const work = a.locks.withLock(key, { leaseMs: 600_000 }, async () => {
+      const inside = rejection(a.locks.withLock(key, () => done.opened));
+      const waiting = rejection(a.locks.withLock(key, { waitMs: Infinity }, () => 'ran'));
+      await b.locks.forceRelease(key);
+      expect(await waiting).toMatchObject(OPERATOR);
+      expect(await rejection(a.locks.withLock(key, () => 'ran'))).toMatchObject(OPERATOR);
+      done.open();
+      expect(await inside).toMatchObject(OPERATOR);
+    });
+    expect(await rejection(work)).toMatchObject(OPERATOR);
+    expect(await b.locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it('ends the whole lock when one of its several keys is revoked', async () => {
+    const [a, b] = await startThree();
+    const keys = [freshKey(), freshKey(), freshKey()];
+    const lock = await a.locks.acquire(keys, { leaseMs: 600_000 });
+    expect(await b.locks.forceRelease(keys[1]!)).toBe(true);
+    await eventually(() => lock.signal.aborted);
+    expect(lock.signal.reason).toMatchObject(OPERATOR);
+    await lock.release();
+    await eventually(async () => (await b.locks.tryAcquire(keys)) !== null);
+  });
+
+  itOnSingle('has all keys requested again when one is revoked before the grant arrived', async () => {
+    const [commands, messages, b] = [await proxyTo(), await proxyTo(), await startApp()];
+    await loadScripts(openAdmin());
+    const a = await startApp({ connection: clientWithSubscriberAt(messages.url, commands.url) });
+    const keys = [freshKey(), freshKey(), freshKey()];
+    await a.locks.withLock(freshKey(), () => messages.blackhole(true));
+    commands.dropNextReply((text) => text.startsWith('evalsha ') && keys.some((key) => text.includes(key)));
+    commands.refuse(true);
+    const waiting = a.locks.acquire(keys, { ...PATIENT, leaseMs: 600_000 });
+    await eventually(() => commands.droppedReplies === 1);
+    const before = await Promise.all(keys.map((key) => b.locks.inspect(key)));
+    expect(await b.locks.forceRelease(keys[1]!)).toBe(true);
+    commands.refuse(false);
+    const lock = await waiting;
+    for (const [i, key] of keys.entries()) {
+      const fencingToken = lock.fencingTokens[i]!;
+      expect(fencingToken).toBeGreaterThan(before[i]!.holders[0]!.fencingToken);
+      expect(await b.locks.inspect(key)).toMatchObject({ mode: 'write', waiters: 0, holders: [{ fencingToken }] });
+    }
+    await lock.release();
+    expect(await b.locks.tryAcquire(keys)).not.toBeNull();
+  });
+});

@@ -1,0 +1,122 @@
+import { hostname } from 'node:os';
+import { Injectable } from '@nestjs/common';
+import { Limited, type Lock, LockKeyError, Locked } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { openStore, ownPlace } from '../support/stores.js';
+import { itWithPermits } from '../../support/topologies/topology.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+
+const PATIENT = { waitMs: 25_000 };
+
+@Injectable()
+class Reports {
+  readonly ready = gate();
+
+  @Locked('report:<0>')
+  async build(_id: string): Promise<void> {
+    await this.ready.opened;
+  }
+
+  @Limited('export:<0>', 3)
+  async export(_id: string): Promise<void> {
+    await this.ready.opened;
+  }
+}
+
+describe('inspect', () => {
+  afterEach(closeAll);
+
+  it('reports that a lock is free, and writes nothing', async () => {
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
+    const free = { key: 'never-used', mode: 'free', holders: [], waiters: 0, fencingToken: 0 };
+    expect(await locks.inspect('never-used')).toEqual(free);
+    expect(await locks.isLocked('never-used')).toBe(false);
+    expect(await place.keys()).toEqual([]);
+    const { fencingToken } = await locks.withLock('used', (lock) => lock);
+    expect(await locks.inspect('used')).toEqual({ ...free, key: 'used', fencingToken });
+  });
+
+  it('reports who holds a lock, where, since when and for how long, and how many wait', async () => {
+    const [a, b, store] = [await startApp(), await startApp(), openStore()];
+    const key = freshKey();
+    const before = await store.now();
+    const lock = await a.locks.acquire(key, { leaseMs: 60_000, owner: 'order 7' });
+    const after = await store.now();
+    const waiting = [b.locks.acquire(key, PATIENT), b.locks.acquire(key, { ...PATIENT, mode: 'read' })];
+    await untilWaiting(b, key, 2);
+    const state = await b.locks.inspect(key);
+    const { fencingToken } = lock;
+    expect(state).toMatchObject({ key, mode: 'write', waiters: 2, fencingToken });
+    expect(await b.locks.isLocked(key)).toBe(true);
+    const [holder] = state.holders;
+    const host = hostname().slice(0, 40);
+    expect(holder).toMatchObject({
+      owner: 'order 7',
+      mode: 'write',
+      host,
+      pid: process.pid,
+      where: '',
+      fencingToken,
+    });
+    expect(holder!.attempt).toMatch(/^\S+\.\S+$/);
+    expect(holder!.since).toBeInstanceOf(Date);
+    expect(holder!.since.getTime()).toBeGreaterThanOrEqual(before);
+    expect(holder!.since.getTime()).toBeLessThanOrEqual(after);
+    expect(holder!.remainingMs).toBeGreaterThan(30_000);
+    expect(holder!.remainingMs).toBeLessThanOrEqual(60_000);
+    await lock.release();
+    await Promise.all(waiting.map(async (next) => (await next).release()));
+  });
+
+  itWithPermits('reports the class and method of a decorated call, and every holder of a shared lock', async () => {
+    const start = () => startApp({}, { providers: [Reports] });
+    const [a, b] = [await start(), await start()];
+    const [reports, others, id] = [a.app.get(Reports), b.app.get(Reports), freshKey()];
+    const running = [reports.build(id), reports.export(id), others.export(id)];
+    await eventually(async () => (await a.locks.inspect(`export:${id}`)).holders.length === 2);
+    await eventually(() => a.locks.isLocked(`report:${id}`));
+    const write = await b.locks.inspect(`report:${id}`);
+    expect(write.holders).toMatchObject([{ where: 'Reports.build', pid: process.pid, mode: 'write' }]);
+    const read = await b.locks.inspect(`export:${id}`);
+    const holder = { where: 'Reports.export', mode: 'read' };
+    expect(read).toMatchObject({ mode: 'read', holders: [holder, holder] });
+    expect(new Set(read.holders.map(({ attempt }) => attempt)).size).toBe(2);
+    expect(new Set(read.holders.map(({ fencingToken }) => fencingToken)).size).toBe(2);
+    for (const service of [reports, others]) service.ready.open();
+    await Promise.all(running);
+    expect(await a.locks.inspect(`export:${id}`)).toMatchObject({ mode: 'free', holders: [] });
+  });
+
+  it('omits holders whose lease has ended', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const short = await locks.acquire(key, { mode: 'read', leaseMs: 60, renew: false });
+    const long = await locks.acquire(key, { mode: 'read' });
+    await eventually(() => short.signal.aborted);
+    await eventually(async () => (await locks.inspect(key)).holders.length === 1);
+    expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: long.fencingToken }]);
+  });
+
+  it('rejects an invalid key', async () => {
+    const { locks } = await startApp();
+    for (const key of ['', '\ud800', 'x'.repeat(513), undefined as unknown as string]) {
+      expect(await rejection(locks.inspect(key))).toBeInstanceOf(LockKeyError);
+      expect(await rejection(locks.isLocked(key))).toBeInstanceOf(LockKeyError);
+      expect(await rejection(locks.forceRelease(key))).toBeInstanceOf(LockKeyError);
+    }
+  });
+
+  it('reports a lock that holdAtLeastMs keeps taken after its release', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const lock: Lock = await locks.acquire(key, { holdAtLeastMs: 60_000 });
+    await lock.release();
+    expect(await locks.isLocked(key)).toBe(true);
+    expect(await locks.forceRelease(key)).toBe(true);
+    expect(await locks.tryAcquire(key)).not.toBeNull();
+  });
+});

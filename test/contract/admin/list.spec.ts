@@ -1,0 +1,132 @@
+import { type Lock, LockConfigurationError, type LockState } from '../../../lib/index.js';
+import { givenClient } from '../../support/redis/connections.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, startApp } from '../../support/apps/lock-app.js';
+import { ownPlace } from '../support/stores.js';
+import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+async function listed({ locks }: LockApp, options?: { prefix?: string; limit?: number }): Promise<LockState[]> {
+  const states: LockState[] = [];
+  for await (const state of locks.list(options)) states.push(state);
+  return states;
+}
+
+const keysOf = (states: readonly LockState[]) => states.map(({ key }) => key).toSorted();
+
+async function startAlone() {
+  const place = await ownPlace();
+  const b = await startApp({ ...place.options, keyPrefix: place.otherPrefix });
+  return { place, a: await startApp(place.options), b };
+}
+
+describe('list', () => {
+  afterEach(closeAll);
+
+  itOnSingle('still lists when the given client was closed', async () => {
+    const { url } = await ownRedis();
+    const [a, client] = [await startApp({ connection: url }), givenClient(url, {})];
+    const b = await startApp({ connection: client });
+    await a.locks.acquire('held');
+    expect(keysOf(await listed(b))).toEqual(['held']);
+    client.disconnect();
+    await eventually(() => client.status === 'end');
+    expect(keysOf(await listed(b))).toEqual(['held']);
+  });
+
+  it('yields each lock that is held or waited for exactly once, as inspect reports it', async () => {
+    const { a, b } = await startAlone();
+    expect(await listed(a)).toEqual([]);
+    const names = Array.from({ length: 250 }, (_, i) => `order:${i}`);
+    const locks = await Promise.all(names.map((name) => a.locks.acquire(name, { leaseMs: 600_000 })));
+    const shared = await a.locks.acquire('shared', { mode: 'read', leaseMs: 600_000 });
+    await a.locks.withLock('free', () => undefined);
+    const elsewhere = await b.locks.acquire('elsewhere');
+    const waiting = a.locks.acquire('shared', { waitMs: 25_000 });
+    await untilWaiting(a, 'shared');
+    const states = await listed(a);
+    expect(keysOf(states)).toEqual([...names, 'shared'].toSorted());
+    expect(states.find(({ key }) => key === 'shared')).toMatchObject({
+      mode: 'read',
+      waiters: 1,
+      holders: [{ pid: process.pid, mode: 'read' }],
+    });
+    const first = states.find(({ key }) => key === 'order:0');
+    expect(first).toMatchObject({ mode: 'write', fencingToken: locks[0]!.fencingToken, holders: [{}] });
+    expect(keysOf(await listed(b))).toEqual(['elsewhere']);
+    await a.locks.forceRelease('shared');
+    await (await waiting).release();
+    // Nobody has dropped them: a handle that is garbage-collected is released.
+    expect([shared.mode, elsewhere.held]).toEqual(['read', true]);
+  });
+
+  it.each([
+    ['order:', ['order:1', 'order:2']],
+    ['order:1', ['order:1']],
+    ['*', ['*', '*:1']],
+    ['?', ['?']],
+    ['[a]', ['[a]']],
+    ['[^a]', ['[^a]b']],
+    ['a\\', ['a\\b']],
+    ['{x}', ['{x}:1']],
+    ['100%', ['100%', '100%25']],
+    ['ü', ['üb']],
+    ['missing', []],
+  ])('yields the locks whose key begins with %p, which is not a pattern', async (prefix, expected) => {
+    const { a } = await startAlone();
+    const names = ['order:1', 'order:2', '*', '*:1', '?', '[a]', '[^a]b', 'a', 'ab', 'a\\b', '{x}:1', '100%', '100%25'];
+    const held: Lock[] = [];
+    for (const name of [...names, 'üb', 'x']) held.push(await a.locks.acquire(name));
+    expect(keysOf(await listed(a, { prefix }))).toEqual(expected.toSorted());
+    expect(held.every((lock) => lock.held)).toBe(true);
+  });
+
+  it('ends after `limit` locks, or when the reader stops', async () => {
+    const { a } = await startAlone();
+    const held = await Promise.all(Array.from({ length: 30 }, (_, i) => a.locks.acquire(`key-${i}`)));
+    expect(await listed(a, { limit: 7 })).toHaveLength(7);
+    expect(await listed(a, { limit: 30 })).toHaveLength(30);
+    expect(await listed(a, { limit: 31, prefix: 'key-' })).toHaveLength(30);
+    let seen = 0;
+    for await (const { mode } of a.locks.list()) {
+      expect(mode).toBe('write');
+      if (++seen === 3) break;
+    }
+    expect(seen).toBe(3);
+    expect(held.every((lock) => lock.held)).toBe(true);
+  });
+
+  itOnRedis('skips keys of another type and foreign hashes under its prefix', async () => {
+    const { place, a } = await startAlone();
+    const { admin, prefix } = place;
+    await a.locks.acquire('mine');
+    await admin.set(`${prefix}text`, 'x');
+    await admin.rpush(`${prefix}list`, 'x');
+    await admin.sadd(`${prefix}set`, 'x');
+    await admin.zadd(`${prefix}sorted`, 1, 'x');
+    await admin.xadd(`${prefix}stream`, '*', 'x', 'y');
+    await admin.hset(`${prefix}hash`, 'x', 'y');
+    expect(keysOf(await listed(a))).toEqual(['mine']);
+    expect(await admin.get(`${prefix}text`)).toBe('x');
+  });
+
+  it.each([
+    { limit: 0 },
+    { limit: -1 },
+    { limit: 1.5 },
+    { limit: NaN },
+    { limit: '10' },
+    { prefix: 7 },
+    { prefix: null },
+    { limit: null },
+    { limits: 5 },
+    { prefix: '\ud800' },
+    null,
+  ])('rejects invalid options with LockConfigurationError: %p', async (options) => {
+    const { a, place } = await startAlone();
+    expect(await rejection(listed(a, options as object))).toBeInstanceOf(LockConfigurationError);
+    await place.expectNotSent('scan');
+  });
+});

@@ -1,0 +1,121 @@
+import { LockNotHeldError, LockLostError, createLockScripts } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { itWithOneRecord } from '../../support/topologies/topology.js';
+import { NO_CLAIM, runScript } from '../../scripts/run-script.js';
+
+const scripts = createLockScripts();
+
+/** Sends a command as another, or an earlier, client would; gives its outcome. */
+async function send(name: 'acquire' | 'renew' | 'release', key: string, operands: Record<string, string | number>) {
+  const shared = { lock: `lock:${key}`, keepMs: 600_000, channelPrefix: 'lock:wake:', countReceivers: 1 };
+  const asked = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: 1, permits: 0, holder: 'x:1' };
+  const values = { ...shared, ...asked, ...NO_CLAIM, runOutcome: '-', holdAtLeastMs: 0, ...operands };
+  const [outcome] = await runScript(openAdmin(), scripts[name], values);
+  return outcome;
+}
+
+const holdsOf = async (key: string) =>
+  Object.entries(await hashOf(openAdmin(), key)).filter(([field]) => field.startsWith('hold:'));
+
+describe('promise 2: ownership', () => {
+  afterEach(closeAll);
+
+  itWithOneRecord('leaves a hold unchanged when another client releases or renews it', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const lock = await locks.acquire(key);
+    const before = await holdsOf(key);
+    const token = String(lock.fencingToken);
+    expect(await send('release', key, { attempt: 'foreign.aa000001' })).toBe('unknown');
+    expect(await send('renew', key, { attempt: 'foreign.aa000001', token })).toBe('lost');
+    expect(await send('renew', key, { attempt: lock.owner, token: String(lock.fencingToken - 1) })).toBe('lost');
+    expect(await send('renew', key, { attempt: lock.owner, token: '0' })).toBe('lost');
+    expect(await holdsOf(key)).toEqual(before);
+    await lock.extend(60_000);
+    expect(lock.remainingMs).toBeGreaterThan(30_000);
+  });
+
+  itWithOneRecord('refuses every late command of a released lock, and the next holder keeps the lock', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const first = await a.locks.acquire(key);
+    await first.release();
+    const late = { attempt: first.owner, token: String(first.fencingToken) };
+    expect(await send('acquire', key, late)).toBe('refused');
+    expect(await b.locks.isLocked(key)).toBe(false);
+    await b.locks.acquire(key);
+    const before = await holdsOf(key);
+    expect(await send('release', key, late)).toBe('again');
+    expect(await send('renew', key, late)).toBe('lost');
+    expect(await send('acquire', key, late)).toBe('refused');
+    expect(await holdsOf(key)).toEqual(before);
+  });
+
+  itWithOneRecord('never brings back a lease that has ended', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const lock = await locks.acquire(key, { leaseMs: 60, renew: false });
+    await eventually(async () => !(await locks.isLocked(key)));
+    expect(await send('renew', key, { attempt: lock.owner, token: String(lock.fencingToken) })).toBe('lost');
+    expect(await locks.isLocked(key)).toBe(false);
+    await expect(lock.extend(5_000)).rejects.toBeInstanceOf(LockLostError);
+  });
+
+  it('does not release a lock that another client got after the lease ended', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const expired = await a.locks.acquire(key, { leaseMs: 60, renew: false });
+    const taken = await b.locks.acquire(key);
+    await expired.release();
+    await expired.release();
+    const { holders } = await a.locks.inspect(key);
+    expect(holders.map(({ fencingToken }) => fencingToken)).toEqual([taken.fencingToken]);
+    await taken.extend(60_000);
+  });
+
+  it('treats two releases as one, even when they are concurrent', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key);
+    await Promise.all([lock.release(), lock.release()]);
+    const next = await b.locks.acquire(key);
+    await lock.release();
+    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: next.fencingToken }]);
+    expect(lock.held).toBe(false);
+    expect(lock.signal.aborted).toBe(false);
+  });
+
+  it('lets each of several readers of one instance release only its own hold', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const [one, two] = [await locks.acquire(key, { mode: 'read' }), await locks.acquire(key, { mode: 'read' })];
+    await one.release();
+    await one.release();
+    expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: two.fencingToken, mode: 'read' }]);
+  });
+
+  it('rejects extend() of a released lock with LockNotHeldError', async () => {
+    const { locks } = await startApp();
+    const lock = await locks.acquire(freshKey());
+    await lock.release();
+    expect(await rejection(lock.extend(5_000))).toBeInstanceOf(LockNotHeldError);
+    expect(await locks.isLocked(lock.key)).toBe(false);
+  });
+
+  it('releases at the end of an `await using` block, even when it throws', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const error = new Error('from the block');
+    const block = async () => {
+      await using lock = await locks.acquire(key);
+      expect(lock.held).toBe(true);
+      expect(await locks.isLocked(key)).toBe(true);
+      throw error;
+    };
+    expect(await rejection(block())).toBe(error);
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+});

@@ -1,0 +1,131 @@
+import 'reflect-metadata';
+import { types } from 'node:util';
+import { LockConfigurationError, Locked, type LockedOptions } from '../../../lib/index.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+
+const NOON = new Date('2026-03-04T12:00:00.000Z');
+const NEXT_NOON = new Date('2026-03-05T12:00:00.000Z');
+
+/** Whatever a test gives, in the place of a date. */
+const given = (_id: string, fire: unknown): Date => fire as Date;
+
+class Reports {
+  readonly dueAt = NOON;
+
+  @Locked('report:<0>', { oncePer: (_id: string, fire: Date) => fire, spreadMs: 0 })
+  async of(_id: string, fire: Date): Promise<string | undefined> {
+    return fire.toISOString();
+  }
+
+  @Locked('own:<0>', {
+    oncePer(this: Reports) {
+      return this.dueAt;
+    },
+  })
+  async own(_id: string): Promise<string | undefined> {
+    return 'ran';
+  }
+
+  @Locked('given:<0>', { oncePer: given, spreadMs: 0 })
+  async given(_id: string, _fire: unknown): Promise<string | undefined> {
+    return 'ran';
+  }
+
+  @Locked('failing:<0>', {
+    oncePer: () => {
+      throw new RangeError('of the function');
+    },
+  })
+  async failing(_id: string): Promise<string | undefined> {
+    return 'ran';
+  }
+}
+
+async function start() {
+  const { app, locks } = await startApp({}, { providers: [Reports] });
+  const skipped: string[] = [];
+  locks.events.on('skipped', ({ reason }) => skipped.push(reason));
+  return { reports: app.get(Reports), locks, skipped };
+}
+
+afterEach(closeAll);
+
+describe('a job whose fire is named by a function of its arguments', () => {
+  it('runs once for each date, on one of the instances', async () => {
+    const [a, b, id] = [await start(), await start(), freshKey()];
+    const fires = [NOON, NOON, NEXT_NOON, NEXT_NOON, NOON];
+    const results: (string | undefined)[] = [];
+    for (const fire of fires) results.push(await a.reports.of(id, fire), await b.reports.of(id, new Date(fire)));
+    expect(results.filter((result) => result !== undefined)).toEqual([NOON.toISOString(), NEXT_NOON.toISOString()]);
+    expect([...a.skipped, ...b.skipped]).toEqual(Array.from({ length: 8 }, () => 'claimed'));
+    expect(await b.locks.lastRun(`report:${id}`)).toMatchObject({
+      job: 'Reports.of',
+      fire: NEXT_NOON,
+      outcome: 'done',
+    });
+  });
+
+  it('is claimed by one of many concurrent calls', async () => {
+    const [a, b, id] = [await start(), await start(), freshKey()];
+    const calls = Array.from({ length: 20 }, (_, i) => [a, b][i % 2]!.reports.of(id, NOON));
+    expect((await Promise.all(calls)).filter((result) => result !== undefined)).toHaveLength(1);
+  });
+
+  it('calls the function with the instance as `this`', async () => {
+    const [{ reports, locks }, id] = [await start(), freshKey()];
+    expect([await reports.own(id), await reports.own(id)]).toEqual(['ran', undefined]);
+    expect((await locks.lastRun(`own:${id}`))?.fire).toEqual(NOON);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['nothing', undefined, 'undefined'],
+    ['a number', NOON.getTime(), 'a value of type number'],
+    ['a text', NOON.toISOString(), 'a value of type string'],
+    ['a promise', Promise.resolve(NOON), 'a promise'],
+    ['no valid date', new Date('never'), 'an invalid Date'],
+    ['a date before 1970', new Date(-1), 'a Date before 1970'],
+  ])('rejects and sends nothing when the function returns %s', async (_what, fire, told) => {
+    const [{ reports, locks }, id] = [await start(), freshKey()];
+    const error = await rejection(reports.given(id, fire));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toBe(
+      `Reports.given: the function \`oncePer\` gave ${told}, expected a Date from 1970 on; return the time at which the ` +
+        'job was due (it cannot be async).',
+    );
+    expect(await locks.lastRun(`given:${id}`)).toBeNull();
+  });
+
+  it('accepts a Date of any kind', async () => {
+    const [{ reports }, id] = [await start(), freshKey()];
+    const ofSubclass = new (class extends Date {})(NOON);
+    expect(types.isDate(ofSubclass)).toBe(true);
+    expect(await reports.given(id, ofSubclass)).toBe('ran');
+    expect(await reports.given(id, new Date(0))).toBe('ran');
+  });
+
+  it('rejects with the error of the function itself', async () => {
+    const { reports } = await start();
+    const error = await rejection(reports.failing(freshKey()));
+    expect([error.name, error.message]).toEqual(['RangeError', 'of the function']);
+  });
+});
+
+describe('the name of a fire', () => {
+  it.each<[string, unknown, string]>([
+    ['another word', 'fires', 'got `fires` (string)'],
+    ['a date itself', NOON, 'got a value of type object'],
+    ['half a millisecond', 0.5, 'got `0.5` (number)'],
+    ['null', null, 'got `null` (object)'],
+  ])('cannot be %s', (_what, oncePer, told) => {
+    const define = () =>
+      Locked('job', { oncePer } as LockedOptions)(Reports.prototype, 'own', {
+        value: async () => undefined,
+      });
+    expect(define).toThrow(LockConfigurationError);
+    expect(define).toThrow(
+      "Expected `oncePer` to be 'fire', a function that gives a Date, or a whole number of milliseconds from 1 to",
+    );
+    expect(define).toThrow(told);
+  });
+});

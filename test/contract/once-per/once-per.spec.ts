@@ -1,0 +1,287 @@
+import 'reflect-metadata';
+import { hostname } from 'node:os';
+import { Cron } from '@nestjs/schedule';
+import { type LastRun, LockConfigurationError, Locked, type LockedOptions, ReadLocked } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { hashOf } from '../../support/redis/records.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { startJob } from '../../support/processes/job-app.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { openStore } from '../support/stores.js';
+import { itOnRedis, itWithOneClock, topology } from '../../support/topologies/topology.js';
+import { untilWaiting, whenAllHeard } from '../../support/waiting/waiters.js';
+import { startMortalApp } from '../support/mortal.js';
+
+/** So long that no test sees the end of one. */
+const SLOT_MS = 30 * 24 * 3_600_000;
+/** Of slots that do end. */
+const WIDTH_MS = 500;
+
+type Task = () => Promise<unknown>;
+
+class Jobs {
+  @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500 })
+  async run(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
+  @Locked('job:<0>', { oncePer: 20, spreadMs: 0 })
+  async often(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
+  @Locked('job:<0>', { oncePer: WIDTH_MS, spreadMs: 4 * WIDTH_MS })
+  async late(_id: string, task: Task): Promise<unknown> {
+    return task();
+  }
+
+  @Locked('job:<0>', { oncePer: 'fire' })
+  async unscheduled(_id: string): Promise<void> {}
+
+  @Cron('* * * * * *')
+  @Locked('job', { oncePer: 'fire' })
+  async nowhere(): Promise<void> {}
+}
+
+/** The same job, as an instance has it whose app says that lost runs are run again. */
+const Rerunning = (() => {
+  class Jobs {
+    @Locked('job:<0>', { oncePer: SLOT_MS, leaseMs: 1_500, rerunOnLoss: true, waitMs: 25_000 })
+    async run(_id: string, task: Task): Promise<unknown> {
+      return task();
+    }
+  }
+  return Jobs;
+})();
+
+/** An instance in this process; `skipped` are the reasons why it did not run. */
+async function start() {
+  const { app, locks } = await startApp({ drainMs: 20_000 }, { providers: [Jobs, Rerunning] });
+  const skipped: string[] = [];
+  locks.events.on('skipped', ({ reason }) => skipped.push(reason));
+  return {
+    jobs: app.get(Jobs),
+    rerunning: app.get(Rerunning),
+    lastRun: (id: string) => locks.lastRun(`job:${id}`),
+    skipped,
+    locks,
+    close: () => app.close(),
+  };
+}
+
+const run = async (): Promise<string> => 'ran';
+const HERE = `${hostname().slice(0, 40)}:${process.pid}`;
+
+describe('the last run of a job', () => {
+  afterEach(closeAll);
+
+  it('is null before the first, running during it, and done after it', async () => {
+    const [a, b, store] = [await start(), await start(), openStore()];
+    const [id, until] = [freshKey(), gate()];
+    expect(await a.lastRun(id)).toBeNull();
+    const before = await store.now();
+    const running = a.jobs.run(id, async () => until.opened.then(run));
+    const during = await eventually(() => b.lastRun(id));
+    expect(during).toMatchObject({ instance: HERE, outcome: 'running', ended: null });
+    expect(during.started.getTime()).toBeGreaterThanOrEqual(before);
+    expect(during.fire.getTime()).toBe(Math.floor(before / SLOT_MS) * SLOT_MS);
+    until.open();
+    expect(await running).toBe('ran');
+    const after = (await b.lastRun(id))!;
+    expect(after).toEqual({ ...during, outcome: 'done', ended: expect.any(Date) });
+    expect(after.ended!.getTime()).toBeGreaterThanOrEqual(after.started.getTime());
+    expect(after.ended!.getTime()).toBeLessThanOrEqual(await store.now());
+  });
+
+  it('is failed when the work threw, and the fire does not run again', async () => {
+    const [a, b] = [await start(), await start()];
+    const [id, error] = [freshKey(), new Error('of the work')];
+    expect(await rejection(a.jobs.run(id, () => Promise.reject(error)))).toBe(error);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'failed', instance: HERE, ended: expect.any(Date) });
+    expect([await b.jobs.run(id, run), await b.rerunning.run(id, run)]).toEqual([undefined, undefined]);
+    expect(b.skipped).toEqual(['claimed', 'claimed']);
+  });
+
+  itOnRedis('leaves one hash of the documented fields, with a time to live', async () => {
+    const [a, admin] = [await start(), openAdmin()];
+    const id = freshKey();
+    await a.jobs.run(id, run);
+    await a.jobs.run(id, run);
+    await a.jobs.often(id, run);
+    await whenAllHeard(async () => {
+      const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
+      const ofJobs = ['fires', 'run:by', 'run'].flatMap((name) => [`${name}:Jobs.often`, `${name}:Jobs.run`]);
+      // A node of a quorum may be told of the release while its answer to the acquire is on its way.
+      expect(fields.filter((field) => field !== 'late')).toEqual([...ofJobs, 'jobs', 'released', 'token'].toSorted());
+    });
+    expect(await admin.pttl(`lock:job:${id}`)).toBeGreaterThan(0);
+  });
+});
+
+describe('a call of a job that runs once per slot', () => {
+  afterEach(closeAll);
+
+  it('belongs to the slot in which it was made, however late its claim is', async () => {
+    const [a, store] = [await start(), openStore()];
+    const slot = (ms: number): number => Math.floor(ms / WIDTH_MS) * WIDTH_MS;
+    const calls = Array.from({ length: 6 }, async () => {
+      const id = freshKey();
+      // Early in a slot: the way of the command to the server makes the call look later.
+      await eventually(async () => (await store.now()) % WIDTH_MS < WIDTH_MS / 5);
+      const before = await store.now();
+      const called = a.jobs.late(id, run);
+      const after = await store.now();
+      expect(await called).toBe('ran');
+      expect([slot(before), slot(after)]).toContain((await a.lastRun(id))!.fire.getTime());
+    });
+    await Promise.all(calls);
+  });
+});
+
+describe('a process that dies in the midst of a fire', () => {
+  afterEach(closeAll);
+
+  /** An instance that has begun to run the fire, and does not come to its end. */
+  const startVictim = async (id: string): Promise<{ readonly instance: string; kill(): Promise<void> }> => {
+    if (topology.isMemory) {
+      const { app, kill } = await startMortalApp({}, { providers: [Jobs] });
+      const begun = gate();
+      void app.get(Jobs).run(id, () => new Promise(() => begun.open()));
+      await begun.opened;
+      return { instance: HERE, kill };
+    }
+    const locked = { oncePer: SLOT_MS, leaseMs: 1_500 };
+    const schedule = { kind: 'interval', intervalMs: 100 } as const;
+    const victim = await startJob({ key: `job:${id}`, schedule, locked, workMs: 600_000 });
+    await eventually(() => victim.runs.length === 1);
+    return victim;
+  };
+
+  it('blocks all later fires, which are skipped as busy, until its lease ends', async () => {
+    const [a, id] = [await start(), freshKey()];
+    const victim = await startVictim(id);
+    await victim.kill();
+    expect(await a.jobs.often(id, run)).toBeUndefined();
+    expect(a.skipped).toEqual(['busy']);
+    await eventually(async () => (await a.jobs.often(id, run)) !== undefined, { timeoutMs: 20_000 });
+    expect(new Set(a.skipped)).toEqual(new Set(['busy']));
+    expect(await a.lastRun(id)).toMatchObject({ job: 'Jobs.often', outcome: 'done' });
+  });
+
+  it('has lost its run when the lease ends, and nobody runs that fire again', async () => {
+    const [a, id] = [await start(), freshKey()];
+    const victim = await startVictim(id);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'running', instance: victim.instance });
+    await victim.kill();
+    await eventually(async () => (await a.lastRun(id))?.outcome === 'lost', { timeoutMs: 20_000 });
+    expect(await a.jobs.run(id, run)).toBeUndefined();
+    expect(a.skipped).toEqual(['claimed']);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'lost', instance: victim.instance });
+  });
+
+  it('has its fire run again by exactly one other instance with `rerunOnLoss`', async () => {
+    const [a, b, id] = [await start(), await start(), freshKey()];
+    const victim = await startVictim(id);
+    const again = [a, b, a].map(({ rerunning }) => rerunning.run(id, run));
+    await untilWaiting(a, `job:${id}`, 3);
+    await victim.kill();
+    const answers = await Promise.all(again);
+    expect(answers.filter((answer) => answer === 'ran')).toHaveLength(1);
+    expect([...a.skipped, ...b.skipped]).toEqual(['claimed', 'claimed']);
+    expect(await a.lastRun(id)).toMatchObject({ outcome: 'done', instance: HERE });
+  });
+});
+
+describe('a fire that comes', () => {
+  afterEach(closeAll);
+
+  it('is skipped as busy while the last one still runs', async () => {
+    const [a, b, store] = [await start(), await start(), openStore()];
+    const [id, until] = [freshKey(), gate()];
+    const first = a.jobs.often(id, () => until.opened.then(run));
+    const { fire } = await eventually(() => a.lastRun(id));
+    await eventually(async () => (await store.now()) > fire.getTime() + 40);
+    expect(await b.jobs.often(id, run)).toBeUndefined();
+    expect(b.skipped).toEqual(['busy']);
+    until.open();
+    expect(await first).toBe('ran');
+    expect(await b.jobs.often(id, run)).toBe('ran');
+  });
+
+  it('is skipped while the app shuts down, without an error', async () => {
+    const a = await start();
+    const [begun, until] = [gate(), gate()];
+    const working = a.jobs.run(freshKey(), () => {
+      begun.open();
+      return until.opened.then(run);
+    });
+    await begun.opened;
+    const closed = a.close();
+    try {
+      expect(await a.jobs.often(freshKey(), run)).toBeUndefined();
+      expect(a.skipped).toEqual(['shutdown']);
+    } finally {
+      until.open();
+    }
+    expect(await working).toBe('ran');
+    await closed;
+  });
+});
+
+describe('oncePer', () => {
+  afterEach(closeAll);
+
+  it.each(['unscheduled', 'nowhere'] as const)(
+    'explains what to do when `fire` has no schedule (%s)',
+    async (method) => {
+      const { jobs } = await start();
+      const error = await rejection(jobs[method](freshKey()));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(new RegExp(`^Jobs\\.${method}: `));
+      expect(error.message).toMatch(method === 'nowhere' ? /Import ScheduleModule/ : /@Cron, @Interval or @Timeout/);
+    },
+  );
+
+  it.each([
+    ['spreadMs', Locked, { spreadMs: 5 }],
+    ['rerunOnLoss', Locked, { rerunOnLoss: true }],
+    ['oncePer', ReadLocked, { oncePer: 'fire' }],
+    ['oncePer', Locked, { oncePer: 0 }],
+    ['oncePer', Locked, { oncePer: 'day' }],
+    ['spreadMs', Locked, { oncePer: 'fire', spreadMs: -1 }],
+    ['rerunOnLoss', Locked, { oncePer: 'fire', rerunOnLoss: 'yes' }],
+  ])('is refused at its place when it is invalid, with %s in the message (%#)', (option, decorator, options) => {
+    const define = () => {
+      class Orders {
+        @decorator('job', options as LockedOptions)
+        async run(): Promise<void> {}
+      }
+      return Orders;
+    };
+    expect(define).toThrow(LockConfigurationError);
+    expect(define).toThrow(new RegExp(`^Orders\\.run: .*${option}`));
+  });
+
+  it.each(['fire', 60_000] as const)('refuses %s with two keys when the class is defined', (oncePer) => {
+    const define = () => {
+      class Orders {
+        @Locked(['job', 'other'], { oncePer })
+        async run(): Promise<void> {}
+      }
+      return Orders;
+    };
+    expect(define).toThrow(LockConfigurationError);
+    expect(define).toThrow(/^Orders\.run: `oncePer` needs one key, got 2; give the job one name\.$/);
+  });
+
+  itWithOneClock('claims the slot in which the call was made, by the clock of the server', async () => {
+    const [{ jobs, lastRun }, store, id] = [await start(), openStore(), freshKey()];
+    const before = await store.now();
+    const { fire, started } = (await jobs.often(id, () => lastRun(id))) as LastRun;
+    // The time of the call is told to the millisecond: of what it is made from, one is cut and one is rounded.
+    expect(fire.getTime()).toBeGreaterThanOrEqual(Math.floor((before - 2) / 20) * 20);
+    expect(fire.getTime()).toBeLessThanOrEqual(started.getTime());
+    expect(fire.getTime() % 20).toBe(0);
+  });
+});

@@ -1,0 +1,166 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { Interval, ScheduleModule } from '@nestjs/schedule';
+import { Locked, RedisLockService, currentLock } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
+import { type JobApp, type JobOptions, type JobRun, startJob } from '../../support/processes/job-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { describeOnRedis } from '../../support/topologies/topology.js';
+import { grantedAt } from '../../support/redis/records.js';
+
+const HOUR_MS = 3_600_000;
+
+/** The time zones of the processes themselves, in turn; their jobs may name another. */
+const LOCAL_ZONES = ['UTC', 'America/New_York', 'Asia/Tokyo'];
+
+const startAll = (skews: readonly number[], options: Omit<JobOptions, 'skewMs'>): Promise<JobApp[]> =>
+  Promise.all(skews.map((skewMs, i) => startJob({ localZone: LOCAL_ZONES[i], ...options, skewMs })));
+
+/** Every other second of this hour and the next in India, when the hour is another one wherever the processes are. */
+function everyOtherSecondInIndia(): string {
+  const hour = new Date(Date.now() + 5.5 * HOUR_MS).getUTCHours();
+  return `*/2 * ${hour},${(hour + 1) % 24} * * *`;
+}
+
+const runsOf = (jobs: readonly Pick<JobApp, 'runs'>[]) => jobs.flatMap(({ runs }) => runs);
+const skipsOf = (jobs: readonly JobApp[]) => jobs.flatMap(({ skips }) => skips);
+
+/** Lets the processes end by themselves, so that they report everything. */
+async function stopAll(jobs: readonly JobApp[]): Promise<void> {
+  await Promise.all(jobs.map((job) => job.stop()));
+}
+
+/** Asserts that each fire ran once, and that all other calls were skipped as claimed, or for a reason in `others`. */
+function expectOncePerFire(jobs: readonly JobApp[], others: readonly string[] = []): void {
+  const fires = runsOf(jobs).map(({ fire }) => fire);
+  expect(fires.filter((fire, i) => fires.indexOf(fire) !== i)).toEqual([]);
+  const reasons = new Set(skipsOf(jobs).map(({ reason }) => reason));
+  for (const other of ['shutdown', ...others]) reasons.delete(other);
+  expect([...reasons]).toEqual(['claimed']);
+  expect(jobs.flatMap(({ logs }) => logs)).toEqual([]);
+}
+
+/** Two calls around the border of two slots claim one each, and the second meets the run of the first. */
+const AT_BORDERS = ['busy'];
+
+/** Each fire is the slot of its call, by the server's clock: just before the grant. */
+function expectSlots(jobs: readonly Pick<JobApp, 'runs'>[], widthMs: number): void {
+  for (const run of runsOf(jobs)) {
+    expect(run.fire % widthMs).toBe(0);
+    expect(run.fire).toBeLessThanOrEqual(grantedAt(run));
+    expect(run.fire).toBeGreaterThan(grantedAt(run) - widthMs - FREEZE_MS);
+  }
+}
+
+const WIDTH_MS = 250;
+const KEY = freshKey('job');
+
+@Injectable()
+class Jobs {
+  readonly runs: JobRun[] = [];
+  skips = 0;
+
+  constructor(private readonly locks: RedisLockService) {
+    locks.events.on('skipped', ({ reason }) => void (reason === 'claimed' && (this.skips += 1)));
+  }
+
+  @Interval(WIDTH_MS)
+  @Locked(KEY, { oncePer: 'fire' })
+  async run(): Promise<void> {
+    const { fencingToken } = currentLock();
+    const { fire } = (await this.locks.lastRun(KEY))!;
+    this.runs.push({ fire: fire.getTime(), fencingToken });
+  }
+}
+
+describe('a job with `oncePer` in several instances of one process', () => {
+  afterEach(closeAll);
+
+  it('runs an @Interval once per interval', async () => {
+    const start = () => startApp({}, { imports: [ScheduleModule.forRoot()], providers: [Jobs] });
+    const apps = await Promise.all([start(), start(), start()]);
+    const jobs = apps.map(({ app }) => app.get(Jobs));
+    const skipped = () => jobs.reduce((sum, { skips }) => sum + skips, 0);
+    await eventually(() => runsOf(jobs).length >= 6 && skipped() >= 6, { timeoutMs: 20_000 });
+    await Promise.all(apps.map((app) => app.close()));
+    const fires = runsOf(jobs).map(({ fire }) => fire);
+    expect(fires).toHaveLength(new Set(fires).size);
+    expectSlots(jobs, WIDTH_MS);
+  });
+});
+
+describeOnRedis('a job with `oncePer` in several processes', () => {
+  afterEach(closeAll);
+
+  const CRONS = [
+    [8, { kind: 'cron', cron: '*/2 * * * * *' }],
+    [4, { kind: 'cron', cron: everyOtherSecondInIndia(), timeZone: 'Asia/Kolkata' }],
+  ] as const;
+  it.each(CRONS)(
+    'runs each of %i fires once, with work of 1 ms and clocks half a period apart (%o)',
+    async (count, schedule) => {
+      const started = Date.now();
+      const jobs = await startAll([0, 500, -500], { key: freshKey('job'), schedule });
+      await eventually(() => runsOf(jobs).length >= count, { timeoutMs: 60_000 });
+      await stopAll(jobs);
+      expectOncePerFire(jobs);
+      const fires = runsOf(jobs).map(({ fire }) => fire);
+      expect(fires.filter((fire) => fire % 2_000 !== 0)).toEqual([]);
+      expect(Math.min(...fires)).toBeGreaterThan(started - 3_000);
+      // What one skipped, another has run: by its own clock, in which it may have been late.
+      for (const { at, reason } of skipsOf(jobs)) {
+        const due = at - (at % 2_000);
+        if (reason === 'claimed') expect(fires.includes(due) || fires.includes(due - 2_000)).toBe(true);
+      }
+      // Nobody is late by a whole period unless this machine stood still: then the scheduler leaves fires out.
+      expect(skipsOf(jobs).length).toBeGreaterThanOrEqual(fires.length);
+    },
+    100_000,
+  );
+
+  // A file, as some images have it, and a name that nobody knows: cron goes by UTC then, whatever the offset of the clock.
+  it.each([':/etc/localtime', '/usr/share/zoneinfo/Asia/Kolkata', 'Nowhere/Atall'])(
+    'runs an unnamed @Cron where Node cannot tell its time zone: TZ=%s',
+    async (localZone) => {
+      const hour = new Date().getUTCHours();
+      const schedule = { kind: 'cron', cron: `* * ${hour},${(hour + 1) % 24} * * *` } as const;
+      const jobs = await startAll([0, 0], { key: freshKey('job'), schedule, localZone });
+      await eventually(() => runsOf(jobs).length >= 3 && skipsOf(jobs).length >= 3, { timeoutMs: 20_000 });
+      await stopAll(jobs);
+      expectOncePerFire(jobs);
+      const fires = runsOf(jobs).map(({ fire }) => fire);
+      expect(fires.filter((fire) => fire % 1_000 !== 0)).toEqual([]);
+      expect(Math.min(...fires)).toBeGreaterThan(Date.now() - 60_000);
+    },
+    60_000,
+  );
+
+  it('runs once per slot of the server clock, whatever the clocks of the callers', async () => {
+    const key = freshKey('job');
+    const schedule = { kind: 'interval', intervalMs: 90 } as const;
+    const jobs = await startAll([HOUR_MS, -HOUR_MS], { key, schedule, locked: { oncePer: 1_000, spreadMs: 20 } });
+    await eventually(() => runsOf(jobs).length >= 5, { timeoutMs: 30_000 });
+    await stopAll(jobs);
+    expectOncePerFire(jobs, AT_BORDERS);
+    expectSlots(jobs, 1_000);
+  }, 60_000);
+
+  it('runs an @Interval once per interval', async () => {
+    const key = freshKey('job');
+    const jobs = await startAll([0, HOUR_MS, 0], { key, schedule: { kind: 'interval', intervalMs: 1_000 } });
+    await eventually(() => runsOf(jobs).length >= 4, { timeoutMs: 30_000 });
+    await stopAll(jobs);
+    expectOncePerFire(jobs, AT_BORDERS);
+    expectSlots(jobs, 1_000);
+  }, 60_000);
+
+  it('runs a @Timeout once, though the processes start at different times', async () => {
+    const schedule = { kind: 'timeout', timeoutMs: 6_000 } as const;
+    const jobs = await startAll([0, HOUR_MS, -HOUR_MS], { key: freshKey('job'), schedule });
+    await eventually(() => runsOf(jobs).length + skipsOf(jobs).length === 3, { timeoutMs: 30_000 });
+    await stopAll(jobs);
+    expect(runsOf(jobs)).toHaveLength(1);
+    expectOncePerFire(jobs);
+  }, 60_000);
+});

@@ -1,0 +1,320 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable } from '@nestjs/common';
+import {
+  type Lock,
+  Limited,
+  LockConfigurationError,
+  LockReentryError,
+  Locked,
+  currentLock,
+} from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { ownPlace } from '../support/stores.js';
+import { itWithPermits, itWithoutPermits } from '../../support/topologies/topology.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { startMortal } from '../support/mortal.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const PATIENT = { waitMs: 25_000 };
+const permit = (permits: number) => ({ mode: 'read', permits, ...PATIENT }) as const;
+
+let inside = 0;
+let most = 0;
+
+@Injectable()
+class Imports {
+  @Limited('tenant:<0>', 2, { waitMs: 25_000 })
+  async run(_tenant: string): Promise<number> {
+    inside += 1;
+    most = Math.max(most, inside);
+    await sleep(3);
+    inside -= 1;
+    return currentLock().fencingToken;
+  }
+
+  @Limited('single:<0>', 1)
+  async outer(id: string): Promise<number[]> {
+    return [currentLock().fencingToken, await this.inner(id)];
+  }
+
+  @Limited('single:<0>', 1, { waitMs: 0 })
+  async inner(_id: string): Promise<number> {
+    return currentLock().fencingToken;
+  }
+
+  @Locked('tenant:<0>', { waitMs: 25_000 })
+  async alone(_tenant: string): Promise<number> {
+    return inside;
+  }
+}
+
+const holders = async ({ locks }: LockApp, key: string) => (await locks.inspect(key)).holders.length;
+
+afterEach(closeAll);
+
+describe('permits', () => {
+  itWithPermits('admit exactly that many holders at once, over all instances', async () => {
+    const start = () => startApp({}, { providers: [Imports] });
+    const apps = [await start(), await start(), await start()];
+    const [tenant, other] = [freshKey(), freshKey()];
+    [inside, most] = [0, 0];
+    const services = apps.map(({ app }) => app.get(Imports));
+    const calls = Array.from({ length: 60 }, (_, i) => services[i % 3]!.run(tenant));
+    const writers = services.map((service) => service.alone(tenant));
+    const tokens = await Promise.all(calls);
+    expect(await Promise.all(writers)).toEqual([0, 0, 0]);
+    expect(most).toBe(2);
+    expect(new Set(tokens).size).toBe(60);
+    const taken = [await apps[0]!.locks.acquire(other, permit(2)), await apps[1]!.locks.acquire(other, permit(2))];
+    expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).toBeNull();
+    await taken[0]!.release();
+    expect(await apps[2]!.locks.tryAcquire(other, { mode: 'read', permits: 2 })).not.toBeNull();
+  });
+
+  itWithPermits('each have a lease: a killed process frees only its own', async () => {
+    const [a, gone] = [await startApp(), await startMortal()];
+    const key = freshKey();
+    await gone.acquire(key, { ...permit(2), leaseMs: 3_000 });
+    const mine = await a.locks.acquire(key, { ...permit(2), leaseMs: 60_000 });
+    const waiting = a.locks.acquire(key, permit(2));
+    await untilWaiting(a, key);
+    await gone.kill();
+    const next = await waiting;
+    expect([mine.held, next.held]).toEqual([true, true]);
+    await eventually(async () => (await holders(a, key)) === 2, { timeoutMs: 3_000 + FREEZE_MS });
+    expect(await a.locks.tryAcquire(key, permit(2))).toBeNull();
+  });
+
+  itWithPermits('are granted in the order of arrival, one for each that is released', async () => {
+    const apps = [await startApp(), await startApp(), await startApp()];
+    const [key, order] = [freshKey(), [] as number[]];
+    const held = [await apps[0]!.locks.acquire(key, permit(2)), await apps[1]!.locks.acquire(key, permit(2))];
+    const waiting: Promise<Lock>[] = [];
+    for (let i = 0; i < 6; i++) {
+      const granted = apps[i % 3]!.locks.acquire(key, permit(2));
+      waiting.push(granted);
+      void granted.then(() => order.push(i));
+      await untilWaiting(apps[0]!, key, i + 1);
+    }
+    for (let i = 0; i < 6; i++) {
+      await held[i]!.release();
+      held.push(await waiting[i]!);
+      expect(order).toEqual(Array.from({ length: i + 1 }, (_, at) => at));
+      expect(await holders(apps[0]!, key)).toBe(2);
+    }
+  });
+
+  itWithPermits('are refused to calls that allow fewer, and count every reader', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const three = await Promise.all([1, 2, 3].map(() => a.locks.acquire(key, permit(3))));
+    expect(await b.locks.tryAcquire(key, permit(2))).toBeNull();
+    expect(await b.locks.tryAcquire(key, permit(3))).toBeNull();
+    const fourth = await b.locks.acquire(key, { ...permit(4), waitMs: 0 });
+    const reader = await b.locks.acquire(key, { mode: 'read', waitMs: 0 });
+    expect(await holders(a, key)).toBe(5);
+    await Promise.all([...three, fourth].map((lock) => lock.release()));
+    expect(await b.locks.tryAcquire(key, permit(1))).toBeNull();
+    await reader.release();
+    expect(await b.locks.tryAcquire(key, permit(1))).not.toBeNull();
+  });
+
+  itWithPermits('exclude a writer, are excluded by one, and do not overtake a waiting one', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const one = await a.locks.acquire(key, permit(5));
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    const writing = b.locks.acquire(key, PATIENT);
+    await untilWaiting(a, key);
+    expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
+    await one.release();
+    const writer = await writing;
+    expect(await a.locks.tryAcquire(key, permit(5))).toBeNull();
+    await writer.release();
+    expect(await a.locks.tryAcquire(key, permit(5))).not.toBeNull();
+  });
+
+  itWithPermits('are not taken twice by a nested call', async () => {
+    const { app, locks } = await startApp({}, { providers: [Imports] });
+    const id = freshKey();
+    const [outer, inner] = await app.get(Imports).outer(id);
+    expect(inner).toBe(outer);
+    const key = freshKey();
+    await locks.withLock(key, permit(1), async () => {
+      await locks.withLock(key, { ...permit(1), waitMs: 0 }, async () => {
+        expect((await locks.inspect(key)).holders).toHaveLength(1);
+      });
+    });
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+});
+
+describe('nested calls of a semaphore', () => {
+  /** Runs so many calls at once, and gives how many of them were inside together. */
+  async function together(count: number, call: (work: () => Promise<void>) => Promise<unknown>): Promise<number> {
+    let [now, peak] = [0, 0];
+    const work = async (): Promise<void> => {
+      now += 1;
+      peak = Math.max(peak, now);
+      await sleep(1);
+      now -= 1;
+    };
+    await Promise.all(Array.from({ length: count }, () => call(work)));
+    return peak;
+  }
+
+  itWithPermits('run one after the other under one permit, so that the limit holds', async () => {
+    const start = () => startApp({}, { providers: [Imports] });
+    const [a, b] = [await start(), await start()];
+    const tenant = freshKey();
+    const key = `tenant:${tenant}`;
+    [inside, most] = [0, 0];
+    await a.locks.withLock(key, permit(2), async () => {
+      // The other permit is always somebody's: another instance's, one call after the other.
+      const over = new AbortController();
+      const other = (async () => {
+        while (!over.signal.aborted) await b.app.get(Imports).run(tenant);
+      })();
+      const tokens = await Promise.all(Array.from({ length: 20 }, () => a.app.get(Imports).run(tenant)));
+      over.abort();
+      await other;
+      expect(new Set(tokens).size).toBe(1);
+    });
+    expect(most).toBe(2);
+  });
+
+  itWithPermits.each([
+    ['that say other permits', permit(20)],
+    ['that say none', { mode: 'read', ...PATIENT } as const],
+    ['of an owner', { ...permit(2), owner: 'somebody' }],
+  ])('%s run one after the other, too, since the hold counts', async (_what, options) => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, permit(2), async () => {
+      expect(await together(5, (work) => locks.withLock(key, options, work))).toBe(1);
+    });
+  });
+
+  itWithPermits(
+    'run one after the other below a nested call, and under several keys with one semaphore among them',
+    async () => {
+      const { locks } = await startApp();
+      const [one, two] = [freshKey(), freshKey()];
+      const reading = { mode: 'read', ...PATIENT } as const;
+      const nested = (key: string | string[]) => together(5, (work) => locks.withLock(key, reading, work));
+      await locks.withLock(one, permit(2), () =>
+        locks.withLock([one, two], reading, async () => {
+          expect(await nested(one)).toBe(1);
+          expect(await nested([two, one])).toBe(1);
+          expect(await nested(two)).toBe(5);
+        }),
+      );
+    },
+  );
+
+  itWithPermits(
+    'run one after the other under a write lock, even when it is downgraded, beside nested readers',
+    async () => {
+      const { locks } = await startApp();
+      const key = freshKey();
+      await locks.withLock(key, async (lock) => {
+        for (const prepare of [() => Promise.resolve(), () => lock.downgrade()]) {
+          await prepare();
+          expect(await together(5, (work) => locks.withLock(key, permit(2), work))).toBe(1);
+          expect(await together(5, (work) => locks.withLock(key, { mode: 'read', ...PATIENT }, work))).toBe(5);
+        }
+      });
+    },
+  );
+
+  itWithPermits.each([
+    ['reads', { mode: 'read', ...PATIENT }],
+    ['has one of more permits', permit(3)],
+  ] as const)('are refused under a hold that %s, since Redis would not count them', async (_what, outer) => {
+    const [a, b] = [await startApp({}, { providers: [Imports] }), await startApp()];
+    const tenant = freshKey();
+    const key = `tenant:${tenant}`;
+    const others = [await b.locks.acquire(key, permit(2)), await b.locks.acquire(key, permit(2))];
+    const error = await a.locks.withLock(key, outer, () => rejection(a.app.get(Imports).run(tenant)));
+    expect(error).toBeInstanceOf(LockReentryError);
+    expect(error.message).toContain('at most 2');
+    await Promise.all(others.map((other) => other.release()));
+  });
+
+  itWithPermits('are refused under a nested call that reads beside its siblings', async () => {
+    const { locks } = await startApp();
+    const [key, reading] = [freshKey(), { mode: 'read', ...PATIENT } as const];
+    await locks.withLock(key, async () => {
+      const read = () => locks.withLock(key, reading, () => rejection(locks.withLock(key, permit(1), () => 'ran')));
+      for (const error of await Promise.all([read(), read()])) expect(error).toBeInstanceOf(LockReentryError);
+      await locks.withLock(key, async () => {
+        expect(await together(5, (work) => locks.withLock(key, permit(1), work))).toBe(1);
+      });
+    });
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+
+  itWithPermits('are refused at once with `waitMs: 0` while a sibling is inside', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, permit(2), async () => {
+      await locks.withLock(key, permit(2), async () => undefined);
+      let sibling: Promise<unknown> = Promise.resolve();
+      await Promise.all([
+        locks.withLock(key, permit(2), async () => {
+          await eventually(() => sibling !== undefined);
+          await rejection(sibling);
+        }),
+        (sibling = locks.withLock(key, { ...permit(2), waitMs: 0 }, () => 'ran')).catch(() => undefined),
+      ]);
+      expect(await rejection(sibling)).toMatchObject({ code: 'LOCK_BUSY' });
+    });
+  });
+});
+
+describe('invalid permits', () => {
+  itWithoutPermits('are refused with LockConfigurationError on a topology without permits', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    const error = await rejection(locks.acquire(key, { mode: 'read', permits: 2 }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('permits');
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+
+  it.each([
+    { permits: 2 },
+    { permits: 2, mode: 'write' as const },
+    ...[0, -1, 1.5, NaN, Infinity, '2', null].map((permits) => ({ permits: permits as number, mode: 'read' as const })),
+  ])('are refused with LockConfigurationError before anything is sent: %p', async (options) => {
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
+    for (const call of [
+      locks.acquire('key', options),
+      locks.tryAcquire('key', options),
+      locks.withLock('key', options, () => 'ran'),
+    ]) {
+      expect(await rejection(call)).toBeInstanceOf(LockConfigurationError);
+    }
+    await place.expectNotSent('eval');
+  });
+
+  const define = (permits: unknown) => () => {
+    class Wrong {
+      @Limited('tenant:<0>', permits as number)
+      async run(_tenant: string): Promise<void> {}
+    }
+    return Wrong;
+  };
+
+  it.each([0, -1, 1.5, NaN, Infinity, '2', null])('are refused when a class is defined: @Limited(…, %p)', (permits) => {
+    expect(define(permits)).toThrow(LockConfigurationError);
+    expect(define(permits)).toThrow('Wrong.run');
+  });
+
+  it('are refused when a class is defined without a number, which would be no limit', () => {
+    expect(define(undefined)).toThrow(LockConfigurationError);
+  });
+});

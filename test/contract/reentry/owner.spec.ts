@@ -1,0 +1,236 @@
+import { LockLostError, LockNotHeldError, LockReentryError } from '../../../lib/index.js';
+import { type LockStore } from '../../../lib/core/store/lock-store.js';
+import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
+import { startChildApp } from '../../support/processes/child-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { loadScripts, proxyTo } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { itOnRedis, itOnSingle, itWithQueue } from '../../support/topologies/topology.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { startMortal } from '../support/mortal.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const OWNERS = [
+  '-', '--', '%2D', ' ', 'a b', 'a%20b', 'a\tb', ':', ';', '%', '0', 'undefined', 'null', 'Ä-日本-🔒', "it's", '"', '{a}',
+  '\\', '\n', '*', '__proto__', 'x'.repeat(128), '日'.repeat(128),
+]; // prettier-ignore
+
+const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
+
+/** How many holds remain, as each `released` event of the app says. */
+function remainingHolds({ locks }: LockApp): (number | undefined)[] {
+  const counts: (number | undefined)[] = [];
+  locks.events.on('released', ({ holds }) => counts.push(holds));
+  return counts;
+}
+
+describe('reentry across processes: one owner', () => {
+  afterEach(closeAll);
+
+  it('shares the lock with itself: one hold per attempt, one fencing token, and others wait', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'order-7'];
+    const [one, two] = [await a.locks.acquire(key, { owner }), await b.locks.acquire(key, { owner })];
+    expect(two.fencingToken).toBe(one.fencingToken);
+    expect([one.owner, two.owner]).toEqual([owner, owner]);
+    const { holders } = await a.locks.inspect(key);
+    const { fencingToken } = one;
+    expect(holders).toMatchObject([{ owner, fencingToken }, { owner, fencingToken }]); // prettier-ignore
+    expect(new Set(holders.map(({ attempt }) => attempt)).size).toBe(2);
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    expect(await b.locks.tryAcquire(key, { owner: 'order-8' })).toBeNull();
+    expect(await b.locks.tryAcquire(key, { mode: 'read' })).toBeNull();
+  });
+
+  it('keeps the lock until the last of its holds is released', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'order-7'];
+    const left = remainingHolds(a);
+    const [one, two] = [await a.locks.acquire(key, { owner }), await b.locks.acquire(key, { owner })];
+    await one.release();
+    await one.release();
+    expect(left).toEqual([1]);
+    expect((await a.locks.inspect(key)).holders).toMatchObject([{ owner, fencingToken: two.fencingToken }]);
+    expect(await a.locks.tryAcquire(key)).toBeNull();
+    await two.extend(60_000);
+    expect(two.held).toBe(true);
+    const again = await a.locks.acquire(key, { owner });
+    expect(again.fencingToken).toBe(two.fencingToken);
+    await two.release();
+    await again.release();
+    expect(left).toEqual([1, 0]);
+    expect((await a.locks.acquire(key)).fencingToken).toBeGreaterThan(two.fencingToken);
+  });
+
+  it('enters ahead of waiters, since behind them it would wait for itself', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'order-7'];
+    const one = await a.locks.acquire(key, { owner });
+    const waiting = b.locks.acquire(key, { waitMs: 25_000 });
+    await untilWaiting(a, key);
+    const two = await b.locks.acquire(key, { owner });
+    expect(two.fencingToken).toBe(one.fencingToken);
+    await one.release();
+    expect((await a.locks.inspect(key)).waiters).toBe(1);
+    await two.release();
+    expect((await waiting).fencingToken).toBeGreaterThan(one.fencingToken);
+  });
+
+  it('may read under its own write, and is refused at once when it upgrades a read to a write', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'order-7'];
+    const write = await a.locks.acquire(key, { owner });
+    const read = await b.locks.acquire(key, { owner, mode: 'read' });
+    expect(read.fencingToken).toBe(write.fencingToken);
+    await write.release();
+    expect(await b.locks.inspect(key)).toMatchObject({ mode: 'read' });
+    const upgrade = await rejection(a.locks.acquire(key, { owner, waitMs: Infinity }));
+    expect(upgrade).toBeInstanceOf(LockReentryError);
+    expect(await b.locks.inspect(key)).toMatchObject({ mode: 'read', holders: [{ owner }], waiters: 0 });
+    await read.release();
+    expect((await a.locks.acquire(key, { owner })).mode).toBe('write');
+  });
+
+  it('learns only of the loss of its own hold', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'order-7'];
+    const short = await a.locks.acquire(key, { owner, leaseMs: 100, renew: false });
+    const long = await b.locks.acquire(key, { owner, leaseMs: 30_000 });
+    await eventually(() => short.signal.aborted);
+    expect(await rejection(short.extend(60_000))).toBeInstanceOf(LockLostError);
+    await short.release();
+    await long.extend(60_000);
+    expect(long.held).toBe(true);
+    await eventually(async () => (await a.locks.inspect(key)).holders.length === 1);
+  });
+
+  it('is unaffected when another client releases or renews', async () => {
+    const [a, b] = await startTwo();
+    const [key, owner] = [freshKey(), 'order-7'];
+    const lock = await a.locks.acquire(key, { owner });
+    const attempt = (await a.locks.inspect(key)).holders[0]!.attempt;
+    const other = await b.locks.acquire(freshKey(), { owner });
+    const store = b.app.get<LockStore>(LOCK_STORE);
+    const { fencingToken } = lock;
+    const foreign = (await b.locks.inspect(other.key)).holders[0]!.attempt;
+    const release = store.release({ key, attempt: foreign, holdAtLeastMs: 0, leaseMs: 10_000 }, 5_000);
+    expect(await release).toMatchObject({ outcome: 'unknown', holds: 1 });
+    const wish = { mode: 'write', owner, holder: 'test' } as const;
+    const renewal = { key, leaseMs: 60_000, timeoutMs: 5_000, ...wish };
+    const replies = await store.renew([
+      { ...renewal, attempt: foreign, fencingToken },
+      { ...renewal, attempt, fencingToken: fencingToken - 1 },
+      { ...renewal, attempt, fencingToken: other.fencingToken },
+    ]);
+    expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'lost', 'lost']);
+    const { holders } = await a.locks.inspect(key);
+    expect(holders).toMatchObject([{ owner, attempt, fencingToken }]);
+    expect(holders[0]!.remainingMs).toBeLessThanOrEqual(30_000);
+    await other.release();
+    expect(await rejection(other.extend(60_000))).toBeInstanceOf(LockNotHeldError);
+    await lock.extend(60_000);
+  });
+
+  itOnSingle('has one hold when its acquire is sent again', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    await loadScripts(admin);
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
+    const [key, owner] = [freshKey(), 'order-7'];
+    const left = remainingHolds(a);
+    const first = await b.locks.acquire(key, { owner });
+    proxy.dropNextReply((text) => text.startsWith('evalsha ') && text.includes(key));
+    const again = await a.locks.acquire(key, { owner });
+    expect(proxy.droppedReplies).toBe(1);
+    expect(again.fencingToken).toBe(first.fencingToken);
+    expect((await b.locks.inspect(key)).holders).toHaveLength(2);
+    await again.release();
+    expect(left).toEqual([1]);
+    expect(first.held).toBe(true);
+    expect(await a.locks.tryAcquire(key)).toBeNull();
+    await first.release();
+    expect(await a.locks.tryAcquire(key)).not.toBeNull();
+  });
+});
+
+describe('reentry across processes: two of them', () => {
+  afterEach(closeAll);
+
+  itOnRedis('share the lock under one owner, whatever their clocks, until the last one releases', async () => {
+    const [here, ...there] = await Promise.all([startApp(), startChildApp(), startChildApp({}, 3_600_000)]);
+    const [[one, two], key, owner] = [there, freshKey(), 'order-7'];
+    const fencingToken = await one.acquire(key, { owner });
+    expect(await two.tryAcquire(key, { owner: 'order-8' })).toBeNull();
+    expect(await two.acquire(key, { owner, waitMs: 0 })).toBe(fencingToken);
+    const { holders } = await here.locks.inspect(key);
+    expect(new Set(holders.map(({ pid }) => pid))).toEqual(new Set([one.process.pid, two.process.pid]));
+    expect(holders).toMatchObject([{ owner, fencingToken }, { owner, fencingToken }]); // prettier-ignore
+    await one.release();
+    expect([await one.isHeld(), await two.isHeld()]).toEqual([false, true]);
+    expect(await here.locks.tryAcquire(key)).toBeNull();
+    await two.release();
+    expect((await here.locks.tryAcquire(key))!.fencingToken).toBeGreaterThan(fencingToken);
+  });
+
+  it('do not lose the lock when one of them is killed', async () => {
+    const [here, one, two] = await Promise.all([startApp(), startMortal(), startMortal()]);
+    const [key, owner] = [freshKey(), 'order-7'];
+    const fencingToken = await one.acquire(key, { owner, leaseMs: 3_000 });
+    await two.acquire(key, { owner });
+    await one.kill();
+    await eventually(async () => (await here.locks.inspect(key)).holders.length === 1, { timeoutMs: 20_000 });
+    expect((await here.locks.inspect(key)).holders).toMatchObject([{ owner, fencingToken, pid: two.pid }]);
+    expect([await two.isHeld(), await here.locks.tryAcquire(key)]).toEqual([true, null]);
+    await two.release();
+    expect(await here.locks.tryAcquire(key)).not.toBeNull();
+  });
+});
+
+describe('reentry across processes: names of owners', () => {
+  afterEach(closeAll);
+
+  it('may be any string, which inspect returns', async () => {
+    const [a, b] = await startTwo();
+    for (const owner of OWNERS) {
+      const key = freshKey();
+      const [one, two] = [await a.locks.acquire(key, { owner }), await b.locks.acquire(key, { owner, waitMs: 0 })];
+      expect(two.fencingToken).toBe(one.fencingToken);
+      expect((await a.locks.inspect(key)).holders.map((holder) => holder.owner)).toEqual([owner, owner]);
+      await Promise.all([one.release(), two.release()]);
+      const readers = [await a.locks.acquire(key, { owner, mode: 'read' })];
+      readers.push(await b.locks.acquire(key, { owner, mode: 'read' }));
+      expect(readers[1]!.fencingToken).toBe(readers[0]!.fencingToken);
+      expect(await rejection(b.locks.acquire(key, { owner }))).toBeInstanceOf(LockReentryError);
+      await Promise.all(readers.map((reader) => reader.release()));
+      expect(await a.locks.isLocked(key)).toBe(false);
+    }
+  });
+
+  it('are distinct from each other, and from having no name', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    for (const owner of [undefined, ...OWNERS]) {
+      const held = await a.locks.acquire(key, owner === undefined ? {} : { owner });
+      const others = [undefined, ...OWNERS].filter((other) => other !== owner);
+      const tries = others.map((other) => b.locks.tryAcquire(key, other === undefined ? {} : { owner: other }));
+      expect(await Promise.all(tries)).toEqual(others.map(() => null));
+      await held.release();
+    }
+  });
+
+  itWithQueue('wait for their turn, and enter together with the same name only', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    const waiting = [b.locks.acquire(key, { owner: '-', waitMs: 25_000 })];
+    await untilWaiting(a, key);
+    waiting.push(b.locks.acquire(key, { owner: 'a b', waitMs: 25_000 }));
+    await untilWaiting(a, key, 2);
+    await held.release();
+    const first = await waiting[0]!;
+    const together = await a.locks.acquire(key, { owner: '-', waitMs: 0 });
+    expect(together.fencingToken).toBe(first.fencingToken);
+    expect(await a.locks.tryAcquire(key, { owner: 'a b' })).toBeNull();
+    await Promise.all([first.release(), together.release()]);
+    expect((await waiting[1]!).fencingToken).toBeGreaterThan(first.fencingToken);
+  });
+});

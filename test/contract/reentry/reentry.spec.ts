@@ -1,0 +1,254 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { Injectable } from '@nestjs/common';
+import { type Redis } from 'ioredis';
+import {
+  LockBusyError,
+  LockReentryError,
+  Locked,
+  type RedisLockModuleOptions,
+  currentLock,
+} from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { loadScripts, ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { itOnRedis, itOnSingle } from '../../support/topologies/topology.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { gate } from '../../support/waiting/gate.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+/** How often a server has run these commands; all but INFO, which counts them, when none is named. */
+async function commands(admin: Redis, name?: string): Promise<number> {
+  const stats = (await admin.info('commandstats')).matchAll(/cmdstat_([^:]+):calls=(\d+)/g);
+  const counted = [...stats].filter((stat) => (name === undefined ? stat[1] !== 'info' : stat[1] === name));
+  return counted.reduce((sum, [, , calls]) => sum + Number(calls), 0);
+}
+
+/** An instance on a Redis of its own, where nothing is going on but what the test does. */
+async function startAlone() {
+  const { admin, url } = await ownRedis();
+  await loadScripts(admin);
+  const app = await startApp({ connection: url, leaseMs: 600_000 });
+  await app.locks.withLock('warm-up', () => undefined);
+  await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 1);
+  return { ...app, admin };
+}
+
+const holdersOf = async ({ locks }: LockApp, key: string) => (await locks.inspect(key)).holders.length;
+
+@Injectable()
+class Stock {
+  @Locked('stock:<0>')
+  async count(id: string): Promise<number[]> {
+    const { fencingToken } = currentLock(`stock:${id}`);
+    return [fencingToken, await this.recount(id)];
+  }
+
+  @Locked('stock:<0>')
+  async recount(id: string): Promise<number> {
+    return currentLock(`stock:${id}`).fencingToken;
+  }
+
+  @Locked('stock:<0>')
+  async strictly(id: string): Promise<string> {
+    return this.alone(id);
+  }
+
+  @Locked('stock:<0>', { reentrant: false, waitMs: Infinity })
+  async alone(_id: string): Promise<string> {
+    return 'alone';
+  }
+}
+
+describe('reentry: a nested call', () => {
+  afterEach(closeAll);
+
+  itOnSingle('sends no command to Redis, however deep, and has the fencing token of the hold', async () => {
+    const { locks, admin } = await startAlone();
+    await locks.withLock('key', async ({ fencingToken }) => {
+      const before = await commands(admin);
+      const inner = await locks.withLock('key', (second) =>
+        locks.withLock('key', { mode: 'read' }, (third) => [second.fencingToken, third.fencingToken]),
+      );
+      expect(await commands(admin)).toBe(before);
+      expect(inner).toEqual([fencingToken, fencingToken]);
+    });
+    expect(await locks.isLocked('key')).toBe(false);
+  });
+
+  it('enters the hold of a decorated method that has the same key', async () => {
+    const { app } = await startApp({}, { providers: [Stock] });
+    const [outer, inner] = await app.get(Stock).count(freshKey());
+    expect(inner).toBe(outer);
+  });
+
+  itOnSingle('acquires only the keys that the chain of calls does not hold, with one command', async () => {
+    const { locks, admin } = await startAlone();
+    await locks.withLock('a', async ({ fencingToken }) => {
+      const before = await commands(admin, 'evalsha');
+      await locks.withLock(['b', 'a'], async (both) => {
+        expect(await commands(admin, 'evalsha')).toBe(before + 1);
+        const { holders } = await locks.inspect('b');
+        expect(both.keys).toEqual(['b', 'a']);
+        expect(both.fencingTokens).toEqual([holders[0]!.fencingToken, fencingToken]);
+        expect((await locks.inspect('a')).holders).toHaveLength(1);
+      });
+      expect([await locks.isLocked('a'), await locks.isLocked('b')]).toEqual([true, false]);
+    });
+    expect(await locks.isLocked('a')).toBe(false);
+  });
+});
+
+describe('reentry: siblings under one hold', () => {
+  afterEach(closeAll);
+
+  it('run one after the other in the order of their calls, also three levels deep', async () => {
+    const { locks } = await startApp();
+    const [key, order, places] = [freshKey(), [] as string[], [1, 2, 3]];
+    const inside = [0, 0, 0, 0];
+    const level = (depth: number, name: string): Promise<void> =>
+      locks.withLock(key, async () => {
+        inside[depth]! += 1;
+        expect(inside[depth]).toBe(1);
+        await turn();
+        if (depth < 3) await Promise.all(places.map((place) => level(depth + 1, name + place)));
+        else order.push(name);
+        await turn();
+        inside[depth]! -= 1;
+      });
+    await level(0, '');
+    expect(order).toHaveLength(27);
+    expect(order).toEqual(order.toSorted());
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+
+  it('overlap when they read, and keep a writer apart from readers', async () => {
+    const { locks } = await startApp();
+    const [key, log] = [freshKey(), [] as string[]];
+    let reading = 0;
+    const read = () =>
+      locks.withLock(key, { mode: 'read' }, async () => {
+        reading += 1;
+        await eventually(() => reading === 3);
+        log.push('read');
+      });
+    const write = () => locks.withLock(key, async () => void log.push('write'));
+    await locks.withLock(key, () => Promise.all([read(), read(), read(), write()]));
+    expect(log).toEqual(['read', 'read', 'read', 'write']);
+  });
+
+  it('time out waiting for each other as for any other holder', async () => {
+    const { locks } = await startApp();
+    const [key, abort, reason] = [freshKey(), new AbortController(), new Error('enough')];
+    await locks.withLock(key, async () => {
+      const done = gate();
+      const inside = locks.withLock(key, () => done.opened);
+      expect(await rejection(locks.withLock(key, { waitMs: 0 }, () => 1))).toBeInstanceOf(LockBusyError);
+      expect(await rejection(locks.withLock(key, { waitMs: 20 }, () => 1))).toMatchObject({
+        code: 'LOCK_WAIT_TIMEOUT',
+      });
+      const aborted = rejection(locks.withLock(key, { signal: abort.signal, waitMs: Infinity }, () => 1));
+      abort.abort(reason);
+      expect(await aborted).toBe(reason);
+      done.open();
+      await inside;
+      expect(await locks.withLock(key, () => 'free again')).toBe('free again');
+    });
+  });
+});
+
+describe('reentry: work that is not awaited', () => {
+  afterEach(closeAll);
+
+  it('acquires the lock itself when the hold has ended, and waits for the other holder', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const [key, over] = [freshKey(), gate()];
+    let late!: Promise<number>;
+    await a.locks.withLock(key, () => {
+      late = over.opened.then(() => a.locks.withLock(key, ({ fencingToken }) => fencingToken));
+    });
+    const other = await b.locks.acquire(key);
+    over.open();
+    await untilWaiting(b, key);
+    await other.release();
+    expect(await late).toBeGreaterThan(other.fencingToken);
+  });
+
+  it('keeps the lock until it ends, and does not delay the outer call', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const [key, entered, leave] = [freshKey(), gate(), gate()];
+    let [child, sibling] = [Promise.resolve(0), Promise.resolve(0)];
+    const token = await a.locks.withLock(key, async ({ fencingToken }) => {
+      child = a.locks.withLock(key, async (lock) => {
+        entered.open();
+        await leave.opened;
+        return lock.fencingToken;
+      });
+      sibling = a.locks.withLock(key, (lock) => lock.fencingToken);
+      await entered.opened;
+      return fencingToken;
+    });
+    expect(await b.locks.tryAcquire(key)).toBeNull();
+    expect(a.locker.live.locks).toBe(1);
+    leave.open();
+    expect(await child).toBe(token);
+    // It had not entered when the hold was given back.
+    expect(await sibling).toBeGreaterThan(token);
+    await eventually(async () => !(await b.locks.isLocked(key)));
+  });
+});
+
+describe('reentry: a call that would wait for itself', () => {
+  afterEach(closeAll);
+
+  it('is refused at once when it writes under a read', async () => {
+    const { locks } = await startApp();
+    const key = freshKey();
+    await locks.withLock(key, { mode: 'read' }, async (outer) => {
+      const upgrade = rejection(locks.withLock(key, { waitMs: Infinity }, () => 'written'));
+      expect(await upgrade).toBeInstanceOf(LockReentryError);
+      expect(outer.held).toBe(true);
+      expect(await locks.inspect(key)).toMatchObject({ mode: 'read', waiters: 0 });
+    });
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+
+  it('is refused at once with reentrant: false, and runs when it is not nested', async () => {
+    const { app, locks } = await startApp({}, { providers: [Stock] });
+    const [stock, id] = [app.get(Stock), freshKey()];
+    expect(await rejection(stock.strictly(id))).toMatchObject({ code: 'LOCK_REENTRY', key: `stock:${id}` });
+    expect(await stock.alone(id)).toBe('alone');
+    expect(await locks.isLocked(`stock:${id}`)).toBe(false);
+  });
+});
+
+describe('reentry: two modules', () => {
+  afterEach(closeAll);
+
+  const expectApart = async (options: RedisLockModuleOptions) => {
+    const [a, b] = [await startApp(), await startApp(options)];
+    const key = freshKey();
+    await a.locks.withLock(key, async (outer) => {
+      expect(await b.locks.isLocked(key)).toBe(false);
+      const inner = await b.locks.withLock(key, async ({ fencingToken }) => {
+        expect([await holdersOf(a, key), await holdersOf(b, key)]).toEqual([1, 1]);
+        return fencingToken;
+      });
+      expect(inner).not.toBe(outer.fencingToken);
+      expect(await b.locks.isLocked(key)).toBe(false);
+      expect(await a.locks.isLocked(key)).toBe(true);
+    });
+  };
+
+  it('do not share holds when their prefixes differ', () => expectApart({ keyPrefix: 'lock:other:' }));
+
+  itOnRedis('do not share holds when their Redis differs', async () =>
+    expectApart({ connection: (await ownRedis()).url }),
+  );
+
+  it('exclude each other on one key, even when one calls the other', async () => {
+    const [a, b] = [await startApp(), await startApp()];
+    const key = freshKey();
+    const nested = a.locks.withLock(key, () => b.locks.withLock(key, { waitMs: 0 }, () => 'inside'));
+    expect(await rejection(nested)).toBeInstanceOf(LockBusyError);
+  });
+});

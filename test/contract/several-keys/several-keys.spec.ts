@@ -1,0 +1,199 @@
+import { Injectable } from '@nestjs/common';
+import { type Redis } from 'ioredis';
+import { LockKeyError, LockLostError, Locked, currentLock } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { loadScripts, ownRedis, proxyTo } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { deleteLock, ownPlace } from '../support/stores.js';
+import { itOnSingle } from '../../support/topologies/topology.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), await startApp()];
+
+const areLocked = ({ locks }: LockApp, keys: readonly string[]) => Promise.all(keys.map((key) => locks.isLocked(key)));
+
+async function scriptCalls(admin: Redis): Promise<number> {
+  const stats = await admin.info('commandstats');
+  return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+}
+
+@Injectable()
+class Accounts {
+  @Locked(['acct:<0>', 'acct:<1>'])
+  async transfer(_from: string, _to: string): Promise<readonly string[]> {
+    return currentLock().keys;
+  }
+
+  @Locked(['acct:<0>', 'acct:<1>'], { ifBusy: 'skip' })
+  async offer(_from: string, _to: string): Promise<string | undefined> {
+    return 'done';
+  }
+}
+
+describe('several keys', () => {
+  afterEach(closeAll);
+
+  it('are all locked, or none', async () => {
+    const [a, b] = await startTwo();
+    const [one, two] = [freshKey(), freshKey()];
+    const busy = await a.locks.acquire(two);
+    expect(await b.locks.tryAcquire([one, two])).toBeNull();
+    expect(await b.locks.tryAcquire([two, one])).toBeNull();
+    expect(await areLocked(a, [one, two])).toEqual([false, true]);
+    await busy.release();
+    const both = await b.locks.acquire([one, two], { waitMs: 0 });
+    expect(await areLocked(a, [one, two])).toEqual([true, true]);
+    await both.release();
+    await both.release();
+    expect(await areLocked(a, [one, two])).toEqual([false, false]);
+  });
+
+  it('have fencing tokens in the order given, and a key that is named twice counts once', async () => {
+    const { locks } = await startApp();
+    const [one, two, three] = [freshKey('b'), freshKey('a'), freshKey('c')];
+    await (await locks.acquire(two)).release();
+    const lock = await locks.acquire([one, two, one, three, two]);
+    expect(lock.keys).toEqual([one, two, three]);
+    expect(lock.key).toBe([one, two, three].join(', '));
+    const states = await Promise.all(lock.keys.map((key) => locks.inspect(key)));
+    expect(lock.fencingTokens).toEqual(states.map(({ holders }) => holders[0]!.fencingToken));
+    expect(lock.fencingToken).toBe(lock.fencingTokens[0]);
+    expect(states.map(({ holders }) => holders.length)).toEqual([1, 1, 1]);
+    await lock.release();
+    expect(await Promise.all([locks.tryAcquire([one, one]), locks.tryAcquire([two, three])])).not.toContain(null);
+  });
+
+  it('have tokens that rise for each key, with single locks in between', async () => {
+    const [a, b] = await startTwo();
+    const keys = [freshKey(), freshKey(), freshKey()];
+    const last = new Map(keys.map((key) => [key, 0]));
+    for (let round = 0; round < 30; round++) {
+      const some = keys.filter((_, i) => (round + i) % 3 !== 0 || round % 5 === 0);
+      const lock = await [a, b][round % 2]!.locks.acquire(round % 2 ? some : some.toReversed());
+      lock.keys.forEach((key, i) => {
+        expect(lock.fencingTokens[i]).toBeGreaterThan(last.get(key)!);
+        last.set(key, lock.fencingTokens[i]!);
+      });
+      await lock.release();
+    }
+  });
+
+  it('are lost together when one of them is lost', async () => {
+    const [a, b] = await startTwo();
+    const keys = [freshKey(), freshKey(), freshKey()];
+    const lock = await a.locks.acquire(keys);
+    await deleteLock(keys[1]!);
+    expect(await rejection(lock.extend(60_000))).toBeInstanceOf(LockLostError);
+    expect([lock.held, lock.signal.aborted]).toEqual([false, true]);
+    await lock.release();
+    await eventually(async () => (await areLocked(b, keys)).every((locked) => !locked));
+    const work = a.locks.withLock(keys, { leaseMs: 6_000 }, async ({ signal }) => {
+      await deleteLock(keys[2]!);
+      await eventually(() => signal.aborted);
+      return 'value';
+    });
+    expect(await rejection(work)).toMatchObject({ code: 'LOCK_LOST', result: 'value' });
+    await eventually(async () => (await areLocked(b, keys)).every((locked) => !locked));
+  });
+
+  it('are all renewed', async () => {
+    const { locks } = await startApp();
+    const keys = [freshKey(), freshKey()];
+    const lock = await locks.acquire(keys, { leaseMs: 5_000 });
+    const until = performance.now() + 6_000;
+    await eventually(() => performance.now() > until);
+    for (const [i, key] of keys.entries()) {
+      expect((await locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingTokens[i] }]);
+    }
+    expect(lock.signal.aborted).toBe(false);
+    await lock.extend(60_000);
+    for (const key of keys) expect((await locks.inspect(key)).holders[0]!.remainingMs).toBeGreaterThan(30_000);
+  });
+
+  itOnSingle('cost one command when they are free, and one when they are busy and nobody waits', async () => {
+    const { admin, url } = await ownRedis();
+    await loadScripts(admin);
+    const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
+    const keys = ['a', 'b', 'c', 'd'];
+    const before = await scriptCalls(admin);
+    const lock = await a.locks.acquire(keys, { leaseMs: 600_000, renew: false });
+    expect(await scriptCalls(admin)).toBe(before + 1);
+    expect(await b.locks.tryAcquire(keys)).toBeNull();
+    expect(await scriptCalls(admin)).toBe(before + 2);
+    expect(lock.held).toBe(true);
+  });
+
+  itOnSingle('are granted once when their acquire is sent again', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    await loadScripts(admin);
+    const [a, b] = [await startApp({ connection: proxy.url }), await startApp()];
+    const keys = [freshKey(), freshKey()];
+    proxy.dropNextReply((text) => text.startsWith('evalsha ') && text.includes(keys[0]!));
+    const lock = await a.locks.acquire(keys);
+    expect(proxy.droppedReplies).toBe(1);
+    for (const [i, key] of keys.entries()) {
+      const fencingToken = lock.fencingTokens[i]!;
+      expect(await b.locks.inspect(key)).toMatchObject({ fencingToken, holders: [{ fencingToken }] });
+    }
+    await lock.release();
+    expect(await b.locks.tryAcquire(keys)).not.toBeNull();
+  });
+
+  it('may be shared by readers, and re-entered by one owner', async () => {
+    const [a, b] = await startTwo();
+    const [keys, owner] = [[freshKey(), freshKey()], 'order-7'];
+    const reader = await a.locks.acquire(keys, { mode: 'read' });
+    const other = await b.locks.acquire(keys.toReversed(), { mode: 'read', waitMs: 0 });
+    expect(await b.locks.tryAcquire(keys)).toBeNull();
+    await Promise.all([reader.release(), other.release()]);
+    const one = await a.locks.acquire(keys[1]!, { owner });
+    const both = await b.locks.acquire(keys, { owner, waitMs: 0 });
+    expect(both.fencingTokens[1]).toBe(one.fencingToken);
+    await both.release();
+    expect(await areLocked(b, keys)).toEqual([false, true]);
+  });
+});
+
+describe('several keys of a decorated method', () => {
+  afterEach(closeAll);
+
+  it('are filled from the arguments, and all locked or none', async () => {
+    const { app, locks } = await startApp({}, { providers: [Accounts] });
+    const [accounts, one, two] = [app.get(Accounts), freshKey(), freshKey()];
+    expect(await accounts.transfer(one, two)).toEqual([`acct:${one}`, `acct:${two}`]);
+    expect(await accounts.transfer(one, one)).toEqual([`acct:${one}`]);
+    const busy = await locks.acquire(`acct:${two}`);
+    expect(await accounts.offer(one, two)).toBeUndefined();
+    expect(await locks.isLocked(`acct:${one}`)).toBe(false);
+    await busy.release();
+    expect(await accounts.offer(one, two)).toBe('done');
+  });
+});
+
+describe('the limits of several keys', () => {
+  afterEach(closeAll);
+
+  it.each([
+    ['none', []],
+    ['an empty one', ['a', '']],
+    ['no string', ['a', 1 as unknown as string]],
+    ['half a character', ['a', '\ud800']],
+    ['too long a one', ['a', 'x'.repeat(513)]],
+    ['more than 16', Array.from({ length: 17 }, (_, i) => `key-${i}`)],
+  ])('are refused with LockKeyError before anything is sent: %s', async (_what, keys) => {
+    const place = await ownPlace();
+    const { locks } = await startApp(place.options);
+    expect(await rejection(locks.acquire(keys))).toBeInstanceOf(LockKeyError);
+    expect(await rejection(locks.withLock(keys, () => 'ran'))).toBeInstanceOf(LockKeyError);
+    await place.expectNotSent('eval');
+  });
+
+  it('may be 16 different keys, however often each is named', async () => {
+    const { locks } = await startApp();
+    const keys = Array.from({ length: 16 }, () => freshKey());
+    const lock = await locks.acquire([...keys, ...keys]);
+    expect(lock.keys).toEqual(keys);
+    expect(lock.fencingTokens).toHaveLength(16);
+    await lock.release();
+  });
+});

@@ -1,0 +1,148 @@
+import { Cluster } from 'ioredis';
+import { type Lock, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { startCluster } from '../../../scripts/topologies.mjs';
+import { beginMove, keyOn, masterOf } from '../../support/redis/cluster-slots.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FREEZE_MS } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+
+const LEASE_MS = 8_000;
+
+async function start(options: Parameters<typeof startCluster>[0] = {}) {
+  const cluster = await startCluster(options);
+  closeLater({ close: () => cluster.stop() });
+  const { connection } = cluster;
+  const startApps = (count: number, more: RedisLockModuleOptions = {}) =>
+    Promise.all(Array.from({ length: count }, () => startApp({ connection, ...more })));
+  return { ...cluster, startApps };
+}
+
+const release = async (locks: readonly Lock[]) => void (await Promise.all(locks.map((lock) => lock.release())));
+
+describe('a cluster', () => {
+  afterEach(closeAll);
+
+  it('is reached through some of its nodes, or through a given client', async () => {
+    const cluster = await start();
+    const client = new Cluster(cluster.connection.cluster);
+    closeLater({ close: async () => client.disconnect() });
+    const one = await startApp({ connection: { cluster: [cluster.connection.cluster[0]!] } });
+    const other = await startApp({ connection: client });
+    for (const n of [0, 1, 2]) {
+      const key = keyOn(n);
+      const lock = await one.locks.acquire(key);
+      expect(await other.locks.tryAcquire(key)).toBeNull();
+      const waiting = other.locks.acquire(key, { waitMs: 20_000 });
+      await eventually(async () => (await one.locks.inspect(key)).waiters === 1);
+      const from = performance.now();
+      await lock.release();
+      await (await waiting).release();
+      // By a message: the next poll would be 2 s away.
+      expect(performance.now() - from).toBeLessThan(1_500);
+    }
+  });
+
+  it('lists the locks on all its masters', async () => {
+    const cluster = await start({ replicas: 0 });
+    const { locks } = (await cluster.startApps(1))[0]!;
+    const prefix = freshKey();
+    const held = await Promise.all(Array.from({ length: 30 }, (_, i) => locks.acquire(`${prefix}:${i}`)));
+    const owners = held.map(({ key }) => masterOf(`lock:${key}`));
+    expect(new Set(owners).size).toBe(3);
+    const listed: string[] = [];
+    for await (const { key, mode } of locks.list({ prefix })) {
+      expect(mode).toBe('write');
+      listed.push(key);
+    }
+    expect(listed.sort()).toEqual(held.map(({ key }) => key).sort());
+    await release(held);
+  });
+
+  it('locks keys of one tag in one command', async () => {
+    const cluster = await start({ replicas: 0 });
+    const hashTag = (key: string) => (key.startsWith('order') ? key.split(':')[1] : undefined);
+    const { locks } = (await cluster.startApps(1, { hashTag }))[0]!;
+    const id = freshKey();
+    const keys = [`order:${id}:stock`, `order:${id}:payment`, `order:${id}:{x}%`];
+    const lock = await locks.acquire(keys);
+    const admins = cluster.masters.map(({ url }) => openAdmin(url));
+    const stored = (await Promise.all(admins.map((admin) => admin.keys('*')))).filter((names) => names.length > 0);
+    expect(stored.map((names) => names.sort())).toEqual([
+      [`lock:{${id}}order:${id}:payment`, `lock:{${id}}order:${id}:stock`, `lock:{${id}}order:${id}:%7Bx%7D%25`].sort(),
+    ]);
+    const listed: string[] = [];
+    for await (const state of locks.list({ prefix: `order:${id}` })) listed.push(state.key);
+    expect(listed.sort()).toEqual([...keys].sort());
+    expect(await locks.tryAcquire(keys[1]!)).toBeNull();
+    await lock.release();
+    expect(await locks.isLocked(keys[0]!)).toBe(false);
+  });
+
+  it('keeps holds and serves waiters while the slot moves (MOVED, ASK)', async () => {
+    const cluster = await start({ replicas: 0 });
+    const [a, b, c] = (await cluster.startApps(3)) as [LockApp, LockApp, LockApp];
+    const key = keyOn(0);
+    const lock = await a.locks.acquire(key, { leaseMs: 1_000 });
+    const waiting = b.locks.acquire(key, { waitMs: 20_000, leaseMs: 1_000 });
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    const move = await beginMove(cluster, `lock:${key}`);
+    await move.moveKey(`lock:${key}`);
+    // Its key is where the slot is not yet: ASK.
+    let renewals = 0;
+    a.locks.events.on('renewed', () => (renewals += 1));
+    await eventually(() => renewals >= 2);
+    expect(await c.locks.tryAcquire(key)).toBeNull();
+    await move.end();
+    await lock.extend(1_000);
+    await lock.release();
+    const next = await waiting;
+    expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);
+    expect(await c.locks.tryAcquire(key)).toBeNull();
+    await next.release();
+    await (await c.locks.acquire(key)).release();
+  });
+
+  it('locks several keys of a moving slot once all of them have arrived (TRYAGAIN)', async () => {
+    const cluster = await start({ replicas: 0 });
+    const hashTag = () => 'one';
+    const [a, b] = (await cluster.startApps(2, { hashTag })) as [LockApp, LockApp];
+    const keys = [freshKey(), freshKey()];
+    await (await a.locks.acquire(keys)).release();
+    const move = await beginMove(cluster, '{one}');
+    await move.moveKey(`lock:{one}${keys[0]}`);
+    const both = b.locks.acquire(keys, { waitMs: 20_000 });
+    const single = await a.locks.acquire(keys[0]!);
+    await single.release();
+    let isGranted = false;
+    void both.then(() => (isGranted = true));
+    await (await a.locks.acquire(keys[1]!)).release();
+    expect(isGranted).toBe(false);
+    await move.end();
+    const lock = await both;
+    expect(lock.fencingTokens[0]).toBeGreaterThan(single.fencingToken);
+    await lock.release();
+  });
+
+  it('keeps working when a master dies and its replica is promoted', async () => {
+    const cluster = await start();
+    const [a, b] = (await cluster.startApps(2)) as [LockApp, LockApp];
+    const keys = [0, 1, 2].map(keyOn);
+    const held = await Promise.all(keys.map((key) => a.locks.acquire(key, { leaseMs: LEASE_MS })));
+    const waiting = keys.map((key) => b.locks.acquire(key, { leaseMs: LEASE_MS, waitMs: 60_000 }));
+    await eventually(async () => {
+      const states = await Promise.all(keys.map((key) => a.locks.inspect(key)));
+      return states.every(({ waiters }) => waiters === 1);
+    });
+    const replica = openAdmin(cluster.replicas[0]!.url);
+    await eventually(async () => (await replica.info('replication')).includes('master_link_status:up'));
+    await cluster.masters[0]!.kill();
+    await eventually(async () => (await replica.info('replication')).includes('role:master'), { timeoutMs: 15_000 });
+    await eventually(() => held.every((lock) => lock.held && lock.remainingMs > LEASE_MS / 2), {
+      timeoutMs: LEASE_MS + FREEZE_MS,
+    });
+    await release(held);
+    const next = await Promise.all(waiting);
+    for (const [i, lock] of next.entries()) expect(lock.fencingToken).toBeGreaterThan(held[i]!.fencingToken);
+    await release(next);
+  }, 60_000);
+});

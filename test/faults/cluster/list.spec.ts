@@ -1,0 +1,81 @@
+import { Cluster } from 'ioredis';
+import { type Lock, LockStoreError } from '../../../lib/index.js';
+import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
+import { keyOn } from '../../support/redis/cluster-slots.js';
+import { startClusterNode } from '../../support/redis/cluster-node.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { proxyTo } from '../../support/redis/own-redis.js';
+import { keysOf } from '../../support/apps/listed.js';
+import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+async function start() {
+  const cluster = await startCluster({ replicas: 1 });
+  closeLater({ close: () => cluster.stop() });
+  const given = new Cluster([...cluster.connection.cluster], { redisOptions: SOON_CLOSED });
+  given.on('error', () => undefined);
+  closeLater({ close: async () => given.disconnect() });
+  return { cluster, given };
+}
+
+/** Stops a node, and has `app` hold a lock on each of the masters, one of which was a replica. */
+async function hang(cluster: StartedCluster, app: LockApp, during: (keys: string[]) => Promise<void>): Promise<void> {
+  const keys = [0, 1, 2].map(keyOn).toSorted();
+  for (const key of keys) await app.locks.withLock(key, () => undefined);
+  const { pid } = cluster.masters[1]!;
+  process.kill(pid, 'SIGSTOP');
+  try {
+    const acquire = (key: string) => app.locks.acquire(key, { waitMs: 4_000, leaseMs: 60_000 });
+    const held: Lock[] = [];
+    for (const key of keys) held.push(await eventually(() => acquire(key), { timeoutMs: 60_000 }));
+    await during(keys);
+    for (const lock of held) await lock.release();
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
+}
+
+describe('list', () => {
+  afterEach(closeAll);
+
+  it.each(['a given cluster', 'a cluster of its own'] as const)(
+    'includes the locks that a replica serves in place of a hanging node (%s)',
+    async (name) => {
+      const { cluster, given } = await start();
+      const app = await startApp({ connection: name === 'a given cluster' ? given : cluster.connection });
+      await hang(cluster, app, async (keys) => expect(await keysOf(app)).toEqual(keys));
+    },
+    120_000,
+  );
+
+  it('notices by itself that a node of a given cluster hangs, and asks its replica', async () => {
+    const { cluster, given } = await start();
+    const [app, other] = [await startApp({ connection: given }), await startApp({ connection: cluster.connection })];
+    expect(await keysOf(app)).toEqual([]);
+    // Whether the first call knows in time that the node is silent is a matter of a millisecond.
+    const list = () => keysOf(app).catch(() => keysOf(app));
+    await hang(cluster, other, async (keys) => expect(await list()).toEqual(keys));
+  }, 120_000);
+
+  it('waits for all nodes when it is the first command', async () => {
+    const cluster = await startCluster({ replicas: 0 });
+    closeLater({ close: () => cluster.stop() });
+    const holder = await startApp({ connection: cluster.connection });
+    const keys = [0, 1, 2].map(keyOn);
+    const held = await Promise.all(keys.map((key) => holder.locks.acquire(key)));
+    const seed = await proxyTo(cluster.masters[0]!.url);
+    seed.delayMs = 50;
+    const app = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: seed.port }] } });
+    expect(await keysOf(app)).toEqual(keys.toSorted());
+    await Promise.all(held.map((lock) => lock.release()));
+  });
+
+  it('rejects when no node can be reached, rather than end without locks', async () => {
+    const node = await startClusterNode();
+    const app = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }] } });
+    const held = await app.locks.acquire(freshKey());
+    await node.stop();
+    expect(await rejection(keysOf(app))).toBeInstanceOf(LockStoreError);
+    await held.release().catch(() => undefined);
+  });
+});

@@ -1,0 +1,154 @@
+import { Redis } from 'ioredis';
+import { type Lock } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { givenClient } from '../../support/redis/connections.js';
+import { type Vip, startVip } from '../../support/network/vip.js';
+import { queued } from '../../support/redis/records.js';
+
+const isSubscriber = (received: string): boolean => received.includes('subscribe');
+
+/** Two servers, of which the second follows the first, behind an address that leads to the first. */
+async function start() {
+  const [a, b] = [await ownRedis(), await ownRedis()];
+  await b.admin.replicaof('127.0.0.1', a.port);
+  await eventually(async () => (await a.admin.info('replication')).includes('state=online'));
+  const vip = closeLater(await startVip(a.port));
+  /** As an operator does it: nothing is lost, and connections stay where they are. */
+  const failOver = async (): Promise<void> => {
+    await a.admin.call('FAILOVER', 'TO', '127.0.0.1', String(b.port));
+    await eventually(async () => (await b.admin.role())[0] === 'master' && (await a.admin.role())[0] === 'slave');
+    vip.target = b.port;
+  };
+  return { a, b, vip, failOver };
+}
+
+const CLIENTS: [string, (vip: Vip) => string | Redis][] = [
+  ['connections of its own', (vip) => vip.url],
+  ['a given client', (vip) => givenClient(vip.url, {})],
+];
+
+/** The locks that their holders consider held at this moment. */
+const believers = (locks: readonly (Lock | undefined)[]): number => locks.filter((lock) => lock?.held).length;
+
+describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connectionTo) => {
+  afterEach(closeAll);
+
+  it('one of two waiters is granted with a token of its own when the subscriber of the first stayed behind', async () => {
+    const { b, vip, failOver } = await start();
+    const apps: LockApp[] = [];
+    for (let i = 0; i < 3; i++) apps.push(await startApp({ connection: connectionTo(vip) }));
+    const [h, w, x] = apps as [LockApp, LockApp, LockApp];
+    const key = freshKey();
+    const held = await h.locks.acquire(key, { leaseMs: 60_000 });
+    const granted: (Lock | undefined)[] = [];
+    const wait = ({ locks }: LockApp, i: number) =>
+      locks.acquire(key, { leaseMs: 60_000, waitMs: 60_000 }).then((lock) => (granted[i] = lock));
+    const first = wait(w, 0);
+    await eventually(async () => (await queued(b.admin, key)) === 1);
+    const second = wait(x, 1);
+    await eventually(async () => (await queued(b.admin, key)) === 2);
+    await failOver();
+    // Commands go to the new master by then, at the latest with the next poll.
+    await eventually(async () => (await h.locks.inspect(key)).waiters === 2);
+    await held.release();
+    const one = await Promise.race([first, second]);
+    expect(believers(granted)).toBe(1);
+    await one.release();
+    const [p, q] = await Promise.all([first, second]);
+    expect(p.fencingToken).not.toBe(q.fencingToken);
+    expect(believers(granted)).toBe(1);
+  }, 90_000);
+
+  it('a waiter is woken again after the move, by the server that serves it', async () => {
+    const { b, vip, failOver } = await start();
+    const [h, w] = [
+      await startApp({ connection: connectionTo(vip) }),
+      await startApp({ connection: connectionTo(vip) }),
+    ];
+    const key = freshKey();
+    await h.locks.withLock(key, () => undefined);
+    await failOver();
+    const held = await h.locks.acquire(key, { waitMs: 30_000 });
+    const waiting = w.locks.acquire(key, { waitMs: 60_000 });
+    await eventually(async () => (await queued(b.admin, key)) === 1, { timeoutMs: 20_000 });
+    // Both instances listen to the new server, and nothing listens to the old one.
+    await eventually(async () => (await b.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2, { timeoutMs: 20_000 });
+    await held.release();
+    expect((await waiting).held).toBe(true);
+  }, 90_000);
+});
+
+describe('a subscriber that is silently dead', () => {
+  afterEach(closeAll);
+
+  it('is replaced, and waiters keep their places', async () => {
+    const server = await ownRedis();
+    const vip = closeLater(await startVip(server.port));
+    const [w, other] = [await startApp({ connection: vip.url }), await startApp({ connection: server.url })];
+    const key = freshKey();
+    const held = await other.locks.acquire(key);
+    const order: string[] = [];
+    const wait = ({ locks }: LockApp, name: string): Promise<void> =>
+      locks.withLock(key, { waitMs: 60_000 }, () => void order.push(name));
+    const first = wait(w, 'first');
+    await eventually(async () => (await queued(server.admin, key)) === 1);
+    const second = wait(other, 'second');
+    await eventually(async () => (await queued(server.admin, key)) === 2);
+    const { accepted } = vip;
+    expect(vip.forget(isSubscriber)).toBe(1);
+    // The server may not have noticed at once.
+    await eventually(() => vip.accepted > accepted, { timeoutMs: 20_000 });
+    await eventually(async () => (await server.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2);
+    await held.release();
+    await Promise.all([first, second]);
+    expect(order).toEqual(['first', 'second']);
+  }, 90_000);
+
+  it('does not let its waiters starve while others are served', async () => {
+    const server = await ownRedis();
+    const vip = closeLater(await startVip(server.port));
+    const [w, other] = [await startApp({ connection: vip.url }), await startApp({ connection: server.url })];
+    const key = freshKey();
+    const stop = new AbortController();
+    const work = async (): Promise<void> => {
+      while (!stop.signal.aborted) await other.locks.withLock(key, { waitMs: 30_000 }, () => undefined);
+    };
+    const busy = Promise.all([work(), work(), work()]);
+    await w.locks.withLock(key, { waitMs: 30_000 }, () => undefined);
+    expect(vip.forget(isSubscriber)).toBe(1);
+    for (let i = 0; i < 4; i++) await w.locks.withLock(key, { waitMs: 10_000 }, () => undefined);
+    stop.abort();
+    await busy;
+  }, 90_000);
+});
+
+describe('a grant that cannot be announced', () => {
+  afterEach(closeAll);
+
+  it.each([
+    ['count the listeners', ['-pubsub']],
+    ['ask which server it is', ['-info']],
+  ])('is not made: the waiter is woken and requests the lock where the user may not %s', async (_what, rights) => {
+    const server = await ownRedis();
+    await server.admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', ...rights);
+    const url = `redis://app:secret@127.0.0.1:${server.port}`;
+    const [h, w] = [await startApp({ connection: url }), await startApp({ connection: url })];
+    const key = freshKey();
+    const held = await h.locks.acquire(key);
+    const waiting = w.locks.acquire(key, { waitMs: 30_000 });
+    await eventually(async () => (await queued(server.admin, key)) === 1);
+    const listener = openAdmin(server.url);
+    const heard: string[] = [];
+    await listener.psubscribe('lock:wake:*');
+    listener.on('pmessage', (_pattern: string, _channel: string, message: string) =>
+      heard.push(message.split(' ')[0]!),
+    );
+    await held.release();
+    const next = await waiting;
+    // A grant by asking has all of its lease; one that was pushed has six seconds.
+    expect(next.remainingMs).toBeGreaterThan(20_000);
+    expect(heard.length).toBeGreaterThan(0);
+  });
+});

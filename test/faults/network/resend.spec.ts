@@ -1,0 +1,158 @@
+import { LockStoreError } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { isCommand, loadScripts, ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { hashOf, queued } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+
+async function expectOneHold({ locks }: LockApp, key: string, token: number): Promise<void> {
+  // The last token is that of the hold: no second one was granted.
+  expect(await locks.inspect(key)).toMatchObject({ fencingToken: token, holders: [{ fencingToken: token }] });
+}
+
+/** Two instances: `a` behind a network that loses replies, `b` beside it. */
+async function startPair() {
+  const [proxy, admin] = [await proxyTo(), openAdmin()];
+  await loadScripts(admin);
+  return { proxy, admin, a: await startApp({ connection: proxy.url }), b: await startApp() };
+}
+
+describe('promise 7: commands may be sent twice', () => {
+  afterEach(closeAll);
+
+  it('grants a lock once when the reply to acquire is lost', async () => {
+    const { proxy, a, b } = await startPair();
+    const key = freshKey();
+    proxy.dropNextReply(isCommand('acquire'));
+    const lock = await a.locks.acquire(key);
+    expect(proxy.droppedReplies).toBe(1);
+    await expectOneHold(b, key, lock.fencingToken);
+    await lock.release();
+    expect(await b.locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it('keeps the place of a waiter when the busy reply is lost', async () => {
+    const { proxy, admin, a, b } = await startPair();
+    const key = freshKey();
+    const held = await b.locks.acquire(key);
+    proxy.dropNextReply(isCommand('acquire'));
+    const next = a.locks.acquire(key, { waitMs: 25_000 });
+    await eventually(() => proxy.droppedReplies === 1);
+    await eventually(async () => (await queued(admin, key)) === 1);
+    await held.release();
+    await expectOneHold(b, key, (await next).fencingToken);
+  });
+
+  it('renews a lock, with the same token, when the reply to a renewal is lost', async () => {
+    const { proxy, a, b } = await startPair();
+    const key = freshKey();
+    const lock = await a.locks.acquire(key);
+    const token = lock.fencingToken;
+    proxy.dropNextReply(isCommand('renew'));
+    await lock.extend(60_000);
+    expect(proxy.droppedReplies).toBe(1);
+    expect(lock.remainingMs).toBeGreaterThan(40_000);
+    await expectOneHold(b, key, token);
+  });
+
+  it('releases a lock once when the reply to release is lost, and the next holder keeps it', async () => {
+    const { proxy, admin, a, b } = await startPair();
+    const key = freshKey();
+    const lock = await a.locks.acquire(key);
+    const next = b.locks.acquire(key, { waitMs: 25_000 });
+    await eventually(async () => (await queued(admin, key)) === 1);
+    proxy.dropNextReply(isCommand('release'));
+    await lock.release();
+    const { fencingToken } = await next;
+    await eventually(() => a.locker.live.releasing === 0);
+    expect(proxy.droppedReplies).toBe(1);
+    await expectOneHold(b, key, fencingToken);
+    expect(lock.signal.aborted).toBe(false);
+  });
+
+  it('resolves with the value of the work when the reply to release is lost', async () => {
+    const { proxy, a, b } = await startPair();
+    const key = freshKey();
+    proxy.dropNextReply(isCommand('release'));
+    expect(await a.locks.withLock(key, () => 'value')).toBe('value');
+    await eventually(async () => !(await b.locks.isLocked(key)));
+    expect(proxy.droppedReplies).toBe(1);
+  });
+
+  it('has one holder per key while connections are cut all the time', async () => {
+    const { proxy, a, b } = await startPair();
+    const cuts = setInterval(() => proxy.cutAll(), 40);
+    const inside = new Map<string, number>();
+    const keys = [freshKey(), freshKey()];
+    const work = async (key: string) => {
+      inside.set(key, (inside.get(key) ?? 0) + 1);
+      expect(inside.get(key)).toBe(1);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      inside.set(key, inside.get(key)! - 1);
+    };
+    const calls = Array.from({ length: 80 }, (_, i) =>
+      (i % 4 === 0 ? b : a).locks.withLock(keys[i % 2]!, { waitMs: 25_000 }, () => work(keys[i % 2]!)),
+    );
+    await Promise.all(calls).finally(() => clearInterval(cuts));
+    for (const key of keys) await eventually(async () => !(await b.locks.isLocked(key)));
+  });
+
+  it('leaves nothing behind of an acquire that was cancelled before its reply', async () => {
+    const { proxy, admin, a, b } = await startPair();
+    const keys = [freshKey('once'), freshKey('waits')];
+    // The first lock makes the app read the server's clock, which it would otherwise do before the acquire.
+    await a.locks.withLock(freshKey(), () => undefined);
+    proxy.delayMs = 2_500;
+    const calls = [a.locks.acquire(keys[0]!, { waitMs: 0 }), a.locks.acquire(keys[1]!, { waitMs: 300 })];
+    for (const error of await Promise.all(calls.map((call) => rejection(call)))) {
+      expect(error).toBeInstanceOf(LockStoreError);
+    }
+    for (const key of keys) await eventually(async () => Number((await hashOf(admin, key))['token']) > 0);
+    proxy.delayMs = 0;
+    await eventually(() => JSON.stringify(a.locker.live) === JSON.stringify(NOTHING), { timeoutMs: 20_000 });
+    for (const key of keys) expect(await b.locks.tryAcquire(key)).not.toBeNull();
+  });
+});
+
+describe('promise 7: scripts that were flushed', () => {
+  afterEach(closeAll);
+
+  it('every command works after SCRIPT FLUSH', async () => {
+    const { admin, url } = await ownRedis();
+    const [a, b] = [await startApp({ connection: url }), await startApp({ connection: url })];
+    const key = freshKey();
+    await admin.script('FLUSH');
+    const lock = await a.locks.acquire(key);
+    await admin.script('FLUSH');
+    await lock.extend(60_000);
+    const next = b.locks.acquire(key, { waitMs: 25_000 });
+    await eventually(async () => (await queued(admin, key)) === 1);
+    await admin.script('FLUSH');
+    await lock.release();
+    expect((await next).held).toBe(true);
+    await admin.script('FLUSH');
+    expect((await b.locks.inspect(key)).holders).toHaveLength(1);
+  });
+
+  it('waiting calls go on by themselves after a restart of Redis', async () => {
+    const server = await ownRedis();
+    const [a, b] = [await startApp({ connection: server.url }), await startApp({ connection: server.url })];
+    const [busy, free] = [freshKey('busy'), freshKey('free')];
+    const held = await a.locks.acquire(busy);
+    const queuedBefore = b.locks.acquire(busy, { waitMs: 28_000 });
+    await eventually(async () => (await queued(server.admin, busy)) === 1);
+    await server.kill();
+    const askedMeanwhile = [a.locks.acquire(free, { waitMs: 28_000 }), b.locks.acquire(free, { waitMs: 28_000 })];
+    const released = held.release();
+    await eventually(() => a.locker.live.releasing === 1);
+    await startAgain(server);
+    await released;
+    expect((await queuedBefore).held).toBe(true);
+    const first = await Promise.race(askedMeanwhile);
+    await first.release();
+    const [one, two] = await Promise.all(askedMeanwhile);
+    expect(one!.fencingToken).not.toBe(two!.fencingToken);
+  });
+});

@@ -1,0 +1,142 @@
+import { LockStoreError } from '../../../lib/index.js';
+import { startSentinels } from '../../../scripts/topologies.mjs';
+import { CONNECTIONS, givenClient } from '../../support/redis/connections.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { startVip } from '../../support/network/vip.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+/** How long after a server is well again its locks may still fail. */
+const BACK_WITHIN_MS = 3_000;
+
+/** Calls of a process that does not know that its server hangs, all the time. */
+function keepCalling({ locks }: LockApp) {
+  const errors: unknown[] = [];
+  const call = () =>
+    locks.withLock(freshKey(), { waitMs: 0, leaseMs: 4_000 }, () => undefined).catch((error) => errors.push(error));
+  const timer = setInterval(() => void call(), 100);
+  closeLater({ close: async () => clearInterval(timer) });
+  return { errors, stop: () => clearInterval(timer) };
+}
+
+/** How long it takes until a lock can be had. */
+async function backAfterMs({ locks }: LockApp): Promise<number> {
+  const from = performance.now();
+  const isBack = () => locks.withLock(freshKey(), { waitMs: 0, leaseMs: 4_000 }, () => true).catch(() => false);
+  await eventually(isBack, { timeoutMs: 25_000, message: 'No lock could be had' });
+  return performance.now() - from;
+}
+
+const sleepUntil = (at: number) => eventually(() => performance.now() >= at, { timeoutMs: 60_000 });
+
+describe('a server that accepts connections and answers nothing', () => {
+  afterEach(closeAll);
+
+  it.each(Object.entries(CONNECTIONS).flatMap(([name, open]) => [1_000, 5_000].map((ms) => ({ name, open, ms }))))(
+    'grants locks again soon after $ms ms without answers ($name)',
+    async ({ open, ms }) => {
+      const { pid, url } = await ownRedis();
+      const app = await startApp({ connection: open(url) });
+      await app.locks.withLock(freshKey(), () => undefined);
+      const { stop } = keepCalling(app);
+      process.kill(pid, 'SIGSTOP');
+      await sleepUntil(performance.now() + ms);
+      process.kill(pid, 'SIGCONT');
+      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + FREEZE_MS);
+      stop();
+    },
+    60_000,
+  );
+
+  it.each(Object.entries(CONNECTIONS))(
+    'gets new connections when those of that time stay dead (%s)',
+    async (_name, open) => {
+      const { port } = await ownRedis();
+      const vip = closeLater(await startVip(port));
+      const app = await startApp({ connection: open(vip.url) });
+      await app.locks.withLock(freshKey(), () => undefined);
+      const { stop } = keepCalling(app);
+      vip.target = null;
+      vip.forget();
+      await eventually(() => vip.accepted >= 3, { timeoutMs: 20_000 });
+      vip.target = port;
+      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + FREEZE_MS);
+      stop();
+    },
+    60_000,
+  );
+
+  it.each(Object.entries(CONNECTIONS))(
+    'grants locks soon after it recovers when it hung from the start (%s)',
+    async (_name, open) => {
+      const { port } = await ownRedis();
+      const vip = closeLater(await startVip(null));
+      const app = await startApp({ connection: open(vip.url) });
+      const error = await rejection<LockStoreError>(app.locks.acquire(freshKey(), { waitMs: 0 }));
+      expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
+      vip.target = port;
+      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + 2 * FREEZE_MS);
+    },
+    60_000,
+  );
+});
+
+describe('a hung master behind sentinels', () => {
+  afterEach(closeAll);
+
+  it.each(['a connection of its own', 'a given client'])(
+    'is replaced by the new master, and runs no command when it wakes (%s)',
+    async (name) => {
+      const topology = await startSentinels();
+      closeLater({ close: () => topology.stop() });
+      const { connection, master, replicas } = topology;
+      const options = { ...connection, disconnectTimeout: 100 };
+      const app = await startApp({ connection: name === 'a given client' ? givenClient('', options) : connection });
+      await app.locks.withLock(freshKey(), () => undefined);
+      const calls = keepCalling(app);
+      await master.kill('SIGSTOP');
+      await eventually(() => calls.errors.length > 10, { timeoutMs: 20_000 });
+      // A new process is at home on the new master at once.
+      const other = await eventually(
+        async () => {
+          const started = await startApp({ connection });
+          const works = await started.locks.withLock(freshKey(), { waitMs: 0 }, () => true).catch(() => false);
+          return works && started;
+        },
+        { timeoutMs: 30_000 },
+      );
+      expect(await backAfterMs(app)).toBeLessThan(BACK_WITHIN_MS + FREEZE_MS);
+      calls.stop();
+      const held = await other.locks.acquire('held', { leaseMs: 20_000 });
+      await master.kill('SIGCONT');
+      const deadline = performance.now() + 3_000;
+      while (performance.now() < deadline) {
+        expect(await app.locks.tryAcquire('held').catch(() => null)).toBeNull();
+      }
+      expect(replicas).toHaveLength(2);
+      expect(held.held).toBe(true);
+    },
+    120_000,
+  );
+});
+
+describe('a hanging sentinel', () => {
+  afterEach(closeAll);
+
+  it.each(['a connection of its own', 'a given client'])(
+    'is skipped (%s)',
+    async (name) => {
+      const topology = await startSentinels();
+      closeLater({ close: () => topology.stop() });
+      const { connection, sentinels, master } = topology;
+      const options = { ...connection, disconnectTimeout: 100 };
+      const app = await startApp({ connection: name === 'a given client' ? givenClient('', options) : connection });
+      await app.locks.withLock(freshKey(), () => undefined);
+      for (const sentinel of sentinels.slice(0, 2)) await sentinel.kill('SIGSTOP');
+      await openAdmin(master.url).call('CLIENT', 'KILL', 'TYPE', 'normal');
+      expect(await backAfterMs(app)).toBeLessThan(2 * BACK_WITHIN_MS + FREEZE_MS);
+    },
+    60_000,
+  );
+});

@@ -1,0 +1,62 @@
+import 'reflect-metadata';
+import { LockStoreError } from '../../../lib/index.js';
+import { CONNECTIONS, RELUCTANT, givenClient } from '../../support/redis/connections.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+/** Long enough that no test waits for its end. */
+const LONG = { leaseMs: 300_000, waitMs: 0 };
+
+describe('when Redis is back', () => {
+  afterEach(closeAll);
+
+  it('a grant that came too late over a slow network was given back', async () => {
+    const [proxy, admin] = [await proxyTo(), openAdmin()];
+    const { locks, locker } = await startApp({ connection: proxy.url });
+    await locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    proxy.delayMs = 2_000;
+    expect(await rejection(locks.acquire(key, LONG))).toBeInstanceOf(LockStoreError);
+    proxy.delayMs = 0;
+    await eventually(() => locker.live.releasing === 0, { timeoutMs: 20_000 });
+    await eventually(async () => 'released' in (await hashOf(admin, key)));
+    expect(await (await startApp()).locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it('the offline queue of a given client leaves no lock behind', async () => {
+    const server = await ownRedis();
+    const client = givenClient(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
+    const { locks, locker } = await startApp({ connection: client });
+    await locks.withLock('warm', () => undefined);
+    await server.kill();
+    expect(await rejection(locks.acquire('late', LONG))).toBeInstanceOf(LockStoreError);
+    await startAgain(server);
+    await eventually(() => locker.live.releasing === 0, { timeoutMs: 20_000 });
+    // In the order in which the client sends: what it had queued has been carried out.
+    await client.ping();
+    const other = await startApp({ connection: server.url });
+    expect(await eventually(() => other.locks.tryAcquire('late', LONG), { timeoutMs: 20_000 })).toBeTruthy();
+  });
+
+  it.each(Object.entries({ ...CONNECTIONS, ...RELUCTANT }))(
+    'waiting calls go on by themselves (%s)',
+    async (_name, connectTo) => {
+      const server = await ownRedis();
+      const connection = connectTo(server.url);
+      const { locks } = await startApp({ connection });
+      const held = await locks.acquire('key', { renew: false });
+      const before = locks.acquire('key', { waitMs: Infinity });
+      await eventually(async () => (await locks.inspect('key')).waiters === 1);
+      await server.kill();
+      const during = locks.acquire('key-2', { waitMs: 60_000 });
+      await expect(locks.tryAcquire('key-3')).rejects.toBeInstanceOf(LockStoreError);
+      await startAgain(server);
+      await held.release();
+      const locksThen = await Promise.all([before, during]);
+      expect(locksThen.map((lock) => lock.held)).toEqual([true, true]);
+    },
+  );
+});

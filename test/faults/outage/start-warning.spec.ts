@@ -1,0 +1,192 @@
+import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
+import { jest } from '@jest/globals';
+import { Cluster } from 'ioredis';
+import { type RedisConnection } from '../../../lib/index.js';
+import { freePorts } from '../../../scripts/redis.mjs';
+import { startSecured } from '../../../scripts/topologies.mjs';
+import { givenClient } from '../../support/redis/connections.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { PASSWORD, SECRET, spyOnLogs } from '../security/support.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const ENCODED = encodeURIComponent(PASSWORD);
+
+/** Warnings of a Redis that is not there, of the start. */
+const START = /Redis is not available yet/;
+
+const givenCluster = (port: number): Cluster => {
+  const client = new Cluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 });
+  client.on('error', () => undefined);
+  closeLater({ close: async () => client.disconnect() });
+  return client;
+};
+
+const DOWN: Record<string, (port: number) => RedisConnection> = {
+  'a URL': (port) => `redis://locks:${ENCODED}@127.0.0.1:${port}`,
+  options: (port) => ({ host: '127.0.0.1', port, password: PASSWORD }),
+  'a given client': (port) => givenClient(`redis://locks:${ENCODED}@127.0.0.1:${port}`, {}),
+  'a given client that waits for its first command': (port) =>
+    givenClient(`redis://127.0.0.1:${port}`, { lazyConnect: true }),
+  'a cluster': (port) => ({ cluster: [{ host: '127.0.0.1', port }], redisOptions: { password: PASSWORD } }),
+  'a cluster of URLs': (port) => ({ cluster: [`redis://locks:${ENCODED}@127.0.0.1:${port}`] }),
+  'a given cluster': givenCluster,
+};
+
+/** Takes connections and does this with them; gives how many there were. */
+async function listen(onConnection: (socket: Socket) => void) {
+  let connections = 0;
+  const sockets = new Set<Socket>();
+  const server: Server = createServer((socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    onConnection(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const close = async (): Promise<void> => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  closeLater({ close });
+  return { port: (server.address() as AddressInfo).port, connections: () => connections };
+}
+
+describe('a Redis that is down when the app starts', () => {
+  afterEach(closeAll);
+  afterEach(() => jest.restoreAllMocks());
+
+  it.each(Object.keys(DOWN))('causes one warning at once, with address and reason: %s', async (form) => {
+    const { lines } = spyOnLogs();
+    const [port] = await freePorts(1);
+    const { locks } = await startApp({ connection: DOWN[form]!(port!) });
+    const told = () => lines().filter((line) => START.test(line));
+    await eventually(() => told().length > 0);
+    expect(told()[0]).toContain(`127.0.0.1:${port}`);
+    expect(told()[0]).toMatch(/connect ECONNREFUSED|no node of the cluster could be reached/);
+    // Long enough for several tries.
+    for (let i = 0; i < 2; i += 1) await locks.acquire(freshKey(), { waitMs: 500 }).catch(() => undefined);
+    expect(told()).toHaveLength(1);
+    expect(lines().filter((line) => SECRET.test(line))).toEqual([]);
+    expect(lines().filter((line) => /maxRetriesPerRequest|from scratch/.test(line))).toEqual([]);
+  });
+
+  it('causes a warning behind Sentinel, with a sentinel and the name of the master', async () => {
+    const { lines, warnings } = spyOnLogs();
+    const [port] = await freePorts(1);
+    const sentinels = [{ host: '127.0.0.1', port: port! }];
+    const { locks } = await startApp({ connection: { sentinels, name: 'mymaster', sentinelPassword: PASSWORD } });
+    const told = () => warnings().filter((line) => START.test(line));
+    await eventually(() => told().length > 0);
+    expect(told()[0]).toMatch(
+      new RegExp(`sentinel mymaster of 127.0.0.1:${port}.*sentinels are unreachable.*\`name\``),
+    );
+    const error = await locks.acquire(freshKey(), { waitMs: 1_500 }).catch(({ message }: Error) => message);
+    expect(error).toMatch(/sentinels are unreachable.*`name`/);
+    expect(told()).toHaveLength(1);
+    expect(lines().filter((line) => SECRET.test(line) || /from scratch/.test(line))).toEqual([]);
+  });
+
+  it('causes a warning for each master of a quorum', async () => {
+    const { warnings } = spyOnLogs();
+    const [a, b] = await freePorts(2);
+    const { url } = await ownRedis();
+    await startApp({ connection: [url, `redis://127.0.0.1:${a}`, `redis://127.0.0.1:${b}`] });
+    const told = () => warnings().filter((line) => START.test(line));
+    await eventually(() => told().length === 2);
+    expect([a, b].filter((port) => told().some((line) => line.includes(`127.0.0.1:${port}`)))).toEqual([a, b]);
+  });
+
+  it('causes a warning when the password is refused', async () => {
+    const { warnings } = spyOnLogs();
+    const { port } = await ownRedis(['--requirepass', 'another']);
+    await startApp({ connection: `redis://:${ENCODED}@127.0.0.1:${port}` });
+    const told = () => warnings().filter((line) => START.test(line));
+    await eventually(() => told().length > 0);
+    expect(told()[0]).toMatch(/WRONGPASS.*Check user and password/);
+    expect(told().filter((line) => SECRET.test(line))).toEqual([]);
+  });
+
+  it('causes a warning when something else answers', async () => {
+    const { warnings } = spyOnLogs();
+    const { port, connections } = await listen((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    await startApp({ connection: `redis://127.0.0.1:${port}` });
+    const told = () => warnings().filter((line) => START.test(line));
+    // Two connections a try.
+    await eventually(() => connections() > 5);
+    expect(told()).toHaveLength(1);
+    expect(told()[0]).toMatch(/is no Redis, or one that expects TLS/);
+  });
+
+  const TLS = /whether it expects TLS|expects TLS \(`rediss/;
+  it.each([
+    ['speaks no TLS, and is asked to', async () => `rediss://127.0.0.1:${(await ownRedis()).port}`],
+    ['takes the connection and says nothing', async () => `redis://127.0.0.1:${(await listen(() => undefined)).port}`],
+    [
+      'speaks TLS, and is not asked to',
+      async () => {
+        const secured = await startSecured();
+        closeLater({ close: () => secured.stop() });
+        return `redis://127.0.0.1:${secured.connection.port}`;
+      },
+    ],
+  ])(
+    'causes a warning when it %s',
+    async (_what, start) => {
+      const { warnings } = spyOnLogs();
+      const { locks } = await startApp({ connection: await start() });
+      const told = () => warnings().filter((line) => START.test(line));
+      await eventually(() => told().length > 0, { timeoutMs: 20_000 });
+      expect(told()[0]).toMatch(TLS);
+      expect(await rejection(locks.acquire(freshKey(), { waitMs: 8_000 }))).toMatchObject({
+        message: expect.stringMatching(TLS),
+      });
+      expect(told()).toHaveLength(1);
+    },
+    60_000,
+  );
+
+  it('is used as soon as it is up, and a later outage causes no warning', async () => {
+    const { warnings } = spyOnLogs();
+    const server = await ownRedis();
+    await server.kill();
+    const { locks } = await startApp({ connection: server.url });
+    const told = () => warnings().filter((line) => START.test(line));
+    await eventually(() => told().length === 1);
+    await startAgain(server);
+    await locks.withLock(freshKey(), { waitMs: 20_000 }, () => undefined);
+    expect(told()).toHaveLength(1);
+  });
+});
+
+describe('a Redis that is up when the app starts', () => {
+  afterEach(closeAll);
+  afterEach(() => jest.restoreAllMocks());
+
+  it('causes no warning, even when it goes away later, and leaves no listener on a given client', async () => {
+    const { warnings } = spyOnLogs();
+    const proxy = await proxyTo();
+    const client = givenClient(proxy.url, { lazyConnect: true });
+    const before = client.eventNames().length;
+    const [own, given] = [await startApp({ connection: proxy.url }), await startApp({ connection: client })];
+    for (const { locks } of [own, given]) await locks.withLock(freshKey(), () => undefined);
+    proxy.refuse(true);
+    proxy.cutAll();
+    await own.locks.acquire(freshKey(), { waitMs: 300 }).catch(() => undefined);
+    expect(warnings().filter((line) => START.test(line))).toEqual([]);
+    await given.close();
+    expect(client.eventNames().length).toBe(before);
+  });
+
+  it('leaves no listener on a given client when the app closes before the check has ended', async () => {
+    const proxy = await proxyTo();
+    proxy.blackhole(true);
+    const client = givenClient(proxy.url, {});
+    await eventually(() => client.status === 'connect');
+    const names = client.eventNames();
+    const app = await startApp({ connection: client });
+    await app.close();
+    expect(client.eventNames()).toEqual(names);
+  });
+});

@@ -1,0 +1,110 @@
+import { LockClaimedError } from '../../../lib/core/lock.errors.js';
+import { claimFire } from '../../support/apps/claim-fire.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { hashOf, serverTime } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { heldRow, startNet } from '../../support/redis/quorum-net.js';
+
+const WIDTH_MS = 600_000;
+
+describe('fires that a quorum grants', () => {
+  afterEach(closeAll);
+
+  it('run once per slot, even when a call reaches the nodes on both sides of its border', async () => {
+    const net = await startNet(3);
+    const [z, a, b] = [await net.app(), await net.app(), await net.app()];
+    const key = freshKey();
+    const now = await serverTime(net.admins[0]!);
+    const border = Math.floor(now / WIDTH_MS) * WIDTH_MS;
+    for (const app of [z, a, b]) await app.locks.withLock(freshKey(), () => undefined);
+    /** A call that belongs to this time, if it arrives at once. */
+    const slotAt = async (ms: number) => {
+      const age = (await serverTime(net.admins[0]!)) - ms;
+      return { kind: 'slot', ms: WIDTH_MS, rememberMs: 2 * WIDTH_MS, calledAt: a.locker.clock.now() - age } as const;
+    };
+    const runs: string[] = [];
+    const run = async (name: string, app: LockApp, at: number) => {
+      const lock = await claimFire(app, key, await slotAt(at)).catch((error: unknown) => error as Error);
+      if (lock instanceof Error) return;
+      runs.push(name);
+      await lock.releaseAfter('done');
+    };
+    z.reaches(1, 2);
+    await run('z', z, border - 60_000);
+    a.reaches(0, 1);
+    a.proxies[1]!.delayMs = 200;
+    await run('a', a, border - 100);
+    await run('b', b, border + 60_000);
+    // Two slots.
+    expect(runs.length).toBeLessThanOrEqual(2);
+  });
+
+  it('belong to the slot in which the call was made, though a node is slow to tell its time', async () => {
+    const net = await startNet(3);
+    const app = await net.app();
+    await app.locks.withLock(freshKey(), () => undefined);
+    for (const proxy of app.proxies.slice(1)) proxy.delayMs = 60;
+    const [key, width] = [freshKey(), 200];
+    for (let call = 0; call < 5; call += 1) {
+      // Early in a slot, so that a call which looked earlier would be in the one before.
+      await eventually(async () => (await serverTime(net.admins[0]!)) % width < 30, { intervalMs: 1 });
+      const before = await serverTime(net.admins[0]!);
+      const lock = await claimFire(app, `${key}${call}`, { kind: 'slot', ms: width });
+      await lock.releaseAfter('done');
+      const run = await app.locks.lastRun(`${key}${call}`);
+      expect(run!.fire.getTime()).toBeGreaterThanOrEqual(Math.floor(before / width) * width);
+    }
+  });
+
+  it('are not lost when a claim was cancelled before it was granted', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app(), await net.app()];
+    for (const app of [a, b]) await app.locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    for (const proxy of a.proxies) proxy.delayMs = 100;
+    const controller = new AbortController();
+    const failed = rejection(claimFire(a, key, {}, { signal: controller.signal }));
+    await eventually(async () => (await hashOf(net.admins[0]!, key))['run:Jobs.run'] !== undefined);
+    controller.abort(new Error('given up'));
+    await failed;
+    await eventually(async () => Object.values(a.locker.live).every((count) => count === 0));
+    const lock = await claimFire(b, key, {}).catch((error: unknown) => error);
+    expect(lock).not.toBeInstanceOf(LockClaimedError);
+  });
+
+  it('are reported as the last run when only one of the answering nodes knows it', async () => {
+    const net = await startNet(5);
+    const [a, b] = [await net.app(), await net.app()];
+    const [key, patient] = [freshKey(), { waitMs: 5_000 }];
+    await (await claimFire(a, key, { ms: 1_000 }, patient)).releaseAfter('done');
+    await eventually(async () => {
+      const hashes = await Promise.all(net.admins.map((admin) => hashOf(admin, key)));
+      return hashes.every((hash) => hash['run:Jobs.run']?.endsWith('done'));
+    });
+    a.reaches(0, 1, 2);
+    await (await claimFire(a, key, { ms: 2_000 }, patient)).releaseAfter('done');
+    b.reaches(2, 3, 4);
+    await eventually(async () => (await b.locks.lastRun(key))?.fire.getTime() === 2_000);
+  });
+
+  it('are reported with the outcome that a majority knows', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app(), await net.app()];
+    await a.locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    a.proxies[2]!.delayMs = 50;
+    const lock = await claimFire(a, key, {}, { leaseMs: 2_000 });
+    await eventually(async () => (await heldRow(net.admins, key)) === '111');
+    a.reaches(0, 1);
+    await lock.releaseAfter('done');
+    const outcomes = new Set<string | undefined>();
+    // Until after the lease on the third node.
+    const until = performance.now() + 2_500;
+    await eventually(async () => {
+      outcomes.add((await b.locks.lastRun(key))?.outcome);
+      return performance.now() > until;
+    });
+    expect([...outcomes]).toEqual(['done']);
+  });
+});

@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Redis } from 'ioredis';
+import { type LockStoreError } from '../../../lib/index.js';
+import { startCluster } from '../../../scripts/topologies.mjs';
+import { eventually } from '../../support/waiting/eventually.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { hashOf } from '../../support/redis/records.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+/** A master with replicas. */
+async function startReplicated(count: number) {
+  const master = await ownRedis(['--repl-diskless-sync-delay', '0']);
+  const follow = () => ownRedis(['--replicaof', '127.0.0.1', String(master.port)]);
+  const replicas = await Promise.all(Array.from({ length: count }, follow));
+  const isOnline = async () => (await master.admin.info('replication')).match(/state=online/g)?.length === count;
+  await eventually(isOnline, { timeoutMs: 20_000 });
+  return { master, replicas };
+}
+
+/** Has a replica answer only now and then. */
+function slow(replica: Awaited<ReturnType<typeof ownRedis>>, everyMs: number) {
+  const isOver = new AbortController();
+  const stops = (async () => {
+    while (!isOver.signal.aborted) {
+      await replica.kill('SIGSTOP');
+      await sleep(everyMs);
+      await replica.kill('SIGCONT');
+      await sleep(50);
+    }
+  })();
+  const close = async () => {
+    isOver.abort();
+    await stops;
+  };
+  return closeLater({ close });
+}
+
+const infoOf = async (admin: Redis, section: string) =>
+  new Map((await admin.info(section)).split('\r\n').map((line) => line.split(':') as [string, string]));
+
+describe('minReplicas', () => {
+  afterEach(closeAll);
+
+  it('grants what the replicas have confirmed, to waiters, too', async () => {
+    const { master, replicas } = await startReplicated(2);
+    const options = { connection: master.url, minReplicas: 2 };
+    const [a, b] = [await startApp(options), await startApp(options)];
+    const key = freshKey();
+    const lock = await a.locks.acquire(key);
+    const holdsOf = async () => {
+      const hashes = await Promise.all(replicas.map(({ admin }) => admin.hgetall(`lock:${key}`)));
+      return hashes.map((hash) => Object.keys(hash).filter((field) => field.startsWith('hold:')).length);
+    };
+    expect(await holdsOf()).toEqual([1, 1]);
+    const waiting = b.locks.acquire(key, { waitMs: 20_000 });
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await lock.release();
+    const next = await waiting;
+    const token = String(next.fencingToken);
+    for (const { admin } of replicas) expect(JSON.stringify(await admin.hgetall(`lock:${key}`))).toContain(token);
+    await next.release();
+    const both = await a.locks.acquire([freshKey(), freshKey()]);
+    await both.release();
+  });
+
+  it('gives back what too few replicas confirmed, and reports how many did', async () => {
+    const { master, replicas } = await startReplicated(2);
+    const options = { connection: master.url, minReplicas: 2, replicaTimeoutMs: 100 };
+    const { locks } = await startApp(options);
+    await locks.withLock(freshKey(), () => undefined);
+    await replicas[0]!.kill('SIGSTOP');
+    const key = freshKey();
+    const error = await rejection<LockStoreError>(locks.acquire(key, { waitMs: 500 }));
+    expect(error.message).toContain('Only 1 of 2 replicas confirmed');
+    expect(error.message).toContain(key);
+    await eventually(async () => !(await locks.isLocked(key)));
+    const rest = await startApp({ ...options, minReplicas: 1 });
+    await (await rest.locks.acquire(key)).release();
+    await replicas[0]!.kill('SIGCONT');
+    await (await locks.acquire(key, { waitMs: 30_000 })).release();
+  }, 60_000);
+
+  it('does not hold up the renewals of other locks while replicas are silent', async () => {
+    const { master, replicas } = await startReplicated(1);
+    const options = { connection: master.url, minReplicas: 1, replicaTimeoutMs: 900 };
+    const { locks, locker } = await startApp(options);
+    const held = await locks.acquire(freshKey(), { leaseMs: 1_000 });
+    await replicas[0]!.kill('SIGSTOP');
+    const refused = Array.from({ length: 20 }, () => rejection(locks.acquire(freshKey(), { waitMs: 2_500 })));
+    const errors = await Promise.all(refused);
+    for (const { message } of errors) expect(message).toMatch(/Only 0 of 1 replicas|no answer/);
+    expect(held.held).toBe(true);
+    await held.release();
+    await eventually(() => locker.live.releasing === 0 && locker.live.timers === 0);
+  });
+
+  it('confirms the locks of many callers together while a replica is slow', async () => {
+    const { master, replicas } = await startReplicated(1);
+    // A command may take a quarter of the lease: less than the replica does.
+    const options = { connection: master.url, minReplicas: 1, leaseMs: 4_000, replicaTimeoutMs: 3_900 };
+    const { locks } = await startApp(options);
+    await locks.withLock(freshKey(), () => undefined);
+    const connections = async () => Number((await infoOf(master.admin, 'stats')).get('total_connections_received'));
+    const before = await connections();
+    const replica = slow(replicas[0]!, 1_200);
+    const granted: string[] = [];
+    const callFor = async (key: string) => {
+      for (let call = 0; call < 4; call++) await locks.withLock(key, { waitMs: 30_000 }, () => granted.push(key));
+    };
+    await Promise.all(Array.from({ length: 6 }, () => callFor(freshKey())));
+    await replica.close();
+    expect(granted).toHaveLength(24);
+    // None was cut.
+    expect(await connections()).toBe(before);
+  }, 60_000);
+
+  it('counts the keys that a client with a key prefix writes', async () => {
+    const { master, replicas } = await startReplicated(1);
+    const connection = { port: master.port, keyPrefix: 'app:' };
+    const { locks } = await startApp({ connection, minReplicas: 1 });
+    const key = freshKey();
+    const lock = await locks.acquire(key);
+    expect(await replicas[0]!.admin.keys(`*${key}`)).toEqual([`app:lock:${key}`]);
+    await lock.release();
+  });
+
+  it('asks the right master of a cluster', async () => {
+    const cluster = await startCluster();
+    closeLater({ close: () => cluster.stop() });
+    const { connection } = cluster;
+    const { locks } = await startApp({ connection, minReplicas: 1, replicaTimeoutMs: 200 });
+    const keys = Array.from({ length: 12 }, () => freshKey());
+    const held = await Promise.all(keys.map((key) => locks.acquire(key)));
+    await Promise.all(held.map((lock) => lock.release()));
+    const more = await startApp({ connection, minReplicas: 2, replicaTimeoutMs: 200 });
+    const error = await rejection<LockStoreError>(more.locks.acquire(freshKey(), { waitMs: 0 }));
+    expect(error.message).toContain('Only 1 of 2 replicas confirmed');
+  });
+
+  it('asks each master of a quorum', async () => {
+    const [one, other] = [await startReplicated(1), await startReplicated(1)];
+    const third = await ownRedis();
+    const connection = [one.master.url, other.master.url, third.url];
+    const { locks } = await startApp({ connection, minReplicas: 1, replicaTimeoutMs: 100, leaseMs: 20_000 });
+    const key = freshKey();
+    const lock = await locks.acquire(key);
+    const isHeldThere = async () =>
+      Object.keys(await third.admin.hgetall(`lock:${key}`)).some((field) => field.startsWith('hold:'));
+    await eventually(async () => !(await isHeldThere()));
+    expect(lock.held).toBe(true);
+    await lock.release();
+  });
+});
+
+describe('a failover that lost the last writes', () => {
+  afterEach(closeAll);
+
+  it('does not turn fencing tokens back', async () => {
+    const { master, replicas } = await startReplicated(1);
+    const key = freshKey();
+    const before = await startApp({ connection: master.url });
+    const known = await before.locks.withLock(key, ({ fencingToken }) => fencingToken);
+    await eventually(async () => {
+      const hash = await hashOf(replicas[0]!.admin, key);
+      // The release, too: without it, the next holder would wait for the lease of this one.
+      return hash['token'] === String(known) && !Object.keys(hash).some((field) => field.startsWith('hold:'));
+    });
+    // Cut off: it looks for its master elsewhere.
+    await replicas[0]!.admin.call('REPLICAOF', '127.0.0.1', 1);
+    const lost = await before.locks.withLock(key, ({ fencingToken }) => fencingToken);
+    expect(lost).toBeGreaterThan(known);
+    expect(await replicas[0]!.admin.hget(`lock:${key}`, 'token')).toBe(String(known));
+    await master.kill();
+    await replicas[0]!.admin.call('REPLICAOF', 'NO', 'ONE');
+    const after = await startApp({ connection: replicas[0]!.url });
+    expect(await after.locks.withLock(key, ({ fencingToken }) => fencingToken)).toBeGreaterThan(lost);
+  });
+});

@@ -1,0 +1,194 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { type Lock, type RedisConnection } from '../../../lib/index.js';
+import { startSentinels } from '../../../scripts/topologies.mjs';
+import { eventually } from '../../support/waiting/eventually.js';
+import { startAgain } from '../../support/redis/own-redis.js';
+import { SOON_CLOSED, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+
+const LEASE_MS = 3_000;
+/** For a message, a connection, a renewal, and a machine that freezes meanwhile; Sentinel demotes after 8 s or more. */
+const TOLD_WITHIN_MS = 2_000;
+/** How often a sentinel is asked that lets nobody subscribe. */
+const BEAT_MS = 2_000;
+const PASSWORD = 'sentinel-password';
+
+type Connection = Awaited<ReturnType<typeof startSentinels>>['connection'];
+
+const given = (connection: Connection, options = {}): Redis => {
+  const client = new Redis({ ...connection, ...SOON_CLOSED, ...options });
+  client.on('error', () => undefined);
+  closeLater({ close: async () => client.disconnect() });
+  return client;
+};
+
+async function start(options: Parameters<typeof startSentinels>[0] = {}) {
+  const topology = await startSentinels(options);
+  closeLater({ close: () => topology.stop() });
+  const sentinels = topology.sentinels.map(({ url }) => openAdmin(url));
+  const replicas = topology.replicas.map(({ url }) => openAdmin(url));
+  const masterOf = async (sentinel: Redis) =>
+    Number(((await sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'mymaster')) as string[])[1]);
+  /** Until a sentinel sends clients to another master; nothing is stopped. */
+  const failOver = async (by: Redis = sentinels[0]!) => {
+    await by.call('SENTINEL', 'FAILOVER', 'mymaster');
+    await eventually(async () => (await masterOf(by)) !== topology.master.port, { timeoutMs: 30_000 });
+  };
+  return { ...topology, admins: { sentinels, replicas }, failOver };
+}
+
+type Topology = Awaited<ReturnType<typeof start>>;
+
+/** Cuts a replica off from its master, as a slow network does; it is still fit to be promoted. */
+const cutOff = (replica: Redis) => replica.call('REPLICAOF', '127.0.0.1', 1);
+
+/** Has the sentinels never promote this replica. */
+async function passOver({ admins }: Topology, index: number) {
+  await admins.replicas[index]!.config('SET', 'replica-priority', 0);
+  const priorities = async (sentinel: Redis) => {
+    const replicas = (await sentinel.call('SENTINEL', 'REPLICAS', 'mymaster')) as string[][];
+    return replicas.map((fields) => fields[fields.indexOf('slave-priority') + 1]);
+  };
+  // A sentinel looks every 10 s.
+  await eventually(async () => (await priorities(admins.sentinels[0]!)).includes('0'), { timeoutMs: 30_000 });
+}
+
+/** A hold of which no server knows that may be promoted. */
+async function holdUnknown(topology: Topology, connection: RedisConnection, minReplicas = 0) {
+  const { locks } = await startApp({ connection, leaseMs: LEASE_MS, minReplicas });
+  await (await locks.acquire(freshKey())).release();
+  await cutOff(topology.admins.replicas[0]!);
+  if (minReplicas === 0) await cutOff(topology.admins.replicas[1]!);
+  return locks.acquire(freshKey());
+}
+
+/** How long a hold is believed in after the next one was granted, by a new application. */
+async function expectToldInTime(lock: Lock, granted: Promise<Lock>, withinMs = TOLD_WITHIN_MS) {
+  const next = await granted;
+  const from = performance.now();
+  await eventually(() => !lock.held, { timeoutMs: 30_000 });
+  expect(performance.now() - from).toBeLessThan(withinMs);
+  await next.release();
+}
+
+const newApp = async ({ connection }: Topology, key: string): Promise<Lock> =>
+  (await startApp({ connection, leaseMs: LEASE_MS })).locks.acquire(key, { waitMs: 60_000 });
+
+/** How many connections listen to a sentinel. */
+async function listeners(sentinel: Redis): Promise<number> {
+  const clients = (await sentinel.call('CLIENT', 'LIST')) as string;
+  return clients.match(/ sub=[1-9]/g)?.length ?? 0;
+}
+
+const CLIENTS: [string, (connection: Connection) => RedisConnection][] = [
+  ['a connection of its own', (connection) => connection],
+  ['a connection of its own that knows one sentinel', ({ sentinels, name }) => ({ sentinels: [sentinels[1]!], name })],
+  ['a given client', (connection) => given(connection)],
+  ['a given client that detects failovers', (connection) => given(connection, { failoverDetector: true })],
+];
+
+describe('a planned failover that the old master notices last', () => {
+  afterEach(closeAll);
+
+  it.each(CLIENTS)(
+    'admits nobody beside a holder that the new master knows: %s',
+    async (_client, open) => {
+      const topology = await start();
+      const { locks } = await startApp({ connection: open(topology.connection), leaseMs: LEASE_MS });
+      const lock = await locks.acquire(freshKey());
+      const areKnown = () => Promise.all(topology.admins.replicas.map((replica) => replica.exists(`lock:${lock.key}`)));
+      await eventually(async () => (await areKnown()).every((known) => known === 1));
+      await topology.failOver();
+      const granted = newApp(topology, lock.key);
+      // On a machine that stands still for a lease, the next one may have it by right.
+      const next = await Promise.race([granted, sleep(2 * LEASE_MS)]);
+      if (next) return expectToldInTime(lock, granted);
+      expect(lock.held).toBe(true);
+      await lock.release();
+      await (await granted).release();
+    },
+    120_000,
+  );
+
+  it.each(CLIENTS)(
+    'tells a holder that the new master does not know: %s',
+    async (_client, open) => {
+      const topology = await start();
+      const lock = await holdUnknown(topology, open(topology.connection));
+      await topology.failOver();
+      await expectToldInTime(lock, newApp(topology, lock.key));
+    },
+    120_000,
+  );
+
+  it('tells a holder whose lock only another replica confirmed', async () => {
+    const topology = await start();
+    await passOver(topology, 1);
+    const lock = await holdUnknown(topology, topology.connection, 1);
+    await topology.failOver();
+    await expectToldInTime(lock, newApp(topology, lock.key));
+  }, 120_000);
+
+  it('is noticed through the last live sentinel', async () => {
+    const topology = await start();
+    const lock = await holdUnknown(topology, given(topology.connection));
+    await topology.sentinels[0]!.kill();
+    await topology.sentinels[1]!.kill('SIGSTOP');
+    await topology.failOver(topology.admins.sentinels[2]);
+    await expectToldInTime(lock, newApp(topology, lock.key), TOLD_WITHIN_MS + 1_000);
+  }, 120_000);
+
+  it('is noticed where servers are announced by host name', async () => {
+    const topology = await start({ host: 'localhost' });
+    const lock = await holdUnknown(topology, topology.connection);
+    const { locks } = await startApp({ connection: given(topology.connection), leaseMs: LEASE_MS });
+    await (await locks.acquire(freshKey())).release();
+    await topology.failOver();
+    await expectToldInTime(lock, newApp(topology, lock.key));
+    await (await locks.acquire(freshKey(), { waitMs: 10_000 })).release();
+  }, 120_000);
+
+  it('is noticed after all sentinels were away, and locks work without them', async () => {
+    const topology = await start();
+    const { locks } = await startApp({ connection: topology.connection, leaseMs: LEASE_MS });
+    const other = await startApp({ connection: topology.connection, leaseMs: LEASE_MS });
+    const lock = await locks.acquire(freshKey());
+    const waiting = other.locks.acquire(lock.key, { waitMs: 60_000 });
+    await Promise.all(topology.sentinels.map((sentinel) => sentinel.kill()));
+    let renewals = 0;
+    locks.events.on('renewed', () => (renewals += 1));
+    await eventually(() => renewals >= 3, { timeoutMs: 2 * LEASE_MS });
+    await lock.release();
+    await (await waiting).release();
+    await Promise.all(topology.sentinels.map(startAgain));
+    await eventually(async () => (await Promise.all(topology.admins.sentinels.map(listeners))).join() === '2,2,2');
+    const unknown = await holdUnknown(topology, topology.connection);
+    await eventually(async () => topology.failOver().then(() => true));
+    await expectToldInTime(unknown, newApp(topology, unknown.key));
+  }, 120_000);
+
+  it('is noticed by polling where the Sentinel user may not subscribe', async () => {
+    const topology = await start();
+    const rights = ['+sentinel|get-master-addr-by-name', '+sentinel|sentinels'];
+    for (const sentinel of topology.admins.sentinels) {
+      await sentinel.call('ACL', 'SETUSER', 'locks', 'on', `>${PASSWORD}`, 'resetchannels', '-@all', ...rights);
+    }
+    const user = { sentinelUsername: 'locks', sentinelPassword: PASSWORD };
+    const lock = await holdUnknown(topology, { ...topology.connection, ...user });
+    await topology.failOver();
+    await expectToldInTime(lock, newApp(topology, lock.key), TOLD_WITHIN_MS + BEAT_MS);
+  }, 120_000);
+
+  it('is watched for until the application closes', async () => {
+    const topology = await start();
+    const { sentinels } = topology.admins;
+    const app = await startApp({ connection: topology.connection, leaseMs: LEASE_MS, minReplicas: 1 });
+    await (await app.locks.acquire(freshKey())).release();
+    const counts = () => Promise.all(sentinels.map(listeners));
+    await eventually(async () => (await counts()).join() === '1,1,1');
+    for (const sentinel of sentinels) await sentinel.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await eventually(async () => (await counts()).join() === '1,1,1');
+    await app.close();
+    await eventually(async () => (await counts()).join() === '0,0,0');
+  }, 60_000);
+});

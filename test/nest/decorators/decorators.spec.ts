@@ -1,0 +1,248 @@
+import 'reflect-metadata';
+import { Readable } from 'node:stream';
+import { StreamableFile } from '@nestjs/common';
+import {
+  assertLocked,
+  currentLock,
+  Locked,
+  LockBusyError,
+  LockConfigurationError,
+  LockLostError,
+  LockNotHeldError,
+  LockReentryError,
+  ReadLocked,
+  WriteLocked,
+} from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { gate } from '../../support/waiting/gate.js';
+
+/** Methods whose work lasts until the test says so. */
+class Work {
+  readonly tenant = 'eu';
+  running = 0;
+  done = gate();
+
+  @WriteLocked('work:<0>')
+  write(key: string): Promise<string> {
+    return this.#work(key);
+  }
+
+  @ReadLocked('work:<0>')
+  read(key: string): Promise<string> {
+    return this.#work(key);
+  }
+
+  @Locked('work:<0>', { ifBusy: 'skip' })
+  skip(key: string): Promise<string | undefined> {
+    return this.#work(key);
+  }
+
+  @Locked('work:<0>', { ifBusy: 'throw' })
+  orThrow(key: string): Promise<string> {
+    return this.#work(key);
+  }
+
+  @Locked('work:<0>', { ifBusy: (key, ...args) => [key, args] })
+  orElse(key: string, _second: number): Promise<unknown> {
+    return this.#work(key);
+  }
+
+  @Locked(function (this: Work, id: string) {
+    return [`${this.tenant}:${id}`];
+  })
+  async byFunction(_id: string): Promise<string> {
+    return currentLock().key;
+  }
+
+  @Locked(['list:<0>'])
+  async byList(_id: string): Promise<string> {
+    return currentLock().key;
+  }
+
+  @Locked('outer:<0>', { ifBusy: 'skip' })
+  async outer(key: string): Promise<string | undefined> {
+    return this.orThrow(key);
+  }
+
+  @Locked('work:<0>')
+  async again(key: string, times: number): Promise<number[]> {
+    return [currentLock().fencingToken, ...(times > 0 ? await this.again(key, times - 1) : [])];
+  }
+
+  @Locked('work:<0>', { reentrant: false })
+  async once(key: string): Promise<string> {
+    return this.once(key);
+  }
+
+  @ReadLocked('work:<0>')
+  async upgrade(key: string): Promise<string> {
+    return this.write(key);
+  }
+
+  @Locked('work:<0>', { holdAtLeastMs: 60_000 })
+  async brief(_key: string): Promise<void> {}
+
+  async #work(key: string): Promise<string> {
+    this.running += 1;
+    await this.done.opened;
+    this.running -= 1;
+    return key;
+  }
+}
+
+const start = async () => (await startApp({}, { providers: [Work] })).app.get(Work);
+const startTwo = async () => [await start(), await start()] as const;
+
+afterEach(closeAll);
+
+describe('a decorated method', () => {
+  it('excludes the same key on another instance of the app, until it ends', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = a.write(key);
+    await eventually(() => a.running === 1);
+    expect(await b.skip(key)).toBeUndefined();
+    const second = b.write(key);
+    b.done.open();
+    expect(await b.write(freshKey())).toMatch(/^key-/);
+    a.done.open();
+    expect([await first, await second]).toEqual([key, key]);
+  });
+
+  it('overlaps with @ReadLocked elsewhere, and excludes @WriteLocked', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const reads = [a.read(key), b.read(key)];
+    await eventually(() => a.running === 1 && b.running === 1);
+    await expect(b.orThrow(key)).rejects.toBeInstanceOf(LockBusyError);
+    a.done.open();
+    b.done.open();
+    expect(await Promise.all(reads)).toEqual([key, key]);
+  });
+
+  it('handles a busy key by ifBusy: skip, throw, or a function of key and arguments', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = a.write(key);
+    await eventually(() => a.running === 1);
+    expect(await b.skip(key)).toBeUndefined();
+    await expect(b.orThrow(key)).rejects.toMatchObject({ code: 'LOCK_BUSY', key: `work:${key}` });
+    expect(await b.orElse(key, 2)).toEqual([`work:${key}`, [key, 2]]);
+    expect(b.running).toBe(0);
+    a.done.open();
+    await first;
+  });
+
+  it('does not mistake the busy error of a nested lock for its own', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    const first = a.write(key);
+    await eventually(() => a.running === 1);
+    await expect(b.outer(key)).rejects.toBeInstanceOf(LockBusyError);
+    a.done.open();
+    await first;
+  });
+
+  it('takes its key from a function that uses `this`, and from a list of one', async () => {
+    const a = await start();
+    expect(await a.byFunction('7')).toBe('eu:7');
+    expect(await a.byList('7')).toBe('list:7');
+  });
+
+  it('enters again under the same token when it calls itself with the same key', async () => {
+    const [a, key] = [await start(), freshKey()];
+    const [token, ...others] = await a.again(key, 2);
+    expect(others).toEqual([token, token]);
+    a.done.open();
+    expect(await a.skip(key)).toBe(key);
+  });
+
+  it('rejects with LockReentryError with `reentrant: false`, and when it writes what it reads', async () => {
+    const a = await start();
+    await expect(a.once(freshKey())).rejects.toBeInstanceOf(LockReentryError);
+    await expect(a.upgrade(freshKey())).rejects.toBeInstanceOf(LockReentryError);
+    expect(a.running).toBe(0);
+  });
+
+  it('keeps its lock for holdAtLeastMs', async () => {
+    const [a, b] = await startTwo();
+    const key = freshKey();
+    await a.brief(key);
+    expect(await b.skip(key)).toBeUndefined();
+  });
+});
+
+class Inside {
+  late!: Promise<unknown>;
+
+  @Locked('inside:<0>')
+  async run(key: string): Promise<string> {
+    assertLocked();
+    assertLocked(`inside:${key}`);
+    expect(() => currentLock('other')).toThrow(LockNotHeldError);
+    return currentLock(`inside:${key}`).key;
+  }
+
+  @Locked('inside:<0>')
+  async leaves(_key: string, ended: Promise<void>): Promise<void> {
+    this.late = ended.then(() => currentLock()).catch((error: unknown) => error);
+  }
+
+  @Locked('inside:<0>', { leaseMs: 1_500 })
+  async loses(_key: string, until: (signal: AbortSignal) => Promise<string>): Promise<string> {
+    return until(currentLock().signal);
+  }
+}
+
+describe('inside a decorated method', () => {
+  it('currentLock() returns the lock, and throws outside', async () => {
+    const inside = (await startApp({}, { providers: [Inside] })).app.get(Inside);
+    const key = freshKey();
+    expect(await inside.run(key)).toBe(`inside:${key}`);
+    expect(() => currentLock()).toThrow(LockNotHeldError);
+  });
+
+  it('work that outlives the lock no longer holds it', async () => {
+    const inside = (await startApp({}, { providers: [Inside] })).app.get(Inside);
+    const ended = gate();
+    await inside.leaves(freshKey(), ended.opened);
+    ended.open();
+    expect(await inside.late).toBeInstanceOf(LockNotHeldError);
+  });
+
+  it('a loss fires the signal, and the call rejects with LockLostError and the result', async () => {
+    const admin = openAdmin();
+    const inside = (await startApp({}, { providers: [Inside] })).app.get(Inside);
+    const key = freshKey();
+    const call = inside.loses(key, async (signal) => {
+      await admin.del(`lock:inside:${key}`);
+      await eventually(() => signal.aborted);
+      return 'value';
+    });
+    const error = await call.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(LockLostError);
+    expect(error).toMatchObject({ reason: 'expired', result: 'value', key: `inside:${key}` });
+  });
+});
+
+const RESULTS: Record<string, () => unknown> = {
+  'a stream': () => Readable.from([]),
+  'a promise of a stream': async () => Readable.from([]),
+  'a web stream': () => new ReadableStream(),
+  'a StreamableFile': async () => new StreamableFile(Buffer.from('a')),
+};
+
+describe('a method that goes on after it returned, in a way that cannot be observed', () => {
+  it.each(Object.keys(RESULTS))('rejects with LockConfigurationError: %s', async (what) => {
+    class Going {}
+    Object.defineProperty(Going.prototype, 'go', { value: RESULTS[what], configurable: true, writable: true });
+    const descriptor = Object.getOwnPropertyDescriptor(Going.prototype, 'go')!;
+    const key = freshKey('going');
+    (Locked(key) as MethodDecorator)(Going.prototype, 'go', descriptor);
+    Object.defineProperty(Going.prototype, 'go', descriptor);
+    const { app, locks } = await startApp({}, { providers: [Going] });
+    await expect(app.get<{ go(): Promise<unknown> }>(Going).go()).rejects.toBeInstanceOf(LockConfigurationError);
+    expect(await locks.isLocked(key)).toBe(false);
+  });
+});

@@ -1,0 +1,144 @@
+import 'reflect-metadata';
+import { EventEmitter } from 'node:events';
+import { Injectable, Module, type OnApplicationBootstrap, type OnModuleInit, type Provider } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { RedisLockModule, RedisLockService } from '../../../lib/index.js';
+import { FakeLockModule } from '../../../lib/testing/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, openAdmin, startModule } from '../../support/apps/lock-app.js';
+import { Base, expectRefused, NONE } from '../support/places-by-hand.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+class Failing implements OnModuleInit {
+  onModuleInit(): void {
+    throw new Error('the start fails');
+  }
+}
+
+class FailingLater implements OnApplicationBootstrap {
+  onApplicationBootstrap(): void {
+    throw new Error('the start fails');
+  }
+}
+
+/** Uses a lock while the app starts. */
+@Injectable()
+class Early extends Base implements OnModuleInit {
+  result = '';
+
+  async onModuleInit(): Promise<void> {
+    this.result = await this.run('early');
+  }
+}
+
+/** A Redis of the test's own, and how many connections there are beside the one that asks. */
+async function setUp() {
+  const { url, admin } = await ownRedis();
+  const connections = async (): Promise<number> =>
+    String(await admin.client('LIST'))
+      .trim()
+      .split('\n').length - 1;
+  const imports = [RedisLockModule.forRoot({ connection: url, drainMs: 100 })];
+  const build = async (...providers: Provider[]): Promise<TestingModule> =>
+    closeLater(await Test.createTestingModule({ imports, providers }).compile());
+  return { url, connections, imports, build };
+}
+
+afterEach(closeAll);
+
+describe('an app whose start fails in onModuleInit of another module', () => {
+  it('leaves no connection and no module, so that the next app locks objects built by hand', async () => {
+    const { connections, imports, build } = await setUp();
+    for (let i = 0; i < 3; i += 1) {
+      expect((await rejection((await build(Failing)).init())).message).toBe('the start fails');
+    }
+    @Module({ imports, providers: [Failing] })
+    class AppModule {}
+    const starting = NestFactory.createApplicationContext(AppModule, { abortOnError: false, logger: false });
+    expect((await rejection(starting)).message).toBe('the start fails');
+    expect(await connections()).toBe(0);
+    const service = new Base();
+    await expectRefused((key) => service.run(key), NONE);
+    await startModule({ imports });
+    expect(await service.run('7')).toBe('base:7');
+    await eventually(async () => (await connections()) === 2);
+  });
+
+  it('leaves no connection that a lock has used, once it is closed', async () => {
+    const { connections, imports, build } = await setUp();
+    const app = await build(Early, { provide: Failing, inject: [Early], useFactory: () => new Failing() });
+    await rejection(app.init());
+    expect(app.get(Early).result).toBe('base:early');
+    await app.close();
+    await eventually(async () => (await connections()) === 0);
+    const service = new Base();
+    await expectRefused((key) => service.run(key), NONE);
+    await startModule({ imports });
+    expect(await service.run('7')).toBe('base:7');
+  });
+});
+
+describe('an app whose start fails in onApplicationBootstrap of another module', () => {
+  it('leaves nothing once it is closed', async () => {
+    const { connections, build } = await setUp();
+    const app = await build(FailingLater);
+    expect((await rejection(app.init())).message).toBe('the start fails');
+    await app.close();
+    await eventually(async () => (await connections()) === 0);
+    const service = new Base();
+    await expectRefused((key) => service.run(key), NONE);
+  });
+});
+
+describe('an app that starts', () => {
+  it('has locks in onModuleInit of other modules, even for objects that Nest did not build', async () => {
+    const { imports } = await setUp();
+    const byHand = { provide: 'by hand', useFactory: () => new Early() };
+    const app = await startModule({ imports, providers: [Early, byHand] });
+    expect([app.get(Early).result, app.get<Early>('by hand').result]).toEqual(['base:early', 'base:early']);
+  });
+
+  it('is connected when it has started, before the first lock', async () => {
+    const { connections, imports } = await setUp();
+    await startModule({ imports });
+    await eventually(async () => (await connections()) === 2);
+  });
+});
+
+describe('an app that is built and never started', () => {
+  it('has no connection until a lock is used, and none once it is closed', async () => {
+    const { connections, build } = await setUp();
+    const app = await build(Base);
+    expect(await connections()).toBe(0);
+    await expectRefused((key) => new Base().run(key), NONE);
+    expect(await app.get(Base).run('7')).toBe('base:7');
+    expect(await app.get(RedisLockService).isLocked(freshKey())).toBe(false);
+    await app.close();
+    await eventually(async () => (await connections()) === 0);
+  });
+
+  it('leaves no listener on a given client', async () => {
+    const { url } = await setUp();
+    const client = openAdmin(url);
+    const before = listenersOf(client);
+    const imports = [RedisLockModule.forRoot({ connection: client })];
+    for (let i = 0; i < 3; i += 1) await Test.createTestingModule({ imports }).compile();
+    expect(listenersOf(client)).toEqual(before);
+  });
+});
+
+describe('an app with fake locks whose start fails', () => {
+  it('leaves no module', async () => {
+    const building = Test.createTestingModule({ imports: [FakeLockModule.forRoot()], providers: [Failing] }).compile();
+    await rejection((await building).init());
+    const service = new Base();
+    await expectRefused((key) => service.run(key), NONE);
+    await startModule({ imports: [FakeLockModule.forRoot()] });
+    expect(await service.run('7')).toBe('base:7');
+  });
+});
+
+const listenersOf = (client: EventEmitter): Record<string, number> =>
+  Object.fromEntries(client.eventNames().map((name) => [String(name), client.listenerCount(name)]));

@@ -1,0 +1,153 @@
+import { inspect } from 'node:util';
+import { Test } from '@nestjs/testing';
+import { Redis, type RedisOptions } from 'ioredis';
+import { LockConfigurationError, RedisLockModule, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { closeAll, openAdmin } from '../../support/apps/lock-app.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+
+afterEach(closeAll);
+
+/** The error of an app that starts with these options; what is checked at import throws there. */
+async function errorOf(options: unknown): Promise<Error> {
+  try {
+    const lockModule = RedisLockModule.forRoot(options as RedisLockModuleOptions);
+    const app = await Test.createTestingModule({ imports: [lockModule] }).compile();
+    await app.close();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('The app has started.');
+}
+
+/** The master `mymaster` by its sentinels. */
+function groupOf(...sentinels: string[]) {
+  const addresses = sentinels.map((sentinel) => sentinel.split(':'));
+  return {
+    sentinels: addresses.map(([host, port]) => ({ host, ...(port && { port: Number(port) }) })),
+    name: 'mymaster',
+  };
+}
+
+/** A client that is never connected. */
+const clientOf = (options: RedisOptions): Redis => new Redis({ ...options, lazyConnect: true });
+
+const WHOLE = 'a whole number of milliseconds';
+const MONTH_MS = 31 * 24 * 3_600_000;
+
+describe('a wrong option stops the app, with its name, its value and what was expected', () => {
+  it.each([
+    ['name', '', 'a non-empty string', '""'],
+    ['name', 5, 'a non-empty string', '5'],
+    ['isGlobal', 'no', 'true or false', 'no'],
+    ['connection', 'localhost:6379', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
+    ['connection', 'http://localhost', 'a redis:// or rediss:// URL', 'a string that is no such URL'],
+    ['connection', 6379, 'ioredis options, `{ cluster: [nodes] }` or an ioredis client', '6379'],
+    ['connection', null, 'ioredis options, `{ cluster: [nodes] }` or an ioredis client', 'null'],
+    ['connection', { cluster: [] }, 'to be a list of some of its nodes', '`cluster`'],
+    ['connection', { cluster: 'redis://a' }, 'to be a list of some of its nodes', '`cluster`'],
+    [
+      'connection',
+      { evalsha: () => null },
+      'an ioredis client',
+      'looks like a client, but lacks `eval()`, `duplicate()`',
+    ],
+    ['connection', [], 'the masters of a quorum', 'an empty list'],
+    ['connection', ['redis://a', 'redis://b', 'redis://a'], 'independent masters', 'the same one as [0] and [2]'],
+    ['connection', [{ port: 7001 }, { port: 7001, host: 'localhost' }], 'independent masters', '[0] and [1]'],
+    ['connection', [groupOf('a', 'b'), groupOf('c'), groupOf('d:26379', 'B')], 'independent masters', '[0] and [2]'],
+    ['connection', [groupOf('a'), { port: 1 }, clientOf(groupOf('z', 'a'))], 'independent masters', '[0] and [2]'],
+    ['hashTag', 'order', 'a function of the key', 'string'],
+    ['minReplicas', -1, 'a whole number from 0 to 100', '-1'],
+    ['minReplicas', '1', 'a whole number from 0 to 100', '1'],
+    ['replicaTimeoutMs', 0, `${WHOLE} from 1 to 60000`, '`0` (number)'],
+    ['keyPrefix', '', '1 to 128 characters', '""'],
+    ['keyPrefix', 'a'.repeat(129), '1 to 128 characters', 'aaa'],
+    ['keyPrefix', '{lock}:', 'without braces', '"{lock}:"'],
+    ['keyPrefix', 'a\ud83d', '1 to 128 characters', '"a\\ud83d"'],
+    ['keyPrefix', 5, 'a string', '5'],
+    ['leaseMs', 49, `${WHOLE} from 50 to 2592000000`, '`49` (number)'],
+    ['leaseMs', '30s', `${WHOLE} from 50 to 2592000000`, '`30s` (string)'],
+    ['waitMs', -1, `${WHOLE} from 0 up, or Infinity`, '`-1` (number)'],
+    ['maxHoldMs', 0, `${WHOLE} from 1 up, or Infinity`, '`0` (number)'],
+    ['drainMs', Infinity, `${WHOLE} from 0 to 3600000`, '`Infinity` (number)'],
+    ['drainMs', null, `${WHOLE} from 0 to 3600000`, '`null`'],
+    ['keepMs', 59_999, `${WHOLE} from 60000 to ${MONTH_MS}`, '`59999` (number)'],
+  ])('%s: %p', async (name, value, expected, got) => {
+    const error = await errorOf({ connection: redisUrl(), [name]: value });
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(`\`${name}\``);
+    expect(error.message).toContain(expected);
+    expect(error.message).toContain(got);
+  });
+
+  it.each([
+    [['redis://a', 6379], 'Expected `connection[1]` to be a redis:// or rediss:// URL', 'got 6379'],
+    [['redis://a', { cluster: [{ port: 7001 }] }], 'Expected `connection[1]` to be one master', 'got a cluster'],
+  ])('a master of a quorum: %j', async (connection, expected, got) => {
+    const { message } = await errorOf({ connection });
+    expect([message.includes(expected), message.includes(got)]).toEqual([true, true]);
+  });
+
+  it.each<[string, RedisOptions[]]>([
+    ['groups that have all named their master the same', [groupOf('a', 'b'), groupOf('c', 'd'), groupOf('e', 'f')]],
+    ['masters of one group of sentinels', ['one', 'two', 'three'].map((name) => ({ ...groupOf('a', 'b'), name }))],
+    ['sentinels on one host', [groupOf('a:1', 'a:2'), groupOf('a:3', 'a:4'), groupOf('a:5')]],
+  ])('except a quorum of %s', (_what, connection) => {
+    expect(resolveModuleOptions({ connection })).toMatchObject({ connection, isQuorum: true });
+  });
+
+  it('a replicaTimeoutMs as long as the lease', async () => {
+    const options = { connection: redisUrl(), leaseMs: 1_000, minReplicas: 1, replicaTimeoutMs: 1_000 };
+    expect((await errorOf(options)).message).toContain('to be shorter than the lease of 1000 ms, got 1000');
+    await expect(errorOf({ ...options, minReplicas: 0 })).rejects.toThrow('The app has started.');
+  });
+
+  it('an unknown name, listing the known ones', async () => {
+    const error = await errorOf({ lease: 5 });
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(
+      /Unknown option `lease` of RedisLockModule; expected one of name, isGlobal, connection/,
+    );
+  });
+
+  it.each([
+    ['null', null],
+    ['a string', 'redis://'],
+  ])('%s instead of the options, from a factory', async (_what, options) => {
+    const lockModule = RedisLockModule.forRootAsync({ useFactory: () => options as unknown as RedisLockModuleOptions });
+    const compiled = Test.createTestingModule({ imports: [lockModule] }).compile();
+    await expect(compiled).rejects.toThrow('Expected the options of RedisLockModule to be an object');
+  });
+
+  it('null instead of the options, for forRoot', async () => {
+    expect(await errorOf(null)).toBeInstanceOf(LockConfigurationError);
+  });
+
+  it('a client in subscriber mode', async () => {
+    const client = new Redis(redisUrl(), { protocol: 2 });
+    await client.subscribe('any');
+    const error = await errorOf({ connection: client }).finally(() => client.disconnect());
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('got one in subscriber mode');
+  });
+
+  it('without the password of a URL', async () => {
+    for (const url of ['reds://:secret@host', 'redis://:secret@host:99999', 'redis://u:secret%zz@host:1']) {
+      const error = await errorOf({ connection: url });
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(inspect(error, { depth: 9 })).not.toContain('secret');
+    }
+  });
+});
+
+it('a wrong option does not leave a connection behind', async () => {
+  // Of its own: to the Redis of all tests others connect meanwhile, too.
+  const { admin, url } = await ownRedis();
+  const before = String(await admin.client('LIST')).split('\n').length;
+  await errorOf({ connection: url, leaseMs: 1 });
+  // Connections are accepted in order, so one that was left open would be in the list.
+  await openAdmin(url).ping();
+  expect(String(await admin.client('LIST')).split('\n')).toHaveLength(before + 1);
+});

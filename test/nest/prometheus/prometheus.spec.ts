@@ -1,0 +1,198 @@
+import 'reflect-metadata';
+import { jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { type OpenMetricsContentType, Registry } from 'prom-client';
+import { collectLockMetrics, type CollectLockMetricsOptions } from '../../../lib/observability/prometheus.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { SOME_SECONDS, STORY, startCast, tellStory } from '../../unit/observability/lock-story.js';
+
+const stops: (() => void)[] = [];
+
+afterEach(async () => {
+  for (const stop of stops.splice(0)) stop();
+  await closeAll();
+});
+
+/** Collects until the end of the test. */
+function collect(locks: Parameters<typeof collectLockMetrics>[0], options: CollectLockMetricsOptions): () => void {
+  const stop = collectLockMetrics(locks, options);
+  stops.push(stop);
+  return stop;
+}
+
+/** The lines of a scrape that begin with `prefix`, without their help; each as `name{labels in order} value`. */
+async function scrape(registry: Pick<Registry, 'metrics'>, prefix = 'redis_lock_'): Promise<string[]> {
+  const lines = (await registry.metrics()).split('\n').filter((line) => line.startsWith(prefix));
+  const inOrder = (line: string): string =>
+    line.replace(/\{(.*)\}/, (_, labels: string) => `{${labels.split(',').sort().join(',')}}`);
+  return lines.map(inOrder);
+}
+
+const labels = (template: string, mode: string, outcome?: string): string =>
+  `connection="default",key_template="${template}",mode="${mode}"${outcome ? `,outcome="${outcome}"` : ''}`;
+
+/** The value of one line. */
+const valueOf = (lines: readonly string[], series: string): number =>
+  Number(
+    lines
+      .find((line) => line.startsWith(`${series} `))!
+      .split(' ')
+      .at(-1),
+  );
+
+describe('a scrape, after one event of each kind', () => {
+  it('has every metric with its name, its labels and the right values', async () => {
+    const registry = new Registry();
+    const cast = await startCast();
+    collect(cast.locks, { registry });
+    const seen: Record<string, string[]> = {};
+    await tellStory(cast, {
+      whileWaiting: async () => void (seen.waiting = await scrape(registry, 'redis_lock_waiting')),
+      whileHeld: async () => void (seen.held = await scrape(registry, 'redis_lock_held')),
+    });
+    expect(seen.waiting).toEqual([`redis_lock_waiting{${labels('order:<0>', 'write')}} 1`]);
+    expect(seen.held).toContain(`redis_lock_held{${labels('other', 'write')}} 1`);
+    expect(seen.held).toContain(`redis_lock_held{${labels('order:<0>', 'write')}} 0`);
+
+    const counts = (metric: string, rows: typeof STORY.acquire | typeof STORY.hold): string[] =>
+      rows.map(([template, mode, outcome, n]) => `${metric}_count{${labels(template, mode, outcome)}} ${n}`).sort();
+    const [acquire, hold] = ['redis_lock_acquire_duration_seconds', 'redis_lock_hold_duration_seconds'];
+    expect((await scrape(registry, `${acquire}_count`)).sort()).toEqual(counts(acquire, STORY.acquire));
+    expect((await scrape(registry, `${hold}_count`)).sort()).toEqual(counts(hold, STORY.hold));
+    for (const gauge of ['held', 'waiting'] as const) {
+      const zeros = STORY[gauge].map(([template, mode]) => `redis_lock_${gauge}{${labels(template, mode)}} 0`);
+      expect((await scrape(registry, `redis_lock_${gauge}`)).sort()).toEqual(zeros.sort());
+    }
+    expect((await scrape(registry, 'redis_lock_renewals_total')).sort()).toEqual([
+      'redis_lock_renewals_total{connection="default",outcome="lost"} 1',
+      'redis_lock_renewals_total{connection="default",outcome="renewed"} 1',
+      'redis_lock_renewals_total{connection="default",outcome="unknown"} 1',
+    ]);
+  });
+
+  it('contains durations in seconds, in buckets', async () => {
+    const registry = new Registry();
+    const cast = await startCast();
+    const waited = { events: 0, metric: 0 };
+    collect(cast.locks, { registry });
+    cast.locks.events.on('acquired', (event) => {
+      if (event.template !== undefined && event.mode === 'write') waited.events += event.waitedMs / 1_000;
+    });
+    await tellStory(cast);
+    const lines = await scrape(registry);
+    const series = labels('order:<0>', 'write', 'acquired');
+    waited.metric = valueOf(lines, `redis_lock_acquire_duration_seconds_sum{${series}}`);
+    expect(waited.metric).toBeCloseTo(waited.events, 6);
+    expect(waited.metric).toBeGreaterThanOrEqual(SOME_SECONDS);
+    const ended = labels('other', 'write', 'released');
+    expect(valueOf(lines, `redis_lock_hold_duration_seconds_sum{${ended}}`)).toBeGreaterThanOrEqual(SOME_SECONDS);
+    const bucket = (le: string): string => series.replace(',mode', `,le="${le}",mode`);
+    // One call of the two has waited, and longer than the bound of the first buckets.
+    expect(valueOf(lines, `redis_lock_acquire_duration_seconds_bucket{${bucket('0.025')}}`)).toBeLessThan(2);
+    expect(valueOf(lines, `redis_lock_acquire_duration_seconds_bucket{${bucket('300')}}`)).toBe(2);
+    expect(valueOf(lines, `redis_lock_acquire_duration_seconds_bucket{${bucket('+Inf')}}`)).toBe(2);
+  });
+});
+
+describe('metrics for Prometheus', () => {
+  it('contain no keys', async () => {
+    const registry = new Registry();
+    const { locks } = await startApp();
+    collect(locks, { registry });
+    const key = freshKey();
+    await locks.withLock(key, () => undefined);
+    const text = await registry.metrics();
+    expect(text).toContain('key_template="other"');
+    expect(text).not.toContain(key);
+  });
+
+  it('use the buckets that you choose', async () => {
+    const registry = new Registry();
+    const { locks } = await startApp();
+    collect(locks, { registry, acquireBuckets: [7, 70], holdBuckets: [8] });
+    await locks.withLock(freshKey(), () => undefined);
+    const bounds = async (metric: string): Promise<string[]> =>
+      (await scrape(registry, `redis_lock_${metric}_duration_seconds_bucket`)).map(
+        (line) => /le="(.+?)"/.exec(line)![1]!,
+      );
+    expect(await bounds('acquire')).toEqual(['7', '70', '+Inf']);
+    expect(await bounds('hold')).toEqual(['8', '+Inf']);
+  });
+
+  it('count each of two apps that share a registry', async () => {
+    const registry = new Registry();
+    const [a, b, jobs] = [await startApp(), await startApp(), await startApp()];
+    for (const { locks } of [a, b]) collect(locks, { registry });
+    collect({ events: jobs.locks.events, connection: 'jobs' }, { registry });
+    for (const { locks } of [a, b, jobs]) await locks.withLock(freshKey(), () => undefined);
+    expect((await scrape(registry, 'redis_lock_acquire_duration_seconds_count')).sort()).toEqual([
+      `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired')}} 2`,
+      `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired').replace('default', 'jobs')}} 1`,
+    ]);
+    expect(await scrape(registry, 'redis_lock_held')).toEqual([
+      `redis_lock_held{${labels('other', 'write')}} 0`,
+      `redis_lock_held{${labels('other', 'write').replace('default', 'jobs')}} 0`,
+    ]);
+  });
+
+  it('count a service that is collected twice only once, until both have stopped', async () => {
+    const registry = new Registry();
+    const { locks } = await startApp();
+    const [first, second] = [collect(locks, { registry }), collect(locks, { registry })];
+    const count = async (): Promise<number> => {
+      await locks.withLock(freshKey(), () => undefined);
+      const series = `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired')}}`;
+      return valueOf(await scrape(registry), series);
+    };
+    expect(await count()).toBe(1);
+    first();
+    first();
+    expect(await count()).toBe(2);
+    second();
+    expect(await count()).toBe(2);
+  });
+
+  it('subtract what is held when collecting stops, and remove their listeners', async () => {
+    const registry = new Registry();
+    const { locks } = await startApp();
+    const on = jest.spyOn(locks.events, 'on');
+    const off = jest.spyOn(locks.events, 'off');
+    const stop = collect(locks, { registry });
+    const lock = await locks.acquire(freshKey());
+    expect(await scrape(registry, 'redis_lock_held')).toEqual([`redis_lock_held{${labels('other', 'write')}} 1`]);
+    stop();
+    expect(await scrape(registry, 'redis_lock_held')).toEqual([`redis_lock_held{${labels('other', 'write')}} 0`]);
+    expect(on.mock.calls.length).toBeGreaterThan(0);
+    expect(off.mock.calls).toEqual(on.mock.calls);
+    await lock.release();
+    expect(await scrape(registry, 'redis_lock_hold_duration_seconds')).toEqual([]);
+  });
+
+  it('can be scraped as OpenMetrics', async () => {
+    const registry = new Registry<OpenMetricsContentType>();
+    registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+    const [a, b] = [await startApp(), await startApp()];
+    collect(a.locks, { registry });
+    await scrape(registry);
+    // The scrape renames the counter, which is still the same one.
+    collect(b.locks, { registry });
+    expect(await scrape(registry, 'redis_lock_renewals_total')).toHaveLength(3);
+  });
+
+  it('do not affect locks, even when they throw', async () => {
+    const registry = new Registry();
+    const { locks } = await startApp();
+    collect(locks, { registry });
+    const broken = registry.getSingleMetric('redis_lock_held') as unknown as { inc(): void };
+    broken.inc = () => {
+      throw new Error('the exporter is broken');
+    };
+    const logged = jest.spyOn(Logger.prototype, 'error').mockClear();
+    expect(await locks.withLock(freshKey(), () => 'value')).toBe('value');
+    const messages = logged.mock.calls.map(([text]) => String(text));
+    logged.mockRestore();
+    expect(messages[0]).toMatch(/the exporter is broken/);
+    const series = `redis_lock_acquire_duration_seconds_count{${labels('other', 'write', 'acquired')}}`;
+    expect(valueOf(await scrape(registry), series)).toBe(1);
+  });
+});

@@ -1,0 +1,251 @@
+import {
+  type CanActivate,
+  Controller,
+  type ExecutionContext,
+  Get,
+  NotFoundException,
+  Param,
+  Post,
+  UseGuards,
+  UseInterceptors,
+} from '@nestjs/common';
+import { of } from 'rxjs';
+import {
+  currentLock,
+  LockBusyError,
+  LockInterceptor,
+  LockLostError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { ofOtherRxjs } from '../../support/apps/other-rxjs.js';
+import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
+import { open, PLATFORMS, type Request, requestOf, startRequests } from '../support/requests.js';
+import { Work } from '../support/transports.js';
+
+const KEY = 'order:<0.params.id>';
+const text = (key: string, { params }: Request): string => `${key} is busy for ${params['id']}`;
+const otherText = (key: string, request: Request): object => ofOtherRxjs(text(key, request));
+const refuse = (): never => {
+  throw new NotFoundException('come later');
+};
+
+/** Tells when the connection of a client is closed. */
+class NotesLeave implements CanActivate {
+  static left = 0;
+
+  canActivate(context: ExecutionContext): boolean {
+    type Connected = { readonly socket?: NodeJS.EventEmitter };
+    const { raw, socket } = requestOf(context) as Connected & { readonly raw?: Connected };
+    (raw?.socket ?? socket)!.once('close', () => (NotesLeave.left += 1));
+    return true;
+  }
+}
+
+@Controller()
+class Orders {
+  constructor(private readonly work: Work) {}
+
+  @Get('run/:id')
+  @UseGuards(NotesLeave)
+  @UseInterceptors(LockInterceptor.for(KEY))
+  run(@Param('id') id: string): Promise<string> {
+    return this.work.run(id);
+  }
+
+  @Get('soon/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { waitMs: 20 }))
+  soon(): string {
+    return 'ran';
+  }
+
+  @Get('throw/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'throw' }))
+  throws(): string {
+    return 'ran';
+  }
+
+  @Get('skip/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'skip' }))
+  skip(): string {
+    return 'ran';
+  }
+
+  @Post('skip/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: 'skip' }))
+  skipPost(): string {
+    return 'ran';
+  }
+
+  @Get('value/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: text }))
+  value(): string {
+    return 'ran';
+  }
+
+  @Get('promise/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: async (key: string, request: Request) => text(key, request) }))
+  promise(): string {
+    return 'ran';
+  }
+
+  @Get('observable/:id')
+  @UseInterceptors(
+    LockInterceptor.for(KEY, { ifBusy: (key: string, request: Request) => of('first', text(key, request)) }),
+  )
+  observable(): string {
+    return 'ran';
+  }
+
+  @Get('other-copy/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: otherText }))
+  otherCopy(): string {
+    return 'ran';
+  }
+
+  @Get('refuse/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: refuse }))
+  refuse(): string {
+    return 'ran';
+  }
+
+  @Get('reject/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ifBusy: async () => refuse() }))
+  reject(): string {
+    return 'ran';
+  }
+
+  @Get('absent/fail/:id')
+  @UseInterceptors(LockInterceptor.for(KEY))
+  absent(): string {
+    return 'ran';
+  }
+
+  @Get('absent/skip/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { onUnavailable: 'skip' }))
+  absentSkip(): string {
+    return 'ran';
+  }
+
+  @Get('absent/run-unlocked/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { onUnavailable: 'run-unlocked' }))
+  absentUnlocked(): string {
+    expect(currentLock()).toMatchObject({ held: false, fencingToken: null });
+    return 'ran';
+  }
+}
+
+const ORDERS = { controllers: [Orders] };
+afterEach(closeAll);
+
+describe.each(PLATFORMS)('a request for a busy key on %s', (platform) => {
+  /** An app and a key that is busy. */
+  async function startBusy() {
+    const [app, id] = [await startRequests(platform, ORDERS), freshKey()];
+    const lock = await app.locks.acquire(`order:${id}`);
+    const skipped: unknown[] = [];
+    app.locks.events.on('skipped', ({ key, reason, where }) => skipped.push({ key, reason, where }));
+    return { app, id, lock, skipped };
+  }
+
+  it('gets an empty response with a success status when it is skipped', async () => {
+    const { app, id, lock, skipped } = await startBusy();
+    expect(await app.get(`skip/${id}`)).toMatchObject({ status: 200, text: '' });
+    expect(await app.get(`skip/${id}`, { method: 'POST' })).toMatchObject({ status: 201, text: '' });
+    const [key, reason] = [`order:${id}`, 'busy'];
+    expect(skipped).toEqual(['Orders.skip', 'Orders.skipPost'].map((where) => ({ key, reason, where })));
+    await lock.release();
+    expect((await app.get(`skip/${id}`)).text).toBe('ran');
+  });
+
+  it('fails with LockBusyError at once with `ifBusy: throw`', async () => {
+    const { app, id, lock } = await startBusy();
+    expect((await app.get(`throw/${id}`)).status).toBe(500);
+    expect(app.failures).toEqual([expect.any(LockBusyError)]);
+    await lock.release();
+    expect((await app.get(`throw/${id}`)).text).toBe('ran');
+  });
+
+  it.each(['value', 'promise', 'observable', 'other-copy'])(
+    'is answered by the %s of its ifBusy function',
+    async (how) => {
+      const { app, id, lock, skipped } = await startBusy();
+      expect(await app.get(`${how}/${id}`)).toMatchObject({ status: 200, text: `order:${id} is busy for ${id}` });
+      expect(skipped).toHaveLength(1);
+      await lock.release();
+      expect((await app.get(`${how}/${id}`)).text).toBe('ran');
+    },
+  );
+
+  it.each(['refuse', 'reject'])('fails with the error of its ifBusy function (%s)', async (how) => {
+    const { app, id } = await startBusy();
+    const { status, text: body } = await app.get(`${how}/${id}`);
+    expect([status, (JSON.parse(body) as Error).message]).toEqual([404, 'come later']);
+  });
+
+  it('waits no longer than waitMs, and then fails with LockWaitTimeoutError', async () => {
+    const { app, id } = await startBusy();
+    expect((await app.get(`soon/${id}`)).status).toBe(500);
+    expect(app.failures).toEqual([expect.any(LockWaitTimeoutError)]);
+    expect((await app.locks.inspect(`order:${id}`)).waiters).toBe(0);
+  });
+
+  it('keeps its place when its client goes away, and then runs like any handler without a client', async () => {
+    const { app, id, lock } = await startBusy();
+    const before = NotesLeave.left;
+    const { leave } = open(app, `run/${id}`);
+    await untilWaiting(app, `order:${id}`);
+    leave();
+    await eventually(() => NotesLeave.left > before);
+    expect((await app.locks.inspect(`order:${id}`)).waiters).toBe(1);
+    await lock.release();
+    await eventually(() => app.work.isRunning(id));
+    app.work.finish();
+    await untilFree(app, `order:${id}`);
+  });
+});
+
+describe.each(PLATFORMS)('a request that loses its lock on %s', (platform) => {
+  it('fails with LockLostError, while its handler may still run', async () => {
+    const app = await startRequests(platform, ORDERS, { locks: { leaseMs: 1_500 } });
+    const id = freshKey();
+    const answer = app.get(`run/${id}`);
+    await eventually(() => app.work.isRunning(id));
+    await app.locks.forceRelease(`order:${id}`);
+    expect((await answer).status).toBe(500);
+    expect(app.work.isRunning(id)).toBe(true);
+    expect(app.failures).toMatchObject([{ reason: 'revoked' }]);
+    expect(app.failures).toEqual([expect.any(LockLostError)]);
+    app.work.finish();
+    await eventually(() => !app.work.isRunning(id));
+  });
+});
+
+describe.each(PLATFORMS)('a request without a Redis on %s', (platform) => {
+  async function startCutOff() {
+    const proxy = await proxyTo();
+    const app = await startRequests(platform, ORDERS, { locks: { connection: proxy.url, waitMs: 500 } });
+    expect((await app.get(`absent/fail/${freshKey()}`)).text).toBe('ran');
+    disconnect(proxy);
+    return app;
+  }
+
+  it('fails with LockStoreError, and does not run', async () => {
+    const app = await startCutOff();
+    expect((await app.get(`absent/fail/${freshKey()}`)).status).toBe(500);
+    expect(app.failures).toEqual([expect.any(LockStoreError)]);
+  });
+
+  it('is skipped with an empty response, or runs unlocked, where its options say so', async () => {
+    const app = await startCutOff();
+    const skipped: string[] = [];
+    app.locks.events.on('skipped', ({ reason }) => skipped.push(reason));
+    expect(await app.get(`absent/skip/${freshKey()}`)).toMatchObject({ status: 200, text: '' });
+    expect(skipped).toEqual(['unavailable']);
+    expect(await app.get(`absent/run-unlocked/${freshKey()}`)).toMatchObject({ status: 200, text: 'ran' });
+    expect(app.failures).toEqual([]);
+  });
+});

@@ -1,0 +1,150 @@
+import { type CanActivate, Controller, type ExecutionContext, Get, UseGuards, UseInterceptors } from '@nestjs/common';
+import { type Redis } from 'ioredis';
+import { currentLock, LockInterceptor, LockKeyError } from '../../../lib/index.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { closeAll } from '../../support/apps/lock-app.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { PLATFORMS, type Request, requestOf, startRequests } from '../support/requests.js';
+
+class SignIn implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const request = requestOf(context);
+    request.user = { id: request.headers['x-user'] };
+    return true;
+  }
+}
+
+const ofRequest = ({ params }: Request): string => `order:${params['id']}`;
+const nothing = (): string => '';
+
+@Controller()
+class Orders {
+  @Get('param/:id')
+  @UseInterceptors(LockInterceptor.for('order:<0.params.id>'))
+  param(): string {
+    return currentLock().key;
+  }
+
+  @Get('query')
+  @UseInterceptors(LockInterceptor.for('order:<0.query.q>'))
+  query(): string {
+    return currentLock().key;
+  }
+
+  @Get('header')
+  @UseInterceptors(LockInterceptor.for('order:<0.headers.x-id>'))
+  header(): string {
+    return currentLock().key;
+  }
+
+  @Get('user')
+  @UseGuards(SignIn)
+  @UseInterceptors(LockInterceptor.for('order:<0.user.id>'))
+  user(): string {
+    return currentLock().key;
+  }
+
+  @Get('function/:id')
+  @UseInterceptors(LockInterceptor.for(ofRequest))
+  byFunction(): string {
+    return currentLock().key;
+  }
+
+  @Get('fixed')
+  @UseInterceptors(LockInterceptor.for('order:7'))
+  fixed(): string {
+    return currentLock().key;
+  }
+
+  @Get('several/:from/:to')
+  @UseInterceptors(LockInterceptor.for(['acct:<0.params.from>', 'acct:<0.params.to>']))
+  several(): readonly string[] {
+    return [currentLock(`acct:a`).key, currentLock(`acct:b`).key];
+  }
+
+  @Get('listed/:ids')
+  @UseInterceptors(LockInterceptor.for(({ params }: Request) => params['ids']!.split(',').map((id) => `acct:${id}`)))
+  listed(): string {
+    return currentLock().key;
+  }
+
+  @Get('no-key')
+  @UseInterceptors(LockInterceptor.for(nothing))
+  noKey(): string {
+    return 'ran';
+  }
+
+  @Get('too-long')
+  @UseInterceptors(LockInterceptor.for(() => 'x'.repeat(600)))
+  tooLong(): string {
+    return 'ran';
+  }
+}
+
+const FROM: Record<string, [path: string, headers?: Record<string, string>]> = {
+  'a part of the path': ['param/7'],
+  'the query': ['query?q=7'],
+  'a header with a dash': ['header', { 'X-Id': '7' }],
+  'the user that a guard has set': ['user', { 'x-user': '7' }],
+  'a key function': ['function/7'],
+  'a text without placeholders': ['fixed'],
+};
+
+const MISSING: Record<string, [path: string, text: string]> = {
+  'a missing query': [
+    'query',
+    "LockInterceptor.for('order:<0.query.q>'): key template 'order:<0.query.q>': <0.query.q> is undefined",
+  ],
+  'an empty query': ['query?q=', '<0.query.q> is an empty string'],
+  'a query that is given twice': ['query?q=1&q=2', '<0.query.q> is an object (Array)'],
+  'a missing header': ['header', '<0.headers.x-id> is undefined'],
+  'a user without an id': ['user', '<0.user.id> is undefined'],
+  'a key function without a key': ['no-key', 'the key function returned an empty string'],
+  'a key that is too long': ['too-long', '512'],
+};
+
+const scriptsRun = async (admin: Redis): Promise<number> =>
+  Number(/cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1] ?? 0);
+
+afterEach(closeAll);
+
+describe.each(PLATFORMS)('the key of a request on %s', (platform) => {
+  it.each(Object.keys(FROM))('comes from %s', async (name) => {
+    const app = await startRequests(platform, { controllers: [Orders] });
+    const [path, headers = {}] = FROM[name]!;
+    expect(await app.get(path, { headers })).toMatchObject({ status: 200, text: 'order:7' });
+    expect(app.acquired).toEqual(['order:7']);
+  });
+
+  it('differs for different parts of a path', async () => {
+    const app = await startRequests(platform, { controllers: [Orders] });
+    expect((await app.get('param/a%3Ab')).text).toBe('order:a%3Ab');
+    expect((await app.get('param/a%253Ab')).text).toBe('order:a%253Ab');
+  });
+
+  it('may be several keys, which are all held', async () => {
+    const app = await startRequests(platform, { controllers: [Orders] });
+    const taken = await app.locks.acquire('acct:b');
+    const answer = app.get('several/a/b');
+    await untilWaiting(app, 'acct:b');
+    await taken.release();
+    expect(JSON.parse((await answer).text)).toHaveLength(2);
+    expect((await app.get('listed/a,b')).text).toBe('acct:a, acct:b');
+    expect(await app.locks.isLocked('acct:a')).toBe(false);
+  });
+
+  it.each(Object.keys(MISSING))('makes the request fail with LockKeyError for %s, and sends nothing', async (name) => {
+    const [{ admin, url }, [path, text]] = [await ownRedis(), MISSING[name]!];
+    const app = await startRequests(platform, { controllers: [Orders] }, { locks: { connection: url } });
+    await app.get('param/7');
+    const before = await scriptsRun(admin);
+    expect(before).toBeGreaterThan(0);
+    const answer = await app.get(path);
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.text)).toMatchObject({ statusCode: 400, error: 'Bad Request', code: 'LOCK_KEY' });
+    expect(answer.text).not.toContain(text);
+    expect(app.failures).toEqual([expect.any(LockKeyError)]);
+    expect((app.failures[0]!.cause as Error).message).toContain(text);
+    expect(await scriptsRun(admin)).toBe(before);
+  });
+});

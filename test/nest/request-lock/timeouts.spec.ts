@@ -1,0 +1,283 @@
+import {
+  type CallHandler,
+  Controller,
+  type ExecutionContext,
+  Get,
+  Injectable,
+  type NestInterceptor,
+  Param,
+  type PipeTransform,
+  UseInterceptors,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { Args, Query, Resolver } from '@nestjs/graphql';
+import { MessagePattern, Payload } from '@nestjs/microservices';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { finalize, raceWith, retry, TimeoutError } from 'rxjs';
+import { LockInterceptor } from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
+import { PLATFORMS, startRequests, startTwoRequests } from '../support/requests.js';
+import { type Instance, Work } from '../support/transports.js';
+import { ask, startGraphql } from '../support/transports-graphql.js';
+import { collect, startService } from '../support/transports-tcp.js';
+import { connect, startGateways } from '../support/transports-ws.js';
+import { gate } from '../../support/waiting/gate.js';
+
+/** Wherever the transport keeps it. */
+function idOf(context: ExecutionContext): string {
+  const [first, second] = context.getArgs<{ id?: string; params?: { id: string } }[]>();
+  return first?.params?.id ?? first?.id ?? second!.id!;
+}
+
+/** Gives the first call of a handler up as `timeout()` does, while it runs. */
+@Injectable()
+class Impatient implements NestInterceptor {
+  constructor(private readonly work: Work) {}
+
+  intercept(context: ExecutionContext, next: CallHandler) {
+    if (this.work.started(idOf(context)) > 0) return next.handle();
+    const givesUp = eventually(() => this.work.isRunning(idOf(context))).then(() => Promise.reject(new TimeoutError()));
+    const tell = () => givenUp.get(idOf(context))?.();
+    return next.handle().pipe(raceWith(givesUp), finalize(tell));
+  }
+}
+
+/** Called when the first call with this id has timed out. */
+const givenUp = new Map<string, () => void>();
+
+/** Answers the first call without the handler, which goes on. */
+@Injectable()
+class Stale implements NestInterceptor {
+  constructor(private readonly work: Work) {}
+
+  intercept(context: ExecutionContext, next: CallHandler) {
+    if (this.work.started(idOf(context)) > 0) return next.handle();
+    const stale = eventually(() => this.work.isRunning(idOf(context))).then(() => 'stale');
+    return next.handle().pipe(raceWith(stale));
+  }
+}
+
+/** The ids whose pipe has begun, and those whose handler has. */
+const [piped, ran]: [string[], string[]] = [[], []];
+
+class SlowPipe implements PipeTransform<string, Promise<string>> {
+  static ended: Promise<void>;
+
+  async transform(id: string): Promise<string> {
+    piped.push(id);
+    await SlowPipe.ended;
+    return id;
+  }
+}
+
+/** Gives up while a pipe works, before the handler is called. */
+class GivesUpEarly implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const givesUp = eventually(() => piped.includes(idOf(context))).then(() => Promise.reject(new TimeoutError()));
+    return next.handle().pipe(raceWith(givesUp));
+  }
+}
+
+/** How often the pipe of a request has begun. */
+const tries = (id: string): number => piped.filter((one) => one === id).length;
+
+/** Slow at the second try only. */
+class SlowAgain implements PipeTransform<string, Promise<string>> {
+  async transform(id: string): Promise<string> {
+    piped.push(id);
+    if (tries(id) > 1) await SlowPipe.ended;
+    return id;
+  }
+}
+
+/** Tries once more, and gives up while the pipe of that works. */
+class Retries implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const isTriedAgain = eventually(() => tries(idOf(context)) === 2);
+    return next.handle().pipe(retry(1), raceWith(isTriedAgain.then(() => Promise.reject(new TimeoutError()))));
+  }
+}
+
+const ById = LockInterceptor.for('order:<0.params.id>');
+
+@Controller()
+class Orders {
+  constructor(private readonly work: Work) {}
+
+  @Get('async/:id')
+  @UseInterceptors(ById, Impatient)
+  async slow(@Param('id') id: string): Promise<string> {
+    return this.work.run(id);
+  }
+
+  @Get('untyped/:id')
+  @UseInterceptors(ById, Impatient)
+  untyped(@Param('id') id: string) {
+    return this.work.run(id);
+  }
+
+  @Get('stale/:id')
+  @UseInterceptors(ById, Stale)
+  stale(@Param('id') id: string) {
+    return this.work.run(id);
+  }
+
+  @Get('nothing')
+  nothing(): void {}
+
+  @Get('piped/:id')
+  @UseInterceptors(ById, GivesUpEarly)
+  async piped(@Param('id', SlowPipe) id: string): Promise<void> {
+    ran.push(id);
+  }
+
+  @Get('retried/:id')
+  @UseInterceptors(ById, Retries)
+  async retried(@Param('id', SlowAgain) id: string): Promise<void> {
+    ran.push(id);
+    throw new Error('at the first try');
+  }
+}
+
+@Controller('twice')
+@UseInterceptors(ById)
+class Twice {
+  constructor(private readonly work: Work) {}
+
+  @Get(':id')
+  @UseInterceptors(LockInterceptor.for('inner:<0.params.id>'), Impatient)
+  run(@Param('id') id: string) {
+    return this.work.run(id);
+  }
+}
+
+@Controller()
+class Plain {
+  constructor(private readonly work: Work) {}
+
+  @Get('global/:id')
+  @UseInterceptors(Impatient)
+  run(@Param('id') id: string) {
+    return this.work.run(id);
+  }
+}
+
+const ByArgument = LockInterceptor.for('order:<1.id>');
+
+@WebSocketGateway()
+class Gateway {
+  constructor(private readonly work: Work) {}
+
+  @SubscribeMessage('run')
+  @UseInterceptors(ByArgument, Impatient)
+  async run(@MessageBody() { id }: { id: string }): Promise<unknown> {
+    return this.work.run(id);
+  }
+}
+
+@Controller()
+class Messages {
+  constructor(private readonly work: Work) {}
+
+  @MessagePattern('run')
+  @UseInterceptors(LockInterceptor.for('order:<0.id>'), Impatient)
+  run(@Payload() { id }: { id: string }): Promise<string> {
+    return this.work.run(id);
+  }
+}
+
+@Resolver()
+class Fields {
+  constructor(private readonly work: Work) {}
+
+  @Query(() => String)
+  @UseInterceptors(ByArgument, Impatient)
+  run(@Args('id') id: string): Promise<string> {
+    return this.work.run(id);
+  }
+}
+
+/** Calls the handler of each transport; the answer is of no interest. */
+const TRANSPORTS: Record<string, () => Promise<readonly [Instance, (id: string) => void]>> = {
+  WebSockets: async () => {
+    const app = await startGateways([Gateway]);
+    const client = await connect(app);
+    return [app, (id) => client.send('run', { id })];
+  },
+  microservices: async () => {
+    const app = await startService([Messages]);
+    return [app, (id) => void collect(app, 'run', { id })];
+  },
+  GraphQL: async () => {
+    const app = await startGraphql([Fields]);
+    return [app, (id) => void ask(app, `{ run(id: "${id}") }`)];
+  },
+};
+
+afterEach(closeAll);
+
+describe.each(PLATFORMS)('a handler that an interceptor inside the lock times out, on %s', (platform) => {
+  const global = [{ provide: APP_INTERCEPTOR, useClass: ById }];
+  const apps = { controllers: [Orders, Plain, Twice], providers: [] };
+
+  it.each([
+    ['async', 500, []],
+    ['untyped', 500, []],
+    ['stale', 200, []],
+    ['global', 500, global],
+    ['twice', 500, []],
+  ])('(%s) keeps its lock until it has settled, while the client gets its answer', async (path, status, providers) => {
+    const [[a, b], id] = [await startTwoRequests(platform, { ...apps, providers: [...providers] }), freshKey()];
+    expect((await a.get(`${path}/${id}`)).status).toBe(status);
+    expect(a.work.isRunning(id)).toBe(true);
+    const second = b.get(`${path}/${id}`);
+    await untilWaiting(a, `order:${id}`);
+    expect(a.work.started(id)).toBe(1);
+    a.work.finish();
+    await second;
+    expect([a.work.started(id), a.work.overlapped(id)]).toEqual([2, false]);
+    await untilFree(a, `order:${id}`);
+  });
+
+  it('does not run when it was not yet called: the lock has been released', async () => {
+    let endPipes = (): void => {};
+    SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
+    const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
+    expect((await app.get(`piped/${id}`)).status).toBe(500);
+    await untilFree(app, `order:${id}`);
+    endPipes();
+    await SlowPipe.ended;
+    expect((await app.get('nothing')).status).toBe(200);
+    expect([piped.includes(id), ran.includes(id)]).toEqual([true, false]);
+  });
+
+  it('does not run again when it was about to be retried', async () => {
+    let endPipes = (): void => {};
+    SlowPipe.ended = new Promise((resolve) => (endPipes = resolve));
+    const [app, id] = [await startRequests(platform, { controllers: [Orders] }), freshKey()];
+    expect((await app.get(`retried/${id}`)).status).toBe(500);
+    await untilFree(app, `order:${id}`);
+    endPipes();
+    await SlowPipe.ended;
+    expect((await app.get('nothing')).status).toBe(200);
+    expect([tries(id), ran.filter((one) => one === id)]).toEqual([2, [id]]);
+  });
+});
+
+describe.each(Object.keys(TRANSPORTS))('a handler that an interceptor inside the lock times out, over %s', (name) => {
+  it('keeps its lock until it has settled', async () => {
+    const [[app, call], id] = [await TRANSPORTS[name]!(), freshKey()];
+    const failed = gate();
+    givenUp.set(id, () => failed.open());
+    call(id);
+    await failed.opened;
+    call(id);
+    await untilWaiting(app, `order:${id}`);
+    expect([app.work.isRunning(id), app.work.started(id)]).toEqual([true, 1]);
+    app.work.finish();
+    await eventually(() => app.work.started(id) === 2);
+    expect(app.work.overlapped(id)).toBe(false);
+  });
+});

@@ -1,0 +1,296 @@
+import 'reflect-metadata';
+import { Inject, Injectable, Module, type ModuleMetadata, type Type } from '@nestjs/common';
+import { LazyModuleLoader } from '@nestjs/core';
+import { Cron, Interval, SchedulerRegistry, ScheduleModule, Timeout } from '@nestjs/schedule';
+import {
+  currentLock,
+  LockConfigurationError,
+  Locked,
+  type LockedOptions,
+  RedisLockService,
+} from '../../../lib/index.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { freshKey, type LockApp, startApp } from '../../support/apps/lock-app.js';
+import { closePlaces, gateOfTest } from '../support/places.js';
+
+/** Until this is settled, jobs go on. */
+const UNTIL = Symbol('until');
+type Until = Pick<ReturnType<typeof gateOfTest>, 'opened'>;
+
+/** What one instance of an app did: the keys under which jobs ran, and the fires by `lastRun`. */
+@Injectable()
+class Runs {
+  readonly ran: string[] = [];
+  readonly fires: string[] = [];
+
+  constructor(
+    readonly locks: RedisLockService,
+    @Inject(UNTIL) readonly until: Until,
+  ) {}
+
+  async work(): Promise<void> {
+    const { key } = currentLock();
+    this.ran.push(key);
+    const run = await this.locks.lastRun(key);
+    if (run) this.fires.push(`${key} ${run.fire.getTime()}`);
+    await this.until.opened;
+  }
+}
+
+/** So long that both apps of a test have started meanwhile. */
+const START_MS = 3_000;
+
+const SCHEDULES: Record<string, MethodDecorator> = {
+  cron: Cron('* * * * * *'),
+  interval: Interval(50),
+  timeout: Timeout(START_MS),
+};
+const OPTIONS: Record<string, LockedOptions> = { skip: { ifBusy: 'skip' }, fire: { oncePer: 'fire' } };
+
+/** A job with the schedule above or below the lock, and the key `<schedule>-<place>-<option>`. */
+function jobOf(schedule: string, place: string, option: string): Type {
+  const locked: MethodDecorator = Locked(`${schedule}-${place}-${option}`, OPTIONS[option]) as MethodDecorator;
+  const decorators = [SCHEDULES[schedule]!, locked];
+  const [upper, lower] = (place === 'above' ? decorators : decorators.toReversed()) as [
+    MethodDecorator,
+    MethodDecorator,
+  ];
+  @Injectable()
+  class Job {
+    constructor(readonly runs: Runs) {}
+
+    @upper
+    @lower
+    async run(): Promise<void> {
+      await this.runs.work();
+    }
+  }
+  return Job;
+}
+
+const CASES = Object.keys(SCHEDULES).flatMap((schedule) =>
+  ['above', 'below'].flatMap((place) => Object.keys(OPTIONS).map((option) => [schedule, place, option] as const)),
+);
+
+interface JobApp extends LockApp {
+  readonly runs: Runs;
+  readonly skipped: { readonly key: string; readonly reason: string }[];
+}
+
+async function start(keyPrefix: string, until: Until, metadata: ModuleMetadata): Promise<JobApp> {
+  const skipped: JobApp['skipped'] = [];
+  const app = await startApp(
+    { keyPrefix },
+    {
+      ...metadata,
+      imports: [ScheduleModule.forRoot()],
+      providers: [Runs, { provide: UNTIL, useValue: until }, ...(metadata.providers ?? [])],
+    },
+  );
+  app.locks.events.on('skipped', ({ key, reason }) => skipped.push({ key, reason }));
+  return { ...app, runs: app.app.get(Runs), skipped };
+}
+
+afterEach(closePlaces);
+
+describe.each(['providers', 'controllers'])('the jobs of %s', (where) => {
+  it('run under their lock on one of two instances, wherever the decorator of the schedule stands', async () => {
+    const jobs = CASES.map((one) => jobOf(...one));
+    const prefix = `${freshKey('schedule')}:`;
+    const until = gateOfTest();
+    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { [where]: jobs })));
+    const ran = () => apps.flatMap(({ runs }) => runs.ran);
+    const keys = CASES.map((one) => one.join('-')).toSorted();
+    await eventually(
+      () => {
+        const seen = new Set(apps.flatMap(({ skipped }) => skipped.map(({ key }) => key)));
+        return ran().length >= keys.length && keys.every((key) => seen.has(key));
+      },
+      { timeoutMs: 20_000 },
+    );
+    expect(ran().toSorted()).toEqual(keys);
+    until.open();
+    const goesOn = keys.filter((key) => !key.startsWith('timeout'));
+    await eventually(() => goesOn.every((key) => ran().filter((one) => one === key).length > 2));
+    const fires = apps.flatMap(({ runs }) => runs.fires);
+    expect(fires.toSorted()).toEqual([...new Set(fires)].toSorted());
+    expect(ran().filter((key) => key.startsWith('timeout'))).toHaveLength(4);
+  });
+});
+
+/** A job, under a key of each subclass. */
+@Injectable()
+abstract class BaseJob {
+  abstract readonly name: string;
+
+  constructor(readonly runs: Runs) {}
+
+  @Interval(50)
+  @Locked(
+    function (this: BaseJob) {
+      return `of ${this.name}`;
+    },
+    { oncePer: 'fire' },
+  )
+  async run(): Promise<void> {
+    await this.runs.work();
+  }
+}
+
+@Injectable()
+class ShopJob extends BaseJob {
+  readonly name = 'shop';
+}
+
+@Injectable()
+class BankJob extends BaseJob {
+  readonly name = 'bank';
+}
+
+@Injectable()
+abstract class HourlyJob {
+  constructor(readonly runs: Runs) {}
+
+  @Interval(3_600_000)
+  @Locked('rescheduled', { oncePer: 'fire' })
+  async run(): Promise<void> {
+    await this.runs.work();
+  }
+}
+
+/** Has its own schedule, and the lock of the base. */
+@Injectable()
+class SecondlyJob extends HourlyJob {
+  @Cron('* * * * * *')
+  override async run(): Promise<void> {
+    await super.run();
+  }
+}
+
+describe('a job of an abstract base, with the decorators on the base,', () => {
+  it('runs once per fire for each subclass, under its own key', async () => {
+    const until = gateOfTest();
+    until.open();
+    const prefix = `${freshKey('schedule')}:`;
+    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers: [ShopJob, BankJob] })));
+    const fires = () => apps.flatMap(({ runs }) => runs.fires);
+    const count = (name: string) => fires().filter((fire) => fire.startsWith(`of ${name} `)).length;
+    await eventually(() => count('shop') > 3 && count('bank') > 3);
+    const seen = fires();
+    expect(new Set(seen).size).toBe(seen.length);
+  });
+
+  it('runs by the schedule of an override that calls it, once per fire', async () => {
+    const until = gateOfTest();
+    until.open();
+    const prefix = `${freshKey('schedule')}:`;
+    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers: [SecondlyJob] })));
+    const fires = () => apps.flatMap(({ runs }) => runs.fires);
+    await eventually(() => fires().length > 1);
+    const times = fires().map((fire) => Number(fire.split(' ').at(-1)));
+    expect(times.map((time) => time % 1_000)).toEqual(times.map(() => 0));
+    expect(new Set(times).size).toBe(times.length);
+  });
+});
+
+/** Both fire at the same time, and must not run at the same time. */
+@Injectable()
+class TwoJobs {
+  constructor(readonly runs: Runs) {}
+
+  @Cron('* * * * * *')
+  @Locked('shared', { oncePer: 'fire', ifBusy: 'wait' })
+  async first(): Promise<void> {
+    await this.#run('first');
+  }
+
+  @Cron('* * * * * *')
+  @Locked('shared', { oncePer: 'fire', ifBusy: 'wait' })
+  async second(): Promise<void> {
+    await this.#run('second');
+  }
+
+  async #run(name: string): Promise<void> {
+    const run = (await this.runs.locks.lastRun('shared', `TwoJobs.${name}`))!;
+    this.runs.fires.push(`${name} ${run.fire.getTime()}`);
+  }
+}
+
+describe('two jobs with one key and one schedule', () => {
+  it('both run each fire, each on one of two instances', async () => {
+    const until = gateOfTest();
+    until.open();
+    const prefix = `${freshKey('schedule')}:`;
+    const apps = await Promise.all([0, 1].map(() => start(prefix, until, { providers: [TwoJobs] })));
+    const fires = () => apps.flatMap(({ runs }) => runs.fires);
+    const of = (name: string) => fires().filter((fire) => fire.startsWith(name));
+    await eventually(() => of('first').length > 2 && of('second').length > 2);
+    const seen = fires();
+    expect(new Set(seen).size).toBe(seen.length);
+    const times = (name: string) => of(name).map((fire) => Number(fire.split(' ')[1]));
+    const both = times('first').filter((time) => times('second').includes(time));
+    expect(both.length).toBeGreaterThan(1);
+  });
+});
+
+describe('a job of a lazy module, which @nestjs/schedule does not start', () => {
+  @Injectable()
+  class LazyJobs {
+    constructor(readonly runs: Runs) {}
+
+    @Interval(60_000)
+    @Locked('lazy-interval', { oncePer: 'fire' })
+    async interval(): Promise<void> {
+      await this.runs.work();
+    }
+
+    @Interval(60_000)
+    @Locked('lazy-busy', { ifBusy: 'skip' })
+    async busy(): Promise<void> {
+      await this.runs.work();
+    }
+
+    @Cron('0 0 1 1 *')
+    @Locked('lazy-cron', { oncePer: 'fire' })
+    async cron(): Promise<void> {
+      await this.runs.work();
+    }
+  }
+
+  async function startLazy(prefix: string) {
+    const until = gateOfTest();
+    until.open();
+    const app = await start(prefix, until, {});
+    @Module({ providers: [LazyJobs, { provide: Runs, useValue: app.runs }] })
+    class LazyModule {}
+    const moduleRef = await app.app.get(LazyModuleLoader).load(() => LazyModule);
+    return { ...app, jobs: moduleRef.get(LazyJobs) };
+  }
+
+  it('is locked when it is called or started by hand', async () => {
+    const prefix = `${freshKey('schedule')}:`;
+    const app = await startLazy(prefix);
+    const timer = setInterval(() => void app.jobs.busy(), 20);
+    app.app.get(SchedulerRegistry).addInterval('by hand', timer);
+    await eventually(() => app.runs.ran.filter((key) => key === 'lazy-busy').length > 1);
+    app.app.get(SchedulerRegistry).deleteInterval('by hand');
+  });
+
+  it('runs once per slot of its @Interval on all instances that call it by hand', async () => {
+    const prefix = `${freshKey('schedule')}:`;
+    const [a, b] = [await startLazy(prefix), await startLazy(prefix)];
+    await Promise.all([a, b, a].map(({ jobs }) => jobs.interval()));
+    const fires = [...a.runs.fires, ...b.runs.fires];
+    expect(new Set(fires).size).toBe(fires.length);
+    expect(fires.length + a.skipped.length + b.skipped.length).toBe(3);
+  });
+
+  it('is refused with a @Cron and `oncePer: fire`, since the scheduler does not know its fires', async () => {
+    const { jobs, runs } = await startLazy(`${freshKey('schedule')}:`);
+    const error = await rejection(jobs.cron());
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toMatch(/^LazyJobs\.cron: .*the scheduler does not have a cron job "0 0 1 1 \*"/);
+    expect(runs.ran).toEqual([]);
+  });
+});

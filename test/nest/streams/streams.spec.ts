@@ -1,0 +1,241 @@
+import 'reflect-metadata';
+import { Readable } from 'node:stream';
+import { Observable, Subject, delay, lastValueFrom, map, of, timer, toArray } from 'rxjs';
+import { currentLock, Locked, LockBusyError, LockConfigurationError, LockLostError } from '../../../lib/index.js';
+import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { collectGarbage } from '../../support/waiting/collect-garbage.js';
+import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+
+const ERROR = new Error('of the source');
+
+/** Streams that go on for as long as the test says. */
+class Streams {
+  readonly source = new Subject<number>();
+  calls = 0;
+  closed = 0;
+
+  @Locked('stream:<0>', { leaseMs: 60_000 })
+  observe(_id: string): Observable<string> {
+    this.calls += 1;
+    const { key } = currentLock();
+    return this.source.pipe(map((value) => `${value} under ${key}`));
+  }
+
+  @Locked('stream:<0>', { leaseMs: 60_000 })
+  async *generate(_id: string, to: number): AsyncGenerator<string> {
+    this.calls += 1;
+    try {
+      for (let value = 1; value <= to; value += 1) yield `${value} under ${currentLock().key}`;
+    } finally {
+      this.closed += 1;
+    }
+  }
+
+  @Locked('stream:<0>', { leaseMs: 60_000 })
+  async observeLater(_id: string): Promise<Observable<number>> {
+    return this.source;
+  }
+
+  @Locked('stream:<0>', { leaseMs: 60_000 })
+  async generateLater(_id: string, to: number): Promise<AsyncIterable<number>> {
+    return (async function* () {
+      for (let value = 1; value <= to; value += 1) yield value;
+    })();
+  }
+
+  @Locked('stream:<0>', { leaseMs: 500 })
+  observeShort(_id: string): Observable<number> {
+    return this.source;
+  }
+
+  @Locked('stream:<0>', { ifBusy: 'skip' })
+  observeOrSkip(_id: string): Observable<number> {
+    this.calls += 1;
+    return of(1);
+  }
+
+  @Locked('stream:<0>', { ifBusy: 'throw' })
+  observeOrThrow(_id: string): Observable<number> {
+    this.calls += 1;
+    return of(1);
+  }
+
+  @Locked('stream:<0>', { ifBusy: 'skip' })
+  async *generateOrSkip(_id: string): AsyncGenerator<number> {
+    this.calls += 1;
+    yield 1;
+  }
+
+  @Locked('stream:<0>', { ifBusy: 'throw' })
+  async *generateOrThrow(_id: string): AsyncGenerator<number> {
+    this.calls += 1;
+    yield 1;
+  }
+
+  @Locked('stream:<0>')
+  async read(_id: string): Promise<Readable> {
+    return Readable.from(['a']);
+  }
+
+  @Locked('stream:<0>')
+  observeTimer(_id: string): Observable<string> {
+    return timer(1).pipe(
+      delay(1),
+      map(() => currentLock().key),
+    );
+  }
+}
+
+async function start() {
+  const [{ app, locks }, other] = [await startApp({}, { providers: [Streams] }), await startApp()];
+  const id = freshKey();
+  /** What another app sees. */
+  const isFree = async (): Promise<boolean> => {
+    const lock = await other.locks.tryAcquire(`stream:${id}`);
+    await lock?.release();
+    return lock !== null;
+  };
+  return { streams: app.get(Streams), locks, other: other.locks, id, isFree };
+}
+
+/** Notes all that an Observable tells. */
+function notes(observable: Observable<unknown>) {
+  const told: unknown[] = [];
+  const subscription = observable.subscribe({
+    next: (value) => told.push(value),
+    error: (error: Error) => told.push(error),
+    complete: () => told.push('complete'),
+  });
+  return { told, subscription };
+}
+
+afterEach(closeAll);
+
+describe('a method that returns an Observable', () => {
+  const ENDS: Record<string, (source: Subject<number>, unsubscribe: () => void) => void> = {
+    complete: (source) => source.complete(),
+    error: (source) => source.error(ERROR),
+    unsubscribe: (_, unsubscribe) => unsubscribe(),
+  };
+  it.each(Object.keys(ENDS))('holds the lock from its subscription until its end (%s)', async (end) => {
+    const { streams, id, isFree } = await start();
+    const observable = streams.observe(id);
+    expect([await isFree(), streams.calls]).toEqual([true, 0]);
+    const { told, subscription } = notes(observable);
+    await eventually(() => streams.source.observed);
+    expect(await isFree()).toBe(false);
+    streams.source.next(1);
+    expect(await isFree()).toBe(false);
+    ENDS[end]!(streams.source, () => subscription.unsubscribe());
+    await eventually(isFree);
+    const last = { complete: ['complete'], error: [ERROR] }[end] ?? [];
+    await eventually(() => told.length === 1 + last.length);
+    expect(told).toEqual([`1 under stream:${id}`, ...last]);
+    expect(streams.source.observed).toBe(false);
+  });
+
+  it('holds the lock from the call until the end when it returns a promise of it', async () => {
+    const { streams, id, isFree } = await start();
+    const observable = await streams.observeLater(id);
+    expect(await isFree()).toBe(false);
+    const { told } = notes(observable);
+    streams.source.next(1);
+    streams.source.complete();
+    await eventually(isFree);
+    expect(told).toEqual([1, 'complete']);
+  });
+
+  it('ends with LockLostError when the lock is lost', async () => {
+    const [{ streams, id }, admin] = [await start(), openAdmin()];
+    const ended = rejection(lastValueFrom(streams.observeShort(id)));
+    await eventually(() => streams.source.observed);
+    await admin.del(`lock:stream:${id}`);
+    expect(await ended).toBeInstanceOf(LockLostError);
+    expect(streams.source.observed).toBe(false);
+  });
+
+  it('completes at once when the key is busy with `skip`, and errors with `throw`', async () => {
+    const { streams, other, id } = await start();
+    await other.acquire(`stream:${id}`);
+    expect(await lastValueFrom(streams.observeOrSkip(id).pipe(toArray()))).toEqual([]);
+    expect(await rejection(lastValueFrom(streams.observeOrThrow(id)))).toBeInstanceOf(LockBusyError);
+    expect(streams.calls).toBe(0);
+  });
+
+  it('has its lock as the current one in the code of the source', async () => {
+    const { streams, id } = await start();
+    expect(await lastValueFrom(streams.observeTimer(id))).toBe(`stream:${id}`);
+  });
+});
+
+describe('a method that is an async generator', () => {
+  it('holds the lock from the first next() until the last', async () => {
+    const { streams, id, isFree } = await start();
+    const iterator = streams.generate(id, 2);
+    expect([await isFree(), streams.calls]).toEqual([true, 0]);
+    for (const value of [1, 2]) {
+      expect(await iterator.next()).toEqual({ done: false, value: `${value} under stream:${id}` });
+      expect(await isFree()).toBe(false);
+    }
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+    expect(await isFree()).toBe(true);
+  });
+
+  it.each(['break', 'return', 'throw'])('releases the lock on %s', async (end) => {
+    const { streams, id, isFree } = await start();
+    const iterator = streams.generate(id, 9);
+    await iterator.next();
+    for await (const value of end === 'break' ? iterator : []) if (value) break;
+    if (end === 'return') await iterator.return(undefined);
+    if (end === 'throw') await rejection(iterator.throw(new Error('of the reader')));
+    expect([await isFree(), streams.closed]).toEqual([true, 1]);
+  });
+
+  it('holds the lock from the call until the end when it returns a promise of it', async () => {
+    const { streams, id, isFree } = await start();
+    const values: unknown[] = [];
+    const iterable = await streams.generateLater(id, 2);
+    for await (const value of iterable) values.push(value, await isFree());
+    expect(values).toEqual([1, false, 2, false]);
+    expect(await isFree()).toBe(true);
+  });
+
+  it('rejects the next() with LockLostError when the lock is lost', async () => {
+    const { streams, other, id } = await start();
+    const iterator = streams.generate(id, 9);
+    await iterator.next();
+    await other.forceRelease(`stream:${id}`);
+    const lost = await eventually(async () =>
+      iterator.next().then(
+        () => null,
+        (error: unknown) => error,
+      ),
+    );
+    expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+  });
+
+  it('yields nothing when the key is busy with `skip`, and rejects with `throw`', async () => {
+    const { streams, other, id } = await start();
+    await other.acquire(`stream:${id}`);
+    expect(await streams.generateOrSkip(id).next()).toEqual({ done: true, value: undefined });
+    expect(await rejection(streams.generateOrThrow(id).next())).toBeInstanceOf(LockBusyError);
+    expect(streams.calls).toBe(0);
+  });
+
+  it('releases the lock when its reader is dropped half-way and garbage-collected', async () => {
+    const { streams, id, isFree } = await start();
+    await (async () => void (await streams.generate(id, 9).next()))();
+    expect(await isFree()).toBe(false);
+    await eventuallyPasses(async () => {
+      await collectGarbage();
+      expect(await isFree()).toBe(true);
+    });
+  });
+});
+
+it('a method that returns a Node stream rejects with LockConfigurationError, and releases its lock', async () => {
+  const { streams, id, isFree } = await start();
+  expect(await rejection(streams.read(id))).toBeInstanceOf(LockConfigurationError);
+  expect(await isFree()).toBe(true);
+});

@@ -1,0 +1,50 @@
+import { type Redis } from 'ioredis';
+import { createLockScripts } from '../../../lib/index.js';
+import { type StartedRedis, startRedisServer } from '../../../scripts/redis.mjs';
+import { closeLater, openAdmin } from '../apps/lock-app.js';
+import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
+import { redisUrl } from '../topologies/topology.js';
+
+/** How long this machine may freeze, on top of any promised bound. */
+export const FREEZE_MS = 4_000;
+
+const scripts = createLockScripts();
+
+/** Starts a Redis for this test alone, with a connection to inspect it. */
+export async function ownRedis(args: string[] = []): Promise<StartedRedis & { readonly admin: Redis }> {
+  const server = await startRedisServer({ args });
+  closeLater({ close: () => server.stop() });
+  return { ...server, admin: openAdmin(server.url) };
+}
+
+/** Restarts a stopped server, without its data. */
+export async function startAgain(server: StartedRedis): Promise<void> {
+  const again = await startRedisServer({ port: server.port, args: server.args });
+  closeLater({ close: () => again.stop() });
+}
+
+/** Puts a proxy in front of a Redis. */
+export async function proxyTo(url = redisUrl()): Promise<TcpProxy> {
+  return closeLater(await startTcpProxy(Number(new URL(url).port || 6379)));
+}
+
+/** Matches one of the lock's commands in the text that the proxy sees. */
+export const isCommand =
+  (name: keyof typeof scripts) =>
+  (text: string): boolean =>
+    text.startsWith(`evalsha ${scripts[name].sha1} `);
+
+/** Loads all scripts, so that a test sees no NOSCRIPT. */
+export async function loadScripts(admin: Redis): Promise<void> {
+  for (const { text } of Object.values(scripts)) await admin.script('LOAD', text);
+}
+
+/** Resets all connections, and makes new ones fail at once. */
+export function disconnect(proxy: TcpProxy): void {
+  proxy.refuse(true);
+  proxy.cutAll();
+}
+
+/** Kills connections on the server: the subscribers, or all others except this one. */
+export const killConnections = (admin: Redis, type: 'pubsub' | 'normal'): Promise<unknown> =>
+  admin.call('CLIENT', 'KILL', 'TYPE', type);

@@ -1,0 +1,57 @@
+import { type Redis } from 'ioredis';
+import { type RedisLockModuleOptions } from '../../../lib/index.js';
+import { type StartedRedis } from '../../../scripts/redis.mjs';
+import { startQuorum } from '../../../scripts/topologies.mjs';
+import { disconnect, loadScripts } from './own-redis.js';
+import { type LockApp, closeLater, openAdmin, startApp } from '../apps/lock-app.js';
+import { type TcpProxy, startTcpProxy } from '../network/tcp-proxy.js';
+import { hashOf } from './records.js';
+
+/** An app with a separate proxy in front of each master. */
+export interface NetApp extends LockApp {
+  readonly proxies: readonly TcpProxy[];
+  /** Lets only these masters be reached (numbers from 0). */
+  reaches(...nodes: number[]): void;
+}
+
+/** Masters for this test alone. */
+export interface QuorumNet {
+  readonly servers: readonly StartedRedis[];
+  /** Direct connections to each master, without faults. */
+  readonly admins: readonly Redis[];
+  /** Starts an app behind proxies of its own. */
+  app(options?: RedisLockModuleOptions): Promise<NetApp>;
+}
+
+/** Starts masters that know all scripts. */
+export async function startNet(size: number): Promise<QuorumNet> {
+  const quorum = await startQuorum(size);
+  closeLater({ close: () => quorum.stop() });
+  const admins = quorum.servers.map(({ url }) => openAdmin(url));
+  await Promise.all(admins.map(loadScripts));
+  return { servers: quorum.servers, admins, app: (options) => startNetApp(quorum.servers, options) };
+}
+
+async function startNetApp(servers: readonly StartedRedis[], options?: RedisLockModuleOptions): Promise<NetApp> {
+  const proxies = await Promise.all(servers.map(async ({ port }) => closeLater(await startTcpProxy(port))));
+  const app = await startApp({ connection: proxies.map(({ url }) => url), ...options });
+  const reaches = (...nodes: number[]): void => {
+    for (const [i, proxy] of proxies.entries()) {
+      if (nodes.includes(i)) proxy.refuse(false);
+      else disconnect(proxy);
+    }
+  };
+  return { ...app, proxies, reaches };
+}
+
+/** The attempts that hold a lock on each master, in the order of the masters. */
+export async function holdsOn(admins: readonly Redis[], key: string): Promise<string[][]> {
+  const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key).catch(() => ({}))));
+  return hashes.map((hash) =>
+    Object.keys(hash).flatMap((field) => (field.startsWith('hold:') ? [field.slice(5)] : [])),
+  );
+}
+
+/** On which masters a lock is held, as a row of 0 and 1. */
+export const heldRow = async (admins: readonly Redis[], key: string): Promise<string> =>
+  (await holdsOn(admins, key)).map((holds) => (holds.length > 0 ? 1 : 0)).join('');

@@ -1,0 +1,31 @@
+import { type Lock, type LockOptions } from '../../../lib/index.js';
+import { eventually, eventuallyPasses } from './eventually.js';
+import { type LockApp } from '../apps/lock-app.js';
+import { topology } from '../topologies/topology.js';
+
+/** Waits until a key has that many waiters, across all instances. */
+export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: string, count = 1): Promise<void> {
+  await eventually(async () => (await locks.inspect(key)).waiters === count, { intervalMs: 5 });
+}
+
+/** Waits until nobody holds the lock. */
+export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string): Promise<void> {
+  await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
+}
+
+/** Starts to wait for a key, and resolves once it is the last in the queue. */
+export async function enqueue(
+  app: Pick<LockApp, 'locks'>,
+  key: string,
+  options: LockOptions = {},
+): Promise<{ lock: Promise<Lock> }> {
+  const { waiters } = await app.locks.inspect(key);
+  const lock = app.locks.acquire(key, { waitMs: 25_000, ...options });
+  await untilWaiting(app, key, waiters + 1);
+  return { lock };
+}
+
+/** Asserts what the last command left behind: at once, or eventually on a quorum, where a node may get the command late. */
+export async function whenAllHeard(assertions: () => Promise<void>): Promise<void> {
+  await (topology.supports.oneRecord ? assertions() : eventuallyPasses(assertions));
+}

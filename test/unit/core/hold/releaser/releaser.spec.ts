@@ -1,0 +1,94 @@
+import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
+import { Releaser } from '../../../../../lib/core/hold/releaser.js';
+import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
+import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
+import { FakeReporter, FakeStore, released } from '../../../../support/core/fake-store.js';
+
+const REQUEST = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 10_000 };
+
+function setUp() {
+  const clock = new FakeClock();
+  const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];
+  return { clock, store, reporter, timers, releaser: new Releaser(clock, timers, store, reporter) };
+}
+
+const down = () => new LockStoreError('down', { key: 'k' });
+
+describe('the releaser', () => {
+  it('resolves with the answer of the store, and keeps nothing', async () => {
+    const { store, releaser, timers } = setUp();
+    store.onRelease = () => released();
+    expect(await releaser.giveBack(REQUEST, Infinity, 250)).toEqual({ reply: released(), tries: 1 });
+    expect(store.releases[0]).toMatchObject({ request: REQUEST, timeoutMs: 250 });
+    expect([releaser.size, timers.size]).toEqual([0, 0]);
+  });
+
+  it('retries until it is confirmed, with growing pauses, and reports how often', async () => {
+    const { clock, store, releaser, reporter } = setUp();
+    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
+    for (let i = 0; i < 5; i += 1) {
+      store.releases[i]!.fail(down());
+      await clock.advance(1_000);
+      expect(store.releases).toHaveLength(i + 2);
+    }
+    store.releases[5]!.reply(released());
+    expect(await done).toEqual({ reply: released(), tries: 6 });
+    expect(reporter.lines).toEqual([]);
+  });
+
+  it('stops when the lease is over, and reports it once, without rejecting', async () => {
+    const { clock, store, releaser, reporter } = setUp();
+    store.onRelease = () => {
+      throw down();
+    };
+    const done = releaser.giveBack(REQUEST, clock.now() + 2_000, 250);
+    await clock.advance(4_000);
+    expect(await done).toMatchObject({ reply: undefined });
+    expect(reporter.lines).toEqual(['warn The lock "k" could not be released and ends with its lease: down']);
+    const asked = store.releases.length;
+    await clock.advance(60_000);
+    expect(store.releases).toHaveLength(asked);
+  });
+
+  it('retries at once when told to, and keeps no timer of the pause', async () => {
+    const { clock, store, releaser, timers } = setUp();
+    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
+    store.releases[0]!.fail(down());
+    await settled();
+    expect([store.releases.length, timers.size]).toEqual([1, 1]);
+    releaser.retryNow();
+    await settled();
+    expect([store.releases.length, timers.size]).toEqual([2, 0]);
+    store.releases[1]!.reply(released());
+    expect(await done).toEqual({ reply: released(), tries: 2 });
+  });
+
+  it('tries once even when the lease has ended already', async () => {
+    const { clock, store, releaser } = setUp();
+    store.onRelease = () => released();
+    await releaser.giveBack(REQUEST, clock.now() - 1, 250);
+    expect(store.releases).toHaveLength(1);
+  });
+
+  it('does not retry when that cannot help', async () => {
+    const { clock, store, releaser, reporter } = setUp();
+    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
+    store.releases[0]!.fail(new LockStoreError('WRONGPASS', { retryable: false }));
+    expect(await done).toEqual({ reply: undefined, tries: 1 });
+    expect(reporter.lines).toHaveLength(1);
+  });
+
+  it('is idle when all releases are confirmed, including those that came meanwhile', async () => {
+    const { store, releaser } = setUp();
+    void releaser.giveBack(REQUEST, Infinity, 250);
+    let idle = false;
+    const done = releaser.idle().then(() => (idle = true));
+    void releaser.giveBack({ ...REQUEST, key: 'other' }, Infinity, 250);
+    store.releases[0]!.reply(released());
+    await settled();
+    expect([idle, releaser.size]).toEqual([false, 1]);
+    store.releases[1]!.reply(released());
+    await done;
+    expect(releaser.size).toBe(0);
+  });
+});

@@ -1,0 +1,98 @@
+import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
+import {
+  checkDuration,
+  checkLockOptions,
+  LOCK_OPTION_NAMES,
+  resolveLockOptions,
+} from '../../../lib/core/lock.options.js';
+
+const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, isQuorum: false };
+const NAMES = [
+  'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal', 'reentrant',
+]; // prettier-ignore
+const DURATION = 'a whole number of milliseconds';
+
+describe('the options of a lock', () => {
+  it('are listed completely', () => {
+    expect(LOCK_OPTION_NAMES).toEqual(NAMES);
+  });
+
+  it.each([
+    ['nothing', {}],
+    ['what is undefined', { mode: undefined, leaseMs: undefined, signal: undefined }],
+    ['the shortest durations', { leaseMs: 50, waitMs: 0, maxHoldMs: 1, holdAtLeastMs: 0 }],
+    ['to wait and hold for ever', { waitMs: Infinity, maxHoldMs: Infinity }],
+    ['a lease of thirty days', { leaseMs: 30 * 24 * 3_600_000 }],
+    ['a semaphore of one or of very many', { mode: 'read', permits: 1, fair: false }],
+    ['not to re-enter', { reentrant: false }],
+    ['the longest owner', { owner: 'o'.repeat(128) }],
+    ['a signal and a mode', { signal: new AbortController().signal, mode: 'read', renew: false }],
+  ])('may be %s', (_what, options) => {
+    expect(() => checkLockOptions(options)).not.toThrow();
+  });
+
+  it.each([
+    ['mode', 'exclusive', `'write' or 'read', got \`exclusive\` (string)`],
+    ['mode', null, `'write' or 'read', got \`null\` (object)`],
+    ['leaseMs', 49, `${DURATION} from 50 to 2592000000, got \`49\` (number)`],
+    ['leaseMs', Infinity, `${DURATION} from 50 to 2592000000, got \`Infinity\` (number)`],
+    ['leaseMs', NaN, `${DURATION} from 50 to 2592000000, got \`NaN\` (number)`],
+    ['leaseMs', 2_592_000_001, `${DURATION} from 50 to 2592000000, got \`2592000001\` (number)`],
+    ['leaseMs', '100', `${DURATION} from 50 to 2592000000, got \`100\` (string)`],
+    ['waitMs', -1, `${DURATION} from 0 up, or Infinity, got \`-1\` (number)`],
+    ['waitMs', 0.5, `${DURATION} from 0 up, or Infinity, got \`0.5\` (number)`],
+    ['waitMs', -Infinity, `${DURATION} from 0 up, or Infinity, got \`-Infinity\` (number)`],
+    ['maxHoldMs', 0, `${DURATION} from 1 up, or Infinity, got \`0\` (number)`],
+    ['holdAtLeastMs', Infinity, `${DURATION} from 0 to 2592000000, got \`Infinity\` (number)`],
+    ['holdAtLeastMs', 5n, `${DURATION} from 0 to 2592000000, got \`5\` (bigint)`],
+    ['renew', 'no', 'true or false, got `no` (string)'],
+    ['permits', 0, 'a whole number from 1 to 100000, got `0` (number)'],
+    ['permits', 100_001, 'a whole number from 1 to 100000, got `100001` (number)'],
+    ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
+    ['permits', 2, "left out, or to stand beside `mode: 'read'`, got `2` (number)"],
+    ['fair', 0, 'true or false, got `0` (number)'],
+    ['reentrant', 'no', 'true or false, got `no` (string)'],
+    ['owner', '', 'a well-formed string of 1 to 128 characters, got "" (string)'],
+    ['owner', '\ud800', 'a well-formed string of 1 to 128 characters, got `\ud800` (string)'],
+    ['owner', 7, 'a well-formed string of 1 to 128 characters, got `7` (number)'],
+    ['signal', {}, 'an AbortSignal, got a value of type object'],
+    ['signal', null, 'an AbortSignal, got `null` (object)'],
+  ])('refuse %s: %p with the option, the value and what is expected', (name, value, expected) => {
+    const check = () => checkLockOptions({ [name]: value });
+    expect(check).toThrow(LockConfigurationError);
+    expect(check).toThrow(`Expected \`${name}\` to be ${expected}.`);
+  });
+
+  it('refuse an unknown name, and list the known ones', () => {
+    expect(() => checkLockOptions({ timeout: 5 })).toThrow(
+      `Unknown lock option \`timeout\`; expected one of ${NAMES.join(', ')}.`,
+    );
+    expect(() => checkLockOptions({ toString: 1 })).toThrow('Unknown lock option `toString`');
+    expect(() => checkLockOptions({ ifBusy: 'skip' }, ['ifBusy'])).not.toThrow();
+  });
+
+  it('are filled from the defaults', () => {
+    const open = { permits: 0, fair: true, owner: undefined, signal: undefined, reentrant: true };
+    const { isQuorum: _isQuorum, ...durations } = DEFAULTS;
+    const filled = { mode: 'write', ...durations, holdAtLeastMs: 0, renew: true, ...open };
+    expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);
+    expect(resolveLockOptions({ waitMs: 0, renew: false, maxHoldMs: 5, mode: 'read' }, DEFAULTS)).toEqual({
+      ...filled,
+      waitMs: 0,
+      renew: false,
+      maxHoldMs: 5,
+      mode: 'read',
+    });
+    const semaphore = { mode: 'read', permits: 3, fair: false, owner: 'nightly' } as const;
+    expect(resolveLockOptions(semaphore, DEFAULTS)).toEqual({ ...filled, ...semaphore });
+  });
+});
+
+describe('a duration', () => {
+  it('must be a whole number within its range', () => {
+    for (const value of [1, 10]) checkDuration(value, 'drainMs', { min: 1, max: 10 });
+    for (const value of [0, 11, 1.5, Infinity, undefined, null, '5']) {
+      expect(() => checkDuration(value, 'drainMs', { min: 1, max: 10 })).toThrow('Expected `drainMs` to be');
+    }
+  });
+});

@@ -1,0 +1,270 @@
+import { jest } from '@jest/globals';
+import {
+  currentLock,
+  type LockEventMap,
+  LockBusyError,
+  LockConfigurationError,
+  LockKeyError,
+  LockLostError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../../../../lib/index.js';
+import { FakeLockService, ManualClock } from '../../../../lib/testing/index.js';
+import { rejection } from '../../../support/waiting/rejection.js';
+
+let locks: FakeLockService;
+
+beforeEach(() => void (locks = new FakeLockService()));
+
+describe('a fake without rules', () => {
+  it('grants at once a lock that is held already, even for writing', async () => {
+    const held = [await locks.acquire('a'), await locks.acquire('a', { waitMs: 0 }), await locks.tryAcquire('a')];
+    expect(held.map((lock) => lock?.held)).toEqual([true, true, true]);
+    expect(await locks.withLock(['a', 'b'], () => 'ran')).toBe('ran');
+  });
+
+  it('returns handles like real ones: tokens rise, a release ends them, a downgrade changes their mode', async () => {
+    const [first, second] = [await locks.acquire('a'), await locks.acquire('a')];
+    expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+    await first.downgrade();
+    expect(first.mode).toBe('read');
+    expect((await locks.inspect('a')).holders.map(({ mode }) => mode)).toEqual(['read', 'write']);
+    await first.release();
+    await second.release();
+    expect([first.held, await locks.isLocked('a'), locks.activity]).toEqual([false, false, { held: 0, waiting: 0 }]);
+  });
+
+  it('grants tokens that do not fit an INT, and forgets unused locks', async () => {
+    const clock = new ManualClock(0);
+    const fake = new FakeLockService({ clock });
+    const tokenOf = (key: string) => fake.withLock(key, ({ fencingToken }) => fencingToken);
+    expect(await tokenOf('a')).toBeGreaterThan(2 ** 32);
+    expect((await fake.inspect('a')).fencingToken).toBeGreaterThan(2 ** 32);
+    await clock.advance(660_000);
+    await tokenOf('b');
+    expect((await fake.inspect('a')).fencingToken).toBe(0);
+  });
+
+  it('checks the options of a quorum as a real one does', async () => {
+    const quorum = new FakeLockService({ connection: ['redis://a', 'redis://b', 'redis://c'] });
+    await expect(quorum.acquire('a', { mode: 'read', permits: 2 })).rejects.toBeInstanceOf(LockConfigurationError);
+    await expect(quorum.acquire('a', { fair: true })).rejects.toBeInstanceOf(LockConfigurationError);
+    expect(await quorum.withLock('a', () => 'ran')).toBe('ran');
+  });
+
+  it('reports held locks through inspect() and list()', async () => {
+    const held = await locks.acquire(['a:1', 'b'], { mode: 'read' });
+    expect(await locks.inspect('a:1')).toMatchObject({ mode: 'read', waiters: 0, holders: [{ mode: 'read' }] });
+    const listed: string[] = [];
+    for await (const { key } of locks.list({ prefix: 'a' })) listed.push(key);
+    expect([listed, held.held]).toEqual([['a:1'], true]);
+  });
+
+  it('gives the current lock to the work, and enters nested calls without a request', async () => {
+    const seen = await locks.withLock('a', () => locks.withLock('a', () => currentLock().key));
+    expect([seen, locks.keys]).toEqual(['a', ['a']]);
+  });
+
+  it('rejects wrong keys and options as a real one does, and does not record them', async () => {
+    await expect(locks.acquire('')).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire('x'.repeat(513))).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire(Array.from({ length: 17 }, (_, i) => `k${i}`))).rejects.toBeInstanceOf(LockKeyError);
+    await expect(locks.acquire('a', { waitMs: -1 })).rejects.toBeInstanceOf(LockConfigurationError);
+    expect(locks.calls).toEqual([]);
+  });
+
+  it('uses its own options as defaults of calls, and checks them', async () => {
+    const short = new FakeLockService({ leaseMs: 5_000, waitMs: 0, maxHoldMs: 9_000 });
+    await short.acquire('a');
+    expect(short.calls).toMatchObject([{ options: { leaseMs: 5_000, waitMs: 0, maxHoldMs: 9_000 } }]);
+    expect(() => new FakeLockService({ leaseMs: 0 })).toThrow(LockConfigurationError);
+  });
+
+  it('extends and renews a lease while the lock is held', async () => {
+    const clock = new ManualClock();
+    const lock = await new FakeLockService({ clock }).acquire('a', { leaseMs: 30_000 });
+    await lock.extend(60_000);
+    expect(lock.remainingMs).toBeGreaterThan(50_000);
+    await clock.advance(3_600_000);
+    expect(lock.held).toBe(true);
+  });
+
+  it('reports a lock that an operator revokes', async () => {
+    const lock = await locks.acquire('a');
+    expect([await locks.forceRelease('a'), await locks.forceRelease('a')]).toEqual([true, false]);
+    expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
+  });
+
+  it('emits events as a real one does', async () => {
+    const seen: string[] = [];
+    for (const name of ['acquired', 'released', 'reentered'] as const) locks.events.on(name, () => seen.push(name));
+    await locks.withLock('a', () => locks.withLock('a', () => undefined));
+    expect(seen).toEqual(['acquired', 'reentered', 'released']);
+  });
+
+  it('loses a lock after its maxHoldMs by the clock that it was given', async () => {
+    const clock = new ManualClock();
+    const lock = await new FakeLockService({ clock }).acquire('a', { maxHoldMs: 60_000 });
+    await clock.advance(59_999);
+    expect(lock.held).toBe(true);
+    await clock.advance(1);
+    expect(lock.signal.reason).toMatchObject({ reason: 'max-hold' });
+  });
+});
+
+describe('the calls of a fake', () => {
+  it('contain the keys, mode and options of each request in order, including refused ones', async () => {
+    locks.refuse('b');
+    await locks.withLock('a', { leaseMs: 5_000 }, () => undefined);
+    await locks.tryAcquire('b', { mode: 'read', permits: 3 });
+    await locks.acquire(['d', 'c', 'd']);
+    expect(locks.calls).toMatchObject([
+      { keys: ['a'], mode: 'write', where: '', options: { leaseMs: 5_000, waitMs: 10_000, renew: true } },
+      { keys: ['b'], mode: 'read', where: '', options: { permits: 3, waitMs: 0 } },
+      { keys: ['d', 'c'], mode: 'write' },
+    ]);
+    expect(locks.keys).toEqual(['a', 'b', 'd', 'c']);
+  });
+
+  it('are forgotten by reset(), and so are the rules, while held locks stay held', async () => {
+    const held = await locks.acquire('a');
+    locks.refuse().fail('b');
+    locks.reset();
+    expect([locks.calls, locks.keys]).toEqual([[], []]);
+    expect([(await locks.acquire('b')).held, held.held, locks.lose('a')]).toEqual([true, true, 1]);
+  });
+});
+
+describe('a rule of a fake', () => {
+  it('that refuses makes the lock busy for all calls, and ends their waits at once', async () => {
+    locks.refuse('a');
+    const error = await rejection(locks.acquire('a', { waitMs: 0, mode: 'read' }));
+    expect(error).toBeInstanceOf(LockBusyError);
+    expect(error).toMatchObject({ key: 'a', mode: 'read', code: 'LOCK_BUSY' });
+    expect(await rejection(locks.acquire('a', { waitMs: 60_000 }))).toBeInstanceOf(LockWaitTimeoutError);
+    expect(await locks.tryAcquire('a')).toBeNull();
+    expect((await locks.acquire('b')).held).toBe(true);
+  });
+
+  it('that times out ends waits at once, and makes the lock busy for other calls', async () => {
+    locks.timeOut('a');
+    const error = await rejection(locks.acquire('a', { waitMs: 60_000 }));
+    expect(error).toBeInstanceOf(LockWaitTimeoutError);
+    expect(error).toMatchObject({ key: 'a', waitedMs: 60_000, holder: 'the test' });
+    expect(await locks.tryAcquire('a')).toBeNull();
+  });
+
+  it('that fails acts as if Redis were down, even for calls that do not wait', async () => {
+    locks.fail();
+    for (const call of [locks.acquire('a'), locks.tryAcquire('a'), locks.withLock('a', () => 'ran')]) {
+      const error = await rejection(call);
+      expect(error).toBeInstanceOf(LockStoreError);
+      expect(error).toMatchObject({ key: 'a', retryable: true });
+    }
+  });
+
+  it('lets a call with an aborted signal reject with its own reason', async () => {
+    locks.refuse();
+    const reason = new Error('gone');
+    await expect(locks.acquire('a', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  });
+
+  it('emits an event for each request that it ends', async () => {
+    const failed: LockEventMap['acquireFailed'][] = [];
+    const timedOut: LockEventMap['timedOut'][] = [];
+    locks.events.on('acquireFailed', (event) => failed.push(event)).on('timedOut', (event) => timedOut.push(event));
+    locks.refuse('a').timeOut('b').fail('c');
+    const waits = { a: 0, b: 5, c: 5 };
+    const calls = Object.entries(waits).map(([key, waitMs]) => rejection(locks.acquire(key, { waitMs })));
+    const errors = await Promise.all(calls);
+    expect(failed.map(({ key, reason, waited, waitedMs }) => [key, reason, waited, waitedMs])).toEqual([
+      ['a', 'busy', false, 0],
+      ['b', 'timeout', true, 5],
+      ['c', 'error', false, 1_000],
+    ]);
+    expect(failed.map(({ error }) => error)).toEqual(errors);
+    expect(timedOut).toMatchObject([{ key: 'b', waitedMs: 5, mode: 'write' }]);
+  });
+});
+
+describe('the locks of a rule', () => {
+  const busy = async (...keys: string[]) =>
+    Promise.all(keys.map(async (key) => ((await locks.tryAcquire(key)) === null ? key : '')));
+
+  it('are one lock for a key, and not those whose keys only contain it', async () => {
+    locks.refuse('order:1');
+    expect(await busy('order:1', 'order:12', 'an order:1')).toEqual(['order:1', '', '']);
+  });
+
+  it.each([[/^order:\d$/], [/^order:\d$/g], [/order:\d$/y]])(
+    'are those whose keys match the pattern %s, at every request',
+    async (pattern) => {
+      locks.refuse(pattern);
+      expect(await busy('order:1', 'order:x', 'order:1')).toEqual(['order:1', '', 'order:1']);
+      expect(pattern.lastIndex).toBe(0);
+    },
+  );
+
+  it('are all when none is named, and include requests for several keys of which one matches', async () => {
+    locks.refuse('b');
+    await expect(locks.acquire(['a', 'b'])).rejects.toBeInstanceOf(LockWaitTimeoutError);
+    expect(await busy('a')).toEqual(['']);
+    locks.refuse();
+    expect(await busy('a', 'c')).toEqual(['a', 'c']);
+  });
+
+  it('are decided by the latest rule that matches', async () => {
+    locks.refuse().grant('a').grant(/^b/).refuse('b2');
+    expect(await busy('a', 'b1', 'b2', 'c')).toEqual(['', '', 'b2', 'c']);
+    locks.grant();
+    expect(await busy('a', 'b2', 'c')).toEqual(['', '', '']);
+    locks.grant('a').fail();
+    await expect(locks.acquire('a')).rejects.toBeInstanceOf(LockStoreError);
+  });
+});
+
+describe('lose()', () => {
+  it('fires the signal, and the call rejects with a LockLostError that contains its result', async () => {
+    const work = locks.withLock('a', async ({ signal }) => {
+      expect(signal.aborted).toBe(false);
+      expect(locks.lose('a')).toBe(1);
+      expect(signal.reason).toBeInstanceOf(LockLostError);
+      return 'done';
+    });
+    expect(await rejection(work)).toMatchObject({ code: 'LOCK_LOST', key: 'a', reason: 'expired', result: 'done' });
+  });
+
+  it('passes its reason to the error and to the `lost` event', async () => {
+    const reasons: string[] = [];
+    locks.events.on('lost', ({ reason }) => reasons.push(reason));
+    const lock = await locks.acquire('a');
+    locks.lose('a', 'taken');
+    expect([lock.held, (lock.signal.reason as LockLostError).reason, reasons]).toEqual([false, 'taken', ['taken']]);
+  });
+
+  it('counts matching locks that are held, and none that were released or lost before or come later', async () => {
+    const [a, b, c] = await Promise.all(['order:1', 'order:2', 'c'].map((key) => locks.acquire(key)));
+    await a!.release();
+    expect([locks.lose(/^order:/g), locks.lose(/^order:/g), locks.lose()]).toEqual([1, 0, 1]);
+    expect([b!.held, c!.held, (await locks.acquire('c')).held]).toEqual([false, false, true]);
+  });
+
+  it('loses a lock of several keys by any of them', async () => {
+    const lock = await locks.acquire(['a', 'b']);
+    expect([locks.lose('b'), lock.held]).toEqual([1, false]);
+  });
+});
+
+describe('jest.spyOn', () => {
+  afterEach(() => void jest.restoreAllMocks());
+
+  it('observes and replaces the methods of a fake', async () => {
+    const acquire = jest.spyOn(locks, 'acquire');
+    await locks.acquire('a', { waitMs: 0 });
+    expect(acquire).toHaveBeenCalledWith('a', { waitMs: 0 });
+    jest.spyOn(locks, 'isLocked').mockResolvedValue(true);
+    expect(await locks.isLocked('free')).toBe(true);
+    jest.spyOn(locks, 'withLock').mockResolvedValue('instead');
+    expect(await locks.withLock('a', () => 'ran')).toBe('instead');
+  });
+});
