@@ -17,8 +17,8 @@ interface Commands {
 
 /**
  * Delivers the messages that the scripts publish for one store, by one subscriber connection at a time. They are `granted
- * <attempt> <token> <now> <remainingMs>`, `wake <attempt>` (see scripts/parts/messages.ts) and `revoked <attempt>` (see
- * scripts/force-release.ts). Pub/sub loses messages while there is no connection, so every waiting call asks once after
+ * <attempt> <token> <now> <remainingMs>`, `wake <attempt>` (scripts/parts/messages.ts) and `revoked <attempt>`
+ * (scripts/force-release.ts). Pub/sub loses messages while there is no connection, so every waiting call asks once after
  * each subscription. The subscriber follows the commands to another server. On a cluster it is a connection of our own to
  * one node: ioredis does not report when its own subscriber moves to another node.
  */

@@ -11,7 +11,19 @@ import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';
 import { type Look } from './memory-state.js';
-import { admits, busyReply, claimedBy, endRun, entryToken, knows, makeRead, refusal, startRun } from './rules.js';
+import {
+  admits,
+  busyReply,
+  endRun,
+  entryToken,
+  knows,
+  type LateReply,
+  lostReply,
+  makeRead,
+  refusal,
+  refusedReply,
+  startRun,
+} from './rules.js';
 
 /** For how long an unused lock is remembered. */
 const KEEP_MS = 600_000;
@@ -79,12 +91,7 @@ export class MemoryLocks {
     if (reason) {
       for (const lock of locks) lock.leave(attempt);
       for (const lock of locks) if (lock.freed) this.#handOver.serve(lock);
-      if (reason === 'late') return { outcome: 'refused', reason, micros: this.#micros };
-      return {
-        outcome: 'refused',
-        reason,
-        claimedBy: reason === 'claimed' ? claimedBy(locks[0]!, request) : undefined,
-      };
+      return refusedReply(reason, { lock: locks[0]!, request, micros: this.#micros });
     }
     const needed = locks.filter((lock) => !lock.liveHold(attempt) && entryToken(lock, request) === undefined);
     for (const lock of locks) {
@@ -143,7 +150,13 @@ export class MemoryLocks {
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
-  renew({ key, attempt, fencingToken, leaseMs, mode }: Renewal): RenewReply {
+  renew({
+    key,
+    attempt,
+    fencingToken,
+    leaseMs,
+    mode,
+  }: Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>): RenewReply {
     this.#readClock();
     const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);
@@ -151,7 +164,7 @@ export class MemoryLocks {
     if (hold) lock.stretch(hold, leaseMs);
     if (lock.freed) this.#handOver.serve(lock);
     if (hold) lock.queue.sweep();
-    return hold ? { outcome: 'renewed', remainingMs: hold.deadline - lock.now } : lost(lock, attempt);
+    return hold ? { outcome: 'renewed', remainingMs: hold.deadline - lock.now } : lostReply(lock, attempt);
   }
 
   downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
@@ -160,7 +173,7 @@ export class MemoryLocks {
     const hold = lock.liveHold(attempt, fencingToken);
     if (hold) makeRead(lock, hold);
     if (lock.freed) this.#handOver.serve(lock);
-    return hold ? { outcome: 'downgraded' } : lost(lock, attempt);
+    return hold ? { outcome: 'downgraded' } : lostReply(lock, attempt);
   }
 
   /**
@@ -239,19 +252,3 @@ export class MemoryLocks {
     return lock.holds.get(request.attempt)!;
   }
 }
-
-/** The part of a renewal that the server needs. */
-type Renewal = Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>;
-
-/** The command arrived too late, at this time of the server. */
-export interface LateReply {
-  readonly outcome: 'refused';
-  readonly reason: 'late';
-  readonly micros: number;
-}
-
-const lost = (lock: MemoryLock, attempt: string): LostReply => ({
-  outcome: 'lost',
-  lastToken: lock.token,
-  revoked: lock.wasRevoked(attempt),
-});

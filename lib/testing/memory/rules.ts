@@ -1,4 +1,4 @@
-import { type AcquireReply } from '../../core/store/lock-store.js';
+import { type AcquireReply, type LostReply } from '../../core/store/lock-store.js';
 import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';
 
@@ -78,7 +78,7 @@ function isClaimed({ jobs, now }: MemoryLock, { claim }: ReceivedRequest): boole
 }
 
 /** The attempt whose run of the requested fire has no outcome yet. */
-export function claimedBy({ jobs, now }: MemoryLock, { claim }: ReceivedRequest): string | undefined {
+function claimedBy({ jobs, now }: MemoryLock, { claim }: ReceivedRequest): string | undefined {
   const run = claim && jobs.get(claim.job)?.run;
   const isOpen = claim && run && run.outcome === undefined && (claim.kind === 'gap' || run.fire === fireOf(claim, now));
   return isOpen ? run.attempt : undefined;
@@ -146,3 +146,26 @@ export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireRep
     serverTimeMs: lock.now,
   };
 }
+
+/** The command arrived too late, at this time of the server. */
+export interface LateReply {
+  readonly outcome: 'refused';
+  readonly reason: 'late';
+  readonly micros: number;
+}
+
+/** Builds the reply of an acquire that is refused for this reason; `lock` is the first one that it names. */
+export const refusedReply = (
+  reason: NonNullable<ReturnType<typeof refusal>>,
+  { lock, request, micros }: { lock: MemoryLock; request: ReceivedRequest; micros: number },
+): AcquireReply | LateReply =>
+  reason === 'late'
+    ? { outcome: 'refused', reason, micros }
+    : { outcome: 'refused', reason, claimedBy: reason === 'claimed' ? claimedBy(lock, request) : undefined };
+
+/** Builds the reply of a command whose hold is gone. */
+export const lostReply = (lock: MemoryLock, attempt: string): LostReply => ({
+  outcome: 'lost',
+  lastToken: lock.token,
+  revoked: lock.wasRevoked(attempt),
+});

@@ -50,7 +50,7 @@ export function inOrder<const Parts extends readonly ScriptPart<any>[]>(
 }
 
 /** These parts and all that they need, each once, after those that it needs. */
-export function withNeeds(parts: readonly ScriptPart<any>[]): readonly ScriptPart<any>[] {
+function withNeeds(parts: readonly ScriptPart<any>[]): readonly ScriptPart<any>[] {
   const ordered = new Set<ScriptPart<any>>();
   for (const part of parts) {
     for (const needed of withNeeds(part.needs)) ordered.add(needed);
