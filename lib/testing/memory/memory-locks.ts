@@ -5,11 +5,10 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
-  type RenewRequest,
 } from '../../core/store/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
-import { type ReceivedRequest } from './memory-queue.js';
+import { type ReceivedRenewal, type ReceivedRequest } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import {
   admits,
@@ -150,13 +149,7 @@ export class MemoryLocks {
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
-  renew({
-    key,
-    attempt,
-    fencingToken,
-    leaseMs,
-    mode,
-  }: Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>): RenewReply {
+  renew({ key, attempt, fencingToken, leaseMs, mode }: ReceivedRenewal): RenewReply {
     this.#readClock();
     const lock = this.#swept(key);
     const hold = lock.liveHold(attempt, fencingToken);

@@ -1,4 +1,4 @@
-import { type AcquireRequest, type FireClaim } from '../../core/store/lock-store.js';
+import { type AcquireRequest, type FireClaim, type RenewRequest } from '../../core/store/lock-store.js';
 
 /** An acquire as the server receives it: with the age of the call, since clocks of clients mean nothing there. */
 export interface ReceivedRequest extends Omit<AcquireRequest, 'claim'> {
@@ -13,6 +13,9 @@ export interface Waiter extends ReceivedRequest {
   readonly place: number;
   deadline: number;
 }
+
+/** The part of a renewal that the server needs. */
+export type ReceivedRenewal = Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>;
 
 /** The waiters of one lock by their places, as the scripts keep them in Redis (lib/redis/scripts/parts/queue.ts). */
 export class MemoryQueue {
