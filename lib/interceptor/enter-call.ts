@@ -15,7 +15,7 @@ import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { type FireFinder, fireOfDate } from '../schedule/fire-finder.js';
+import { type Fire, type FireFinder, fireOfDate } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall } from './locked-call.js';
 
@@ -55,7 +55,8 @@ export async function enterCall(
   signal?: AbortSignal,
 ): Promise<Entered> {
   const key = call.keyOf(self, args);
-  const claim = claimOf(host, call, { self, args });
+  const { oncePer } = call.options;
+  const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, { self, args });
   if (claim) await spread(call, host.clock);
   const options = { ...optionsOf(host, call, claim), ...permitsOf(call, { self, args }) };
   const { where, template } = call;
@@ -134,17 +135,34 @@ function jobOf({ where }: LockedCall, self: unknown): string {
 }
 
 /** The fire that the call is for. It is found before the random delay, which may reach into the next fire. */
-function claimOf({ fires, clock }: EntryHost, call: LockedCall, { self, args }: Caller): FireClaim | undefined {
-  const { oncePer, rerunOnLoss = false } = call.options;
-  if (oncePer === undefined) return undefined;
+async function claimOf(
+  { fires, clock }: EntryHost,
+  call: LockedCall,
+  oncePer: NonNullable<LockedCall['options']['oncePer']>,
+  { self, args }: Caller,
+): Promise<FireClaim> {
+  const { rerunOnLoss = false } = call.options;
   const common = { job: jobName(jobOf(call, self)), calledAt: clock.now(), rerunOnLoss };
   if (oncePer === 'fire') {
     const method = scheduledMethod(self, call.name) ?? call.method;
-    return { ...fires.claimOf(method, call.where), ...common };
+    return { ...(await fireOf(fires, method, call.where)), ...common };
   }
   if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
   const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
   return { ...common, kind: 'slot', ms: oncePer, rememberMs };
+}
+
+/**
+ * Looks twice for the job. The scheduler registers a job in the same turn in which it creates it, but the job may tick
+ * before that: at a deadline that it has just missed, or with `runOnInit` of cron.
+ */
+async function fireOf(fires: FireFinder, method: Function, where: string): Promise<Fire> {
+  try {
+    return fires.claimOf(method, where);
+  } catch {
+    await Promise.resolve();
+    return fires.claimOf(method, where);
+  }
 }
 
 /** The first claim wins, and without a delay the fastest instance would always be first. */
