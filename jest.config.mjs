@@ -33,22 +33,29 @@ const project = (displayName, roots, extra = {}) => ({
 /** Asks the store only, which is the same there as on one Redis, or on a quorum; on these it would take minutes more. */
 const STORE = `/lock-store-contract${SPEC}`;
 
-/** Where every topology runs the same code, which is above the store. */
-const ABOVE_STORE = [
-  'business-errors',
-  'handle/dropped',
-  'hold-at-least/',
-  'loss/method',
-  'once-per/(dates|jobs|processes|uniform-wins|zones)',
-  'permits/of-call',
-  'reentry/',
-].map((path) => `/test/contract/${path}.*${SPEC}`);
+/** The contract where the code differs from store to store. The code above the store is the same on each. */
+const OF_STORE = [
+  'admin/(force-release|list)',
+  'exclusion',
+  'fuzz',
+  'lock-store-contract',
+  'nothing-left',
+  'several-keys/several-keys',
+  'waiting/wake-up',
+].map((path) => `/test/contract/${path}${SPEC}`);
 
-/** `npm test` sets `first`, `npm run test:all` sets `again`; without either a topology has all of the contract. */
+/** These test the tests of the scripts: each mutant has to be noticed. */
+const MUTANTS = `/test/scripts/.*mutants${SPEC}`;
+
+const only = (...paths) => ({ testRegex: paths });
+const without = (...paths) => ({ testPathIgnorePatterns: ['/node_modules/', ...paths] });
+
+/** `npm test` runs the part `first`, `npm run test:all` the part `again`. Without PART, a project runs all of its tests. */
 const PARTS = {
-  first: { testPathIgnorePatterns: ['/node_modules/', ...ABOVE_STORE] },
-  again: { testRegex: ABOVE_STORE },
+  first: { contract: only(...OF_STORE), scripts: without(MUTANTS) },
+  again: { contract: without(...OF_STORE), scripts: only(MUTANTS) },
 };
+const part = PARTS[process.env.PART];
 
 /** The contract on something else than one Redis. */
 const contractOn = (topology, extra) =>
@@ -70,12 +77,12 @@ export default {
   projects: [
     project('architecture', ['test/architecture']),
     project('unit', ['test/unit']),
-    project('scripts', ['test/scripts']),
+    project('scripts', ['test/scripts'], part?.scripts),
     project('contract', ['test/contract'], { globals: { TOPOLOGY: 'single' } }),
-    contractOn('memory', PARTS[process.env.CONTRACT]),
-    ...['cluster', 'quorum'].map((name) => contractOn(name, { ...startedFor(name), ...PARTS[process.env.CONTRACT] })),
+    contractOn('memory', part?.contract),
+    ...['cluster', 'quorum'].map((name) => contractOn(name, { ...startedFor(name), ...part?.contract })),
     ...['secured', 'sentinel', 'quorum-degraded'].map((name) =>
-      contractOn(name, { ...startedFor(name), testPathIgnorePatterns: ['/node_modules/', STORE] }),
+      contractOn(name, { ...startedFor(name), ...without(STORE) }),
     ),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),

@@ -63,7 +63,7 @@ const TEST = [
     name: 'tests',
     title: 'Tests',
     needs: ['redis', 'build'],
-    run: () => jest([...CODE, 'contract', ...SHARED, 'faults'], { CONTRACT: 'first' }, WORKERS),
+    run: () => jest([...CODE, 'contract', ...SHARED, 'faults'], { PART: 'first', FUZZ_RUNS: '200' }, WORKERS),
   },
   {
     name: 'e2e',
@@ -84,9 +84,9 @@ const REPEATS = [
   },
   {
     name: 'topologies',
-    title: 'The contract on every topology',
+    title: 'The contract on every topology, and the mutants',
     needs: ['redis', 'build'],
-    run: () => jest([...SHARED, ...FURTHER], { CONTRACT: 'again' }, WORKERS),
+    run: () => jest(['scripts', ...SHARED, ...FURTHER], { PART: 'again' }, WORKERS),
   },
   {
     name: 'random',
