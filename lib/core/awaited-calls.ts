@@ -10,7 +10,7 @@ export class AwaitedCalls {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Returns what `call` returns. */
+  /** Settles as `call` does. */
   async keepAlive<T>(call: Promise<T>): Promise<T> {
     if (this.#count === 0) this.#stopKeepingAlive = this.clock.keepAlive?.();
     this.#count += 1;

@@ -13,12 +13,12 @@ export interface Clock {
   keepAlive?(): () => void;
 }
 
-/** What sets timers. */
+/** The part of a clock that sets timers. */
 export type Timers = Pick<Clock, 'now' | 'setTimer'>;
 
 /**
- * Calls back in `ms` milliseconds. If the event loop stood still then and an answer is awaited, it calls back a little later:
- * timers run before the answers are read that came meanwhile. Returns a function that cancels.
+ * Calls back in `ms` milliseconds. If the event loop stood still then and an answer is awaited, it calls back a little
+ * later: timers run before the answers that came meanwhile are read. Returns a function that cancels.
  */
 export function setDeadline(
   timers: Timers,
@@ -35,7 +35,7 @@ export function setDeadline(
   return () => cancel();
 }
 
-/** One handle for all that keep the process alive. It is no timer: a timer of years would get in the way of fake timers. */
+/** One handle for all callers of `keepAlive`. It is no timer: a timer of years would get in the way of fake timers. */
 class Pulse {
   #channel: MessageChannel | null = null;
   #count = 0;

@@ -15,15 +15,15 @@ import {
 import { type Lock } from './lock.js';
 import { messageOf } from './reporter.js';
 
-/** Of which lock an error speaks: several keys are joined by `, `. */
+/** The lock that an error names; several keys are joined by `, `. */
 export interface LockName {
   readonly key: string;
   readonly mode: LockMode;
-  /** How many holders the call lets in; 0 or nothing: it is no semaphore. */
+  /** How many holders the call lets in; 0 or undefined if it is no semaphore. */
   readonly permits?: number | undefined;
 }
 
-/** What a store said of a lock that is busy. */
+/** The parts used of the reply of a store for a busy lock. */
 type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner'>;
 
 export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
@@ -48,7 +48,7 @@ export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): 
   return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, permits });
 }
 
-/** A store names who holds a lock for writing only; a writer that waits keeps permits from those who come after it, too. */
+/** A store names a holder only if it writes. Without one, the permits are taken, or a waiting writer holds readers back. */
 const takenPermits = ({ permits }: LockName, { holder, owner }: Omit<Busy, 'ahead'>): number | undefined =>
   permits && !holder && !owner ? permits : undefined;
 
@@ -72,7 +72,7 @@ export const upgradeError = ({ key, mode }: LockName): LockReentryError =>
 export const claimedError = ({ key, mode }: LockName): LockClaimedError =>
   new LockClaimedError(`This fire of "${key}" is run, or was run, by another call.`, { key, mode });
 
-/** One for each call that a shutdown ends: its stack says where the call came from. */
+/** Made for each call that a shutdown cancels: its stack shows where the call came from. */
 export const shutdownError = (): LockShutdownError =>
   new LockShutdownError('The application is shutting down: locks are no longer acquired.');
 
@@ -86,7 +86,6 @@ const WHY_LOST: Record<LockLostReason, string> = {
   dropped: 'its handle was garbage-collected without a release',
 };
 
-/** Tells a holder of its loss. */
 export function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): LockLostError {
   const text =
     `The lock "${lock.key}" (${lock.mode}, fencing token ${lock.fencingTokens.join(', ')}) was lost: ${WHY_LOST[reason]}. ` +
@@ -94,13 +93,13 @@ export function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): 
   return new LockLostError(text, { key: lock.key, mode: lock.mode, reason, ...(cause === undefined ? {} : { cause }) });
 }
 
-/** A command for a lock that is held had no answer. */
+/** A command for a held lock had no answer. */
 export const unconfirmedError = ({ key, mode }: LockName, done: string, cause: unknown): LockStoreError => {
   const text = `The lock "${key}" could not be ${done}: ${messageOf(cause)}. It is held while \`held\` is true.`;
   return new LockStoreError(text, { key, mode, cause });
 };
 
-/** What each master of a quorum answered, as a sentence more; nothing elsewhere. */
+/** The answers of the masters of a quorum, as one more sentence; empty for other stores. */
 export function nodesText(nodes: readonly NodeAnswer[] | undefined): string {
   if (!nodes) return '';
   const answers = nodes.map(({ node, answer, detail }) => `${node} ${answer}${detail && ` (${detail})`}`);
@@ -116,7 +115,7 @@ export function nestedUpgradeError(key: string, held: LockMode): LockReentryErro
 export const notReentrantError = (name: LockName, held: LockMode): LockReentryError =>
   nestedError(name, held, 'and `reentrant: false` forbids that. Call the inner work without a lock of its own');
 
-/** The store has not counted a permit that would be taken inside a hold which more calls may share. */
+/** The store would not count a permit inside a hold that more calls may share. */
 export function uncountedPermitError(name: LockName, held: LockMode, maxHolders: number): LockReentryError {
   const sharers = maxHolders === Infinity ? 'any number of readers' : `up to ${maxHolders}`;
   const advice =
@@ -162,7 +161,7 @@ export const outerWriterError = ({ key, mode }: LockName): LockReentryError => {
   return new LockReentryError(text, { key, mode });
 };
 
-/** No lock is in the context of the code that asks for it. */
+/** Code calls for its lock and runs under none. */
 export function notHeldHereError(key: string | undefined): LockNotHeldError {
   const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
   const text =
@@ -176,7 +175,7 @@ export const unprovenError = ({ key, mode }: LockName): LockNotHeldError => {
   return new LockNotHeldError(text, { key, mode });
 };
 
-/** Code asks for the lock of a run that has none. */
+/** Code needs the lock of a run that has none. */
 export const runsUnlockedError = ({ key, mode }: LockName): LockNotHeldError => {
   const text =
     `The lock "${key}" is not held: Redis could not be asked, and the method runs unlocked, as its \`onUnavailable\` says. ` +

@@ -4,7 +4,7 @@ import { type Reporter } from './reporter.js';
 
 /**
  * Calls code of the application that nobody awaits: a listener, a logger, a subscriber. It cannot harm the lock: it runs
- * outside all locks, and what it throws, or what its promise rejects with, goes to `onError`, which must not throw.
+ * outside all locks, and its errors and rejections go to `onError`, which must not throw.
  */
 export function callForeign(call: () => unknown, onError: (error: unknown) => void): void {
   try {
@@ -16,7 +16,7 @@ export function callForeign(call: () => unknown, onError: (error: unknown) => vo
   }
 }
 
-/** Reports to a logger of the application, such as a Nest `Logger`. If the logger throws, the line is lost, and nothing else. */
+/** Reports to a logger of the application, such as a Nest `Logger`. If the logger throws, only the line is lost. */
 export function harmless(logger: Reporter): Reporter {
   const report = (level: keyof Reporter) => (message: string) =>
     callForeign(

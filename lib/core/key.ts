@@ -31,7 +31,7 @@ export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG):
   throw new LockKeyError(`${text} Use an id or a hash of the long part.`, { key });
 }
 
-/** A key of any length and content, for error texts. */
+/** A key for error texts, cut if it is long. */
 const quoted = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key);
 
 function checkKeyText(key: string): void {
@@ -46,8 +46,8 @@ function checkKeyText(key: string): void {
 }
 
 /**
- * The keys of one acquisition with their stored names, in the byte order of these: the same for every client, so that calls
- * cannot wait for each other in a circle.
+ * The keys of one acquisition with their stored names, sorted by the bytes of those. The order is the same for every
+ * client, so that calls cannot wait for each other in a circle.
  * @throws LockKeyError when there are too many
  */
 export function inOrder(keys: readonly string[], storageKey: (key: string) => string): [stored: string, key: string][] {

@@ -17,35 +17,35 @@ export type LockErrorCode =
 
 /**
  * Why a held lock was lost. The lease ended (`expired`), or somebody else was granted the lock since (`taken`); Redis
- * could not be asked until the lease was over (`unreachable`); it was held for `maxHoldMs`, or for one more lease
+ * could not be reached before the lease was over (`unreachable`); it was held for `maxHoldMs`, or for one more lease
  * after its iteration was ended (`max-hold`); an operator revoked it (`revoked`); the app shut down, and `drainMs` was
  * over (`shutdown`); its handle was garbage-collected (`dropped`).
  */
 export type LockLostReason = 'expired' | 'taken' | 'unreachable' | 'max-hold' | 'revoked' | 'shutdown' | 'dropped';
 
-/** What one master of a quorum answered when a lock was asked for. */
+/** The answer of one master of a quorum to an acquire. */
 export interface NodeAnswer {
   /** `host:port`, the path of its socket, or the name of its master and one of the sentinels. */
   readonly node: string;
   readonly answer: 'granted' | 'busy' | 'refused' | 'unreachable';
-  /** By whom it is held, or why the node could not be asked. */
+  /** The holder of the lock, or why the node could not be asked. */
   readonly detail: string;
 }
 
-/** What every lock error carries besides its text. */
+/** The fields of a lock error besides its text. */
 export interface LockErrorDetails {
   /** The key as the caller gave it; several keys are joined by `, `. */
   readonly key?: string | undefined;
   readonly mode?: LockMode;
   readonly cause?: unknown;
   readonly nodes?: readonly NodeAnswer[] | undefined;
-  /** How many permits there are, where all of them are taken. */
+  /** How many permits there are, if all of them are taken. */
   readonly permits?: number | undefined;
 }
 
 /**
- * Gives `instanceof` across copies of the package: two copies in one process (an ESM and a CommonJS one, or a test
- * runner's module registry) have two classes, but the marker below is shared through the symbol registry.
+ * Makes `instanceof` work across copies of the package: two copies in one process (an ESM and a CommonJS one, or a test
+ * runner's module registry) have two classes, but share this symbol through the registry of symbols.
  */
 const MARKER = Symbol.for('nestjs-redis-lock:error');
 
@@ -70,13 +70,13 @@ export class LockError extends Error {
       const names = (value as Marked | null | undefined)?.[MARKER];
       return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
     } catch {
-      // A proxy that refuses to answer is no error of ours; it may be what the caller aborts with.
+      // A proxy that throws is no error of ours; a caller may abort with one.
       return false;
     }
   }
 }
 
-/** A key may come from a request, and an error text ends in logs. What else a text has was written by developers. */
+/** A key may come from a request, and error texts end up in logs. The rest of a text was written by developers. */
 function withPrintableKey(message: string, key: string | undefined): string {
   const shown = printable(key ?? '');
   return key === undefined || shown === key ? message : message.replaceAll(key, () => shown);
@@ -88,7 +88,7 @@ interface Marked {
   readonly [MARKER]?: unknown;
 }
 
-/** Has an error of another library pass for a lock error as well: `instanceof`, name, code and details, but not its text. */
+/** Makes an error of another library pass for a lock error, too: `instanceof`, name, code and details, but not its text. */
 export function passFor<T extends Error>(other: T, error: LockError): T {
   const { message: _message, stack: _stack, cause: _cause, ...details } = Object.getOwnPropertyDescriptors(error);
   const { name, code } = error;
@@ -96,16 +96,16 @@ export function passFor<T extends Error>(other: T, error: LockError): T {
   return Object.defineProperties(other, { ...details, name: fixed(name), code: fixed(code), [MARKER]: marker });
 }
 
-/** Stamps a class with its name (which a minifier may have changed), its code, and the names `instanceof` knows it by. */
+/** Gives a class its name (which a minifier may have changed), its code, and the names by which `instanceof` knows it. */
 function define(type: { readonly prototype: LockError }, name: string, code?: LockErrorCode): void {
   const names = [...new Set(['LockError', name])];
   Object.defineProperties(type.prototype, { name: fixed(name), [MARKER]: fixed(names), code: fixed(code) });
   Object.defineProperty(type, MARKER, fixed(name));
 }
 
-/** The lock is held by somebody else and the call was not to wait (`waitMs: 0`, `ifBusy: 'throw'`). */
+/** The lock is held by somebody else, and the call must not wait (`waitMs: 0`, `ifBusy: 'throw'`). */
 export class LockBusyError extends LockError {
-  /** How many permits there are, where all of them are taken; undefined: it is no semaphore, or is held for writing. */
+  /** How many permits there are, if all of them are taken; undefined if it is no semaphore, or is held for writing. */
   readonly permits: number | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
@@ -121,9 +121,9 @@ export class LockClaimedError extends LockBusyError {}
 export class LockWaitTimeoutError extends LockError {
   /** How long the call waited, in milliseconds. */
   readonly waitedMs: number;
-  /** Who held the lock when the wait ended (`host:pid where`), where the store could tell. */
+  /** The holder of the lock when the wait ended (`host:pid where`); undefined if the store does not know. */
   readonly holder: string | undefined;
-  /** As of `LockBusyError`. */
+  /** See `LockBusyError.permits`. */
   readonly permits: number | undefined;
 
   constructor(message: string, details: LockErrorDetails & { waitedMs: number; holder?: string | undefined }) {
@@ -147,7 +147,7 @@ export class LockLostError extends LockError {
   }
 }
 
-/** Redis could not be asked, or refused the command; `cause` is what the client said. */
+/** Redis could not be asked, or refused the command; `cause` is the error of the client. */
 export class LockStoreError extends LockError {
   /** Whether asking again may help: not for wrong credentials, a key of another type, or one node in place of a cluster. */
   readonly retryable: boolean;
@@ -168,15 +168,15 @@ export const mayBeCarriedOut = (error: unknown): boolean => !(error instanceof L
 export class LockKeyError extends LockError {}
 
 /**
- * The caller would wait for itself (an upgrade from read to write, or a call in a loop over an iteration of the key),
- * would not be counted (a permit under a hold that more may share), or said `reentrant: false`.
+ * The call would wait for itself (an upgrade from read to write, or a call in a loop over an iteration of the key), would
+ * not be counted (a permit under a hold that more calls may share), or is nested and has `reentrant: false`.
  */
 export class LockReentryError extends LockError {}
 
-/** A lock is needed here and none is held. */
+/** This code needs a lock, and none is held. */
 export class LockNotHeldError extends LockError {}
 
-/** The module is shutting down: no new locks, and waiting ends. */
+/** The module is shutting down: it acquires no more locks, and waiting calls are cancelled. */
 export class LockShutdownError extends LockError {}
 
 /** The module, an option or a decorator is set up wrongly. */

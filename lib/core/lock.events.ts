@@ -4,23 +4,24 @@ import { callForeign } from './foreign-code.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /**
- * Why an acquisition was not granted: `busy` and not to wait, `timeout` of the wait, `aborted` by the caller's signal,
- * `claimed` (another call runs this fire of a job), `shutdown` of the app, or another `error`, such as Redis unreachable.
+ * Why an acquisition was not granted: `busy` (and the call must not wait), `timeout` of the wait, `aborted` by the
+ * caller's signal, `claimed` (another call runs this fire of a job), `shutdown` of the app, or another `error`, such as an
+ * unreachable Redis.
  */
 export type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
 
-/** What every event says of its lock. Durations are milliseconds. */
+/** The fields of every event. Durations are in milliseconds. */
 export interface LockEvent {
   /** The key; several are joined by `, `. Unbounded: label metrics by `template` instead. */
   readonly key: string;
   /** The key template of the decorator; undefined for calls of the service. */
   readonly template: string | undefined;
   readonly mode: LockMode;
-  /** Class and method, where a decorator acquired it. */
+  /** `Class.method` if a decorator acquired it, otherwise empty. */
   readonly where: string;
 }
 
-/** For whom a lock is acquired. */
+/** The part of an event that names the code which acquires the lock. */
 export type LockLabel = Pick<LockEvent, 'where' | 'template'>;
 
 /** The label of a call of the service. */
@@ -33,9 +34,9 @@ export interface HeldLockEvent extends LockEvent {
   readonly fencingToken: number;
 }
 
-/** The events by name, with what each carries. */
+/** The events by name. */
 export interface LockEventMap {
-  /** Granted. `waited`: a `waiting` event came before. `serverTimeMs`: by the clock of Redis; 0 when it is not known. */
+  /** Granted. `waited`: a `waiting` event came before. `serverTimeMs`: by the clock of Redis; 0 if it is not known. */
   acquired: HeldLockEvent & {
     readonly waitedMs: number;
     readonly waited: boolean;
@@ -50,13 +51,13 @@ export interface LockEventMap {
   };
   /** Busy, and waiting from now on; once per call. */
   waiting: LockEvent & { readonly ahead: number; readonly holder: string | undefined };
-  /** Given back; `holds`: how many holds of the key remain, of whomever (undefined: Redis did not answer). */
+  /** Released. `holds`: how many holds of the key remain, of all callers; undefined if Redis did not answer. */
   released: HeldLockEvent & { readonly heldMs: number; readonly holds: number | undefined };
   renewed: HeldLockEvent & { readonly remainingMs: number };
   /** A renewal had no answer and is tried again until the lease is over. */
   renewFailed: HeldLockEvent & { readonly cause: unknown };
   lost: HeldLockEvent & { readonly heldMs: number; readonly reason: LockLostReason; readonly error: LockLostError };
-  /** A decorated call did not run: the lock was busy, the fire was taken, Redis could not be asked, or the app stops. */
+  /** A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be asked, or the app stops. */
   skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' };
   /** `waitMs` was over. */
   timedOut: LockEvent & { readonly waitedMs: number; readonly holder: string | undefined };
@@ -67,10 +68,10 @@ export interface LockEventMap {
 /** The name of an event. */
 export type LockEventName = keyof LockEventMap;
 
-/** Is called with each event of a name. What it returns or throws has no effect on the lock. */
+/** Called with each event of one name. Its result and its errors have no effect on the lock. */
 export type LockEventListener<Name extends LockEventName> = (event: LockEventMap[Name]) => unknown;
 
-/** Written out, since types are gone at run time. An event that is missing here does not compile. */
+/** Types are gone at run time, so the names are listed; a list that lacks one does not compile. */
 const NAMES = {
   acquired: true,
   acquireFailed: true,
@@ -88,11 +89,11 @@ const NAMES = {
 const CHANNELS = new Map(Object.keys(NAMES).map((name) => [name, channel(`nestjs-redis-lock:${name}`)]));
 
 /**
- * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. A listener is
+ * Events of one module, each also on the `node:diagnostics_channel` named `nestjs-redis-lock:<event>`. Listeners are
  * called synchronously. An event of a caller's own call runs in the async context of that caller, but outside its locks; an
- * event that a timer or Redis causes runs in the context in which the module was made. What a listener throws is logged,
- * and has no effect on the lock (what a subscriber of a channel throws is an uncaught exception, as always in Node). Without
- * listeners, no event object is made.
+ * event that a timer or Redis causes runs in the context in which the module was created. An error of a listener is logged
+ * and has no effect on the lock (an error of a channel's subscriber is an uncaught exception, as always in Node). Without
+ * listeners, no event object is created.
  */
 export class LockEvents {
   readonly #listeners = new Map<LockEventName, Set<LockEventListener<any>>>();
@@ -112,7 +113,7 @@ export class LockEvents {
     return this;
   }
 
-  /** Calls all listeners; internal. `make` is only called if there are any. */
+  /** Internal: calls all listeners. Calls `make` only if there are any. */
   emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): void {
     const listeners = this.#listeners.get(name);
     const published = CHANNELS.get(name)!;

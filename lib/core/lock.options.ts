@@ -1,7 +1,7 @@
 import { isWellFormed } from './key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
 
-/** What one acquisition may ask for. All durations are whole milliseconds. */
+/** The options of one acquisition. All durations are whole milliseconds. */
 export interface LockOptions {
   /**
    * `write` excludes everybody, `read` shares with other readers. One key is one lock: write excludes read of the same key.
@@ -9,23 +9,24 @@ export interface LockOptions {
    */
   mode?: LockMode;
   /**
-   * For how long Redis grants the lock; the watchdog renews it at a third. Longer: a dead holder blocks others longer.
-   * Shorter: more renewals, and a shorter pause of the process loses the lock.
+   * How long Redis grants the lock for; the watchdog renews it after a third of that. A longer lease lets a dead holder
+   * block others for longer; a shorter one takes more renewals, and a shorter pause of the process loses the lock.
    * @default the module's `leaseMs`
    */
   leaseMs?: number;
   /**
-   * How long to wait for a busy lock; 0 is one try, `Infinity` waits for ever.
+   * How long to wait for a busy lock; 0 tries once, `Infinity` waits for ever.
    * @default the module's `waitMs`
    */
   waitMs?: number;
   /**
-   * After it the watchdog stops and the signal fires, so that hung work does not hold the lock for ever.
+   * How long the lock may be held. Then the watchdog stops and the signal is aborted, so that hung work does not hold the
+   * lock for ever.
    * @default the module's `maxHoldMs`
    */
   maxHoldMs?: number;
   /**
-   * The key stays taken this long after the grant, even if the work ends sooner.
+   * How long the key stays locked after the grant, even if the work ends sooner.
    * @default 0
    */
   holdAtLeastMs?: number;
@@ -40,28 +41,28 @@ export interface LockOptions {
    */
   permits?: number;
   /**
-   * First in, first out among all waiters, and a waiting writer holds back new readers. `false`: whoever asks first when
-   * it is free, which may be sooner, and may leave somebody waiting for long.
+   * First in, first out among all waiters, and a waiting writer holds back new readers. `false`: the next caller to ask
+   * gets a free lock. Faster, but waiters can starve.
    * @default true
    */
   fair?: boolean;
   /**
-   * Who holds it, instead of a random id: acquisitions of one owner share the lock, on any process, one hold each.
-   * Whoever knows it gets in, so it is not a password.
+   * The name of the holder, instead of a random id. Acquisitions with the same owner share the lock, in any process, with
+   * one hold each. It is not a password: it is stored as it is, and any caller that knows it gets in.
    */
   owner?: string;
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
   signal?: AbortSignal;
   /**
-   * Whether a nested call on a key that the same chain of calls holds runs under that hold, where it may (`withLock`
-   * and the decorators); else it rejects with a `LockReentryError` at once, also one of `acquire`, which would wait for
-   * its own chain.
+   * Whether a nested call (`withLock` or a decorated method) may run under a hold that its own chain of calls has of the
+   * key. `false`: it rejects with a `LockReentryError` at once, and so does a nested `acquire`, which would otherwise wait
+   * for its own chain.
    * @default true
    */
   reentrant?: boolean;
 }
 
-/** The options of an acquisition with nothing left open. */
+/** The options of an acquisition with all defaults filled in. */
 export interface ResolvedLockOptions {
   readonly mode: LockMode;
   readonly leaseMs: number;
@@ -77,13 +78,13 @@ export interface ResolvedLockOptions {
   readonly reentrant: boolean;
 }
 
-/** What the module decides for calls that do not. */
+/** The defaults that the module sets for its calls. */
 export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs'> {
-  /** Whether the locks are in a quorum of masters, which has no queue and no semaphores. */
+  /** Whether the store is a quorum of masters, which has no queue and no semaphores. */
   readonly isQuorum: boolean;
 }
 
-/** A lease has to outlast a round trip and a late timer; a longer one than 30 days is a mistake of units. */
+/** A lease must outlast a round trip and a late timer; one of more than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
 export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
 const MAX_PERMITS = 100_000;
@@ -139,15 +140,18 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
   if (permits !== undefined && mode !== 'read') fail('permits', permits, "left out, or to stand beside `mode: 'read'`");
 }
 
-/** Checks how many holders a semaphore admits. */
+/**
+ * Checks how many holders a semaphore admits.
+ * @throws LockConfigurationError
+ */
 export function checkPermits(value: unknown, where: string): void {
   if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
   fail(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
 }
 
 /**
- * Fills what the call left open; the options were checked before.
- * @throws LockConfigurationError for what a quorum cannot do
+ * Fills in the defaults of options that have been checked.
+ * @throws LockConfigurationError for an option that a quorum cannot support
  */
 export function resolveLockOptions(options: LockOptions, defaults: LockDefaults): ResolvedLockOptions {
   if (defaults.isQuorum) checkQuorumOptions(options);
@@ -166,7 +170,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
   };
 }
 
-/** Majorities of a semaphore may admit more than its permits, and queues of several masters may differ in their order. */
+/** Majorities could admit more holders than there are permits, and the queues of the masters may differ in order. */
 function checkQuorumOptions({ permits, fair }: LockOptions): void {
   const name = permits !== undefined ? '`permits` (a counting semaphore)' : fair ? '`fair: true` (a queue)' : undefined;
   if (name === undefined) return;
@@ -178,32 +182,35 @@ function checkQuorumOptions({ permits, fair }: LockOptions): void {
 /** What a decorated call does when Redis cannot be asked. */
 export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
 
-/** Checks what to do when Redis cannot be asked. */
+/** @throws LockConfigurationError unless it is a value of `onUnavailable` */
 export function checkOnUnavailable(value: unknown): void {
   if (!['fail', 'skip', 'run-unlocked'].includes(value as string)) {
     fail('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
   }
 }
 
-/** Checks the name of a connection; the default one has none. */
+/**
+ * Checks the name of a connection; the default one has none.
+ * @throws LockConfigurationError
+ */
 export function checkConnectionName(name: unknown, where: string): void {
   if (name !== undefined && (typeof name !== 'string' || name === ''))
     fail(where, name, 'a non-empty string or left out');
 }
 
 /**
- * Checks that options are an object; `of` says whose, for the text.
+ * Checks that options are an object; `of` names what they belong to, for the error text.
  * @throws LockConfigurationError
  */
 export function checkIsObject(options: unknown, of?: string): asserts options is object {
   if (typeof options === 'object' && options !== null) return;
-  // A text may be a URL with its password.
+  // The text is left out: it may be a URL with a password.
   const got = typeof options === 'string' ? 'a string' : String(options);
   throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${got}.`);
 }
 
 /**
- * Checks that options are an object without a name that nobody knows, which may be a misspelt one.
+ * Checks that options are an object and that all of its names are known: an unknown one may be misspelt.
  * @throws LockConfigurationError
  */
 export function checkOptionNames(options: unknown, known: readonly string[], of?: string): void {
@@ -215,7 +222,10 @@ export function checkOptionNames(options: unknown, known: readonly string[], of?
 
 const whose = (of: string | undefined): string => (of === undefined ? '' : ` of ${of}`);
 
-/** Checks a duration in milliseconds; `orElse`: what else it might have been, as words before it. */
+/**
+ * Checks a duration in milliseconds; `orElse` names other values that are allowed, for the error text.
+ * @throws LockConfigurationError
+ */
 export function checkDuration(value: unknown, where: string, range: { min: number; max: number }, orElse = ''): void {
   const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
   if (whole && (value as number) >= range.min && (value as number) <= range.max) return;

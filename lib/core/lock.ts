@@ -4,10 +4,10 @@ import { type LockMode } from './lock.errors.js';
 export interface Lock extends AsyncDisposable {
   /** The key; several are joined by `, `. */
   readonly key: string;
-  /** All keys, in the order in which they were asked for. */
+  /** All keys, in the order in which the caller named them. */
   readonly keys: readonly string[];
   readonly mode: LockMode;
-  /** Who holds it in the store: the caller's `owner`, else a random id of this acquisition. */
+  /** The name of the holder in the store: the caller's `owner`, or else a random id of this acquisition. */
   readonly owner: string;
   /**
    * Strictly greater than that of every earlier grant of this key; a safe integer (microseconds of the server's clock).
@@ -17,13 +17,13 @@ export interface Lock extends AsyncDisposable {
   /** The fencing token of each key, in the order of `keys`. */
   readonly fencingTokens: readonly number[];
   /**
-   * Aborted with a `LockLostError` when the lock is lost, before another can hold it. Its listeners are called in the
-   * async context of whoever asked for it first.
+   * Aborted with a `LockLostError` when the lock is lost, before anybody else can hold it. Its listeners run in the async
+   * context of the code that first read this property.
    */
   readonly signal: AbortSignal;
   /** Whether the lease can be proven right now. */
   readonly held: boolean;
-  /** What is left of the proven lease, in milliseconds. */
+  /** How much of the proven lease is left, in milliseconds. */
   readonly remainingMs: number;
   /**
    * Makes the lease last at least `leaseMs` from now; never shortens it.
@@ -31,17 +31,17 @@ export interface Lock extends AsyncDisposable {
    */
   extend(leaseMs: number): Promise<void>;
   /**
-   * Turns a write lock into a read lock without a gap: waiting readers get in, a waiting writer does not. The fencing
-   * token stays; a read lock stays as it is.
-   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked (then it is to be
-   *   taken as a read lock, and becomes one in Redis with the next renewal or downgrade), LockReentryError inside a nested
-   *   call, or beside one that writes
+   * Turns a write lock into a read lock without releasing it: waiting readers get in, a waiting writer does not. The
+   * fencing token stays the same. Does nothing to a read lock.
+   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked (treat it as a read
+   *   lock then: it becomes one in Redis with the next renewal or downgrade), LockReentryError inside a nested call, or
+   *   while a nested call writes
    */
   downgrade(): Promise<void>;
   /**
-   * Gives the lock back; does nothing when it was released or lost. Never rejects: an error is reported.
-   * @returns whether it was still held: false the second time, and when it was lost, as far as this process or the
-   *   store can tell
+   * Releases the lock; does nothing if it was released or lost before. Never rejects: an error is logged.
+   * @returns whether it was still held: false the second time, and false if it was lost, as far as this process or the
+   *   store knows
    */
   release(): Promise<boolean>;
 }

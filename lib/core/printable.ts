@@ -4,9 +4,9 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Escapes what a log or a terminal would execute instead of showing it: a key may come from a request, and a line break in
- * it would forge a line of the log. Every log line goes through it, and so does the key in the text of an error. The fields
- * of errors and events have the key as it is.
+ * Escapes characters that a log or a terminal would act on: a key may come from a request, and a line break in it would
+ * forge a line of the log. Applied to every log line and to the key in an error text; the fields of errors and events have
+ * the key as it is.
  */
 export const printable = (text: string): string => text.replace(UNPRINTABLE, (char) => SHORT[char] ?? codeOf(char));
 

@@ -1,11 +1,11 @@
-/** Where the core reports what no caller awaits. It must not throw: see `harmless`. */
+/** The log of the core, for errors that reach no caller. It must not throw: see `harmless`. */
 export interface Reporter {
   debug(message: string): void;
   warn(message: string): void;
   error(message: string): void;
 }
 
-/** The text of whatever was thrown, even if it has none or throws when it is asked. */
+/** The text of a thrown value, even if it has none or throws when it is read. */
 export function messageOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);

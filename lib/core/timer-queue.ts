@@ -15,9 +15,9 @@ interface Entry extends ScheduledCall {
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
- * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It goes by the
- * clock and not by counted ticks, so that after a blocked event loop everything that is due runs in the first turn.
- * All callbacks run in the async context in which the queue was made: in that of the call that armed the timer they would
+ * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It reads the clock
+ * and does not count ticks, so that after a blocked event loop everything that is due runs in the first turn. Callbacks
+ * run in the async context in which the queue was created: in the context of the call that armed the timer, they would
  * count as part of that call.
  */
 export class TimerQueue implements Timers {
@@ -78,7 +78,7 @@ export class TimerQueue implements Timers {
     this.#arm();
   }
 
-  /** Cancelled entries stay in the heap until they reach its top, or until they are the greater part of it. */
+  /** Cancelled entries stay in the heap until they reach its top or outnumber the others. */
   #rebuild(): void {
     const kept = this.#heap.filter((entry) => entry.callback !== null);
     this.#heap = [];

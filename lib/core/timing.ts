@@ -5,19 +5,19 @@
 /** The share of a lease by which the clocks of two hosts may drift apart. */
 export const CLOCK_DRIFT = 0.01;
 
-/** What a late timer and a rounding may cost. */
+/** How much a late timer and rounding may take off a lease. */
 export const ROUNDING_MS = 2;
 
-/** A lease is renewed when a third of it has passed, which leaves time for two more tries. */
+/** A lease is renewed after a third of it, which leaves time for two more tries. */
 export const RENEWALS_PER_LEASE = 3;
 
-/** When to try a renewal again that had no answer: soon, and sooner towards the end of what is proven. */
+/** The pause before a renewal without an answer is tried again: short, and shorter towards the end of the proven lease. */
 export const renewRetryMs = (leaseMs: number, provenMs: number): number =>
   Math.max(20, Math.min(leaseMs / 20, provenMs / 3, 1_000));
 
 /**
- * How long one renewal may take. When little of the lease is proven: half of that, so that there is time for another try.
- * Rounded to steps of 100 ms, so that locks with similar leases are renewed by one command.
+ * How long one renewal may take: at most half of the proven lease, so that there is time for another try. Rounded to steps
+ * of 100 ms, so that locks with similar leases are renewed by one command.
  */
 export function renewTimeoutMs(leaseMs: number, provenMs: number): number {
   const usualMs = commandTimeoutMs(leaseMs);
@@ -27,10 +27,13 @@ export function renewTimeoutMs(leaseMs: number, provenMs: number): number {
 
 // --- Commands ---
 
-/** How long one command for a lock with this lease may take before it is sent again. */
+/**
+ * How long one command for a lock with this lease may take before it is sent again: a quarter, so that a lost command leaves
+ * time for others. At least 100 ms for a slow network, and at most 5 s, so that a dead connection is noticed soon.
+ */
 export const commandTimeoutMs = (leaseMs: number): number => Math.min(Math.max(leaseMs / 4, 100), 5_000);
 
-/** A timer that runs later than this was held up: the event loop stood still. */
+/** A timer that fires later than this was held up: the event loop stood still. */
 export const LATE_MS = 5;
 
 /** After a standstill of the event loop, the answers that came meanwhile have been read within this time. */
@@ -38,29 +41,32 @@ export const READ_MS = 50;
 
 // --- Acquiring ---
 
-/** How long the first answer may take even if `waitMs` is shorter: one try needs an answer to be one. */
+/** How long the first answer may take even if `waitMs` is shorter: without an answer, the lock has not been tried. */
 export const FIRST_ANSWER_MS = 1_000;
 
-/** How long an attempt keeps its place in a queue without asking. A waiter that dies does not block others longer than that. */
+/**
+ * How long the store keeps the place of an attempt in a queue without hearing of it: a dead waiter blocks others for no
+ * longer. At least 500 ms, so that a slow command does not lose the place, and at most 6 s, however long the lease is.
+ */
 export const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
 
 /**
- * When to ask again for a busy lock if no wake-up comes. Nobody reports that a holder has died. So the head of the queue
- * asks first, just after the lease may have ended, and the others soon after, in case the head has died, too. A third of
- * the waiter's lease at most, so that the place in the queue survives two failed tries.
+ * The pause before a busy lock is requested again if no wake-up comes. Nobody reports that a holder has died, so the head
+ * of the queue tries first, just after the lease may have ended, and the others soon after, in case the head has died, too.
+ * At most a third of the waiter's lease, so that the place in the queue survives two failed tries.
  */
 export function busyRetryMs({ retryMs, ahead }: { retryMs: number; ahead: number }, leaseMs: number): number {
   const pollMs = waiterLeaseMs(leaseMs) / 3;
   return retryMs > 0 ? Math.min(pollMs, retryMs + ROUNDING_MS + Math.min(ahead, 100)) : pollMs;
 }
 
-/** After split votes of a quorum: the store's own random pause, longer with each split in a row. */
+/** The pause after split votes of a quorum: the store's own random one, longer with each split in a row. */
 export const splitRetryMs = (retryMs: number, splits: number): number => retryMs * Math.min(splits, 8);
 
-/** After an acquire that failed: longer each time, but a store that is back is noticed within half a second. */
+/** The pause after a failed acquire: longer each time, but a store that is back is noticed within half a second. */
 export const failureRetryMs = (failures: number): number => jittered(Math.min(20 * 2 ** failures, 500));
 
-/** A consumer that awaits a call of the lock that its own iteration holds stands still for this long; any other moves on. */
+/** How long the consumer of an iteration may pause before a call that waits for its lock counts as waiting for itself. */
 export const STANDSTILL_MS = 500;
 
 // --- Releasing ---
@@ -68,13 +74,13 @@ export const STANDSTILL_MS = 500;
 /** How long a release may keep its caller waiting. It goes on in the background until the lease is over. */
 export const RELEASE_PATIENCE_MS = 1_000;
 
-/** How long the last releases may take at a shutdown if the holders have used up all of its time. */
+/** How long the last releases of a shutdown may take even if the holders have used up `drainMs`. */
 export const LAST_RELEASES_MS = 250;
 
 /** How many releases are tried again at a time: all of an outage at once would be too much for a Redis that is just back. */
 export const RELEASES_AT_A_TIME = 100;
 
-/** The pause before the next round of releases; it grows with each round in a row that had no answer. */
+/** The pause before the next round of releases: longer with each round in a row that had no answer, up to a second. */
 export const releaseRetryMs = (silentRounds: number): number => jittered(Math.min(50 * 2 ** silentRounds, 1_000));
 
 // --- Reporting ---
@@ -82,7 +88,7 @@ export const releaseRetryMs = (silentRounds: number): number => jittered(Math.mi
 /** How many log lines of one kind are written in full within `LOG_WINDOW_MS`; the others are counted. */
 export const LINES_IN_FULL = 10;
 
-/** An outage concerns all locks at once: for how long its lines are counted before one line tells how many there were. */
+/** How long further lines are counted before one line reports their number: an outage concerns all locks at once. */
 export const LOG_WINDOW_MS = 10_000;
 
 /** Between a half and all of `ms`: processes that failed together do not try again together. */

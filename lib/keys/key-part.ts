@@ -26,7 +26,7 @@ export function describeValue(value: unknown): string {
 const DELIMITERS = [/:/u, /[^\p{L}\p{N}%]/u, /[^0-9A-F%]/u];
 
 /** Makes the error for two values that nothing separates; `problem` has the names of both. */
-type Fault = (problem: string) => Error;
+type ErrorFor = (problem: string) => Error;
 
 /**
  * Returns a function that encodes the values of a key, so that two different lists of values never make the same key.
@@ -34,19 +34,19 @@ type Fault = (problem: string) => Error;
  *
  * `%` and `:` inside a value become `%25` and `%3A`. If the text between two values has no `:`, its first character that
  * is no letter or digit is encoded, too; if it has only letters and digits, the first one that is not 0-9 or A-F is.
- * @throws what `fault` makes, if there is nothing between two values, or nothing but `%`, 0-9 and A-F: no encoding
+ * @throws what `errorFor` makes, if there is nothing between two values, or nothing but `%`, 0-9 and A-F: no encoding
  *   separates them
  */
 export function valueEncoder(
   names: readonly string[],
   between: readonly string[],
-  fault: Fault,
+  errorFor: ErrorFor,
 ): (value: KeyPart) => string {
   const delimiters = between.map((text, index) => {
     const found = DELIMITERS.map((kind) => kind.exec(text)?.[0]).find((char) => char !== undefined);
     if (found !== undefined) return found;
     const pair = `${names[index]} and ${names[index + 1]}`;
-    throw fault(text === '' ? `nothing separates ${pair}` : `'${text}' does not separate ${pair}`);
+    throw errorFor(text === '' ? `nothing separates ${pair}` : `'${text}' does not separate ${pair}`);
   });
   const codes = new Set(['%', ':', ...delimiters].map((char) => `\\u{${char.codePointAt(0)?.toString(16)}}`));
   const encoded = new RegExp(`[${[...codes].join('')}]`, 'gu');

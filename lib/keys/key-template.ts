@@ -18,7 +18,7 @@ interface Placeholder {
   textAfter: string;
 }
 
-type Fault = (problem: string) => LockKeyError;
+type ErrorFor = (problem: string) => LockKeyError;
 
 const TOKEN = /<<|<(?<name>[^>]*)>|<|[^<]+/gu;
 const PLACEHOLDER = /^(?:0|[1-9]\d*)(?:\.[^.<>\s]+)*$/u;
@@ -44,28 +44,28 @@ export function parseKeyTemplate(template: string, where?: string): KeyTemplate 
     const expected = "expected a text that names what is protected; write one, such as 'order:<0.id>'";
     throw new LockKeyError(`${prefix}the key template is ${describeValue(template)}, ${expected}.`);
   }
-  const fault: Fault = (problem) =>
+  const errorFor: ErrorFor = (problem) =>
     new LockKeyError(`${prefix}key template '${template}': ${problem}.`, { key: template });
-  if (!isWellFormed(template)) throw fault('it has a lone surrogate; expected well-formed text, so remove it');
-  refuseBraces(template, fault);
-  const { textBefore, placeholders } = split(template, fault);
-  const encode = encoderOf(placeholders, fault);
+  if (!isWellFormed(template)) throw errorFor('it has a lone surrogate; expected well-formed text, so remove it');
+  refuseBraces(template, errorFor);
+  const { textBefore, placeholders } = split(template, errorFor);
+  const encode = encoderOf(placeholders, errorFor);
   const fill = (args: readonly unknown[]): string =>
-    placeholders.reduce((key, hole) => key + encode(valueOf(hole, args, fault)) + hole.textAfter, textBefore);
+    placeholders.reduce((key, hole) => key + encode(valueOf(hole, args, errorFor)) + hole.textAfter, textBefore);
   return { text: template, fill };
 }
 
-function split(template: string, fault: Fault): { textBefore: string; placeholders: Placeholder[] } {
+function split(template: string, errorFor: ErrorFor): { textBefore: string; placeholders: Placeholder[] } {
   const placeholders: Placeholder[] = [];
   let textBefore = '';
   for (const { 0: token, index, groups } of template.matchAll(TOKEN)) {
     const name = groups?.['name'];
     const last = placeholders.at(-1);
     if (name !== undefined) {
-      if (!PLACEHOLDER.test(name)) throw fault(`'${token}' ${NO_PLACEHOLDER}`);
+      if (!PLACEHOLDER.test(name)) throw errorFor(`'${token}' ${NO_PLACEHOLDER}`);
       placeholders.push({ name, path: name.split('.'), textAfter: '' });
     } else if (token === '<') {
-      throw fault(`'${template.slice(index)}' is not closed; add the '>', or write '<<' for a literal '<'`);
+      throw errorFor(`'${template.slice(index)}' is not closed; add the '>', or write '<<' for a literal '<'`);
     } else {
       const text = token === '<<' ? '<' : token;
       if (last) last.textAfter += text;
@@ -75,33 +75,35 @@ function split(template: string, fault: Fault): { textBefore: string; placeholde
   return { textBefore, placeholders };
 }
 
-function refuseBraces(template: string, fault: Fault): void {
+function refuseBraces(template: string, errorFor: ErrorFor): void {
   const braces = BRACES.exec(template)?.[0];
   if (braces === undefined) return;
-  throw fault(
+  throw errorFor(
     `'${braces}' fills nothing; write '<0>' for the first argument, '<0.id>' for a property of it, or use a key function ` +
       'for a key with braces',
   );
 }
 
-function encoderOf(placeholders: readonly Placeholder[], fault: Fault): (value: KeyPart) => string {
+function encoderOf(placeholders: readonly Placeholder[], errorFor: ErrorFor): (value: KeyPart) => string {
   const names = placeholders.map(({ name }) => `<${name}>`);
   const between = placeholders.slice(0, -1).map(({ textAfter }) => textAfter);
   return valueEncoder(names, between, (problem) =>
-    fault(`${problem}, so different arguments could give one key; write ':' between them`),
+    errorFor(`${problem}, so different arguments could give one key; write ':' between them`),
   );
 }
 
-function valueOf({ name, path }: Placeholder, args: readonly unknown[], fault: Fault): KeyPart {
+function valueOf({ name, path }: Placeholder, args: readonly unknown[], errorFor: ErrorFor): KeyPart {
   let value: any = args;
   for (const [depth, step] of path.entries()) {
     if (value === undefined || value === null) {
-      throw fault(`<${name}> cannot be read, since <${path.slice(0, depth).join('.')}> is ${value}; ${fixFor(value)}`);
+      throw errorFor(
+        `<${name}> cannot be read, since <${path.slice(0, depth).join('.')}> is ${value}; ${fixFor(value)}`,
+      );
     }
     value = value[step];
   }
   if (isKeyPart(value)) return value;
-  throw fault(`<${name}> is ${describeValue(value)}, ${EXPECTED_PART}; ${fixFor(value)}`);
+  throw errorFor(`<${name}> is ${describeValue(value)}, ${EXPECTED_PART}; ${fixFor(value)}`);
 }
 
 function fixFor(value: unknown): string {

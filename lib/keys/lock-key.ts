@@ -25,19 +25,19 @@ function compile(strings: TemplateStringsArray): Fill {
     throw new LockKeyError('lockKey is a tag, got a plain call; write lockKey`sku:${sku}`, without parentheses.');
   }
   const key = strings.raw.join('${…}');
-  const fault = (problem: string): LockKeyError => new LockKeyError(`lockKey\`${key}\`: ${problem}.`, { key });
+  const errorFor = (problem: string): LockKeyError => new LockKeyError(`lockKey\`${key}\`: ${problem}.`, { key });
   const texts: readonly (string | undefined)[] = strings;
-  if (texts.includes(undefined)) throw fault('it has an escape that JavaScript does not know; remove it');
-  if (texts.length === 1 && texts[0] === '') throw fault('it is empty; write what is protected');
-  if (!texts.every((text) => isWellFormed(text!))) throw fault('it has a lone surrogate; remove it');
+  if (texts.includes(undefined)) throw errorFor('it has an escape that JavaScript does not know; remove it');
+  if (texts.length === 1 && texts[0] === '') throw errorFor('it is empty; write what is protected');
+  if (!texts.every((text) => isWellFormed(text!))) throw errorFor('it has a lone surrogate; remove it');
   const names = strings.slice(1).map((_text, index) => `value ${index + 1}`);
   const encode = valueEncoder(names, strings.slice(1, -1), (problem) =>
-    fault(`${problem}, so different values could give one key; write ':' between them`),
+    errorFor(`${problem}, so different values could give one key; write ':' between them`),
   );
   return (values) =>
     strings.reduce((soFar, text, index) => {
       const value = values[index - 1];
       if (isKeyPart(value)) return soFar + encode(value) + text;
-      throw fault(`${names[index - 1]} is ${describeValue(value)}, ${EXPECTED_PART}; pass such a value`);
+      throw errorFor(`${names[index - 1]} is ${describeValue(value)}, ${EXPECTED_PART}; pass such a value`);
     });
 }

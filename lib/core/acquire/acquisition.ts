@@ -18,7 +18,7 @@ type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
 /**
  * One call that acquires a lock, from its first command to its outcome: it asks, waits, and asks again. The first outcome
- * counts. Whatever comes later is given back to the store.
+ * counts. A grant that comes later is given back to the store.
  */
 export class Acquisition implements WaitingCall, LimitedCall {
   readonly granted: Promise<Grant>;
@@ -87,7 +87,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   #onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
     attempt.onAnswer('unanswered' in reply && reply.unanswered === true);
-    // It was given back when the call ended; once more, since that release may have come before this command.
+    // The attempt was given back when the call ended. Once more: that release may have reached the store before the command.
     if (this.#hasEnded) return this.context.attempts.giveBackLate(attempt, reply);
     if (reply.outcome === 'given-back') {
       this.#replaceAttempt();
@@ -95,14 +95,14 @@ export class Acquisition implements WaitingCall, LimitedCall {
     }
     this.#answers.onAnswer();
     if (reply.outcome === 'granted') {
-      if (attempt.isRevoked) return this.#askAnew();
-      // A reply that came too late proves nothing: asking again makes the lease full, or starts anew.
+      if (attempt.isRevoked) return this.#askWithNewAttempt();
+      // A reply that came too late proves nothing: another command makes the lease full, or starts over.
       if (!this.#grant(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
-      // Our release of an earlier try overtook it, or, once in a blue moon, a fingerprint collides.
-      this.#askAnew();
+      // Our release of an earlier try overtook the command, or (very rarely) a fingerprint collides.
+      this.#askWithNewAttempt();
     } else {
       this.cancel((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.request)));
     }
@@ -143,8 +143,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
 
-  /** Asks with a new attempt: this one was released, by us or by an operator. */
-  #askAnew(): void {
+  /** The attempt was released, by us or by an operator. */
+  #askWithNewAttempt(): void {
     this.#attempt = this.context.attempts.replaceReleased(this.#attempt, this);
     this.#ask();
   }

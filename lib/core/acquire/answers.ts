@@ -5,20 +5,20 @@ import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { FIRST_ANSWER_MS } from '../timing.js';
 import { type LockRequest, nameOf, waitedMsOf } from './request.js';
 
-/** What a store says of a lock that is busy. */
+/** The reply of a store for a busy lock. */
 export type Busy = AcquireReply & { readonly outcome: 'busy' };
 
 /** The grant that a store pushes to a waiter. */
 export type PushedGrant = WakeUp & { readonly kind: 'granted' };
 
-/** What a call has been answered so far, over all of its attempts. */
+/** The replies and failures of a call so far, of all of its attempts. */
 export class Answers {
   /** How often in a row the votes of a quorum were split. */
   splits = 0;
   /** How many commands in a row have failed. */
   failures = 0;
   #lastError: unknown;
-  /** The last `busy`, and when its command was sent: what is pushed afterwards was granted later than that. */
+  /** The last `busy`, and when its command was sent: any grant that is pushed after it was made later than that. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
 
   constructor(private readonly request: LockRequest) {}
@@ -57,7 +57,7 @@ export class Answers {
     return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
   }
 
-  /** The error of a call whose time is up now; `sentAt`: when the command was sent that has no answer yet. */
+  /** The error of a call whose time is up now; `sentAt`: when its unanswered command was sent. */
   limitError(now: number, sentAt: number | null): LockBusyError | LockWaitTimeoutError | LockStoreError {
     const name = nameOf(this.request);
     const waitedMs = waitedMsOf(this.request, now);

@@ -1,17 +1,17 @@
 import { type Grant } from '../hold/store-hold.js';
 import { type LockRequest, waitedMsOf } from './request.js';
 
-/** What the store says of a grant. */
+/** The part of a grant that comes from the reply of the store. */
 type Granted = Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'>;
 
 /**
- * One attempt of a call: its name in the store, and what the store may have of it. A call has one attempt at a time, and
- * sends one command of it at a time. It takes a new one when the store has used up the last one.
+ * One attempt of a call: its id in the store, and what is known of its commands. A call has one attempt at a time, sends one
+ * command of it at a time, and takes a new attempt when the store has used up the last one.
  */
 export class Attempt {
-  /** When the command was sent that has no answer yet. */
+  /** When the command under way was sent; null if there is none. */
   sentAt: number | null = null;
-  /** A wake-up came while an answer was awaited: the answer may be older than that. */
+  /** A wake-up came while an answer was awaited, so the answer may be out of date. */
   isWoken = false;
   /** A command of it had no answer: it may still be carried out, however late. */
   isUnanswered = false;
@@ -42,15 +42,15 @@ export class Attempt {
     this.isUnanswered ||= mayArrive;
   }
 
-  /** It was granted: returns what the store said, and what was asked for. `tokens` are in the order of the keys. */
+  /** Marks it as granted and returns the grant. `tokens` are in the order of the keys. */
   onGrant(tokens: readonly number[], granted: Granted, now: number): Grant {
     this.wasGranted = true;
     const { id: attempt, request } = this;
     const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = request.options;
-    const asked = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner, job: request.claim?.job };
+    const requested = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner, job: request.claim?.job };
     const { label, holder } = request;
     const holds = request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
     const known = { label, holder, waitedMs: waitedMsOf(request, now), unanswered: () => this.mayArrive };
-    return { holds, attempt, ...asked, ...known, ...granted };
+    return { holds, attempt, ...requested, ...known, ...granted };
   }
 }

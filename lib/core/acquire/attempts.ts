@@ -16,10 +16,10 @@ export interface WaitingCall {
   cancel(error: unknown): void;
 }
 
-/** An attempt, as it is given back. */
+/** The parts of an attempt that are needed to give it back. */
 export type GivenBack = Pick<Attempt, 'id' | 'request' | 'wasGranted' | 'mayArrive'>;
 
-/** What the attempts of a module are made, sent and given back with. */
+/** The collaborators of `Attempts`. */
 export interface AttemptsParts {
   readonly clock: Clock;
   readonly store: LockStore;
@@ -30,7 +30,7 @@ export interface AttemptsParts {
   readonly isHeld: (id: string) => boolean;
 }
 
-/** What the acquisitions of a module work with. */
+/** The collaborators of an `Acquisition`. */
 export interface AcquireContext {
   readonly clock: Clock;
   readonly timers: TimerQueue;
@@ -38,52 +38,52 @@ export interface AcquireContext {
   readonly attempts: Attempts;
 }
 
-/** The attempts of a module: makes and sends them, knows the call of each, and gives them back. */
+/** Makes, sends and gives back the attempts of a module, and knows the call of each. */
 export class Attempts {
   readonly #calls = new Map<string, WaitingCall>();
-  /** A release is no part of the call whose attempt it gives back. */
+  /** A release that gives an attempt back is no part of the call that made the attempt. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
 
   constructor(private readonly parts: AttemptsParts) {}
 
-  /** How many calls acquire a lock. */
+  /** How many calls are acquiring a lock. */
   get size(): number {
     return this.#calls.size;
   }
 
-  /** All calls that acquire a lock. */
+  /** All calls that are acquiring a lock. */
   get calls(): Iterable<WaitingCall> {
     return this.#calls.values();
   }
 
-  /** The call that goes on with this attempt; undefined if it has ended. */
+  /** The call whose present attempt this is; undefined if the call has ended or uses another attempt. */
   callOf(id: string): WaitingCall | undefined {
     return this.#calls.get(id);
   }
 
-  /** Returns a new attempt of this call. */
+  /** Makes a new attempt of this call. */
   begin(call: WaitingCall, request: LockRequest): Attempt {
     const attempt = new Attempt(this.parts.nextId(), request);
     this.#calls.set(attempt.id, call);
     return attempt;
   }
 
-  /** The call has ended, or goes on with another attempt. */
+  /** Forgets an attempt: its call has ended, or goes on with another one. */
   end({ id }: Attempt): void {
     this.#calls.delete(id);
   }
 
-  /** Returns the attempt with which a call goes on when the store has used up this one. */
+  /** Makes the next attempt of a call when the store has used up this one. */
   replace(attempt: Attempt, call: WaitingCall): Attempt {
-    // A spent attempt has stayed in the queues so that it is woken. It leaves them before the new one asks.
+    // A spent attempt has stayed in the queues to be woken. It must leave them before the new one asks.
     if (attempt.isSpent) this.giveBack(attempt);
     this.end(attempt);
     return this.begin(call, attempt.request);
   }
 
-  /** As `replace`, for an attempt that was released, by us or by an operator. */
+  /** Like `replace`, for an attempt that was released, by us or by an operator. */
   replaceReleased(attempt: Attempt, call: WaitingCall): Attempt {
-    // An operator may have revoked one of several keys, or nodes: what the attempt has of the others would be in our way.
+    // An operator may have revoked only one of several keys, or nodes: holds of the others would block the new attempt.
     if (attempt.request.keys.length > 1 || attempt.isRevoked) this.giveBack(attempt);
     return this.replace(attempt, call);
   }
@@ -96,7 +96,7 @@ export class Attempts {
     return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
   }
 
-  /** Releases whatever an attempt has in the store, or may get; also the fire that it claimed, unless it was granted. */
+  /** Releases all that an attempt has or may still get in the store, with the fire that it claimed unless it was granted. */
   giveBack({ id, request, wasGranted, mayArrive }: GivenBack): void {
     const { keys, options } = request;
     const { leaseMs, holdAtLeastMs } = options;
@@ -116,9 +116,9 @@ export class Attempts {
     if (hasWaited || mayArrive) this.giveBack(attempt);
   }
 
-  /** Gives back what a reply reports that no caller waits for any more. */
+  /** Gives back the attempt of a reply that no call waits for any more. */
   giveBackLate(attempt: Attempt, { outcome }: AcquireReply): void {
-    // A call that goes on with this attempt asks again; one that holds the lock was told of its grant before.
+    // A call that goes on with this attempt asks again; a call that holds the lock has had its grant.
     if (this.#calls.has(attempt.id) || this.parts.isHeld(attempt.id)) return;
     if (outcome === 'granted' || outcome === 'busy') this.giveBack(attempt);
   }

@@ -4,7 +4,7 @@ import { type TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS } from '../timing.js';
 import { type LockRequest } from './request.js';
 
-/** What the limits of a call do. */
+/** The call that `Limits` ends. */
 export interface LimitedCall {
   cancel(error: unknown): void;
   /** The time of the call is up. */
@@ -12,7 +12,7 @@ export interface LimitedCall {
   isAnswerAwaited(): boolean;
 }
 
-/** What ends a call that is not granted: its signal, and the limit of its time. */
+/** Ends a call that is not granted: by its signal, or when its time is up. */
 export class Limits {
   readonly #stopListening: (() => void) | undefined;
   #cancelLimit: (() => void) | undefined;
@@ -24,13 +24,13 @@ export class Limits {
   ) {
     const { signal } = request.options;
     this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));
-    // The first answer has some time even if `waitMs` is shorter; but a call that has waited elsewhere has had its time.
+    // The first answer may take longer than `waitMs`, but a call that has waited elsewhere gets only so much beyond it.
     this.#setLimit(
       Math.min(Math.max(this.#waitUntil, timers.now() + FIRST_ANSWER_MS), this.#waitUntil + FIRST_ANSWER_MS),
     );
   }
 
-  /** The first answer is there: from now on only `waitMs` counts. */
+  /** The first answer has come: from now on only `waitMs` counts. */
   onFirstAnswer(): void {
     this.#setLimit(this.#waitUntil);
   }

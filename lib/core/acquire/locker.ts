@@ -30,7 +30,7 @@ export class Locker implements WakeUpListener {
   readonly #attempts: Attempts;
   readonly #releaser: Releaser;
   readonly #thrown: LogLimit;
-  /** For what comes by a timer, a message or a look at a lock: it is no part of the call in whose context it comes. */
+  /** A message of the store arrives in the context of any call, and is no part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
 
@@ -38,7 +38,7 @@ export class Locker implements WakeUpListener {
     readonly clock: Clock,
     private readonly store: LockStore,
     reporter: Reporter,
-    /** Who asks, for people: `host:pid`. */
+    /** The name of this process, for people to read: `host:pid`. */
     private readonly instance: string,
   ) {
     this.timers = new TimerQueue(clock);
@@ -59,7 +59,7 @@ export class Locker implements WakeUpListener {
     store.listen(this);
   }
 
-  /** How much is alive: locks, waiting acquisitions, releases under way and timers. For tests of leaks. */
+  /** How many locks, acquisitions, releases under way and timers there are now. */
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
@@ -70,7 +70,7 @@ export class Locker implements WakeUpListener {
   }
 
   /**
-   * What a caller asks, with checked keys; begins to count its `waitMs`.
+   * Makes the request of a caller, and checks its keys. `waitMs` counts from now on.
    * @throws LockKeyError
    */
   request(
@@ -98,7 +98,7 @@ export class Locker implements WakeUpListener {
       }
       throwIfLost(parts);
     } catch (error) {
-      // Within the limit of the whole call, even if Redis cannot be reached by now.
+      // Within the time limit of the whole call, even if Redis cannot be reached any more.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
       await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
       throw error;
@@ -128,8 +128,8 @@ export class Locker implements WakeUpListener {
   }
 
   /**
-   * Shuts down: no new acquires, waiting ends with a `LockShutdownError`, holders have `drainMs` to finish; then their
-   * signals fire, and what is left is released.
+   * Shuts down: acquires no more locks, cancels waiting calls with a `LockShutdownError`, and gives holders `drainMs` to
+   * finish. Then their signals are aborted and their locks released.
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
@@ -138,7 +138,7 @@ export class Locker implements WakeUpListener {
     this.#thrown.flush();
   }
 
-  /** Acquires the keys of one request, all of which are in this group of the store. */
+  /** Acquires the keys of a request, which are one group of the store; `group` has them in its order. */
   async #acquireGroup(group: readonly string[], request: LockRequest): Promise<StoreHold> {
     const { clock, timers, events } = this;
     const grouped = { ...request, keys: group };
@@ -159,7 +159,7 @@ export class Locker implements WakeUpListener {
 
   #hold(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
     if (this.isClosing) {
-      // The shutdown began in the very turn of the grant, and did not see this lock.
+      // The shutdown began in the very turn of the grant and does not know this lock.
       this.#attempts.giveBack({ id: grant.attempt, request, wasGranted: false, mayArrive: grant.unanswered() });
       throw shutdownError();
     }

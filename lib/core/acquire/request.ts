@@ -5,18 +5,18 @@ import { type ResolvedLockOptions } from '../lock.options.js';
 import { type AcquireRequest, type FireClaim } from '../store/lock-store.js';
 import { waiterLeaseMs } from '../timing.js';
 
-/** What a caller asks of the core: which keys, how, and for whom. `Locker.request` makes it, with keys that it has checked. */
+/** A request for a lock: its keys, options and caller. `Locker.request` makes it, with keys that it has checked. */
 export interface LockRequest {
-  /** Without repetitions, in the order in which the caller named them; for the store, those of one group, in its order. */
+  /** Without repetitions, in the order in which the caller named them; inside an acquisition, in the order of the store. */
   readonly keys: readonly string[];
   /** The keys as the caller named them, for people. */
   readonly name: string;
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
-  /** Who asks, for people: `host:pid Class.method`. */
+  /** The caller, for people to read: `host:pid Class.method`. */
   readonly holder: string;
   readonly claim?: FireClaim | undefined;
-  /** When the call began, on the monotonic clock: from then on `waitMs` counts, whatever else it waits for. */
+  /** When the call began, on the monotonic clock: `waitMs` counts from then on, whatever the call waits for. */
   readonly startedAt: number;
 }
 
@@ -37,11 +37,11 @@ export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
   ...label,
 });
 
-/** For how long the call has waited so far. */
+/** How long the call has waited so far. */
 export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
   Math.round(now - startedAt);
 
-/** What to ask the store. */
+/** The command that an attempt sends to the store. */
 export function acquireRequestOf({ keys, claim, options, holder }: LockRequest, attempt: string): AcquireRequest {
   const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
   return {

@@ -3,14 +3,14 @@ import { type LockLostError, type LockLostReason, type LockMode } from '../lock.
 import { Loss } from './loss.js';
 
 /**
- * For holds that were acquired one after the other: an earlier one may be gone when the last one comes.
+ * Checks holds that were acquired one after the other: an early one may be lost when the last one is granted.
  * @throws LockLostError
  */
 export function throwIfLost(holds: readonly Hold[]): void {
   for (const { lost } of holds) if (lost) throw lost;
 }
 
-/** Several holds as one lock: keys that no one command may name together, or of which an outer call holds some. */
+/** Several holds as one lock, for keys that one command cannot acquire together, or that an outer call holds in part. */
 export class CompositeHold extends Hold {
   readonly #loss = new Loss();
   readonly #stops: readonly (() => void)[];
@@ -90,7 +90,7 @@ export class CompositeHold extends Hold {
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
-    return this.#loss.onTold(callback);
+    return this.#loss.onLost(callback);
   }
 
   async extendBy(leaseMs: number): Promise<void> {
@@ -115,7 +115,7 @@ export class CompositeHold extends Hold {
   #lose(error: LockLostError): void {
     if (this.#loss.error) return;
     this.tracker?.forget(this);
-    this.#loss.tell(error);
+    this.#loss.announce(error);
     // The other parts are not renewed any more: a holder that ignores the loss would keep them for ever.
     for (const part of this.parts) part.lose(error.reason, error);
   }

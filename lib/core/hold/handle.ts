@@ -6,8 +6,8 @@ import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 
 /**
- * What `acquire()` returns. The watchdog refers to the hold behind it and never to this object. So when a caller drops
- * a handle without a release, its garbage collection can be noticed.
+ * The result of `acquire()`. The watchdog refers to the hold behind it and never to this object, so that its garbage
+ * collection can be noticed if the caller drops it without a release.
  */
 class LockHandle implements Lock {
   readonly #lock: Hold;
@@ -80,7 +80,7 @@ export class HandleRegistry implements HandleTracker {
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
       reporter.error(printable(text));
-      // A caller that kept only the signal must be told before anybody else can hold the lock.
+      // The caller may have kept only the signal. It must be aborted before anybody else can hold the lock.
       if (lock.hasSignal) lock.lose('dropped', new LockNotHeldError(text, lock));
       void lock.release();
     };
@@ -100,8 +100,8 @@ export class HandleRegistry implements HandleTracker {
   }
 
   /**
-   * Otherwise the registry would keep the lock until the next collection, and call back in vain. Also, a registry that is
-   * collected itself must have no entries left: after that, V8 (in Node 20) calls back no registry of the process any more.
+   * Otherwise the registry would keep the hold until the next collection, and call back in vain. Also, a registry that is
+   * itself collected must have no entries left: after that, V8 (in Node 20) does not call back any registry of the process.
    */
   forget(lock: Hold): void {
     this.#dropped.unregister(lock);

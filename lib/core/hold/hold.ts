@@ -7,19 +7,19 @@ import { type Lock } from '../lock.js';
 /** How the work under a lock ended. */
 export type WorkOutcome = 'done' | 'failed';
 
-/** Notices when a handle is dropped. */
+/** Notices when a handle is garbage-collected before its release. */
 export interface HandleTracker {
-  /** The lock was released or lost: its handle may be dropped. */
+  /** Stops watching: the lock was released or lost, so its handle may be dropped. */
   forget(lock: Hold): void;
 }
 
 /**
- * What all holds have in common: its caller releases it, and then it ends. Nested calls that nobody awaits may still be
- * inside at the release; the hold ends when the last of them has left.
+ * The base of all holds. The caller releases a hold, and then the hold ends. Nested calls that nobody awaits may still be
+ * inside at the release; then the hold ends when the last of them has left.
  */
 export abstract class Hold implements Lock {
   readonly key: string;
-  /** Notices when the handle is dropped; null if the lock does not depend on that. */
+  /** Watches the handle of this hold; null if it has none. */
   tracker: HandleTracker | null = null;
   #nestedCalls = 0;
   #slots: Map<string, LocalSlot> | null = null;
@@ -32,7 +32,7 @@ export abstract class Hold implements Lock {
     this.key = keys.join(', ');
   }
 
-  /** The module that this lock belongs to: each module may hold a lock of the same key, in a store of its own. */
+  /** Identifies the module of this hold: each module may hold the same key, in a store of its own. */
   abstract readonly keeper: object;
   abstract readonly mode: LockMode;
   abstract readonly owner: string;
@@ -42,18 +42,18 @@ export abstract class Hold implements Lock {
   abstract readonly hasSignal: boolean;
   /** How the lock was lost; null if it was not. */
   abstract readonly lost: LockLostError | null;
-  /** What is left of the proven lease, in milliseconds, also after the release while nested calls are inside. */
+  /** How much of the proven lease is left, in milliseconds, also after the release while nested calls are inside. */
   abstract readonly provenMs: number;
   /**
-   * Tells the holder that the lock is lost; the first reason counts. On a nested lock it does nothing until the outer
-   * one is released: until then, the outer call holds it.
+   * Marks the lock as lost and notifies its holder; the first reason counts. A nested hold ignores it until the outer hold
+   * is released: until then, the outer call holds the lock.
    */
   abstract lose(reason: LockLostReason, cause?: unknown): void;
   /** Calls back once when the lock is lost; returns a function that stops listening. */
   abstract onLost(callback: (error: LockLostError) => void): () => void;
   /** Extends the lease, also after the release while nested calls are inside. */
   abstract extendBy(leaseMs: number): Promise<void>;
-  /** @throws what `downgrade` would throw before it sends anything */
+  /** Throws the errors of `downgrade` that need no command. */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
   /** Whether `key` is held as one permit of a semaphore, which only one nested call at a time may use. */
@@ -62,7 +62,7 @@ export abstract class Hold implements Lock {
   abstract maxHoldersOf(key: string): number;
   /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
   abstract isInside(hold: Hold): boolean;
-  /** Ends the hold; returns whether that proves that it was held. Called once. */
+  /** Ends the hold; returns whether that proves that it was held. Called once, except for a lost hold. */
   protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
 
   get fencingToken(): number {
@@ -98,7 +98,7 @@ export abstract class Hold implements Lock {
   }
 
   /**
-   * Releases the lock, and says how the work under it ended. Never rejects.
+   * Releases the lock, and reports how the work under it ended. Never rejects.
    * @returns whether it was still held; false the second time
    */
   async releaseAfter(outcome: WorkOutcome | undefined): Promise<boolean> {
@@ -123,7 +123,7 @@ export abstract class Hold implements Lock {
     if (!this.#isEnded) void this.#endOnce();
   }
 
-  /** Where nested calls on `key` take their turns. */
+  /** The slot in which nested calls on `key` take their turns. */
   slotOf(key: string): LocalSlot {
     this.#slots ??= new Map();
     const slot = this.#slots.get(key) ?? new LocalSlot();

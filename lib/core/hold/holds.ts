@@ -15,7 +15,7 @@ import { type Releaser } from './releaser.js';
 import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
 import { Watchdog } from './watchdog.js';
 
-/** What the holds of a module share with its acquisitions. */
+/** The collaborators of `Holds`, which the acquisitions of a module share. */
 export interface HoldsParts {
   readonly clock: Clock;
   readonly timers: TimerQueue;
@@ -26,13 +26,13 @@ export interface HoldsParts {
   readonly releaser: Releaser;
 }
 
-/** The locks that a module holds: has their leases renewed, tells of those that are lost, and ends them in the store. */
+/** The holds of a module: renews their leases, reports the lost ones, and ends them in the store. */
 export class Holds implements HoldKeeper {
   readonly clock: Clock;
   readonly #byAttempt = new Map<string, StoreHold>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
-  /** A loss is told as part of no call: it may be noticed in the context of any. */
+  /** A loss may be noticed in the context of any call, and is no part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** Called when a hold has ended or was lost. */
   #onGone: (() => void) | null = null;
@@ -57,7 +57,7 @@ export class Holds implements HoldKeeper {
     return this.#byAttempt.has(attempt);
   }
 
-  /** Holds what was granted, and renews its lease until it is lost or ends. */
+  /** Makes the hold of a grant; renews its lease until it is lost or ends. */
   add(grant: Grant): StoreHold {
     const hold = new StoreHold(grant, this);
     this.#byAttempt.set(grant.attempt, hold);
@@ -73,7 +73,7 @@ export class Holds implements HoldKeeper {
     void Promise.resolve().then(lose);
   }
 
-  /** Renews all leases now: the message that a lock is lost may have been missed. */
+  /** Renews all leases now: messages about lost locks may have been missed. */
   renewAll(): void {
     this.#watchdog.renewAll();
   }
@@ -102,13 +102,13 @@ export class Holds implements HoldKeeper {
     this.#remove(hold);
     const { awaited, timers } = this.parts;
     const ended = this.#endInStore(hold, outcome);
-    // The holder of a lost lock is not kept waiting: the answer of the store is of no use to it.
+    // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
     const isConfirmed = !hold.lost && (await awaited.keepAlive(timers.withTimeout(RELEASE_PATIENCE_MS, ended)));
     this.#onGone?.();
     return isConfirmed === true;
   }
 
-  /** Gives the holders `drainMs` to release. Then their locks are lost, and the last releases are sent. */
+  /** Gives the holders `drainMs` to release their locks. Then marks the rest as lost, and sends the last releases. */
   async close(drainMs: number): Promise<void> {
     const { timers, reporter, releaser } = this.parts;
     const until = this.clock.now() + drainMs;
@@ -140,7 +140,7 @@ export class Holds implements HoldKeeper {
     });
   }
 
-  /** Returns whether the store confirmed that all keys were held; tells a release, or a loss that it finds. Never rejects. */
+  /** Returns whether the store confirmed that all keys were held. Reports the release, or a loss that it finds. */
   async #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
     const { heldMs } = hold;
     const answers = await Promise.all(hold.grant.holds.map((ref) => this.#giveBack(hold, ref, outcome)));

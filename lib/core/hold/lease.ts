@@ -2,9 +2,9 @@ import { type Clock } from '../clock.js';
 import { CLOCK_DRIFT, ROUNDING_MS } from '../timing.js';
 
 /**
- * Until when this host can prove a lease. It is counted from before the command was sent. So however late the reply comes,
- * the server's own deadline is later. (The validity time of the Redlock algorithm; Redis docs, "Distributed Locks with
- * Redis".)
+ * The deadline up to which this host can prove a lease. It is counted from before the command was sent, so however late the
+ * reply comes, the server's own deadline is later. (The validity time of the Redlock algorithm; Redis docs, "Distributed
+ * Locks with Redis".)
  */
 export interface Lease {
   /** On the monotonic clock. */
@@ -29,15 +29,15 @@ export function leaseFrom(sent: Moment, remainingMs: number): Lease {
 
 /**
  * The lease of a grant that the store pushed. It was made after the last command that found the lock busy, which was sent
- * at `sent`. The server's clock proves nothing: it may have been set, or be that of another server. The lease is never longer
- * than counted from its arrival. Each clock is judged on its own: after a sleep of the machine, the clock that stood still
- * says nothing about the other.
+ * at `sent`. The server's clock proves nothing: it may have been set, or be that of another server. The lease never lasts
+ * longer than if it had begun on arrival. Each clock is judged on its own: after a sleep of the machine, the clock that
+ * stood still says nothing about the other.
  */
 export const leaseOfPush = (remainingMs: number, sent: Moment, receivedAt: Moment): Lease =>
   ofEachClock(Math.min, leaseFrom(sent, remainingMs), leaseFrom(receivedAt, remainingMs));
 
 /**
- * What two proofs of the same hold prove together: the later deadline on each clock. Each proof is right by a clock that
+ * The lease that two proofs of one hold prove together: the later deadline on each clock. Each proof is right by a clock that
  * neither stood still nor was set back since, so both together are right by that clock. The other clock can only shorten
  * what `remainingOf` returns.
  */
@@ -48,6 +48,6 @@ const ofEachClock = (choose: (a: number, b: number) => number, a: Lease, b: Leas
   wallDeadline: choose(a.wallDeadline, b.wallDeadline),
 });
 
-/** What is left, in milliseconds, by the more pessimistic clock; 0 when it is over. */
+/** How much of a lease is left, in milliseconds, by the more pessimistic clock; 0 if it is over. */
 export const remainingOf = (lease: Lease, clock: Clock): number =>
   Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - clock.wallNow()));

@@ -2,10 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LockLostError, type LockLostReason } from '../lock.errors.js';
 import { type LostReply } from '../store/lock-store.js';
 
-/** The loss of one hold, told once: first to the signal, then to the callbacks. */
+/** The loss of one hold, announced once: first by the signal, then to the callbacks. */
 export class Loss {
   #error: LockLostError | null = null;
-  /** Made on demand: most calls never ask for it, and it is the most expensive object of a lock. */
+  /** Created on demand: most calls never read it, and it is the most expensive object of a hold. */
   #signal: LossSignal | null = null;
   #callbacks: Set<(error: LockLostError) => void> | null = null;
 
@@ -14,7 +14,7 @@ export class Loss {
     return this.#error;
   }
 
-  /** Aborted with the loss. */
+  /** Aborted with the error of the loss. */
   get signal(): AbortSignal {
     if (!this.#signal) {
       this.#signal = new LossSignal();
@@ -28,14 +28,14 @@ export class Loss {
   }
 
   /** Calls back when the lock is lost; returns a function that stops listening. */
-  onTold(callback: (error: LockLostError) => void): () => void {
+  onLost(callback: (error: LockLostError) => void): () => void {
     const callbacks = (this.#callbacks ??= new Set());
     callbacks.add(callback);
     return () => void callbacks.delete(callback);
   }
 
-  /** Tells everybody; does nothing the second time. */
-  tell(error: LockLostError): void {
+  /** Aborts the signal and calls back; does nothing the second time. */
+  announce(error: LockLostError): void {
     if (this.#error) return;
     this.#error = error;
     this.#signal?.abort(error);
@@ -44,9 +44,9 @@ export class Loss {
 }
 
 /**
- * The signal of a lock. Its listeners run in the async context of the first caller who asked for it. A loss is noticed
- * by a timer, by a message or by any code that looks at the lock; in such a context, a call that a listener makes could
- * count as nested in a lock of somebody else.
+ * The signal of a lock. Its listeners run in the async context of the code that first read it. A loss is noticed by a timer,
+ * by a message or by any code that looks at the lock. In such a context, a call of a listener could count as nested in a
+ * lock of somebody else.
  */
 class LossSignal {
   readonly #controller = new AbortController();
@@ -61,7 +61,7 @@ class LossSignal {
   }
 }
 
-/** Why a hold with this token is gone, from what the store says. */
+/** Why a hold with this token is gone, according to the reply of the store. */
 export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
   if (reply.revoked) return 'revoked';
   return reply.lastToken > fencingToken ? 'taken' : 'expired';

@@ -9,7 +9,7 @@ export class NestedHold extends Hold {
   readonly mode: LockMode;
   readonly #permits: number;
 
-  /** The caller counts it in the outer hold, and enters the slots of all keys. */
+  /** The caller must call `addNestedCall` of the outer hold, and `enter` for each key. */
   constructor(
     private readonly outer: Hold,
     keys: readonly string[],

@@ -6,10 +6,10 @@ import { type Reporter, messageOf } from '../reporter.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 
-/** How many attempts may wait for their next try; beyond that, the oldest ones end with their leases. */
+/** How many releases may wait for their next try; beyond that, the oldest ones are left to their leases. */
 const MAX_WAITING = 10_000;
 
-/** How the attempt was given back. */
+/** The outcome of a release. */
 export interface GivenBack {
   /** The answer of the store; undefined if there was none until the lease was over. */
   readonly reply: ReleaseReply | undefined;
@@ -31,7 +31,7 @@ interface Pending {
  * so that the load of an outage does not grow with its length.
  */
 export class Releaser {
-  /** What waits for its next try, in the order in which it came. */
+  /** The releases that wait for their next try, in the order in which they came. */
   readonly #waiting = new Set<Pending>();
   #underWay = 0;
   /** How many of those belong to the current round; 0: there is none. */

@@ -7,7 +7,7 @@ import { type LockLostError, type LockLostReason, type LockMode } from '../lock.
 import { Loss } from './loss.js';
 import { lostError } from '../error-texts.js';
 
-/** What a hold needs from the module that it belongs to. */
+/** The part of `Holds` that a hold uses. */
 export interface HoldKeeper {
   readonly clock: Clock;
   /**
@@ -20,20 +20,20 @@ export interface HoldKeeper {
    * @throws LockLostError, LockStoreError
    */
   downgrade(hold: StoreHold): Promise<void>;
-  /** The lock was lost, and its holder was told. */
+  /** The lock was lost, and its signal and callbacks have been called. */
   onLost(hold: StoreHold, error: LockLostError): void;
   /** Releases it in the store; returns whether the store confirmed that it was held. */
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean>;
 }
 
-/** What the store granted, and what was requested. */
+/** The grant of the store, with the options that were requested. */
 export interface Grant {
   /** One per key, in the order in which the caller named them. */
   readonly holds: readonly HoldRef[];
   readonly attempt: string;
   readonly mode: LockMode;
   readonly owner: string;
-  /** Who holds it, as people read it. */
+  /** The holder, for people to read. */
   readonly holder: string;
   readonly leaseMs: number;
   readonly renew: boolean;
@@ -115,7 +115,7 @@ export class StoreHold extends Hold {
     return Math.round(this.keeper.clock.now() - this.grant.sent.at);
   }
 
-  /** What all events of a held lock say. */
+  /** The fields of all events of this hold. */
   get event() {
     const { key, mode, fencingToken, grant } = this;
     return { key, mode, fencingToken, attempt: grant.attempt, ...grant.label };
@@ -136,17 +136,17 @@ export class StoreHold extends Hold {
     this.lose(this.renewError === undefined ? 'expired' : 'unreachable', this.renewError);
   }
 
-  /** Tells the loss even after the end: the release found that the lock had been lost before. */
+  /** Marks the lock as lost even after the end: its release found that it had been lost before. */
   loseAtEnd(reason: LockLostReason, cause?: unknown): void {
     if (this.#loss.error) return;
     const error = lostError(this, reason, cause);
     this.tracker?.forget(this);
-    this.#loss.tell(error);
+    this.#loss.announce(error);
     this.keeper.onLost(this, error);
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
-    return this.#loss.onTold(callback);
+    return this.#loss.onLost(callback);
   }
 
   isPermit(): boolean {

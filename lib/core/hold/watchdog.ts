@@ -19,15 +19,16 @@ interface Watch {
 }
 
 /**
- * Renews the leases of all locks that a module holds, together, when a third of what is proven has passed. It tells the
- * holders of those that are lost. A renewal ends as renewed, lost or unknown. An unknown one is tried again until the local
- * deadline, and only then the lock is lost.
+ * Renews the leases of all holds of a module, together, after a third of their proven time, and marks the lost ones. A
+ * renewal ends as renewed, lost or unknown. An unknown one is tried again until the local deadline; only then is the lock
+ * lost.
  */
 export class Watchdog {
   readonly #watched = new Map<StoreHold, Watch>();
   readonly #due: Watch[] = [];
   readonly #log: LogLimit;
-  #gapAt = -Infinity;
+  /** When messages were last missed. */
+  #missedAt = -Infinity;
 
   constructor(
     private readonly clock: Clock,
@@ -40,11 +41,12 @@ export class Watchdog {
     this.#log = new LogLimit(clock, timers, what, (line) => reporter.warn(line));
   }
 
-  /** The locks that are held now. */
+  /** The holds whose leases are renewed. For tests. */
   get locks(): Iterable<StoreHold> {
     return this.#watched.keys();
   }
 
+  /** How many these are. For tests of leaks. */
   get size(): number {
     return this.#watched.size;
   }
@@ -61,18 +63,18 @@ export class Watchdog {
     this.#watched.delete(lock);
   }
 
-  /** Writes what is left to log. */
+  /** Logs the failed renewals that were only counted so far. */
   stop(): void {
     this.#log.flush();
   }
 
-  /** Renews all leases now: the message that a lock is lost may have been missed until this moment. */
+  /** Renews all leases now: messages about lost locks may have been missed up to this moment. */
   renewAll(): void {
-    this.#gapAt = this.clock.now();
+    this.#missedAt = this.clock.now();
     for (const watch of this.#watched.values()) {
-      // A lock whose lease is over is told so in this turn.
-      if (watch.renewAt === Infinity || watch.lock.deadline <= this.#gapAt) continue;
-      watch.renewAt = this.#gapAt;
+      // A lock whose lease is over is marked as lost in this turn.
+      if (watch.renewAt === Infinity || watch.lock.deadline <= this.#missedAt) continue;
+      watch.renewAt = this.#missedAt;
       this.#schedule(watch);
     }
   }
@@ -87,17 +89,17 @@ export class Watchdog {
   }
 
   /**
-   * A third of what is proven, counted from the command that proved it. That may be shorter than the lease that was
-   * requested (a grant that was handed over, a short extension), or longer.
+   * After a third of the proven lease, counted from the command that proved it. That lease may be shorter than the requested
+   * one (a grant that was handed over, a short extension), or longer.
    */
   #dueAt(lock: StoreHold, sent: Moment): number {
     if (!lock.grant.renew) return Infinity;
     const now = this.clock.now();
-    // A command that was sent before a gap ended says nothing about the rest of the gap.
-    return sent.at < this.#gapAt ? now : sent.at + (now + lock.provenMs - sent.at) / RENEWALS_PER_LEASE;
+    // The reply to an earlier command says nothing about messages that were missed after it.
+    return sent.at < this.#missedAt ? now : sent.at + (now + lock.provenMs - sent.at) / RENEWALS_PER_LEASE;
   }
 
-  /** After a renewal without an answer. */
+  /** When to try again after a renewal without an answer. */
   #retryAt({ grant, deadline }: StoreHold): number {
     if (!grant.renew) return Infinity;
     const now = this.clock.now();
@@ -118,7 +120,7 @@ export class Watchdog {
     if (watch.renewAt < Infinity && watch.lock.provenMs === 0) watch.renewAt = now;
     if (now >= watch.renewAt) {
       watch.renewAt = Infinity;
-      // All renewals that are due in this turn travel together. (Test runners with fake timers fake `queueMicrotask`.)
+      // All renewals that are due in this turn are sent together. (Fake timers of test runners replace `queueMicrotask`.)
       if (this.#due.push(watch) === 1) void Promise.resolve().then(() => this.#renewDue());
     }
     this.#schedule(watch);
@@ -195,7 +197,7 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
   return grant.holds.map((hold) => ({ ...hold, leaseMs, timeoutMs, mode, owner, holder: grant.holder }));
 };
 
-/** How a renewal of all keys of a lock ended. */
+/** The outcome of a renewal of all keys of a lock. */
 type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
 
 /** Lost if one key is lost, else unknown if one is unknown, else renewed for the shortest of all. */

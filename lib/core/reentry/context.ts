@@ -65,7 +65,7 @@ function notEnded(scope: Scope | undefined): Scope | undefined {
 }
 
 /** The innermost lock of this chain of calls that is not released; with arguments, of this key and this module. */
-export function heldInContext(key?: string, keeper?: object): Hold | undefined {
+export function findCurrentHold(key?: string, keeper?: object): Hold | undefined {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
     if (!lock || (keeper !== undefined && lock.keeper !== keeper)) continue;
@@ -77,7 +77,7 @@ export function heldInContext(key?: string, keeper?: object): Hold | undefined {
 /**
  * A hold of `key` that was released and that only this chain of calls keeps from ending. The search stops at `outer`.
  */
-export function keptByChain(key: string, keeper: object, outer?: Hold): Hold | undefined {
+export function findUnendedHold(key: string, keeper: object, outer?: Hold): Hold | undefined {
   const inside: Hold[] = [];
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
@@ -103,7 +103,7 @@ export function currentLock(key?: string): Lock;
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller says which of its options it means
 export function currentLock<_Option extends 'run-unlocked'>(key?: string): Lock | UnlockedRun;
 export function currentLock(key?: string): Lock | UnlockedRun {
-  return lockInContext(key);
+  return requireCurrentLock(key);
 }
 
 /**
@@ -111,13 +111,13 @@ export function currentLock(key?: string): Lock | UnlockedRun {
  * @throws LockNotHeldError, also in a method that runs without its lock; LockLostError
  */
 export function assertLocked(key?: string): void {
-  const lock = lockInContext(key);
+  const lock = requireCurrentLock(key);
   if (lock.fencingToken === null) throw runsUnlockedError(lock);
   if (lock.lost) throw lock.lost;
   if (!lock.held) throw unprovenError(lock);
 }
 
-function lockInContext(key: string | undefined): Hold | UnlockedHandle {
+function requireCurrentLock(key: string | undefined): Hold | UnlockedHandle {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const lock = scope.lock ?? scope.unlocked;
     const isOver = scope.lock?.isReleased ?? scope.unlocked?.isEnded ?? true;

@@ -12,7 +12,7 @@ import { type Hold } from '../hold/hold.js';
 import { abortOnStandstill } from './iteration.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type SlotOutcome } from './local-slot.js';
-import { heldInContext, keptByChain } from './context.js';
+import { findCurrentHold, findUnendedHold } from './context.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type LockError, type LockMode } from '../lock.errors.js';
 import { type Locker } from '../acquire/locker.js';
@@ -56,7 +56,7 @@ async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
 export function refuseReentry(locker: Locker, { keys, options: { mode, reentrant } }: LockRequest): void {
   if (reentrant) return;
   for (const key of keys) {
-    const outer = heldInContext(key, locker.holds);
+    const outer = findCurrentHold(key, locker.holds);
     if (outer) throw notReentrantError({ key, mode }, outer.mode);
   }
 }
@@ -74,7 +74,7 @@ interface NestedKeys {
 function findOuterHolds(locker: Locker, { keys, options, claim }: LockRequest): NestedKeys[] {
   const nested: NestedKeys[] = [];
   for (const key of keys) {
-    const outer = heldInContext(key, locker.holds);
+    const outer = findCurrentHold(key, locker.holds);
     if (outer?.lost) throw outer.lost;
     refuseUnawaited(key, locker, options.mode, outer);
     if (!outer) continue;
@@ -187,6 +187,6 @@ function refuseUncountedPermit(key: string, outer: Hold, { mode, permits }: Reso
  * entered another key of that hold, would wait for its own end.
  */
 function refuseUnawaited(key: string, locker: Locker, mode: LockMode, outer: Hold | undefined): void {
-  const kept = keptByChain(key, locker.holds, outer);
+  const kept = findUnendedHold(key, locker.holds, outer);
   if (kept && (kept.mode === 'write' || mode === 'write')) throw unawaitedCallError({ key, mode });
 }

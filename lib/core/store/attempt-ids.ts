@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { type AcquireRequest, type ReleaseRequest } from './lock-store.js';
 
-/** Drawn when a store is made and not when the module is loaded: a snapshot of a process must not be cloned with it. */
+/** Random per store, not per load of the module: processes that start from one snapshot must not share an id. */
 export const newClientId = (): string => randomBytes(9).toString('base64url');
 
-/** For one command beside the acquisitions: the characters by which it is recognised when it comes again are all random. */
+/** The attempt of a single command that is no acquisition. All characters by which a store recognises it are random. */
 export const randomAttempt = (clientId: string): string => `${clientId}.${randomBytes(6).toString('base64url')}`;
 
-/** Gives the ids of the acquisitions of one client: `<client id>.<salt><counter>`. */
+/** Returns a function that makes the attempt ids of one client: `<client id>.<salt><counter>`. */
 export function attemptIds(clientId: string): () => string {
   // Sets attempts of two processes apart even in the few characters by which released attempts are remembered.
   const salt = randomBytes(2).toString('base64url').slice(0, 2);
@@ -18,7 +18,7 @@ export function attemptIds(clientId: string): () => string {
   };
 }
 
-/** The releases of an attempt that is not to have anything; of a claim also of its fire, which was not run. */
+/** The releases that give an attempt back; with a claim, its fire may be claimed again, as its run never began. */
 export const releasesOfAttempt = ({
   keys,
   attempt,

@@ -2,7 +2,7 @@ import { type LastRun, type LockState } from './lock-store.js';
 import { isWellFormed } from '../key.js';
 import { LockConfigurationError, type LockMode } from '../lock.errors.js';
 
-/** How a lock is held, by its holders. */
+/** The mode of a lock with these holders. */
 export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockState['mode'] {
   if (holders.length === 0) return 'free';
   return holders.some(({ mode }) => mode === 'write') ? 'write' : 'read';
@@ -24,7 +24,7 @@ export function checkListOptions({ prefix, limit }: ListOptions): void {
   }
 }
 
-/** The locks among the keys that are held or waited for; a free one is there only to remember its token. */
+/** Yields the locks of these keys that are held or waited for. A free lock is stored only to remember its token. */
 export async function* listLocks(
   keys: AsyncIterable<string> | Iterable<string>,
   limit: number,
@@ -40,7 +40,7 @@ export async function* listLocks(
   }
 }
 
-/** Who holds a lock, read from the text that was sent for people: `host:pid Class.method`. */
+/** Parses the text by which a store names a holder: `host:pid Class.method`. */
 export function readHolderText(text: string): {
   readonly host: string;
   readonly pid: number;
@@ -55,10 +55,10 @@ export function readHolderText(text: string): {
   };
 }
 
-/** Of several jobs, whose run began last; for an array to sort by, the latest first. */
+/** Sorts runs by their begin, the latest first. */
 export const byBegin = (a: LastRun, b: LastRun): number =>
   b.started.getTime() - a.started.getTime() || b.fire.getTime() - a.fire.getTime() || (a.job < b.job ? -1 : 1);
 
-/** The run of that job, or without one the latest of all jobs; `runs` has the last run of each. */
+/** Returns the run of this job; without one, the run that began last. `runs` has the last run of each job. */
 export const lastRunOf = (runs: readonly LastRun[], job?: string): LastRun | null =>
   runs.filter((run) => job === undefined || run.job === job).sort(byBegin)[0] ?? null;

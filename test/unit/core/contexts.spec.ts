@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from '@jest/globals';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
-import { heldInContext } from '../../../lib/core/reentry/context.js';
+import { findCurrentHold } from '../../../lib/core/reentry/context.js';
 import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
@@ -84,7 +84,7 @@ describe('an event of a call', () => {
     const { store, heard, under, enter, locker } = setUp();
     const held: unknown[] = [];
     for (const name of ['acquired', 'reentered', 'released', 'acquireFailed'] as const) {
-      locker.events.on(name, () => held.push(heldInContext()));
+      locker.events.on(name, () => held.push(findCurrentHold()));
     }
     await caller.run('the caller', () => under('k', () => under('k', () => undefined)));
     store.onAcquire = () => busy();

@@ -3,8 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   assertLocked,
   currentLock,
-  heldInContext,
-  keptByChain,
+  findCurrentHold,
+  findUnendedHold,
   runHolding,
 } from '../../../../lib/core/reentry/context.js';
 import { LockLostError, LockNotHeldError } from '../../../../lib/core/lock.errors.js';
@@ -16,7 +16,7 @@ import { gate } from '../../../support/waiting/gate.js';
 
 describe('the lock of a chain of calls', () => {
   it('does not exist outside, and the error says how to get one', () => {
-    expect(heldInContext()).toBeUndefined();
+    expect(findCurrentHold()).toBeUndefined();
     expect(() => currentLock()).toThrow(LockNotHeldError);
     expect(() => currentLock()).toThrow(/^No lock is held here\. Call this inside a method with @Locked/);
     expect(() => assertLocked('order:1')).toThrow('The lock "order:1" is not held here.');
@@ -31,7 +31,7 @@ describe('the lock of a chain of calls', () => {
       assertLocked();
       assertLocked('k');
     });
-    expect(heldInContext()).toBeUndefined();
+    expect(findCurrentHold()).toBeUndefined();
   });
 
   it('is the innermost one, or the one with the given key', () => {
@@ -51,7 +51,7 @@ describe('the lock of a chain of calls', () => {
       runHolding(inner, async () => {
         await inner.release();
         expect(currentLock()).toBe(outer);
-        expect(heldInContext('inner')).toBeUndefined();
+        expect(findCurrentHold('inner')).toBeUndefined();
       }),
     );
   });
@@ -60,7 +60,7 @@ describe('the lock of a chain of calls', () => {
     const lock = heldLock();
     const late = runHolding(lock, async () => {
       await nextTurn();
-      return heldInContext();
+      return findCurrentHold();
     });
     await lock.release();
     expect(await late).toBeUndefined();
@@ -153,7 +153,7 @@ describe('work that outlives its lock and acquires the next one', () => {
       runHolding(ended!, () => {
         void ended!.release();
         runHolding(inner!, () =>
-          expect(['outer', 'ended'].map((key) => heldInContext(key))).toEqual([outer, undefined]),
+          expect(['outer', 'ended'].map((key) => findCurrentHold(key))).toEqual([outer, undefined]),
         );
         expect(currentLock()).toBe(outer);
       }),
@@ -169,7 +169,7 @@ describe('work that outlives its lock and acquires the next one', () => {
       const nested = new NestedHold(kept, ['k'], { mode: 'write', permits: 0 });
       await runHolding(nested, async () => {
         await done.opened;
-        runHolding(heldLock(keeper, { key: 'other' }), () => expect(keptByChain('k', keeper)).toBe(kept));
+        runHolding(heldLock(keeper, { key: 'other' }), () => expect(findUnendedHold('k', keeper)).toBe(kept));
       });
     });
     void kept.release();
