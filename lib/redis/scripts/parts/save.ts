@@ -14,14 +14,14 @@ export const SAVE = scriptPart(
       'remember late was_held was_queued',
   },
   lua`
--- A full server refuses HSET as the first write of a script, but not HDEL, nor what follows it. No such field exists.
--- Call it before a script changes what exists; a new hold or waiter is to be refused.
+-- A full server refuses HSET as the first write of a script, but neither HDEL nor the writes after it. No such field
+-- exists. A script calls this before it changes existing records; a new hold or waiter has to be refused.
 local function begin_writes()
   redis.call('HDEL', ${lock}, 'none')
 end
 
--- The key's own time to live is garbage collection only: never shorter than what lives in the hash, and no longer than
--- that and \`keepMs\`, which outlasts every place in the queue.
+-- The key's own time to live is garbage collection only: as long as anything in the hash lives, and at least \`keepMs\`,
+-- which outlasts every place in the queue.
 local function keep()
   local held = writes + reads > 0 and latest - now or 0
   redis.call('PEXPIRE', ${lock}, int(math.max(held, remember - now, tonumber(${arg('keepMs')}))))
