@@ -17,13 +17,13 @@ interface Series {
 /** Every series of the registry by metric and labels, of all services and of every copy of the package. */
 type AllSeries = Map<string, Map<string, Series>>;
 
-const ALL_SERIES = Symbol.for('nestjs-redis-lock:told-series');
+const ALL_SERIES = Symbol.for('nestjs-redis-lock:prometheus-series');
 
 const NAMES = Object.keys(LOCK_METRICS) as LockMetric[];
 
 /**
  * Writes measurements into a registry. Metrics that exist are used, so that several services share them. When they are
- * reset, or the registry is cleared, their series begin anew: counters and histograms at 0, gauges with the locks and
+ * reset, or the registry is cleared, their series start over: counters and histograms at 0, gauges with the locks and
  * waiters that there are.
  */
 export function recorderOf(registry: AnyRegistry, buckets: BucketOptions): RecordMetric {

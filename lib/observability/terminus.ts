@@ -20,7 +20,7 @@ export interface LockHealthOptions {
 
 /** What a check reports beside `status`. */
 export interface LockHealth {
-  /** How many locks this instance holds now, and how many of its calls are acquiring one. */
+  /** How many locks this instance holds now, and how many of its calls are acquiring a lock. */
   readonly held: number;
   readonly waiting: number;
   /** How many locks this instance lost within the last minute. */

@@ -34,7 +34,7 @@ import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
 
 export interface RedisLockStoreOptions {
-  /** That of the quorum of which this is a node; otherwise the store makes its own. */
+  /** The client id of the quorum that this store is a node of; by default, the store has one of its own. */
   readonly clientId?: string;
   readonly connection: RedisConnection;
   readonly keyPrefix: string;
@@ -110,7 +110,7 @@ export class RedisLockStore implements LockStore {
     this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
   }
 
-  /** What the old master wrote after the promotion is lost: all holders and waiters ask the new one at once. */
+  /** Whatever the old master wrote after the promotion is lost: all holders and waiters turn to the new one at once. */
   readonly #onMaster = (leadsToMaster: LeadsToMaster): void => {
     for (const part of [this.#channel, this.#replicas]) part?.move(leadsToMaster);
     this.commands.move(leadsToMaster, (client) => client.once('ready', () => this.#listener?.onGap()));
@@ -194,7 +194,7 @@ export class RedisLockStore implements LockStore {
     return scanKeys(this.commands, this.#keys, prefix);
   }
 
-  /** For a node of a quorum: gives a hold the token that the nodes' grants add up to; false when the hold is lost. */
+  /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose; false when the hold is lost. */
   async writeBack(hold: HoldRef, newToken: number, timeoutMs: number): Promise<boolean> {
     const [outcome] = await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs));
     return outcome === 'written';

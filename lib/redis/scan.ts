@@ -6,7 +6,7 @@ import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
  * Finds the keys of locks, held or not, that begin with `prefix`, by SCAN on all nodes; each once, though SCAN may return
- * it again. Which of them are listed decides `listLocks` of the core.
+ * it again. `listLocks` of the core decides which of them to list.
  */
 export async function* scanKeys(commands: CommandRunner, keys: RedisKeys, prefix: string): AsyncGenerator<string> {
   const seen = new Set<string>();

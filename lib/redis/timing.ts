@@ -29,7 +29,7 @@ export const reconnectDelayMs = (failures: number): number => Math.min(50 * fail
 /** How long a given client, or a node of a given cluster, may be away before its locks continue on a connection of ours. */
 export const GIVEN_CLIENT_AWAY_MS = 3_000;
 
-/** The pause before a cluster is asked again where its slots are, so that a failover does not cause a storm of questions. */
+/** The pause before a cluster is asked for its slots again, so that a failover does not cause a storm of questions. */
 export const SLOTS_RETRY_MS = 100;
 
 // The health of a connection
@@ -40,7 +40,7 @@ export const SILENCE_FACTOR = 3;
 /** The longest silence that is waited for, unless the command itself has more time. */
 export const MAX_SILENCE_MS = 5_000;
 
-/** By what factor the usual answer time may grow per answer: a single slow answer says little about the network. */
+/** The factor by which the usual answer time may grow per answer: a single slow answer says little about the network. */
 export const ANSWER_TIME_GROWTH = 1.1;
 
 /** How many connections in a row a command may lose, or fail to get, before it fails; its caller retries. */
@@ -48,10 +48,10 @@ export const MAX_CONNECTION_LOSSES = 2;
 
 // Sentinels
 
-/** How often a sentinel is pinged: a connection that carries nothing may be dead without a word. */
+/** How often a sentinel is pinged: an idle connection may be dead without an error. */
 export const SENTINEL_PING_MS = 2_000;
 
-/** A bound for a list that sentinels tell each other; a group has three to five. */
+/** How many sentinels are watched at most, however many they report; a group has three to five. */
 export const MAX_SENTINELS = 10;
 
 /** How often a sentinel that the application does not name is tried, about 90 s in all: it may be gone for good. */
@@ -79,19 +79,19 @@ export const moveDelayMs = (moves: number): number => (moves === 0 ? 0 : Math.mi
 /** How long a command of an operator may take; no lease depends on it. */
 export const OPERATOR_TIMEOUT_MS = 5_000;
 
-/** How often `forceRelease` retries when the lock changed hands between its look and its command. */
+/** How often `forceRelease` tries in all when the lock changes hands between its look and its command. */
 export const MAX_REVOKE_TRIES = 3;
 
-/** How often an acquire or a release is sent in a row while the server says that it is late, or has more to do. */
+/** How often an acquire or a release is sent in a row while the server refuses it as late, or has more to do for it. */
 export const MAX_SENT = 64;
 
 /** How old an acquire may be when it arrives. Twice its time limit: the clock of the server is known only by estimate. */
 export const maxAcquireAgeMs = (timeoutMs: number): number => 2 * timeoutMs;
 
-/** By what share our clock may run faster than the clock of a server. */
+/** How much faster our clock may run than that of a server, as a share of the time. */
 export const CLOCK_DRIFT = 0.001;
 
-/** What WAIT may take on top of its own timeout: the round trip. */
+/** How long WAIT may take beyond its own timeout: the round trip. */
 export const WAIT_ROUND_TRIP_MS = 1_000;
 
 /** How many redirections are followed: a slot that has just moved, and moves on, needs no more. */
@@ -103,14 +103,14 @@ export const MAX_REDIRECTS = 4;
 export const voteTimeoutMs = (leaseMs: number, timeoutMs = Infinity): number =>
   Math.min(Math.max(leaseMs / 20, 100), 500, timeoutMs);
 
-/** How much longer, where replicas confirm the grants: a node may first have to confirm those of another lock. */
+/** How much longer the nodes have when replicas confirm grants: a node may first have to confirm those of another lock. */
 export const confirmExtraMs = (leaseMs: number, confirmMs: number): number =>
   Math.max(Math.min(2 * confirmMs, leaseMs - voteTimeoutMs(leaseMs)), 0);
 
 /** How long the nodes are waited for by a command that only reads. */
 export const QUORUM_READ_TIMEOUT_MS = 1_000;
 
-/** How long a node may take to tell its run id, its role or its time. */
+/** How long a node may take to report its run id, its role or its time. */
 export const NODE_INFO_TIMEOUT_MS = 1_000;
 
 /** How soon a replica is asked again for its role: it may be promoted while its connections stay. */
@@ -119,7 +119,7 @@ export const REPLICA_RECHECK_MS = 1_000;
 /** Calls that split the votes retry after a random time of up to this: several rounds long, so that one of them is first. */
 export const MAX_SPLIT_BACKOFF_MS = 60;
 
-/** By how much the first node that reports a release is usually ahead of the others, at most. */
+/** How far the first node that reports a release is usually ahead of the others, at most. */
 export const WAKE_UP_SPREAD_MS = 10;
 
 /** How often a release is retried on a node that did not confirm it. */

@@ -8,8 +8,8 @@ interface Reading {
 }
 
 /**
- * The clocks of the servers, as far as their replies tell. An acquire says when it was sent by the clock of its server, so
- * that a copy that arrives much later is refused.
+ * The clocks of the servers, as far as known from their replies. An acquire says when it was sent by the clock of its
+ * server, so that a copy that arrives much later is refused.
  */
 export class ServerClock {
   readonly #readings = new Map<string, Reading>();

@@ -47,7 +47,7 @@ export class RedisKeys {
     const tag: unknown = this.hashTag(key);
     if (tag === undefined || (typeof tag === 'string' && tag !== '' && isWellFormed(tag))) return tagText(tag);
     const got = typeof tag === 'string' ? JSON.stringify(tag) : typeof tag;
-    const text = `Expected \`hashTag\` to give a non-empty string or undefined for the lock key "${key}", got ${got}.`;
+    const text = `Expected \`hashTag\` to return a non-empty string or undefined for the lock key "${key}", got ${got}.`;
     throw new LockKeyError(text, { key });
   }
 }
@@ -55,8 +55,8 @@ export class RedisKeys {
 const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `{${encodeKey(tag)}}`);
 
 /**
- * Splits keys into groups that one script may name: all on a single Redis, those of one slot on a cluster. The order is the
- * same for everybody, by slot and then by the bytes of the storage key, so that calls never wait for each other in a circle.
+ * Splits keys into groups that one script may name: all on a single Redis, those of one slot on a cluster. Every client gets
+ * the same order, by slot and then by the bytes of the storage key, so that calls never wait for each other in a circle.
  */
 export function groupKeys(
   keys: readonly string[],

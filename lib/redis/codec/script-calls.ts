@@ -76,7 +76,7 @@ export class ScriptCalls {
     return this.#call(downgrade, downgrade.operands(this.#operandsOf(hold)), hold, timeoutMs);
   }
 
-  /** For a node of a quorum: gives a hold the token that the grants of all nodes add up to. */
+  /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */
   writeBack(hold: HoldRef, newToken: number, timeoutMs: number): ScriptCall {
     const { writeBack } = this.scripts;
     const operands = writeBack.operands({ ...this.#operandsOf(hold), newToken: String(newToken) });

@@ -8,7 +8,7 @@ const CLIENT_METHODS = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect',
 
 /**
  * Whether a value is meant as a client, by the methods that no options have: `instanceof` fails when the application and
- * this package load two copies of ioredis. `checkClient` tells whether the store can use it.
+ * this package load two copies of ioredis. `checkClient` checks whether the store can use it.
  */
 export const isRedisClient = (value: unknown): value is RedisClient =>
   hasMethod(value, 'evalsha') || hasMethod(value, 'duplicate');
@@ -122,7 +122,7 @@ interface ServerOptions extends Address {
   readonly name?: string;
 }
 
-/** `localhost` is what ioredis takes for no host. */
+/** Without a host, ioredis connects to `localhost`. */
 function addressOf(address: Address | null, defaultPort: number): string {
   const host = typeof address?.host === 'string' ? address.host.toLowerCase() : 'localhost';
   return `${host}:${address?.port ?? defaultPort}`;

@@ -18,7 +18,7 @@ export interface CommandRequest<T> {
   readonly timeoutMs: number;
   /** Receives an answer that comes after the timeout. */
   readonly onLate?: (answer: T) => void;
-  /** Receives a function that withdraws the command; it returns true when nothing was sent, or ever will be. */
+  /** Receives a function that withdraws the command; it returns true when nothing was sent, and nothing will be. */
   readonly onStart?: ((withdraw: () => boolean) => void) | undefined;
 }
 
@@ -104,7 +104,7 @@ export class Command<T> {
         if (isUnsent(error as Error)) this.wasSent = wasSent;
         if (!isLost(error as Error) || this.#isOver) throw error;
         this.sentBy = null;
-        // Without a loss it would be sent again at once, and again.
+        // Without a loss, it would be sent again and again without a pause.
         if (live.epoch === epoch && live.isReady(client, request)) throw error;
       }
     }

@@ -45,10 +45,10 @@ export class ConnectionHealth {
     const { live } = this;
     if (live.isClosed || client !== live.client) return;
     if (live.isOwned) live.inOurContext(() => client.disconnect(true));
-    else live.leaveGiven('is connected to a server that is no master any more');
+    else live.leaveGiven('is connected to a server that is no longer the master');
   }
 
-  /** Replaces a connection that is dead, or that gives the replies of other commands. */
+  /** Replaces a connection that is dead, or that returns the replies of other commands. */
   replace(client: RedisClient, to: Destination): void {
     const { live } = this;
     // After the close nobody would ever close a new connection.

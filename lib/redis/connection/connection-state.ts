@@ -2,13 +2,13 @@ import { type Clock } from '../../core/clock.js';
 import { connectionErrorOf } from './redis-errors.js';
 import { NEVER_READY, readableText } from './error-advice.js';
 
-/** The state of a client's connection, as its events tell. */
+/** The state of a client's connection, as its events report it. */
 export class ConnectionState {
   /** How many connections have ended, or failed to begin. */
   losses = 0;
   /** Whether the connection was lost, or could not be opened, and is not back. */
   isDown = false;
-  /** Why the last connection failed, as long as there is none. */
+  /** Why the last connection failed; undefined while there is one. */
   lastError: Error | undefined;
   /** Since when the connection should be ready, and is not. */
   #unreadySince: number | null = null;

@@ -135,7 +135,7 @@ export function openSubscriber(client: RedisClient): Redis | null {
   const node = nodes[Math.floor(Math.random() * nodes.length)];
   if (!node) return null;
   const subscriber = duplicateNode(node);
-  // A node that left the cluster may stay up, and hears nothing there.
+  // A node that left the cluster may stay up, but no messages of the cluster reach it.
   const leaveIfForeign = (): void => {
     if (!hasNode(client, subscriber)) subscriber.disconnect(false);
   };

@@ -67,7 +67,7 @@ export class SentinelWatch {
     this.#isRefused = true;
   }
 
-  /** A host name does not tell whether a connection leads there: then only a change counts, and not the first answer. */
+  /** A host name does not show whether a connection leads there: then only a change counts, and not the first answer. */
   #onMaster({ host, port }: ServerAddress, isFirst: boolean): void {
     this.onMaster((client) => {
       const { remoteAddress = '', remotePort } = (client as Redis).stream ?? {};

@@ -17,7 +17,7 @@ export function supervise(client: RedisClient, clock: Clock): () => void {
   };
 }
 
-/** ioredis ends a connection when it is told to leave a master while it looks for one. */
+/** ioredis ends a connection for good when it is disconnected while it looks for a master. */
 function reopen(client: RedisClient, clock: Clock): () => void {
   let ends = 0;
   let cancel = (): void => undefined;

@@ -72,7 +72,7 @@ export class NodeIdentity {
     const { runId } = await this.identify();
     if (this.fault) throw this.fault;
     if (this.runId === runId) return runId;
-    throw withoutVote(`The connection to ${this.#address} was lost while it told where it leads.`);
+    throw withoutVote(`The connection to ${this.#address} was lost before it was known where it leads.`);
   }
 
   /** @throws LockStoreError */
@@ -149,7 +149,7 @@ async function readServer(store: RedisLockStore): Promise<NodeServer> {
     askServer(store, 'INFO', (client) => client.info('replication')),
   ]);
   if (runId === null)
-    throw withoutVote('The server does not tell its run id (INFO server). A quorum needs servers that do.');
+    throw withoutVote('The server does not report its run id (INFO server). A quorum needs servers that do.');
   const field = (name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(replication)?.[1];
   const isReplica = field('role') === 'slave';
   return { runId, master: isReplica ? `${field('master_host')}:${field('master_port')}` : undefined };

@@ -5,8 +5,8 @@ import { type QuorumNode } from './quorum-node.js';
 import { majorityOf } from './votes.js';
 
 /**
- * Listens to all nodes. A release reaches them one after the other, and a waiter that asked at the first message would
- * split the votes. Therefore it is woken when a majority has sent one, or soon after the first message.
+ * Listens to all nodes. A release reaches them one after the other, and a waiter that sent its request at the first message
+ * would split the votes. Therefore it is woken when a majority has sent one, or soon after the first message.
  */
 export class QuorumWakeUps {
   readonly #reports = new Map<string, Report>();

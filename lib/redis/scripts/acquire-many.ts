@@ -10,14 +10,14 @@ import { STATE } from './parts/state.js';
 const attempt = arg('attempt');
 
 /**
- * Acquires several locks, all or none, or waits without holding any. It has a place in the queue of each up to the first
- * that is busy, in the order of the keys, which is the same for everybody: so nobody waits for one who waits for him, also
- * not whoever holds an earlier key and asks for a later one.
+ * Acquires several locks, all or none, or waits without holding any. It has a place in the queue of each lock up to the
+ * first that is busy. All calls name their keys in the same order, so no two of them wait for each other, not even when
+ * one holds an earlier key and requests a later one.
  *
- * KEYS: `lock`, the hashes of 2 to 16 locks. ARGV: as of acquire, without those of a fire; `owner` re-enters each lock.
+ * KEYS: `lock`, the hashes of 2 to 16 locks. ARGV: as for acquire, without those of a fire; `owner` re-enters each lock.
  *
  * Reply: `granted attempt now remainingMs token1 token2 ...` with the shortest lease and a token for each key, in order;
- * `busy` as of acquire, about the first busy lock; `refused` as of acquire.
+ * `busy` as for acquire, about the first busy lock; `refused` as for acquire.
  */
 export const acquireManyScript = (clock: LuaScript<never, never>) =>
   overManyKeys(lua`
@@ -28,7 +28,7 @@ local server_time = function() return reading end
 -- A key of another type fails here, before anything is written.
 for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
 
--- One of the locks: in here, KEYS is what it is in a script of a single lock.
+-- One of the locks: in this function, KEYS is as in the script of a single lock.
 local function at(lock_key)
 local KEYS = { lock_key }
 ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
@@ -78,7 +78,7 @@ local now = string.format('%.0f', math.floor(reading / 1000))
 local locks, refusal = {}, nil
 for i, lock_key in ipairs(KEYS) do locks[i] = at(lock_key) end
 
--- It may wait for one of the keys only.
+-- It may wait for only one of the keys.
 local function is_known()
   for _, lock in ipairs(locks) do
     if lock.knows_attempt() then return true end

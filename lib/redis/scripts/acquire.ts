@@ -15,23 +15,22 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`, the lock's hash.
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`; `waiterLeaseMs` (0: do not
- * queue); `fair` 1 or 0; `permits` of readers (0: none); `holder` text for people; `sentMicros` when this command was sent, by
- * this server's clock as the client knows it (0: it does not); `maxAgeMs` after which it is refused; `keepMs`;
- * `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`; `fireKind` (`-` none,
- * `at`, `slot`, `gap`), `fireMs`
- * (its time, the width, the distance), `fireAgeMs` since the method was called, `rememberMs` for which the key is kept,
- * `rerun` 1 or 0 after a run without outcome.
+ * queue); `fair` 1 or 0; `permits` of readers (0: no limit); `holder` text for people; `sentMicros` when this command was
+ * sent, by this server's clock as the client knows it (0: it does not); `maxAgeMs` after which it is refused; `keepMs`;
+ * `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`; `fireKind` (`-`
+ * none, `at`, `slot`, `gap`), `fireMs` (its time, the width, the distance), `fireAgeMs` since the method was called,
+ * `rememberMs` for which the key is kept, `rerun` 1 or 0 after a run without outcome.
  *
  * Reply, first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be
  *   empty;
- * - `busy attempt now retryMs ahead holder owner listeners unserved token`: `retryMs` until the earliest lease may end (0: unknown),
- *   `owner` who holds it for writing, a name or an attempt, `listeners` how many this server knows for the caller (empty:
- *   unknown), `unserved` 1 when the command is to be sent again at once, to serve the queue further, `token` the last
- *   that was granted;
+ * - `busy attempt now retryMs ahead holder owner listeners unserved token`: `retryMs` until the earliest lease may end (0:
+ *   unknown), `owner` of the write hold, a name or an attempt, `listeners` of the caller that this server knows (empty:
+ *   unknown), `unserved` 1 when the client has to send the command again at once, to serve the queue further, `token` the
+ *   last that was granted;
  * - `refused attempt now reason detail`: `released` (given back before), `late` (`detail` is the server's time in
  *   microseconds), `upgrade` (this owner reads) or `claimed` (this fire; `detail` is the attempt whose run of it has no
- *   outcome yet, else empty).
+ *   outcome yet, otherwise empty).
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST, CLAIM)}

@@ -10,11 +10,11 @@ const attempt = arg('attempt');
 
 /**
  * Makes a live write hold a read hold, with the same lease and token, and lets the readers at the head of the queue in.
- * A hold that reads already, as when the command is sent again, stays as it is.
+ * A read hold stays as it is, for example when the command is sent again.
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `keepMs`, `channelPrefix`, `countReceivers`.
  *
- * Reply `downgraded attempt now`, or `lost attempt now token revoked` as of renew.
+ * Reply `downgraded attempt now`, or `lost attempt now token revoked` as for renew.
  */
 export const downgradeScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${inOrder(STATE, SAVE, EXPIRY, LIVE_HOLD, MAKE_READ)}

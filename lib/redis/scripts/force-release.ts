@@ -12,12 +12,12 @@ const lock = key('lock');
 const command = arg('attempt');
 
 /**
- * Ends all holds of the lock that an operator has seen, parked ones too: the holders are told `revoked <attempt>`
- * before the next in the queue is told of its grant. The attempts are remembered as revoked, and as released.
+ * Ends all holds of the lock that an operator has seen, including parked ones. The holders receive `revoked <attempt>`
+ * before the next waiter receives its grant. The attempts are remembered as revoked, and as released.
  *
- * KEYS: `lock`. ARGV: `attempt` id of this command: sent again, it does not touch those who were granted since;
- * `seenToken`, the last token of the lock when the operator looked: a command that comes late does not touch those who
- * were granted since; `keepMs`, `channelPrefix`, `countReceivers`.
+ * KEYS: `lock`. ARGV: `attempt` id of this command: when it is sent again, it leaves later grants alone; `seenToken`, the
+ * last token of the lock when the operator looked: a command that arrives late leaves later grants alone; `keepMs`,
+ * `channelPrefix`, `countReceivers`.
  *
  * Reply `revoked attempt now holds`, with the number of holds that were ended, or `again attempt now 0`.
  */
@@ -26,7 +26,7 @@ ${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, MESSAGES, HAND_OVER)
 local changed = end_expired()
 local held, live, outcome = {}, {}, 'revoked'
 
--- Tokens never go back. A parked hold has none any more: the time of its grant, which no token precedes, stands for it.
+-- Tokens never go back. A parked hold has lost its token: the time of its grant, which no token precedes, stands for it.
 local function was_seen(hold)
   local granted = hold.token == '0' and hold.since * 1000 or tonumber(hold.token)
   return granted <= tonumber(${arg('seenToken')})

@@ -1,7 +1,7 @@
 import { type LuaScript, key, lua } from './lua.js';
 
 /**
- * Tells all about a lock and changes nothing: what has expired is for the reader to leave out.
+ * Returns everything about a lock and changes nothing; the client leaves out what has expired.
  *
  * KEYS: `lock`. Reply: the server's time in ms, then the fields and values of the hash (see parts/state.ts), flat.
  */

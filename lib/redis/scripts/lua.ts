@@ -26,7 +26,7 @@ export interface LuaScript<
   readonly sha1: string;
   readonly keys: readonly Keys[];
   readonly args: readonly Args[];
-  /** The operands of `EVALSHA` after the hash: number of keys, keys, arguments, in the order in which the text names them. */
+  /** The operands of `EVALSHA` after the hash: number of keys, keys, arguments, in the order in which the text has them. */
   operands(
     values: { readonly [Name in Keys]: KeyValue } & { readonly [Name in Args]: string | number },
   ): (string | number)[];

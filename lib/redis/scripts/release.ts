@@ -14,18 +14,18 @@ const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * Gives back whatever the attempt has, a hold or a place in the queue, and hands the lock to the next waiter. The attempt
- * is remembered for a while, so that this command may be sent twice and a late acquire of the same attempt is refused.
+ * Ends the hold of an attempt, or removes it from the queue, and hands the lock to the next waiter. The attempt is
+ * remembered for a while, so that this command may be sent twice and a late acquire of the same attempt is refused.
  *
- * A hold that is to keep the lock taken until `holdAtLeastMs` after its grant is parked: it stays as a hold with token 0,
- * which nobody can renew, release or re-enter, and ends by its lease.
+ * A hold that has to last until `holdAtLeastMs` after its grant is parked: it stays as a hold with token 0, which nobody
+ * can renew, release or re-enter, and ends with its lease.
  *
  * KEYS: `lock`. ARGV: `attempt`, `holdAtLeastMs` (0: none), `job` and `runOutcome` of its run (`-` unknown, `done`,
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
  * answer and may still come; it is refused then), `keepMs`, `channelPrefix`, `countReceivers`.
  *
  * Reply `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
- * 1 when the queue is to be served further, by sending this command again; `outcome` is `released`, `again` (this
+ * 1 when the client has to send the command again, to serve the queue further; `outcome` is `released`, `again` (this
  * release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before), `revoked` (an
  * operator ended it before) or `unknown`.
  */
@@ -71,13 +71,13 @@ local function end_run()
   remember_job(tonumber(${arg('keepMs')}))
 end
 
--- Whoever is first now learns when the lease of the holder may end: nobody tells it that a holder has died.
+-- The waiter that is first now has to learn when the lease of the holder may end: no message says that a holder has died.
 local function wake_head()
   local waiter = head <= tail and waiter_at(int(head))
   if waiter then wake(waiter) end
 end
 
--- What there is decides first: another attempt may have left the same fingerprint.
+-- A hold or a place counts before any fingerprint: another attempt may have left the same one.
 if hold and hold.token ~= '0' then
   outcome = 'released'
   freed = true

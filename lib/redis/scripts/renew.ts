@@ -12,13 +12,13 @@ import { STATE } from './parts/state.js';
 const attempt = arg('attempt');
 
 /**
- * Sets the lease of a live hold to its full length again; never shortens it, never brings back one that has ended. A
- * hold that only reads by now, and of whose downgrade this server does not know, becomes a read hold.
+ * Extends the lease of a live hold to its full length again; never shortens it, and never brings back a hold that has
+ * ended. A write hold that its client has downgraded becomes a read hold, as this server has missed the downgrade.
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `leaseMs`, `mode`, `keepMs`, `channelPrefix`, `countReceivers`.
  *
  * Reply `renewed attempt now remainingMs`, or `lost attempt now token revoked` with the lock's last token, which is greater
- * than the caller's when somebody else was granted since; `revoked` is 1 when an operator ended the hold, else 0.
+ * than the caller's when another attempt was granted since; `revoked` is 1 when an operator ended the hold, else 0.
  */
 export const renewScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}

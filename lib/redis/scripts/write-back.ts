@@ -10,13 +10,13 @@ const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * Gives a live hold another fencing token: the one that a quorum has decided on for it. The lock's last token becomes at
+ * Replaces the fencing token of a live hold by the one that a quorum has chosen for it. The lock's last token becomes at
  * least that, so that every later grant of this node exceeds it. The lease stays as it is.
  *
- * KEYS: `lock`. ARGV: `attempt`, `token` that this node has given it, `newToken`, `keepMs`, `channelPrefix`,
+ * KEYS: `lock`. ARGV: `attempt`, `token` that this node has granted, `newToken`, `keepMs`, `channelPrefix`,
  * `countReceivers`.
  *
- * Reply `written attempt now`, also when it is sent again, or `lost attempt now token revoked` as of renew.
+ * Reply `written attempt now`, also when it is sent again, or `lost attempt now token revoked` as for renew.
  */
 export const writeBackScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, LIVE_HOLD)}

@@ -16,11 +16,12 @@ interface Commands {
 }
 
 /**
- * Delivers the messages that the scripts publish for one store, by one subscriber connection at a time. They are `granted
- * <attempt> <token> <now> <remainingMs>`, `wake <attempt>` (scripts/parts/messages.ts) and `revoked <attempt>`
- * (scripts/force-release.ts). Pub/sub loses messages while there is no connection, so every waiting call asks once after
- * each subscription. The subscriber follows the commands to another server. On a cluster it is a connection of our own to
- * one node: ioredis does not report when its own subscriber moves to another node.
+ * Delivers the messages that the scripts publish for one store, by one subscriber connection at a time:
+ * `granted <attempt> <token> <now> <remainingMs>` (scripts/parts/hand-over.ts), `wake <attempt>`
+ * (scripts/parts/messages.ts) and `revoked <attempt>` (scripts/force-release.ts). Pub/sub loses messages while there is no
+ * connection, so every waiting call sends its request once after each subscription. The subscriber follows the commands to
+ * another server. On a cluster it is a connection of our own to one node: ioredis does not report when its own subscriber
+ * moves to another node.
  */
 export class WakeUpChannel {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
@@ -150,7 +151,7 @@ export class WakeUpChannel {
   }
 }
 
-/** Passes on each grant as a mere wake-up: the attempt has to ask. */
+/** Passes on each grant as a mere wake-up: the attempt has to send its request. */
 export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
   onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
   onListening: () => listener.onListening(),

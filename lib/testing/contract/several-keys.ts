@@ -55,7 +55,7 @@ export const SEVERAL_KEYS: readonly PortCase[] = [
       const a = await scene.client();
       for (const held of [0, 1]) {
         let round = 0;
-        // Tokens of two keys may be equal by chance, and tell nothing then.
+        // Tokens of two keys may be equal by chance, and then prove nothing.
         await scene.time.until('the tokens of two keys to differ', async () => {
           const tokens = await tokensOfOwner(a, scene.twoKeys(a, `${held}-${(round += 1)}`), held);
           return new Set(tokens).size === 2 || undefined;

@@ -74,7 +74,7 @@ export const WAKE_UPS: readonly PortCase[] = [
       await a.release(hold);
       await b.hears('the first waiter', first.request.attempt);
       const next = await b.eventuallyGranted('the first waiter', first.request);
-      // Messages come in order: what the others were to hear of the first release came before this one.
+      // Messages come in order: any message to the others about the first release would have come before this one.
       for (const client of [c, a]) {
         const { request } = await client.waits('another waiter');
         await (client === c ? b : c).store.forceRelease(scene.key);

@@ -128,4 +128,4 @@ export class MemoryLockStore implements LockStore {
 
 /** The error of a closed store, which has no connection any more. */
 export const closedError = (key: string): LockStoreError =>
-  new LockStoreError(`The lock "${key}" could not be asked for: the connection was closed.`, { key });
+  new LockStoreError(`The lock "${key}" could not be requested: the connection was closed.`, { key });

@@ -6,7 +6,7 @@ export interface Hold {
   readonly owner: string | undefined;
   readonly token: number;
   readonly since: number;
-  /** Who holds it, for people; nobody any more when it is parked. */
+  /** The holder, as text for people; empty for a parked hold. */
   readonly holder: string;
   mode: LockMode;
   deadline: number;
@@ -64,7 +64,7 @@ export class MemoryLock {
   micros = 0;
   /** The attempts that were given back while a command of theirs had no answer, and when, in microseconds. */
   late: { readonly attempt: string; readonly micros: number }[] = [];
-  /** In microseconds: refuses what an unknown attempt sent up to then, since `late` was full. */
+  /** The time in microseconds of the last entry that a full `late` dropped: unknown attempts sent by then are refused. */
   floor = 0;
   /** Whether a hold or a place ended since the queue was served. */
   freed = false;
@@ -133,7 +133,7 @@ export class MemoryLock {
     this.late = known;
   }
 
-  /** 0 when the clock stepped back: nothing that is sent now could be later. */
+  /** 0 when the clock stepped back: otherwise every new attempt would be refused until it reaches the floor again. */
   get floorNow(): number {
     return this.floor > this.micros ? 0 : this.floor;
   }

@@ -170,7 +170,7 @@ export class MemoryLocks {
   }
 
   /**
-   * Ends all holds with tokens up to `seenToken`, and tells the holders; a `command` that is sent again ends nothing.
+   * Ends all holds with tokens up to `seenToken`, and notifies the holders; a `command` that is sent again ends nothing.
    * Returns how many were ended.
    */
   forceRelease(

@@ -32,8 +32,8 @@ local function sweep()
   end
 end
 
--- Looks at all holds when one may have ended, or when the clock stepped back; returns whether it did: then the script has
--- to save.
+-- Looks at all holds when one may have ended, or when the clock stepped back. Returns whether it looked: then the script
+-- has to save.
 local function end_expired()
   local is_due = writes + reads > 0 and (now >= due or now < seen)
   if is_due then

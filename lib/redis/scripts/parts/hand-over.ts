@@ -13,9 +13,9 @@ const lock = key('lock');
  * freed it, and the grant travels with the wake-up. Such a grant lasts no longer than the waiter's lease until the new
  * holder's first renewal claims it.
  *
- * Only what stands is published: a message reaches the subscribers of replicas, too, and cannot be taken back. So the
- * listeners are counted before anything is granted. A waiter for whom nobody listens is passed over; it keeps its place,
- * and is first again when it asks.
+ * A message reaches the subscribers of replicas, too, and cannot be taken back. Therefore the listeners are counted before
+ * anything is granted. A waiter without a listener is passed over; it keeps its place, and is first again when it sends its
+ * request.
  */
 export const HAND_OVER = scriptPart(
   {
@@ -26,7 +26,7 @@ export const HAND_OVER = scriptPart(
     writes: 'token head first freed',
   },
   lua`
--- Grants to a waiter of another call; false when that cannot be told, and nothing was sent.
+-- Grants to a waiter and publishes the grant; returns false, and takes the grant back, when nothing could be published.
 local function push_grant(waiter)
   local lease = math.min(waiter.lease, waiter.waiter_lease)
   token = next_token()
@@ -41,9 +41,9 @@ local function push_grant(waiter)
   return false
 end
 
--- Unfair waiters race: two of different processes are woken, because the first may be stopped. Nobody is woken whom the
--- lock would not admit: with a stopped one at the head, that would ask and be woken without end. False: nobody listens, and
--- the head is the last of those who are passed over.
+-- Unfair waiters race: two of different processes are woken, because the first may be stopped. A waiter that the lock would
+-- not admit is not woken: behind a stopped one at the head, it would send its request and be woken again without end. False:
+-- nobody listens, and the head is the last waiter that was passed over.
 local function wake_some()
   local woken, count, sequence, next_head = {}, 0, head, nil
   while sequence <= tail and sequence < head + 16 and count < 2 do
@@ -61,21 +61,21 @@ local function wake_some()
   return count > 0
 end
 
--- Serves the waiter at the head, whom the lock admits; true when it was called to come and ask, and the others wait.
+-- Serves the waiter at the head, which the lock admits; true when it was told to send its request, and the others wait.
 local function call(waiter)
   if waiter.fair == '0' then return wake_some() end
   return wake(waiter)
 end
 
--- The place of the waiter that was told to come and ask, or did, when it had its turn. Should it wait for another key,
--- then it is told again only after something was freed here: else two of them could wake each other without end.
+-- The place of the waiter that was told to send its request in its turn, or has sent it. If it waits for another key, it
+-- is told again only after something was freed here: otherwise two such waiters could wake each other without end.
 local told = head
 -- Whether serving the queue stopped before its end, because the script had done enough.
 local unserved = false
 
--- Serves the queue from its head as far as the lock admits. After 64 grants the next one is called to come and ask, and
--- its own script goes on; after 256 places the caller sends its command once more: so each script stays short.
--- True when the waiter \`me\` (who is calling) has its turn; it is for the caller to grant it.
+-- Serves the queue from its head as far as the lock admits. After 64 grants the next waiter is told to send its request,
+-- and its own script goes on; after 256 places the caller sends its command once more. So each script stays short.
+-- True when it is the turn of \`me\`, the attempt of this command; then the caller grants it.
 local function hand_over(me)
   local news, grants, places = freed, 0, 0
   freed = false

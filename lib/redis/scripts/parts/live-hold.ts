@@ -8,7 +8,7 @@ import { STATE } from './state.js';
 
 const attempt = arg('attempt');
 
-/** What a holder needs who renews its hold, or changes it: the hold, or the reply that it is lost. */
+/** For commands that renew or change a hold: finds the hold, or builds the reply `lost`. */
 export const LIVE_HOLD = scriptPart(
   {
     name: 'live-hold',

@@ -1,7 +1,7 @@
 import { arg, lua } from '../lua.js';
 import { scriptPart } from './script-part.js';
 
-/** What is published to waiters and holders, and whether somebody listens. */
+/** Publishes messages to waiters and holders, and counts their listeners. */
 export const MESSAGES = scriptPart(
   { name: 'messages', needs: [], defines: 'counted' },
   lua`
@@ -9,8 +9,8 @@ local function process_of(attempt)
   return string.match(attempt, '^[^.]*')
 end
 
--- How many listen for a process at this server; nil when that cannot be known: a cluster, of which one node is listened to.
--- False without the right to ask.
+-- How many subscribers a process has at this server. Nil when that cannot be known: in a cluster, a process listens to one
+-- node only. False without the right to ask.
 local counted = {}
 local function listeners(attempt)
   if ${arg('countReceivers')} ~= '1' then return nil end
@@ -22,13 +22,13 @@ local function listeners(attempt)
   return counted[process]
 end
 
--- How many heard it; false without the right to publish: then nobody did.
+-- Publishes a message; returns how many received it, or false without the right to publish.
 local function tell(attempt, message)
   local heard = redis.pcall('PUBLISH', ${arg('channelPrefix')} .. process_of(attempt), message)
   return type(heard) == 'number' and heard
 end
 
--- Tells a waiter to come and ask; false when nobody listens.
+-- Tells a waiter to send its request; false when nobody listens.
 local function wake(waiter)
   local heard = tell(waiter.attempt, 'wake ' .. waiter.attempt)
   return heard ~= 0 or ${arg('countReceivers')} ~= '1'

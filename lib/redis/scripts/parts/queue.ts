@@ -23,7 +23,7 @@ local function waiter_at(sequence)
   local deadline, waiter_lease, mode, fair, permits, lease, waiter_owner, attempt =
     string.match(record, '^(%d+) (%d+) (%a+) (%d) (%d+) (%d+) (%S+) (%S+)$')
   deadline, waiter_lease = tonumber(deadline), tonumber(waiter_lease)
-  -- more left than was ever given: the clock stepped back, and the waiter may be as old as it likes
+  -- More is left than was ever granted: the clock stepped back, and how long the waiter has waited is unknown.
   if deadline - now > waiter_lease then
     deadline = now + waiter_lease
     redis.call('HSET', ${lock}, 'queue:' .. sequence, (string.gsub(record, '^%d+', int(deadline), 1)))

@@ -36,15 +36,15 @@ local function knows_attempt()
   return deadline and deadline > now
 end
 
--- Older than its command may get, or sent before the floor: its caller may have come and gone. An attempt that is known is
--- never late. The client sends the latest time that it can prove of this server.
+-- Whether the command is older than it may be, or was sent before the floor: its caller may be gone by now. An attempt
+-- that is known is never late. The client sends the latest time of this server that has certainly passed.
 local function is_late()
   local sent = tonumber(${arg('sentMicros')})
   return sent > micros or sent <= floor or micros - sent > tonumber(${arg('maxAgeMs')}) * 1000
 end
 
--- What the attempt may do, and a detail: \`held\` and its hold; \`refused\` and why; \`entering\` and the token of its owner;
--- else \`waiting\` for its turn, which may be now.
+-- Returns the standing of the attempt, and a detail: \`held\` and its hold; \`refused\` and why; \`entering\` and the token
+-- of its owner; otherwise \`waiting\` for its turn, which may be now.
 local function standing(is_known)
   local hold = find_hold(${attempt})
   if hold and hold.token ~= '0' then return 'held', hold end
@@ -115,8 +115,8 @@ local function join_queue(how_fair)
   end
 end
 
--- A refused attempt waits no longer. What end_expired() \`swept\` is saved even so: else the counts would keep holds that
--- are gone.
+-- A refused attempt waits no longer. The changes of end_expired() are saved all the same if it \`swept\`: otherwise the
+-- counts would include holds that are gone.
 local function refuse(swept)
   local left = leave_place()
   if freed then hand_over(nil) end

@@ -1,7 +1,7 @@
 import { type LuaScript, lua } from '../lua.js';
 
 /**
- * Lua that several scripts share: functions, and the variables that they share. A part reads what the lock has and defines
+ * Lua that several scripts share: functions, and the variables that they use. A part loads what the lock has and defines
  * functions; only a script calls them. `test/scripts/parts.spec.ts` compares each head with the text.
  */
 export interface ScriptPart<Args extends string = string> {

@@ -94,7 +94,7 @@ export class Scene {
     return groups[0] as [string, string];
   }
 
-  /** That a lock was free for the first time so long after a moment, and not sooner. */
+  /** Checks that a lock did not become free before a moment, by the time of the reply that found it free. */
   notBefore(what: string, momentMs: number, { serverTimeMs }: { readonly serverTimeMs: number }): void {
     const earlyMs = momentMs - serverTimeMs;
     promised(earlyMs <= this.spreadMs, `${what} not to end before its time`, `${earlyMs} ms too early`);
