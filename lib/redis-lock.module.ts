@@ -148,7 +148,7 @@ export class RedisLockModule
     try {
       stopJobs(this.modules);
     } catch (error) {
-      // A scheduler that only looks like that of \@nestjs/schedule must not keep the holders from being waited for.
+      // Something that only looks like the scheduler of \@nestjs/schedule must not cut short the wait for the holders.
       logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
     }
     await drained;

@@ -23,7 +23,7 @@ export interface LockActivity {
   readonly waiting: number;
 }
 
-/** On whose behalf a lock is entered; internal. */
+/** Internal: the code that enters a lock, and the fire that it claims. */
 export interface Entry {
   readonly label: LockLabel;
   readonly claim: FireClaim | undefined;
@@ -48,7 +48,7 @@ export class RedisLockService {
     return this.defaults.name;
   }
 
-  /** How many locks this instance holds, and how many of its calls acquire one, waiting or not. */
+  /** How many locks this instance holds, and how many of its calls are acquiring one, whether they wait or not. */
   get activity(): LockActivity {
     const { locks, waiting } = this.locker.live;
     return { held: locks, waiting };
@@ -76,7 +76,7 @@ export class RedisLockService {
   }
 
   /**
-   * Acquires a lock if it is free now, else resolves to null; never waits.
+   * Acquires a lock if it is free now, otherwise resolves to null; never waits.
    * @throws LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError, or `signal.reason`
    */
   async tryAcquire(key: Key, options: LockOptions = {}): Promise<Lock | null> {
@@ -176,7 +176,7 @@ export class RedisLockService {
     );
   }
 
-  /** Checks all keys, then asks for each of them; rejects only after all answers are there. */
+  /** Checks all keys, then asks for each of them; rejects only after all answers have come. */
   async #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
     const keys = keysOf(key);
     for (const one of keys) this.store.checkKey(one);

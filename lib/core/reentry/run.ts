@@ -26,7 +26,7 @@ export async function runWithLock<T>(
   return result;
 }
 
-/** Releases the lock when its work is over; returns how the lock was lost, or null if it was held to the end. */
+/** Releases the lock after its work; resolves to its loss, or to null if it was held to the end. */
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
   await lock.releaseAfter(outcome);
