@@ -1,16 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
 import { jobName } from './core/key.js';
-import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
-import { checkLockOptions, checkOptionNames, resolveLockOptions, type LockOptions } from './core/lock.options.js';
-import { type ListOptions } from './core/store/lock-state.js';
-import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
+import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
-import { type Locker } from './core/acquire/locker.js';
+import { checkLockOptions, checkOptionNames, resolveLockOptions, type LockOptions } from './core/lock.options.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
+import { type ListOptions } from './core/store/lock-state.js';
+import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 

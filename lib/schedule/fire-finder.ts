@@ -1,8 +1,9 @@
 import { types } from 'node:util';
 import { type ModulesContainer } from '@nestjs/core';
-import { type FireClaim } from '../core/store/lock-store.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type FireClaim } from '../core/store/lock-store.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
+import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 import {
   tickingJob,
   addedJob,
@@ -12,7 +13,6 @@ import {
   isCronJob,
   registriesOf,
 } from './scheduler.js';
-import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 
 /** How early, by the wall clock, a timer may fire. */
 const EARLY_MS = 50;

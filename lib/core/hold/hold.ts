@@ -1,8 +1,8 @@
-import { LocalSlot } from '../reentry/local-slot.js';
-import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
 import { nestedWriterError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
+import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
+import { LocalSlot } from '../reentry/local-slot.js';
 
 /** How the work under a lock ended. */
 export type WorkOutcome = 'done' | 'failed';

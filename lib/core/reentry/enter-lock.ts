@@ -1,4 +1,6 @@
 import { onAbort } from '../abort-listener.js';
+import { type Locker } from '../acquire/locker.js';
+import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
 import {
   busyError,
   nestedUpgradeError,
@@ -7,16 +9,14 @@ import {
   uncountedPermitError,
   waitTimeoutError,
 } from '../error-texts.js';
-import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
-import { type Hold } from '../hold/hold.js';
-import { abortOnStandstill } from './iteration.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
-import { type SlotOutcome } from './local-slot.js';
-import { findCurrentHold, findUnendedHold } from './context.js';
-import { type ResolvedLockOptions } from '../lock.options.js';
-import { type LockError, type LockMode } from '../lock.errors.js';
-import { type Locker } from '../acquire/locker.js';
+import { type Hold } from '../hold/hold.js';
 import { NestedHold } from '../hold/nested-hold.js';
+import { type LockError, type LockMode } from '../lock.errors.js';
+import { type ResolvedLockOptions } from '../lock.options.js';
+import { findCurrentHold, findUnendedHold } from './context.js';
+import { abortOnStandstill } from './iteration.js';
+import { type SlotOutcome } from './local-slot.js';
 
 /**
  * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired.

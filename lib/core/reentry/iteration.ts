@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { withEither } from '../abort-listener.js';
+import { type Locker } from '../acquire/locker.js';
+import { type LockRequest } from '../acquire/request.js';
 import { standstillError } from '../error-texts.js';
 import { type Hold } from '../hold/hold.js';
-import { type LockRequest } from '../acquire/request.js';
-import { type Locker } from '../acquire/locker.js';
 import { STANDSTILL_MS } from '../timing.js';
 
 /** The value that a consumer works on. */

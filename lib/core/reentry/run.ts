@@ -1,6 +1,6 @@
 import { type Hold, type WorkOutcome } from '../hold/hold.js';
-import { runHolding } from './context.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
+import { runHolding } from './context.js';
 
 /**
  * Runs `work` as the holder of `lock` and releases the lock. An error of the work passes untouched. If the work returned but
