@@ -122,7 +122,7 @@ export class Locker implements WakeUpListener {
     });
   }
 
-  onGap(): void {
+  onMessagesMissed(): void {
     this.onListening();
     this.holds.renewAll();
   }

@@ -62,7 +62,7 @@ export abstract class Hold implements Lock {
   abstract maxHoldersOf(key: string): number;
   /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
   abstract isInside(hold: Hold): boolean;
-  /** Ends the hold; returns whether that proves that it was held. Called once, except for a lost hold. */
+  /** Ends the hold; returns whether that proves that it was held. Called once. */
   protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
 
   get fencingToken(): number {
