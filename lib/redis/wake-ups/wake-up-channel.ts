@@ -65,8 +65,8 @@ export class WakeUpChannel {
   }
 
   /**
-   * Replaces the subscriber, and reports missed messages then. `sentAt`: when the command was sent whose reply says that nobody
-   * listens; a later subscription is unknown to it.
+   * Replaces the subscriber, and reports missed messages then. `sentAt`: when the command was sent whose reply says that
+   * nobody listens; a later subscription is unknown to it.
    */
   replace(sentAt = Infinity): void {
     const since = this.#subscriber?.listeningSince ?? null;
