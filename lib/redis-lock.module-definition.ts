@@ -1,10 +1,10 @@
 import { type ConfigurableModuleAsyncOptions, ConfigurableModuleBuilder } from '@nestjs/common';
 import { type Extras, type RedisLockModuleOptions } from './redis-lock.options.js';
 
-/** What a factory returns. */
+/** The options that a factory returns. */
 type FactoryOptions = Omit<RedisLockModuleOptions, keyof Extras>;
 
-/** Where the options come from (`useFactory`, `useClass` or `useExisting`), and those that Nest needs before. */
+/** The source of the options (`useFactory`, `useClass` or `useExisting`), and the options that Nest needs before it runs. */
 export interface RedisLockModuleAsyncOptions
   extends ConfigurableModuleAsyncOptions<FactoryOptions, 'createRedisLockOptions'>, Extras {}
 

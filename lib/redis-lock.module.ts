@@ -11,18 +11,15 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { Locker } from './core/acquire/locker.js';
 import { type Clock, systemClock } from './core/clock.js';
 import { separateRequests } from './core/reentry/context.js';
-import { type LockStore } from './core/store/lock-store.js';
-import { Locker } from './core/acquire/locker.js';
 import { messageOf } from './core/reporter.js';
-import { LockInterceptor } from './interceptor/lock.interceptor.js';
+import { type LockStore } from './core/store/lock-store.js';
 import { logger } from './interceptor/lock-logger.js';
-import { addRunningModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
+import { LockInterceptor } from './interceptor/lock.interceptor.js';
 import { warnOfUnreachedLocks } from './interceptor/request/unreached-locks.js';
-import { openStore } from './redis/open-store.js';
-import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
-import { followJobs, stopJobs } from './schedule/scheduler.js';
+import { addRunningModule, addStartingModule, type LockModule, removeModule } from './interceptor/running-modules.js';
 import {
   ConfigurableModuleClass,
   MODULE_OPTIONS_TOKEN,
@@ -48,6 +45,9 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
+import { openStore } from './redis/open-store.js';
+import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
+import { followJobs, stopJobs } from './schedule/scheduler.js';
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [
@@ -148,7 +148,7 @@ export class RedisLockModule
     try {
       stopJobs(this.modules);
     } catch (error) {
-      // A scheduler that only looks like that of \@nestjs/schedule must not keep the holders from being waited for.
+      // Something that only looks like the scheduler of \@nestjs/schedule must not cut short the wait for the holders.
       logger.warn(`The jobs of the scheduler could not be stopped: ${messageOf(error)}`);
     }
     await drained;

@@ -9,8 +9,8 @@ import {
   checkIsObject,
   checkOptionNames,
 } from './core/lock.options.js';
-import type { RedisConnection } from './redis/connection/redis-client.js';
 import { checkConnection } from './redis/connection/check-connection.js';
+import type { RedisConnection } from './redis/connection/redis-client.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {
@@ -136,7 +136,7 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
 }
 
 /**
- * Checks the options that stand where the module is imported.
+ * Checks the options that are given where the module is imported.
  * @throws LockConfigurationError
  */
 export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | undefined): void {
@@ -148,7 +148,7 @@ export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | un
 }
 
 /**
- * Refuses an option from a factory that has to stand where the module is imported.
+ * Refuses an option in the result of a factory that must be given where the module is imported.
  * @throws LockConfigurationError
  */
 export function checkNoExtras(options: object | null): void {

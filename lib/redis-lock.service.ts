@@ -1,16 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
 import { jobName } from './core/key.js';
-import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
-import { checkLockOptions, checkOptionNames, resolveLockOptions, type LockOptions } from './core/lock.options.js';
-import { type ListOptions } from './core/store/lock-state.js';
-import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
+import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
-import { type Locker } from './core/acquire/locker.js';
+import { checkLockOptions, checkOptionNames, resolveLockOptions, type LockOptions } from './core/lock.options.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
+import { type ListOptions } from './core/store/lock-state.js';
+import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
@@ -23,7 +23,7 @@ export interface LockActivity {
   readonly waiting: number;
 }
 
-/** On whose behalf a lock is entered; internal. */
+/** Internal: the code that enters a lock, and the fire that it claims. */
 export interface Entry {
   readonly label: LockLabel;
   readonly claim: FireClaim | undefined;
@@ -48,7 +48,7 @@ export class RedisLockService {
     return this.defaults.name;
   }
 
-  /** How many locks this instance holds, and how many of its calls acquire one, waiting or not. */
+  /** How many locks this instance holds, and how many of its calls are acquiring one, whether they wait or not. */
   get activity(): LockActivity {
     const { locks, waiting } = this.locker.live;
     return { held: locks, waiting };
@@ -76,7 +76,7 @@ export class RedisLockService {
   }
 
   /**
-   * Acquires a lock if it is free now, else resolves to null; never waits.
+   * Acquires a lock if it is free now, otherwise resolves to null; never waits.
    * @throws LockStoreError, LockKeyError, LockShutdownError, LockConfigurationError, or `signal.reason`
    */
   async tryAcquire(key: Key, options: LockOptions = {}): Promise<Lock | null> {
@@ -176,7 +176,7 @@ export class RedisLockService {
     );
   }
 
-  /** Checks all keys, then asks for each of them; rejects only after all answers are there. */
+  /** Checks all keys, then asks for each of them; rejects only after all answers have come. */
   async #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
     const keys = keysOf(key);
     for (const one of keys) this.store.checkKey(one);

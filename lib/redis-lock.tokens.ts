@@ -19,7 +19,7 @@ export const OWN_INTERCEPTOR = Symbol.for('nestjs-redis-lock:own-interceptor');
 /** Provider token: the checked options of the module; internal. */
 export const RESOLVED_OPTIONS = Symbol.for('nestjs-redis-lock:resolved-options');
 
-/** What to import in a test; for error texts about a missing module. */
+/** The module to import in a test, for error texts about a missing module. */
 export const IN_A_TEST = 'in a test RedisLockTestingModule.forRoot() of nestjs-redis-lock/testing';
 
 /**

@@ -1,4 +1,3 @@
-import { type AcquireReply } from './store/lock-store.js';
 import {
   type LockMode,
   LockBusyError,
@@ -14,6 +13,7 @@ import {
 } from './lock.errors.js';
 import { type Lock } from './lock.js';
 import { messageOf } from './reporter.js';
+import { type AcquireReply } from './store/lock-store.js';
 
 /** The lock that an error names; several keys are joined by `, `. */
 export interface LockName {

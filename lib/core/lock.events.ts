@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
-import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
 import { callForeign } from './foreign-code.js';
+import { type LockLostError, type LockLostReason, type LockMode } from './lock.errors.js';
 import { type Reporter, messageOf } from './reporter.js';
 
 /**

@@ -35,7 +35,7 @@ export function decoratedMethod(
 const memberName = (target: object, name: string | symbol): string =>
   `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
 
-/** What to do when decorators are compiled to those of ECMAScript. */
+/** The advice for decorators that were compiled to those of ECMAScript. */
 const STANDARD_ADVICE =
   'Set "experimentalDecorators" and "emitDecoratorMetadata" to true in tsconfig.json, or in the options of the bundler.';
 

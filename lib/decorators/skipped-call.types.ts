@@ -37,7 +37,7 @@ type SkippedIfBusy<B> = B extends 'skip'
     ? SkippedCall<'the function of ifBusy', AnswerOf<Answer>>
     : never;
 
-/** What a function of `ifBusy` resolves to; `any` and `unknown` are not checked, and one that only throws has no answer. */
+/** What a function of `ifBusy` resolves to; `any` and `unknown` are unchecked, and one that only throws is `never`. */
 type AnswerOf<R> = unknown extends R ? any : [R] extends [never] ? never : [R] extends [void] ? undefined : Awaited<R>;
 
 /** A sentence about each option by which `M` may resolve to what its type does not have; `never` for a stream. */

@@ -15,17 +15,17 @@ import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { type Fire, type FireFinder, fireOfDate } from '../schedule/fire-finder.js';
+import { type Fire, type FireFinder, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall } from './locked-call.js';
 
-/** How a locked call goes on: under its lock, without one (when its options say so), or not at all. */
+/** How a locked call goes on: under its lock, without it (if its options say so), or not at all. */
 export type Entered =
   | { readonly kind: 'locked'; readonly lock: Hold }
   | { readonly kind: 'unlocked'; readonly run: UnlockedHandle; readonly cause: LockStoreError }
   | { readonly kind: 'skipped'; readonly answer: unknown };
 
-/** What `enterCall` needs from the module. */
+/** The parts of the module that `enterCall` uses. */
 export interface EntryHost {
   readonly locks: RedisLockService;
   readonly fires: FireFinder;
@@ -34,7 +34,7 @@ export interface EntryHost {
   readonly onUnavailable: OnUnavailable;
 }
 
-/** What the functions among the options are called with. */
+/** The call for which the functions among the options are called. */
 interface Caller {
   readonly self: unknown;
   readonly args: readonly unknown[];
@@ -42,11 +42,9 @@ interface Caller {
 
 type Keys = string | readonly string[];
 
-/** The least time for which a claim is remembered: clocks and event loops of the instances may differ. */
-const MIN_REMEMBER_MS = 60_000;
 const DEFAULT_SPREAD_MS = 50;
 
-/** Enters the lock of a locked call, and does what its options say when the lock is busy or Redis cannot be reached. */
+/** Enters the lock of a locked call; follows its options if the lock is busy or Redis cannot be reached. */
 export async function enterCall(
   host: EntryHost,
   call: LockedCall,
@@ -89,7 +87,7 @@ function notEntered(
     if (ifBusy === 'skip') return skip('busy');
     if (typeof ifBusy === 'function') return skip('busy', () => ifBusy(text, ...args));
   }
-  // Refused credentials are no outage: such a call fails whatever the options say.
+  // Wrong credentials are no outage: such a call fails whatever its options say.
   if (error instanceof LockStoreError && error.retryable) {
     if (onUnavailable === 'skip') return skip('unavailable');
     if (onUnavailable === 'run-unlocked') {
@@ -148,8 +146,7 @@ async function claimOf(
     return { ...(await fireOf(fires, method, call.where)), ...common };
   }
   if (typeof oncePer === 'function') return { ...fireOfDate(oncePer.apply(self, [...args]), call.where), ...common };
-  const rememberMs = Math.max(2 * oncePer, MIN_REMEMBER_MS);
-  return { ...common, kind: 'slot', ms: oncePer, rememberMs };
+  return { ...common, kind: 'slot', ms: oncePer, rememberMs: rememberMs(oncePer) };
 }
 
 /**

@@ -22,17 +22,17 @@ import { type StreamLock, heldStreamLock, unlockedStreamLock } from './streams/s
 import { lockedObservable, ofThisCopy } from './streams/stream-observable.js';
 import { finishStream } from './streams/stream-result.js';
 
-/** Checked first, because most results are no stream, and a stream needs more of its lock. */
+/** Checked first: most results are no stream, and a `StreamLock` is made only for streams. */
 const isStream = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
 
-/** The around advice of the decorators: fills the key, acquires, runs the method under the watchdog, releases. */
+/** The around advice of the decorators: fills the key, enters the lock, runs the method, and releases the lock. */
 @Injectable()
 export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
 
   /**
    * Makes an interceptor for `@UseInterceptors`, which locks by a key of the request:
-   * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are what Nest gives its handlers: the request and the
+   * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are the arguments of Nest's handlers: the request and the
    * response for HTTP, the data and the context for a message, the client and the data for a WebSocket, and the parent, the
    * arguments, the context and the info for GraphQL. The lock is held from before the pipes until all interceptors inside
    * (such as the ClassSerializerInterceptor) are done and the handler has settled, also when nobody waits for it any more.
@@ -139,14 +139,14 @@ export class LockInterceptor implements NestInterceptor {
   }
 }
 
-/** The caller may be gone before the answer is there. */
+/** Ignores a rejection that comes after the subscriber is gone. */
 function answered(answer: unknown): Observable<unknown> {
   const settled = Promise.resolve(answer);
   settled.catch(() => undefined);
   return from(settled);
 }
 
-/** A stream that the method resolved to is part of the run. */
+/** Runs a method without its lock. If it resolves to a stream, the run ends with that stream. */
 async function runWithoutLock(lock: StreamLock, proceed: () => unknown): Promise<unknown> {
   let stream: unknown = null;
   try {

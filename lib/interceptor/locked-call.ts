@@ -4,24 +4,24 @@ import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '.
 import { type LockedOptions, checkLockedOptions } from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
-/** What is known of a locked method once its class is defined; the options and key templates are checked. */
+/** A locked method, compiled when its class is defined. Its options and key templates have been checked. */
 export interface LockedCall {
   /** Class and method, for error texts and events. */
   readonly where: string;
   readonly name: string | symbol;
   /** The locked method, with all metadata of the decorated one; of a request, its handler. */
   readonly method: Function;
-  /** What a call returns before its lock is acquired. */
+  /** The kind of result that a call returns before its lock is acquired. */
   readonly kind: ResultKind;
-  /** The key template, or what stands for it. */
+  /** The key template; the name of a key function. */
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
 }
 
 /**
- * Checks and compiles what a decorator was given.
- * @throws LockKeyError, LockConfigurationError that begin with `where`
+ * Checks and compiles the arguments of a decorator.
+ * @throws LockKeyError, LockConfigurationError; their texts begin with `where`
  */
 export function compileCall(
   key: KeySpec,

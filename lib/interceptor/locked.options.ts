@@ -86,7 +86,7 @@ export function checkLockedOptions(
   }
 }
 
-/** What a function returns is checked when it is called; until then any number stands for it. */
+/** The result of a function is checked when it is called; until then, any number stands for it. */
 const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
   typeof permits === 'function' ? { permits: 1 } : {};
 

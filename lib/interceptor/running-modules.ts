@@ -11,7 +11,7 @@ export interface LockModule {
 /** The modules whose app has started, in this process, of every copy of the package. */
 const RUNNING = Symbol.for('nestjs-redis-lock:running-modules');
 
-/** The modules whose app has not started yet, or failed to start. Nest tells nobody of a failure, so the references are weak. */
+/** The modules whose app has not started yet, or failed to start. Nest reports no failure, so the references are weak. */
 const STARTING = Symbol.for('nestjs-redis-lock:starting-modules');
 
 const shared = globalThis as { [RUNNING]?: Set<LockModule>; [STARTING]?: Set<WeakRef<LockModule>> };

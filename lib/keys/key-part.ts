@@ -3,7 +3,7 @@ import { isWellFormed } from '../core/key.js';
 /** A value that may fill a key: it has one stable string form. */
 export type KeyPart = string | number | bigint | boolean;
 
-/** What a value that fills a key must be, for error texts. */
+/** The values that may fill a key, for error texts. */
 export const EXPECTED_PART = 'expected a non-empty string, a finite number, a bigint or a boolean';
 
 /** Whether a value may fill a key. An empty string may not, since it names nothing. */
@@ -22,7 +22,7 @@ export function describeValue(value: unknown): string {
   return typeof type === 'string' && type !== '' ? `an object (${type})` : 'an object';
 }
 
-/** The characters that may end a value, the best first; never one that occurs in percent codes (`%`, 0-9, A-F). */
+/** The characters that may separate values, the best first; never one that occurs in percent codes (`%`, 0-9, A-F). */
 const DELIMITERS = [/:/u, /[^\p{L}\p{N}%]/u, /[^0-9A-F%]/u];
 
 /** Makes the error for two values that nothing separates; `problem` has the names of both. */

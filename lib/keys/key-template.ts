@@ -30,13 +30,13 @@ const NO_PLACEHOLDER =
 const BRACES = /[$#]?\{[^{}]*\}|[{}]/u;
 
 /**
- * Parses a key template. `where`, such as `OrdersService.charge`, is put in front of error texts.
+ * Parses a key template. Error texts begin with `where`, such as `OrdersService.charge`.
  *
  * - `<0>` is the first argument, `<1.address.city>` a property of the second, `<<` a literal `<`.
  * - A value is a non-empty string, a finite number, a bigint or a boolean. The number 1 and the string '1' make the same
  *   key, and so do `true` and 'true'; otherwise two different lists of values never make the same key of a template.
  * - For that, values are encoded (`valueEncoder`), and placeholders with nothing between them are refused.
- * - Braces are refused: what looks like a placeholder but is none would make the same key for all calls.
+ * - Braces are refused: a text that only looks like a placeholder would make the same key for all calls.
  */
 export function parseKeyTemplate(template: string, where?: string): KeyTemplate {
   const prefix = where === undefined ? '' : `${where}: `;

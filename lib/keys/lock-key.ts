@@ -4,7 +4,7 @@ import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } f
 
 type Fill = (values: readonly unknown[]) => string;
 
-/** One for each place in the code that has the tag: JavaScript passes the same array of texts at each call. */
+/** One for each place in the code with the tag: JavaScript passes the same array of texts at each call. */
 const fills = new WeakMap<TemplateStringsArray, Fill>();
 
 /**

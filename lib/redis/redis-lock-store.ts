@@ -113,7 +113,7 @@ export class RedisLockStore implements LockStore {
   /** Whatever the old master wrote after the promotion is lost: all holders and waiters turn to the new one at once. */
   readonly #onMaster = (leadsToMaster: LeadsToMaster): void => {
     for (const part of [this.#channel, this.#replicas]) part?.move(leadsToMaster);
-    this.commands.move(leadsToMaster, (client) => client.once('ready', () => this.#listener?.onGap()));
+    this.commands.move(leadsToMaster, (client) => client.once('ready', () => this.#listener?.onMessagesMissed()));
   };
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {

@@ -1,8 +1,9 @@
 import { types } from 'node:util';
 import { type ModulesContainer } from '@nestjs/core';
-import { type FireClaim } from '../core/store/lock-store.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { type FireClaim } from '../core/store/lock-store.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
+import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 import {
   tickingJob,
   addedJob,
@@ -12,11 +13,11 @@ import {
   isCronJob,
   registriesOf,
 } from './scheduler.js';
-import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 
-/** By the wall clock, a timer may fire a little early. */
+/** How early, by the wall clock, a timer may fire. */
 const EARLY_MS = 50;
 const MIN_GAP_MS = 1_000;
+/** The least time for which a claim is remembered: clocks and event loops of the instances may differ. */
 const MIN_REMEMBER_MS = 60_000;
 const DAY = 24 * 3_600_000;
 const MAX_REMEMBER_MS = 400 * DAY;
@@ -126,8 +127,8 @@ function describe(value: unknown): string {
 
 const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: MIN_REMEMBER_MS };
 
-/** Two periods, for instances that are late or whose clocks differ. */
-function rememberMs(periodMs: number): number {
+/** How long the fire of a schedule with this period is remembered: two periods, for instances that are late. */
+export function rememberMs(periodMs: number): number {
   return Math.min(Math.max(2 * periodMs, MIN_REMEMBER_MS), MAX_REMEMBER_MS);
 }
 

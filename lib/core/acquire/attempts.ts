@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { type Releaser } from '../hold/releaser.js';
+import { type LockEvents } from '../lock.events.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';
 import { type AcquireReply, type LockStore, type WakeUp } from '../store/lock-store.js';
-import { type LockEvents } from '../lock.events.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
 import { Attempt } from './attempt.js';

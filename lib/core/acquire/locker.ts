@@ -1,24 +1,24 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { AwaitedCalls } from '../awaited-calls.js';
+import { type Clock } from '../clock.js';
+import { shutdownError } from '../error-texts.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
+import { HandleRegistry } from '../hold/handle.js';
+import { type Hold } from '../hold/hold.js';
+import { Holds } from '../hold/holds.js';
+import { Releaser } from '../hold/releaser.js';
+import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
+import { type ResolvedLockOptions } from '../lock.options.js';
+import { LogLimit } from '../log-limit.js';
+import { type Reporter } from '../reporter.js';
+import { attemptIds } from '../store/attempt-ids.js';
+import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
+import { TimerQueue } from '../timer-queue.js';
+import { RELEASE_PATIENCE_MS } from '../timing.js';
 import { Acquisition } from './acquisition.js';
 import { Attempts } from './attempts.js';
 import { failedEvent, forKeys, type LockRequest } from './request.js';
-import { attemptIds } from '../store/attempt-ids.js';
-import { AwaitedCalls } from '../awaited-calls.js';
-import { type Clock } from '../clock.js';
-import { RELEASE_PATIENCE_MS } from '../timing.js';
-import { type Hold } from '../hold/hold.js';
-import { Holds } from '../hold/holds.js';
-import { type Grant, type StoreHold } from '../hold/store-hold.js';
-import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
-import { HandleRegistry } from '../hold/handle.js';
-import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
-import { type ResolvedLockOptions } from '../lock.options.js';
-import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
-import { shutdownError } from '../error-texts.js';
-import { LogLimit } from '../log-limit.js';
-import { Releaser } from '../hold/releaser.js';
-import { type Reporter } from '../reporter.js';
-import { TimerQueue } from '../timer-queue.js';
 
 /** Acquires the locks of a module from its store. */
 export class Locker implements WakeUpListener {
@@ -122,7 +122,7 @@ export class Locker implements WakeUpListener {
     });
   }
 
-  onGap(): void {
+  onMessagesMissed(): void {
     this.onListening();
     this.holds.renewAll();
   }

@@ -1,5 +1,5 @@
-import { Hold, type WorkOutcome } from './hold.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
+import { Hold, type WorkOutcome } from './hold.js';
 import { Loss } from './loss.js';
 
 /**

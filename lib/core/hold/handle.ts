@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type HandleTracker, type Hold } from './hold.js';
 import { type LockMode, LockNotHeldError } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
 import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
+import { type HandleTracker, type Hold } from './hold.js';
 
 /**
  * The result of `acquire()`. The watchdog refers to the hold behind it and never to this object, so that its garbage

@@ -1,8 +1,8 @@
-import { LocalSlot } from '../reentry/local-slot.js';
-import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
 import { nestedWriterError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
+import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
+import { LocalSlot } from '../reentry/local-slot.js';
 
 /** How the work under a lock ended. */
 export type WorkOutcome = 'done' | 'failed';
@@ -62,7 +62,7 @@ export abstract class Hold implements Lock {
   abstract maxHoldersOf(key: string): number;
   /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
   abstract isInside(hold: Hold): boolean;
-  /** Ends the hold; returns whether that proves that it was held. Called once, except for a lost hold. */
+  /** Ends the hold; returns whether that proves that it was held. Called once. */
   protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
 
   get fencingToken(): number {

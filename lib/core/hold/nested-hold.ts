@@ -1,8 +1,8 @@
-import { Hold } from './hold.js';
-import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
-import { type ResolvedLockOptions } from '../lock.options.js';
 import { outerWriterError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
+import { type ResolvedLockOptions } from '../lock.options.js';
+import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
+import { Hold } from './hold.js';
 
 /** The hold of a nested call: it shares the outer hold, and has a turn of its own under it. */
 export class NestedHold extends Hold {

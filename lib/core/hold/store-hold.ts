@@ -1,11 +1,11 @@
 import { type Clock } from '../clock.js';
-import { Hold, type WorkOutcome } from './hold.js';
-import { type Lease, type Moment, longer, remainingOf } from './lease.js';
+import { lostError } from '../error-texts.js';
+import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type LockLabel } from '../lock.events.js';
 import { type HoldRef } from '../store/lock-store.js';
-import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
+import { Hold, type WorkOutcome } from './hold.js';
+import { type Lease, type Moment, longer, remainingOf } from './lease.js';
 import { Loss } from './loss.js';
-import { lostError } from '../error-texts.js';
 
 /** The part of `Holds` that a hold uses. */
 export interface HoldKeeper {

@@ -1,14 +1,14 @@
 import { type Clock } from '../clock.js';
-import { type StoreHold } from './store-hold.js';
-import { leaseFrom, type Moment, moment } from './lease.js';
-import { lossReason } from './loss.js';
-import { RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
-import { type LockEvents } from '../lock.events.js';
-import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type LockLostReason } from '../lock.errors.js';
+import { type LockEvents } from '../lock.events.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
+import { type LockStore, type LostReply, type RenewReply, type RenewRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
+import { leaseFrom, type Moment, moment } from './lease.js';
+import { lossReason } from './loss.js';
+import { type StoreHold } from './store-hold.js';
 
 interface Watch {
   readonly lock: StoreHold;

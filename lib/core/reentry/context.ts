@@ -8,12 +8,12 @@ import { type UnlockedHandle, type UnlockedRun } from './unlocked-run.js';
 interface Scope {
   /** Null once it has ended and the next lock was entered inside, and in a method that runs without its lock. */
   lock: Hold | null;
-  /** Set in a method that runs without its lock. */
+  /** The handle of a method that runs without its lock. */
   readonly unlocked?: UnlockedHandle;
   outer: Scope | undefined;
 }
 
-/** Shared by all copies of the package in a process: otherwise two of them would not see each other's locks. */
+/** Shared by all copies of the package in a process, so that they see each other's locks. */
 const STORAGE = Symbol.for('nestjs-redis-lock:context');
 
 type ScopeStorage = AsyncLocalStorage<Scope | undefined>;
@@ -30,7 +30,7 @@ export const runHolding = <T>(lock: Hold, work: () => T): T =>
 export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>
   storage.run({ lock: null, unlocked, outer: withoutEnded(storage.getStore()) }, work);
 
-/** Runs `work` outside all locks, for code that a chain of calls triggers but that is no part of it. */
+/** Runs `work` outside all locks: code that a chain of calls triggers without being part of it. */
 export const runOutside = <T>(work: () => T): T => storage.run(undefined, work);
 
 /** The channel on which Node announces each request to an HTTP server, before any listener is called. */
@@ -64,7 +64,7 @@ function notEnded(scope: Scope | undefined): Scope | undefined {
   return found;
 }
 
-/** The innermost lock of this chain of calls that is not released; with arguments, of this key and this module. */
+/** Finds the innermost hold of this chain of calls that is not released; with arguments, of this key and this module. */
 export function findCurrentHold(key?: string, keeper?: object): Hold | undefined {
   for (let scope = storage.getStore(); scope; scope = scope.outer) {
     const { lock } = scope;
@@ -75,7 +75,8 @@ export function findCurrentHold(key?: string, keeper?: object): Hold | undefined
 }
 
 /**
- * A hold of `key` that was released and that only this chain of calls keeps from ending. The search stops at `outer`.
+ * Finds a hold of `key` that is released, but that a nested call of this very chain keeps from ending. The search stops at
+ * `outer`.
  */
 export function findUnendedHold(key: string, keeper: object, outer?: Hold): Hold | undefined {
   const inside: Hold[] = [];
@@ -93,7 +94,7 @@ export function findUnendedHold(key: string, keeper: object, outer?: Hold): Hold
 
 /**
  * Returns the lock under which this code runs: inside a method with `@Locked`, or inside `withLock`. With a key, returns the
- * lock of that key. A lock that was lost meanwhile is returned, too: look at `held`.
+ * lock of that key. A lock that was lost meanwhile is returned, too: check `held`.
  *
  * In a method that runs without its lock (`onUnavailable: 'run-unlocked'`), `held` is false and `fencingToken` is null.
  * Call it as `currentLock<'run-unlocked'>()` there, so that the type says so.

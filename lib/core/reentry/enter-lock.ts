@@ -1,4 +1,6 @@
 import { onAbort } from '../abort-listener.js';
+import { type Locker } from '../acquire/locker.js';
+import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
 import {
   busyError,
   nestedUpgradeError,
@@ -7,21 +9,19 @@ import {
   uncountedPermitError,
   waitTimeoutError,
 } from '../error-texts.js';
-import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
-import { type Hold } from '../hold/hold.js';
-import { abortOnStandstill } from './iteration.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
-import { type SlotOutcome } from './local-slot.js';
-import { findCurrentHold, findUnendedHold } from './context.js';
-import { type ResolvedLockOptions } from '../lock.options.js';
-import { type LockError, type LockMode } from '../lock.errors.js';
-import { type Locker } from '../acquire/locker.js';
+import { type Hold } from '../hold/hold.js';
 import { NestedHold } from '../hold/nested-hold.js';
+import { type LockError, type LockMode } from '../lock.errors.js';
+import { type ResolvedLockOptions } from '../lock.options.js';
+import { findCurrentHold, findUnendedHold } from './context.js';
+import { abortOnStandstill } from './iteration.js';
+import { type SlotOutcome } from './local-slot.js';
 
 /**
  * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired.
- * @throws LockReentryError at once for what would wait for itself (an upgrade, a job inside itself, or the body of a
- *   loop over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
+ * @throws LockReentryError for a call that would wait for itself (an upgrade, a job inside itself, or the body of a loop
+ *   over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
 export async function enterLock(locker: Locker, request: LockRequest): Promise<Hold> {
   const { options } = request;
@@ -35,7 +35,7 @@ async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
     if (nested.length === 0) return locker.acquire(request);
     const missing = keys.filter((key) => !nested.some((entry) => entry.keys.includes(key)));
     const parts = await enterNested(locker, nested, request);
-    // An outer hold ended while we waited for our turn. It is no longer ours; look for another way in.
+    // An outer hold was released while the call waited for its turn, so it cannot be shared any more: look again.
     if (!parts) continue;
     try {
       if (missing.length > 0) parts.push(await locker.acquire(forKeys(request, missing)));
@@ -50,7 +50,7 @@ async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
 }
 
 /**
- * With `reentrant: false`, refuses to acquire what this chain of calls holds.
+ * With `reentrant: false`, refuses a key that this chain of calls holds.
  * @throws LockReentryError
  */
 export function refuseReentry(locker: Locker, { keys, options: { mode, reentrant } }: LockRequest): void {
@@ -68,8 +68,8 @@ interface NestedKeys {
 }
 
 /**
- * The outer holds of the keys that this chain of calls holds.
- * @throws LockLostError; LockReentryError for what would wait for itself or must not be nested
+ * Finds the outer holds of those keys that this chain of calls holds.
+ * @throws LockLostError; LockReentryError for a call that would wait for itself or must not be nested
  */
 function findOuterHolds(locker: Locker, { keys, options, claim }: LockRequest): NestedKeys[] {
   const nested: NestedKeys[] = [];
@@ -88,7 +88,7 @@ function findOuterHolds(locker: Locker, { keys, options, claim }: LockRequest): 
   return nested;
 }
 
-/** Waits for the turn under each outer hold; null if one of them ended meanwhile. */
+/** Waits for a turn under each outer hold; resolves to null if one of them is released meanwhile. */
 async function enterNested(
   locker: Locker,
   nested: readonly NestedKeys[],

@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { withEither } from '../abort-listener.js';
+import { type Locker } from '../acquire/locker.js';
+import { type LockRequest } from '../acquire/request.js';
 import { standstillError } from '../error-texts.js';
 import { type Hold } from '../hold/hold.js';
-import { type LockRequest } from '../acquire/request.js';
-import { type Locker } from '../acquire/locker.js';
 import { STANDSTILL_MS } from '../timing.js';
 
 /** The value that a consumer works on. */
@@ -44,9 +44,9 @@ export class Iteration {
   }
 
   /**
-   * A result that marks its reader as the consumer of the value. The caller of `next()` cannot be marked: code that is
-   * started beside the loop in the same turn shares its context. The value is read after the `await`, in the context of the
-   * loop alone.
+   * Makes a result that marks its reader as the consumer of the value. The caller of `next()` cannot be marked: code that
+   * was started beside the loop in the same turn shares its context. The value is read after the `await`, in the context of
+   * the loop alone.
    */
   resultOf<T>(value: T): IteratorYieldResult<T> {
     const step = ++this.#step;
@@ -74,7 +74,7 @@ export class Iteration {
 }
 
 /**
- * Calls `enter` with a signal that is aborted when the call waits for an iteration that waits for this call.
+ * Calls `enter` with a signal that is aborted if the call waits for an iteration that waits for this call.
  * @throws LockReentryError
  */
 export async function abortOnStandstill<T>(
@@ -98,7 +98,7 @@ export async function abortOnStandstill<T>(
   }
 }
 
-/** The value that this chain of calls works on, of a paused iteration whose lock excludes the requested one. */
+/** Finds the value that this chain of calls works on, of a paused iteration whose lock excludes the requested one. */
 function findConsumedValue(
   locker: Locker,
   { keys, options: { mode, owner } }: LockRequest,

@@ -1,6 +1,6 @@
 import { type LockMode } from '../lock.errors.js';
 
-/** `closed`: the outer lock was released while the call waited, so there is nothing left to enter. */
+/** `closed`: the outer hold was released while the call waited, so there is nothing left to enter. */
 export type SlotOutcome = 'entered' | 'closed';
 
 /** How a nested call uses the outer hold; `permit`: it uses the one permit of a semaphore that is held. */
@@ -49,7 +49,7 @@ export class LocalSlot {
     this.#admit();
   }
 
-  /** Turns all that wait or come later away. */
+  /** Turns away all waiting calls, and all that come later. */
   close(): void {
     this.#closed = true;
     this.#admit();

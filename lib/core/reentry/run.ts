@@ -1,6 +1,6 @@
 import { type Hold, type WorkOutcome } from '../hold/hold.js';
-import { runHolding } from './context.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
+import { runHolding } from './context.js';
 
 /**
  * Runs `work` as the holder of `lock` and releases the lock. An error of the work passes untouched. If the work returned but
@@ -26,7 +26,7 @@ export async function runWithLock<T>(
   return result;
 }
 
-/** Releases the lock when its work is over; returns how the lock was lost, or null if it was held to the end. */
+/** Releases the lock after its work; resolves to its loss, or to null if it was held to the end. */
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
   await lock.releaseAfter(outcome);

@@ -26,7 +26,7 @@ export interface UnlockedRun extends AsyncDisposable {
   release(): Promise<boolean>;
 }
 
-/** The handle of one run. */
+/** The handle of one run without its lock. */
 export class UnlockedHandle implements UnlockedRun {
   readonly key: string;
   readonly owner = null;

@@ -1,6 +1,6 @@
-import { type LastRun, type LockState } from './lock-store.js';
 import { isWellFormed } from '../key.js';
 import { LockConfigurationError, type LockMode } from '../lock.errors.js';
+import { type LastRun, type LockState } from './lock-store.js';
 
 /** The mode of a lock with these holders. */
 export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockState['mode'] {

@@ -213,7 +213,7 @@ export interface WakeUpListener {
   /** Messages come from now on, or (of a quorum) from one more node: every waiting call should ask once. */
   onListening(): void;
   /** Messages may have been missed: every waiting call should ask once, and every hold should be renewed. */
-  onGap(): void;
+  onMessagesMissed(): void;
 }
 
 /**

@@ -10,7 +10,7 @@ type Apply = (this: Function, self: unknown, args: readonly unknown[]) => unknow
 const WATCHES = Symbol('watches');
 
 /**
- * Watches the calls of the handler of one request. An interceptor sees only what the others make of them: a `timeout()`
+ * Watches the calls of the handler of one request. An interceptor sees only what others make of them: a `timeout()`
  * between the lock and the handler ends the Observable while the handler goes on, and an interceptor cannot tell work that
  * nobody can cancel from an Observable that has no value yet.
  */

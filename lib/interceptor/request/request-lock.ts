@@ -72,13 +72,13 @@ export function requestLock(key: KeySpec, options: RequestLockOptions): Type<Nes
   return RequestLockInterceptor;
 }
 
-/** Checks and compiles what is the same for all requests. */
+/** Checks and compiles the parts that are the same for all requests. */
 function compileRequest(key: KeySpec, given: RequestLockOptions, where: string): ReturnType<typeof compileCall> {
   checkIsObject(given, where);
   const { mode = 'write', status: _status, ...options } = given;
   const forJobs = Object.keys(JOB_OPTIONS).find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
-  // Nest awaits what answers a request, as it does a promise.
+  // Nest awaits the answer to a request, so the call counts as one that returns a promise.
   const compiled = compileCall(key, options, { mode, kind: 'promise', where });
   checkRequestStatus(given, where);
   return compiled;
@@ -125,7 +125,7 @@ function answered(
 
 /**
  * An HTTP error for a key that cannot be filled, and for a busy lock when the options have a `status`. Nest answers it
- * without any filter, and it tells nothing of the lock; filters see the error of the lock.
+ * without any filter, and it reveals nothing of the lock; filters see the error of the lock.
  */
 function refusalOf(error: unknown, status: number | undefined, context: ExecutionContext): unknown {
   if (error instanceof LockKeyError) return passFor(new RequestKeyException(error), error);

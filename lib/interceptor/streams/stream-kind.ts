@@ -2,7 +2,7 @@ import { type Readable } from 'node:stream';
 import { observable } from 'rxjs';
 import { LockConfigurationError } from '../../core/lock.errors.js';
 
-/** What a call of a decorated method returns at once. */
+/** The kind of result that a call of a decorated method returns at once. */
 export type ResultKind = 'promise' | 'observable' | 'async-iterable';
 
 export interface ObservableLike {
@@ -11,8 +11,8 @@ export interface ObservableLike {
 }
 
 /**
- * What a call of the decorated method has to return before anything is acquired. The kind of the function and
- * `design:returntype` say so, since the method itself is not called yet.
+ * The kind of result that a call must return before its lock is acquired. It is known from the kind of the function and from
+ * `design:returntype`, since the method itself has not been called yet.
  */
 export function resultKindOf(method: Function, returnType: unknown): ResultKind {
   if (tagOf(method) === '[object AsyncGeneratorFunction]') return 'async-iterable';

@@ -24,7 +24,7 @@ export interface StreamLock {
 /** Acquires the lock of one run; resolves to null when the call is skipped. An aborted `signal` ends the waiting. */
 export type OpenLock = (signal: AbortSignal) => Promise<StreamLock | null>;
 
-/** Releases the lock when nobody is left to hear of its loss, or when the caller gets another error. */
+/** Releases the lock and ignores its loss: nobody is left to hear of it, or the caller gets another error. */
 export async function endQuietly(lock: StreamLock, outcome: WorkOutcome): Promise<void> {
   await lock.end(outcome).catch(() => undefined);
 }

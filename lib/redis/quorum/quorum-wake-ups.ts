@@ -22,7 +22,7 @@ export class QuorumWakeUps {
     node.store.listen({
       onWakeUp: (attempt, wakeUp) => this.#onWakeUp(node, attempt, wakeUp),
       onListening: () => this.listener.onListening(),
-      onGap: () => this.listener.onGap(),
+      onMessagesMissed: () => this.listener.onMessagesMissed(),
     });
   }
 

@@ -66,8 +66,8 @@ export class WakeUpChannel {
   }
 
   /**
-   * Replaces the subscriber, and reports a gap then. `sentAt`: when the command was sent whose reply says that nobody
-   * listens; a later subscription is unknown to it.
+   * Replaces the subscriber, and reports missed messages then. `sentAt`: when the command was sent whose reply says that
+   * nobody listens; a later subscription is unknown to it.
    */
   replace(sentAt = Infinity): void {
     const since = this.#subscriber?.listeningSince ?? null;
@@ -127,7 +127,7 @@ export class WakeUpChannel {
 
   #onListening(): void {
     this.#failures = 0;
-    if (this.#hasListened) this.listener.onGap();
+    if (this.#hasListened) this.listener.onMessagesMissed();
     else this.listener.onListening();
     this.#hasListened = true;
     this.follow();
@@ -155,5 +155,5 @@ export class WakeUpChannel {
 export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({
   onWakeUp: (attempt, wakeUp) => listener.onWakeUp(attempt, wakeUp.kind === 'granted' ? { kind: 'wake' } : wakeUp),
   onListening: () => listener.onListening(),
-  onGap: () => listener.onGap(),
+  onMessagesMissed: () => listener.onMessagesMissed(),
 });

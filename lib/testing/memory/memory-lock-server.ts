@@ -45,7 +45,7 @@ export class MemoryLockServer {
   start(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
-    for (const listener of this.#listeners.values()) listener.onGap();
+    for (const listener of this.#listeners.values()) listener.onMessagesMissed();
   }
 
   /** Runs one command; internal. @throws LockStoreError while the server is stopped */

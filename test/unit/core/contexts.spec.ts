@@ -131,7 +131,7 @@ describe('what the module does by itself', () => {
       return (onRenew as (all: typeof requests) => ReturnType<NonNullable<typeof onRenew>>)(requests);
     };
     await caller.run('the holder', () => enter('k'));
-    caller.run('a stranger', () => store.listener!.onGap());
+    caller.run('a stranger', () => store.listener!.onMessagesMissed());
     await clock.advance(3_000);
     expect([new Set(renewers), renewers.length > 1]).toEqual([new Set(['the module']), true]);
     expect(heard.filter(([name]) => name === 'renewed')[0]).toEqual(['renewed', 'the module']);

@@ -224,11 +224,11 @@ describe('connections and timers', () => {
       ),
     );
     let gaps = 0;
-    const onGap = (): void => {
+    const onMessagesMissed = (): void => {
       note();
       gaps += 1;
     };
-    store.listen({ onWakeUp: note, onListening: note, onGap });
+    store.listen({ onWakeUp: note, onListening: note, onMessagesMissed });
     const inspect = () => context.run('caller', () => store.inspect('k'));
     context.run('caller', () => store.open());
     await inspect();

@@ -67,7 +67,7 @@ describe('the store on Redis', () => {
     store = open();
     for (const told of [wakeUps, late]) told.length = 0;
     const onWakeUp = (attempt: string, wakeUp: WakeUp) => wakeUps.push([attempt, wakeUp]);
-    listening = new Promise((onListening) => store.listen({ onWakeUp, onListening, onGap: ignore }));
+    listening = new Promise((onListening) => store.listen({ onWakeUp, onListening, onMessagesMissed: ignore }));
   });
   afterEach(async () => {
     await store.close();

@@ -55,7 +55,7 @@ function open() {
   const told: (string | [string, WakeUp])[] = [];
   const listener = {
     onListening: () => void told.push('listening'),
-    onGap: () => void told.push('gap'),
+    onMessagesMissed: () => void told.push('gap'),
     onWakeUp: (attempt: string, wakeUp: WakeUp) => void told.push([attempt, wakeUp]),
   };
   const duplicate = () => {

@@ -56,7 +56,7 @@ describe('a GrantingStore', () => {
     const store = new GrantingStore(new ManualClock());
     const told: unknown[] = [];
     const ignore = (): void => undefined;
-    store.listen({ onWakeUp: (...one) => told.push(one), onListening: ignore, onGap: ignore });
+    store.listen({ onWakeUp: (...one) => told.push(one), onListening: ignore, onMessagesMissed: ignore });
     const attempts = ['one', 'two'].map((name) => `${store.clientId}.${name}`);
     for (const attempt of attempts) await store.acquire(request({ attempt }));
     expect(await store.forceRelease('a')).toBe(true);

@@ -53,7 +53,7 @@ export class Client {
     store.listen({
       onWakeUp: (attempt, wakeUp) => void this.heard.push({ attempt, wakeUp }),
       onListening: () => void (this.listenings += 1),
-      onGap: () => undefined,
+      onMessagesMissed: () => undefined,
     });
   }
 

@@ -57,7 +57,7 @@ describe('a gap in the messages of the store', () => {
     store.listener!.onListening();
     await settled();
     expect(store.asked).toEqual(['a', 'b', 'a', 'b']);
-    store.listener!.onGap();
+    store.listener!.onMessagesMissed();
     await settled();
     expect(store.asked).toEqual(['a', 'b', 'a', 'b', 'a', 'b']);
   });
@@ -76,7 +76,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     store.listener!.onListening();
     await clock.advance(0);
     expect(store.renews).toEqual([]);
-    store.listener!.onGap();
+    store.listener!.onMessagesMissed();
     await clock.advance(0);
     expect([kept.held, taken.lost?.reason, unrenewed.held]).toEqual([true, 'revoked', true]);
     expect(store.renews.map(({ request }) => request.map(({ key }) => key))).toEqual([['a', 'b']]);
@@ -89,7 +89,7 @@ describe('a gap in the messages of the store, for holders,', () => {
     await clock.advance(1_100);
     clock.jump(10);
     store.listener!.onListening();
-    store.listener!.onGap();
+    store.listener!.onMessagesMissed();
     store.renews[0]!.reply([{ outcome: 'renewed', remainingMs: 3_000 }]);
     await clock.advance(0);
     expect(store.renews).toHaveLength(2);

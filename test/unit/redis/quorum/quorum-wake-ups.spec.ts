@@ -15,13 +15,13 @@ function listen(count: number) {
   const wakeUps = new QuorumWakeUps(clock, nodes, {
     onWakeUp: (attempt, { kind }) => void told.push(`${kind} ${attempt}`),
     onListening: () => void told.push('listening'),
-    onGap: () => void told.push('gap'),
+    onMessagesMissed: () => void told.push('gap'),
   });
   for (const node of nodes) wakeUps.listenTo(node);
   /** The node of that number, from 1, tells something. */
   const tell = (node: number, wakeUp: WakeUp = WAKE, attempt = 'c.1'): void =>
     listeners[node - 1]!.onWakeUp(attempt, wakeUp);
-  const gap = (node: number): void => listeners[node - 1]!.onGap();
+  const gap = (node: number): void => listeners[node - 1]!.onMessagesMissed();
   return { clock, told, wakeUps, tell, gap };
 }
 
