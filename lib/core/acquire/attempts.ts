@@ -99,12 +99,13 @@ export class Attempts {
   /** Releases all that an attempt has or may still get in the store, with the fire that it claimed unless it was granted. */
   giveBack({ id, request, wasGranted, mayArrive }: GivenBack): void {
     const { keys, options } = request;
-    const { leaseMs, holdAtLeastMs } = options;
+    const { leaseMs } = acquireRequestOf(request, id);
     const claim = wasGranted ? undefined : request.claim;
     const releases = releasesOfAttempt({ keys, attempt: id, leaseMs, claim, unanswered: mayArrive });
-    const until = this.parts.clock.now() + Math.max(leaseMs, holdAtLeastMs);
+    const until = this.parts.clock.now() + leaseMs;
+    const timeoutMs = commandTimeoutMs(options.leaseMs);
     this.#inOwnContext(() => {
-      for (const release of releases) void this.parts.releaser.giveBack(release, until, commandTimeoutMs(leaseMs));
+      for (const release of releases) void this.parts.releaser.giveBack(release, until, timeoutMs);
     });
   }
 

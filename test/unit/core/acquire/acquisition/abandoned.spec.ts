@@ -16,11 +16,11 @@ const CLAIM: FireClaim = {
 };
 
 /** An acquisition that waits, and was aborted. */
-async function abandon(keys: readonly string[], claim?: FireClaim) {
+async function abandon(keys: readonly string[], claim?: FireClaim, holdAtLeastMs = 0) {
   const started = startLocker();
   started.store.onAcquire = () => busy();
   const controller = new AbortController();
-  const options = lockOptions({ signal: controller.signal });
+  const options = lockOptions({ signal: controller.signal, holdAtLeastMs });
   const outcome = outcomeOf(started.locker.acquire(started.locker.request(keys, options, NO_LABEL, claim)));
   await settled();
   return { ...started, outcome, abort: () => controller.abort(new Error('gone')) };
@@ -49,6 +49,13 @@ describe('an acquisition that nobody waits for any longer', () => {
         return { key, attempt, holdAtLeastMs: 0, leaseMs: 3_000, ...released };
       }),
     );
+  });
+
+  it('is given back for as long as it may have been granted', async () => {
+    const { store, abort } = await abandon(['k'], undefined, 60_000);
+    abort();
+    await settled();
+    expect([store.acquires[0]!.request.leaseMs, store.releases[0]!.request.leaseMs]).toEqual([60_000, 60_000]);
   });
 
   it('gives back the fire of a grant that came during a shutdown', async () => {
