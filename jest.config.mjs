@@ -53,7 +53,7 @@ const without = (...paths) => ({ testPathIgnorePatterns: ['/node_modules/', ...p
 /** `npm test` runs the part `first`, `npm run test:all` the part `again`. Without PART, a project runs all of its tests. */
 const PARTS = {
   first: { contract: only(...OF_STORE), scripts: without(MUTANTS) },
-  again: { contract: without(...OF_STORE), scripts: only(MUTANTS) },
+  again: { contract: without(...OF_STORE), further: only(...OF_STORE), scripts: only(MUTANTS) },
 };
 const part = PARTS[process.env.PART];
 
@@ -82,7 +82,7 @@ export default {
     contractOn('memory', part?.contract),
     ...['cluster', 'quorum'].map((name) => contractOn(name, { ...startedFor(name), ...part?.contract })),
     ...['secured', 'sentinel', 'quorum-degraded'].map((name) =>
-      contractOn(name, { ...startedFor(name), ...without(STORE) }),
+      contractOn(name, { ...startedFor(name), ...part?.further, ...without(STORE) }),
     ),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),
