@@ -141,7 +141,7 @@ describe('a node of a quorum', () => {
     const { stores, answers } = setUp(A, B, C);
     const first = answers();
     stores[0]!.lead({ runId: 'a' });
-    expect(await first).toEqual([expect.stringContaining('was lost while it told'), true, true]);
+    expect(await first).toEqual([expect.stringContaining('was lost before it was known where it leads'), true, true]);
     expect(await answers()).toEqual([true, true, true]);
   });
 

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
-import { LockStoreError } from '../../../lib/core/lock.errors.js';
-import { isRetryable, readRedirect, storeError } from '../../../lib/redis/connection/redis-errors.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import { isRetryable, readRedirect, storeError } from '../../../../lib/redis/connection/redis-errors.js';
 
 const error = (name: string, message: string): Error => Object.assign(new Error(message), { name });
 

@@ -1,6 +1,6 @@
-import { SilenceWatch } from '../../../lib/redis/connection/silence-watch.js';
-import { type RedisClient } from '../../../lib/redis/connection/redis-client.js';
-import { FakeClock } from '../../support/core/fake-clock.js';
+import { SilenceWatch } from '../../../../lib/redis/connection/silence-watch.js';
+import { type RedisClient } from '../../../../lib/redis/connection/redis-client.js';
+import { FakeClock } from '../../../support/core/fake-clock.js';
 
 /** One connection; each of its commands is given up after `TIMEOUT_MS`. */
 const TIMEOUT_MS = 100;

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cron, ScheduleModule } from '@nestjs/schedule';
-import { type App, closeApps, fireAt, startApp } from './schedule-app.js';
+import { type App, closeApps, fireAt, startApp } from '../schedule-app.js';
 
 class Jobs {
   @Cron('0 * * * *', { name: 'hourly', disabled: true })

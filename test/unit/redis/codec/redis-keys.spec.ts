@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
-import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
+import { LockKeyError } from '../../../../lib/core/lock.errors.js';
+import { RedisKeys } from '../../../../lib/redis/codec/redis-keys.js';
 
 const keys = new RedisKeys('lock:');
 

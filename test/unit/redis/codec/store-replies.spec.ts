@@ -1,4 +1,4 @@
-import { readAcquireReply, readLostReply } from '../../../lib/redis/codec/store-replies.js';
+import { readAcquireReply, readLostReply } from '../../../../lib/redis/codec/store-replies.js';
 
 const read = (text: string, several = false) => readAcquireReply('k', several, text.split(' '));
 

@@ -1,5 +1,5 @@
-import { ConnectionState } from '../../../lib/redis/connection/connection-state.js';
-import { FakeClock } from '../../support/core/fake-clock.js';
+import { ConnectionState } from '../../../../lib/redis/connection/connection-state.js';
+import { FakeClock } from '../../../support/core/fake-clock.js';
 
 const start = () => new ConnectionState(new FakeClock());
 const SENTINELS = 'All sentinels are unreachable. Retrying from scratch after 50ms.';

@@ -1,6 +1,6 @@
-import { LockKeyError } from '../../../lib/core/lock.errors.js';
-import { groupKeys } from '../../../lib/redis/codec/redis-keys.js';
-import { masterOf, slotOf } from '../../../lib/redis/connection/cluster-slots.js';
+import { LockKeyError } from '../../../../lib/core/lock.errors.js';
+import { groupKeys } from '../../../../lib/redis/codec/redis-keys.js';
+import { masterOf, slotOf } from '../../../../lib/redis/connection/cluster-slots.js';
 
 const single: any = { isCluster: false, options: {} };
 const cluster: any = { isCluster: true, options: {} };

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cron, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
-import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import { eventually } from '../../support/waiting/eventually.js';
-import { closeApps, fireAt, startApp } from './schedule-app.js';
-import { thrownBy } from '../../support/waiting/rejection.js';
+import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
+import { eventually } from '../../../support/waiting/eventually.js';
+import { closeApps, fireAt, startApp } from '../schedule-app.js';
+import { thrownBy } from '../../../support/waiting/rejection.js';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

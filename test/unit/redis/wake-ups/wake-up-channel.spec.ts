@@ -1,10 +1,10 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { type WakeUp } from '../../../lib/core/store/lock-store.js';
-import { type RedisClient } from '../../../lib/redis/connection/redis-client.js';
-import { WakeUpChannel } from '../../../lib/redis/wake-ups/wake-up-channel.js';
-import { FakeClock, settled } from '../../support/core/fake-clock.js';
-import { FakeReporter } from '../../support/core/fake-store.js';
+import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
+import { type RedisClient } from '../../../../lib/redis/connection/redis-client.js';
+import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
+import { FakeClock, settled } from '../../../support/core/fake-clock.js';
+import { FakeReporter } from '../../../support/core/fake-store.js';
 
 interface Asked<T> {
   confirm(answer: T): void;

@@ -1,4 +1,4 @@
-import { readRuns, readLockState } from '../../../lib/redis/codec/lock-record.js';
+import { readRuns, readLockState } from '../../../../lib/redis/codec/lock-record.js';
 
 const NOW = 1_700_000_000_000;
 const TOKEN = 1_700_000_000_000_001;
