@@ -131,6 +131,7 @@ export async function expectOneAtATime<T extends Instance>(
     calls.push(call(b, id), call(b, other));
     await eventually(() => work.isRunning(received(other)), { message: 'Another key did not run beside it' });
     await untilWaiting(a, `order:${received(id)}`);
+    await eventually(() => work.started(received(id)) >= 1);
     expect(work.started(received(id))).toBe(1);
   } finally {
     work.finish();

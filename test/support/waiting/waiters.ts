@@ -3,7 +3,10 @@ import { eventually, eventuallyPasses } from './eventually.js';
 import { type LockApp } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
 
-/** Waits until a key has that many waiters, across all instances. */
+/**
+ * Waits until a key has that many waiters, across all instances. The store may know of a waiter before this process has
+ * read the grant of the call before it.
+ */
 export async function untilWaiting({ locks }: Pick<LockApp, 'locks'>, key: string, count = 1): Promise<void> {
   await eventually(async () => (await locks.inspect(key)).waiters === count, { intervalMs: 5 });
 }
