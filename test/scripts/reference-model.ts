@@ -148,9 +148,10 @@ export class ReferenceModel {
   /** First in, first out among those who are fair, whether they read or write. */
   #checkOrder(attempt: string, now: number): void {
     if (this.#waiting.get(attempt)?.isSure === false) return;
-    for (const [earlier, { request, until }] of this.#waiting) {
+    for (const [earlier, { request, isSure, until }] of this.#waiting) {
       if (earlier === attempt) return;
-      if (request.fair && until > now) throw new Error(`${attempt} overtook ${earlier}`);
+      // An unsure one may have gone to the tail.
+      if (request.fair && isSure && until > now) throw new Error(`${attempt} overtook ${earlier}`);
     }
   }
 
