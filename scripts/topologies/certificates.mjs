@@ -37,8 +37,8 @@ function certify(name, keys, authority, extensions) {
   const certificate = pki.createCertificate();
   const named = (value) => [{ name: 'commonName', value }];
   certificate.publicKey = pki.publicKeyFromPem(keys.publicKey);
-  // The leading zeros keep the number positive.
-  certificate.serialNumber = `00${randomBytes(15).toString('hex')}`;
+  // DER wants the shortest positive number: a first byte of 01 is never padding and never a sign.
+  certificate.serialNumber = `01${randomBytes(15).toString('hex')}`;
   certificate.validity.notBefore = new Date(Date.now() - DAY_MS);
   certificate.validity.notAfter = new Date(Date.now() + DAY_MS);
   certificate.setSubject(named(name));
