@@ -96,7 +96,8 @@ describe('a hung master behind sentinels', () => {
       await app.locks.withLock(freshKey(), () => undefined);
       const calls = keepCalling(app);
       await master.kill('SIGSTOP');
-      await eventually(() => calls.errors.length > 10, { timeoutMs: 20_000 });
+      // A quick failover leaves only the calls of its first second without an answer.
+      await eventually(() => calls.errors.length > 2, { timeoutMs: 20_000 });
       // A new process is at home on the new master at once.
       const other = await eventually(
         async () => {
