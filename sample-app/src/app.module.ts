@@ -17,7 +17,7 @@ import { OrdersModule } from './orders/orders.module.js';
       inject: [ConfigService],
       useFactory: (config: ConfigService) => ({
         connection: config.get('REDIS_URL', 'redis://127.0.0.1:6379'),
-        // Apps that share a Redis and are not to share locks need different ones.
+        // Apps that share a Redis but not their locks need different prefixes.
         keyPrefix: config.get('LOCK_PREFIX', 'sample-app:'),
         waitMs: Number(config.get('LOCK_WAIT_MS', 10_000)),
       }),

@@ -1,2 +1,2 @@
-/** What this process is called in reports and rows; the runner names its instances A, B and C. */
+/** The name of this process in reports and rows. The runner names its instances A, B and C. */
 export const INSTANCE = process.env['INSTANCE'] ?? `pid ${process.pid}`;

@@ -1,7 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import { type LockState, RedisLockService } from 'nestjs-redis-lock';
 
-/** Tells people which locks are held, by whom, and how many wait; changes nothing. */
+/** Lists the held locks, their holders, and how many callers wait. Read-only. */
 @Controller('locks')
 export class LocksController {
   constructor(private readonly locks: RedisLockService) {}

@@ -2,11 +2,11 @@ import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';
 
-// An instance does not outlive its runner: it ends as on a SIGTERM, which gives back what it holds.
+// An instance does not outlive its runner. SIGTERM lets it release its locks first.
 process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
 
 const app = await NestFactory.create(AppModule, { logger: ['warn', 'error', 'fatal'] });
-// Without it a SIGTERM ends the process with its locks held, and others wait for the leases to end.
+// Without this, SIGTERM ends the process with its locks held, and others wait until the leases end.
 app.enableShutdownHooks();
 await app.listen(Number(process.env['PORT'] ?? 0), '127.0.0.1');
 const url = await app.getUrl();

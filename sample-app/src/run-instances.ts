@@ -12,20 +12,20 @@ import { Standstill } from './runner/standstill.js';
 
 const NAMES = ['A', 'B', 'C'];
 
-/** How long a run of `--fires` may take beyond its fires: instances start, and a machine may stand still. */
+/** How much longer than its fires a run may take: instances have to start, and a machine may stall. */
 const EXTRA_MS = 60_000;
 
 const print = (line: string): void => console.log(line);
 
-/** How many fires to run for; `Infinity` without `--fires`. */
+/** Returns the number of fires to run for; `Infinity` without `--fires`. */
 function wantedFires(): number {
   const { fires } = parseArgs({ options: { fires: { type: 'string' } } }).values;
   const count = fires === undefined ? Infinity : Number(fires);
   if (count === Infinity || (Number.isSafeInteger(count) && count > 0)) return count;
-  throw new Error(`Expected --fires to be a whole number from 1 and up, got ${fires}.`);
+  throw new Error(`Expected --fires to be a whole number of at least 1, got ${fires}.`);
 }
 
-/** Runs the instances until enough fires are complete; gives those, in milliseconds. */
+/** Runs the instances until enough fires are complete. Returns their nominal times. */
 async function runInstances(folder: string, wanted: number, interrupted: AbortSignal): Promise<number[]> {
   const complete: number[] = [];
   const over = new AbortController();
@@ -57,14 +57,14 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
 
-/** Checks in the database what the instances said; gives the exit code. */
+/** Compares the database with what the instances reported. Returns the exit code. */
 function check(file: string, fires: readonly number[], wanted: number, standstillMs: number): number {
   if (fires.length < wanted) {
     print(`Failed: only ${fires.length} of ${wanted} fires were complete.`);
     return 1;
   }
   const stoodStill = standstillMs > PERIOD_MS / 2;
-  if (stoodStill) print(`The machine stood still for ${Math.round(standstillMs)} ms: fires nobody saw do not count.`);
+  if (stoodStill) print(`The machine stalled for ${Math.round(standstillMs)} ms: fires that nobody saw do not count.`);
   const sql = openDatabase(file);
   const faults = checkDraws(sql, fires, stoodStill);
   sql.close();
@@ -77,7 +77,7 @@ function check(file: string, fires: readonly number[], wanted: number, standstil
 async function main(): Promise<number> {
   const wanted = wantedFires();
   const interruption = new AbortController();
-  // A terminal sends Ctrl-C to the instances as well; they take the first signal of any kind, and so does this process.
+  // A terminal sends Ctrl-C to the instances, too. They stop at the first signal, and so does this process.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interruption.abort());
   const folder = mkdtempSync(join(tmpdir(), 'sample-app-'));
   const file = join(folder, 'lottery.db');

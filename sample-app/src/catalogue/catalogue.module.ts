@@ -3,6 +3,6 @@ import { CatalogueController } from './catalogue.controller.js';
 import { CatalogueRepository } from './catalogue.repository.js';
 import { CatalogueService } from './catalogue.service.js';
 
-/** A lock that readers share and a writer has alone. */
+/** Readers share a lock; a writer holds it alone. */
 @Module({ controllers: [CatalogueController], providers: [CatalogueService, CatalogueRepository] })
 export class CatalogueModule {}

@@ -25,7 +25,7 @@ const INSERT_EVENT = `
   VALUES (@sku, @mode, @step, @instance, @fencingToken, @at)
 `;
 
-/** Keeps the articles, and who read or wrote them when. */
+/** Stores the articles, and a log of who read or wrote them. */
 @Injectable()
 export class CatalogueRepository {
   constructor(@Inject(SQL) private readonly sql: Sql) {}
@@ -34,7 +34,7 @@ export class CatalogueRepository {
     return (this.sql.prepare(SELECT).all(sku) as Article[])[0];
   }
 
-  /** @throws StaleFencingTokenError when a later holder of the lock wrote before */
+  /** @throws StaleFencingTokenError when a later holder of the lock has already written */
   save({ sku, price, fencingToken }: Article): void {
     const { changes } = this.sql.prepare(UPSERT).run({ sku, price, fencingToken });
     if (changes === 0) throw new StaleFencingTokenError(`The price of ${sku}`, fencingToken);

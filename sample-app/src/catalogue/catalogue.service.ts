@@ -4,7 +4,7 @@ import { ConfigService } from '@nestjs/config';
 import { currentLock, ReadLocked, WriteLocked } from 'nestjs-redis-lock';
 import { type Article, CatalogueRepository } from './catalogue.repository.js';
 
-/** Reads articles side by side, and writes each of them alone. */
+/** Reads of an article run side by side; a write runs alone. */
 @Injectable()
 export class CatalogueService {
   readonly #readMs: number;

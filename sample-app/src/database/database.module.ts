@@ -8,13 +8,13 @@ import { SQL } from './sql.token.js';
 const openConfigured = (config: ConfigService): Sql =>
   openDatabase(config.get('DATABASE_FILE', join(tmpdir(), 'nestjs-redis-lock-sample.db')));
 
-/** Gives every module the connection to the database, and closes it at the end. */
+/** Provides the database connection to every module, and closes it on shutdown. */
 @Global()
 @Module({ providers: [{ provide: SQL, useFactory: openConfigured, inject: [ConfigService] }], exports: [SQL] })
 export class DatabaseModule implements OnApplicationShutdown {
   constructor(@Inject(SQL) private readonly sql: Sql) {}
 
-  // After all locks were given back: the last work under a lock may still write.
+  // Nest calls this after all locks are released, so work under a lock can still write.
   onApplicationShutdown(): void {
     this.sql.close();
   }

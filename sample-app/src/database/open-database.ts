@@ -3,7 +3,7 @@ import Database from 'libsql';
 /** One connection to the SQL database that all instances share. */
 export type Sql = Database.Database;
 
-/** `fire` is not unique on purpose: the lock has to see to it, and a check that the table enforces could never fail. */
+/** `fire` is deliberately not unique: the lock must prevent a second draw, and the runner must be able to see one. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS participants (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS draws (
@@ -31,7 +31,7 @@ const SEED = `
   SELECT n, 'Participant ' || n FROM numbers
 `;
 
-/** Opens the database, and creates and fills what is missing; any number of processes may do so at once. */
+/** Opens the database and creates what is missing. Several processes may do so at once. */
 export function openDatabase(file: string): Sql {
   const sql = new Database(file, { timeout: 10_000 });
   sql.pragma('journal_mode = WAL');

@@ -1,2 +1,2 @@
-/** Under which Nest finds the database connection. */
+/** The injection token of the database connection. */
 export const SQL = Symbol('SQL');

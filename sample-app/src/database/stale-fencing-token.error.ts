@@ -1,4 +1,4 @@
-/** The database has seen a later holder of the lock: who writes with this token lost the lock without noticing. */
+/** The database has seen a later fencing token: the caller lost its lock without noticing. */
 export class StaleFencingTokenError extends Error {
   override readonly name = 'StaleFencingTokenError';
 

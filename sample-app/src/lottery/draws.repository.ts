@@ -8,19 +8,19 @@ export interface Draw {
   /** The nominal time of the fire, in milliseconds. */
   readonly fire: number;
   readonly instance: string;
-  /** Null without a lock: then there is nothing to compare, and nothing is refused. */
+  /** Null without a lock: nothing is compared, so nothing is refused. */
   readonly fencingToken: number | null;
   readonly winners: readonly number[];
 }
 
-/** The statement that refuses a stale token: check and write are one step, so nobody can come in between. */
+/** Refuses a stale token. Check and write are one statement, so nothing can come between them. */
 const INSERT_DRAW = `
   INSERT INTO draws (fire, instance, fencing_token)
   SELECT @fire, @instance, @fencingToken
   WHERE NOT EXISTS (SELECT 1 FROM draws WHERE fencing_token >= @fencingToken)
 `;
 
-/** Reads the participants and keeps the draws. */
+/** Reads the participants and stores the draws. */
 @Injectable()
 export class DrawsRepository {
   constructor(@Inject(SQL) private readonly sql: Sql) {}
@@ -30,8 +30,8 @@ export class DrawsRepository {
   }
 
   /**
-   * Records a draw with all its winners, or nothing.
-   * @throws StaleFencingTokenError when a later holder of the lock recorded a draw before
+   * Records a draw with all its winners, or records nothing.
+   * @throws StaleFencingTokenError when a later holder of the lock has already recorded a draw
    */
   record(draw: Draw): void {
     const { fire, instance, fencingToken } = draw;

@@ -10,7 +10,7 @@ export type FireOutcome =
 /** `fire` is the nominal time, in milliseconds. */
 export type FireReport = FireOutcome & { readonly type: 'fire'; readonly fire: number };
 
-/** Tells the runner what this instance does at a fire; without a runner it prints a line. */
+/** Reports to the runner what this instance does at a fire. Prints a line if there is no runner. */
 export function report(outcome: FireOutcome, fire = fireAt(Date.now())): void {
   const fireReport: FireReport = { type: 'fire', fire, ...outcome };
   if (process.connected) process.send?.(fireReport);
@@ -20,7 +20,7 @@ export function report(outcome: FireOutcome, fire = fireAt(Date.now())): void {
 /** Another instance draws at this fire. */
 export const reportSkip = (): void => report({ outcome: 'skipped' });
 
-/** A time of day that is short enough for a line. */
+/** Formats a time as `hh:mm:ss`. */
 export const timeOfDay = (time: number): string => new Date(time).toTimeString().slice(0, 8);
 
 function lineOf(fireReport: FireReport): string {

@@ -13,7 +13,7 @@ export class LotteryJob implements OnModuleInit {
     private readonly locks: RedisLockService,
   ) {}
 
-  /** An instance that does not draw would otherwise say nothing. */
+  /** Without this, an instance that does not draw would report nothing. */
   onModuleInit(): void {
     this.locks.events.on('skipped', ({ template }) => template === 'lottery' && reportSkip());
   }

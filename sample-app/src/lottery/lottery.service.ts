@@ -8,7 +8,7 @@ import { DRAW_MS, fireAt } from './lottery.settings.js';
 
 const WINNERS = 10;
 
-/** Draws the winners of one fire; knows nothing of locks but the token and the signal that it is given. */
+/** Draws the winners of one fire. All it knows of locks is the token and the signal it receives. */
 @Injectable()
 export class LotteryService {
   constructor(private readonly draws: DrawsRepository) {}
@@ -21,7 +21,7 @@ export class LotteryService {
     report({ outcome: 'drew', fencingToken, winners }, fire);
   }
 
-  /** Stops as soon as the lock is lost: another instance may draw by then. */
+  /** Stops as soon as the lock is lost, because another instance may draw by then. */
   async #pickWinners(signal?: AbortSignal): Promise<number[]> {
     const participants = this.draws.participants();
     const winners: number[] = [];

@@ -1,27 +1,27 @@
-/** The decorators take their options when the class is defined, before there is a ConfigService: hence process.env. */
+/** Decorators read their options when the class is defined, before a ConfigService exists; hence process.env. */
 const wholeNumber = (name: string, otherwise: number): number => {
   const value = Number(process.env[name] ?? otherwise);
   if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new Error(`Expected ${name} to be a whole number from 1 and up, got ${process.env[name]}.`);
+  throw new Error(`Expected ${name} to be a whole number of at least 1, got ${process.env[name]}.`);
 };
 
-/** How many seconds lie between two fires; a divisor of 60, as a cron expression starts anew every minute. */
+// Seconds between two fires. Must divide 60, because `*/n` in a cron expression restarts every minute.
 const PERIOD_S = wholeNumber('LOTTERY_PERIOD_S', 3);
 if (60 % PERIOD_S !== 0) throw new Error(`Expected LOTTERY_PERIOD_S to be a divisor of 60, got ${PERIOD_S}.`);
 
-/** The period in milliseconds, of which all fires are multiples. */
+/** The period in milliseconds. Every fire is a multiple of it. */
 export const PERIOD_MS = PERIOD_S * 1_000;
 
 export const LOTTERY_CRON = `*/${PERIOD_S} * * * * *`;
 
-/** How long a killed winner blocks the lottery at most. */
+/** How long the lottery can stay blocked after its holder is killed, in milliseconds. */
 export const LEASE_MS = wholeNumber('LOTTERY_LEASE_MS', 10_000);
 
-/** How long a draw takes. */
+/** How long a draw takes, in milliseconds. */
 export const DRAW_MS = wholeNumber('LOTTERY_DRAW_MS', 500);
 
-/** Runs the job without its lock, to show what happens then. Never honoured by anything but the lottery. */
+/** Runs the lottery without its lock, to show what happens then. Nothing else reads it. */
 export const UNLOCKED = process.env['LOTTERY_UNLOCKED'] === '1';
 
-/** The nominal time of the fire that a moment belongs to: timers are late, clocks differ. */
+/** Returns the nominal time of the nearest fire: timers are late and clocks differ. */
 export const fireAt = (time: number): number => Math.round(time / PERIOD_MS) * PERIOD_MS;

@@ -3,7 +3,7 @@ import { Cron } from '@nestjs/schedule';
 import { LOTTERY_CRON } from './lottery.settings.js';
 import { LotteryService } from './lottery.service.js';
 
-/** The job without its lock, for `LOTTERY_UNLOCKED=1`: every instance draws, and the check of the runner fails. */
+/** The job without its lock, for `LOTTERY_UNLOCKED=1`: every instance draws, and the runner's check fails. */
 @Injectable()
 export class UnlockedLotteryJob {
   constructor(private readonly lottery: LotteryService) {}

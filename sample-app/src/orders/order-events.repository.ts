@@ -8,7 +8,7 @@ const INSERT = `
   VALUES (@orderId, @step, @instance, @fencingToken, @at)
 `;
 
-/** Keeps who worked on an order, and when; what ran at the same time can be told from it. */
+/** Logs who worked on an order and when, so that a test can see what ran at the same time. */
 @Injectable()
 export class OrderEventsRepository {
   constructor(@Inject(SQL) private readonly sql: Sql) {}

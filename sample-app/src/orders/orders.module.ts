@@ -3,6 +3,6 @@ import { OrderEventsRepository } from './order-events.repository.js';
 import { OrdersController } from './orders.controller.js';
 import { OrdersService } from './orders.service.js';
 
-/** A lock per order, named by an argument. */
+/** One lock per order. An argument of the method names it. */
 @Module({ controllers: [OrdersController], providers: [OrdersService, OrderEventsRepository] })
 export class OrdersModule {}

@@ -11,14 +11,14 @@ export interface Order {
   readonly id: string;
 }
 
-/** What became of a charge. */
+/** The result of a charge. */
 export interface Charge {
   readonly orderId: string;
   readonly instance: string;
   readonly fencingToken: number;
 }
 
-/** Charges orders: one charge per order at a time, on all instances. */
+/** Charges orders: one charge per order at a time, across all instances. */
 @Injectable()
 export class OrdersService {
   readonly #chargeMs: number;
@@ -37,7 +37,7 @@ export class OrdersService {
     try {
       for (let step = 0; step < STEPS; step++) {
         await sleep(this.#chargeMs / STEPS);
-        // The lock is lost: whoever has it now does the rest.
+        // Stop if the lock is lost: its next holder starts over.
         signal.throwIfAborted();
       }
     } catch (error) {

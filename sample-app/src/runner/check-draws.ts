@@ -12,7 +12,7 @@ interface DrawRow {
   readonly differentWinners: number;
 }
 
-/** All draws of the time, in the order in which they were recorded. */
+/** All draws between two fires, in the order of recording. */
 const SELECT = `
   SELECT draws.fire, draws.instance, draws.fencing_token AS "fencingToken",
     COUNT(participant_id) AS "winners", COUNT(DISTINCT participant_id) AS "differentWinners"
@@ -22,8 +22,8 @@ const SELECT = `
 `;
 
 /**
- * Tells in sentences what is wrong with the draws from the first of these fires to the last; nothing when each was drawn
- * once. `stoodStill`: fires that nobody saw are no fault.
+ * Returns what is wrong with the draws from the first of these fires to the last, in sentences. Empty if each fire was drawn
+ * once. With `stoodStill`, fires that nobody saw do not count.
  */
 export function checkDraws(sql: Sql, seen: readonly number[], stoodStill = false): string[] {
   const [first, last] = [Math.min(...seen), Math.max(...seen)];

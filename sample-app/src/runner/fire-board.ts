@@ -1,27 +1,27 @@
 import { type FireReport, timeOfDay } from '../lottery/fire-report.js';
 import { DRAW_MS, PERIOD_MS } from '../lottery/lottery.settings.js';
 
-/** How long a fire waits for an instance that says nothing. */
+/** How long a fire waits for an instance that reports nothing. */
 const GIVE_UP_MS = PERIOD_MS + DRAW_MS;
 
 const KEPT_FIRES = 10;
 
 export interface FireBoardListener {
-  /** Who is to report. */
+  /** The instances that have to report. */
   instances(): readonly string[];
   print(line: string): void;
-  /** All instances reported, or some did not in time. */
+  /** Called once per fire, when all instances have reported or time is up. */
   onComplete(fire: number): void;
 }
 
-/** Collects what the instances say of each fire, and prints one line when all have spoken. */
+/** Collects the reports of each fire, and prints one line when all instances have reported. */
 export class FireBoard {
   readonly #fires = new Map<number, Fire>();
   #from = Infinity;
 
   constructor(private readonly listener: FireBoardListener) {}
 
-  /** Leaves out the fires up to now, of which not all instances knew. */
+  /** Ignores fires up to now: not all instances were running. */
   start(): void {
     this.#from = Date.now();
   }
@@ -29,14 +29,14 @@ export class FireBoard {
   add(instance: string, report: FireReport): void {
     if (report.fire <= this.#from) return;
     const fire = this.#fires.get(report.fire) ?? this.#open(report.fire);
-    // The timer of an instance that was stopped for a while may fire twice in one period: what it drew counts.
+    // A stopped instance may fire twice in one period when it resumes: what it drew counts.
     if (fire.reports.get(instance)?.outcome !== 'drew') fire.reports.set(instance, report);
-    this.#completeIfAllSpoke(report.fire, fire);
+    this.#completeIfAllReported(report.fire, fire);
   }
 
-  /** An instance that ended is not waited for. */
+  /** Stops waiting for instances that have ended. */
   recheck(): void {
-    for (const [time, fire] of this.#fires) this.#completeIfAllSpoke(time, fire);
+    for (const [time, fire] of this.#fires) this.#completeIfAllReported(time, fire);
   }
 
   #open(time: number): Fire {
@@ -47,9 +47,9 @@ export class FireBoard {
     return fire;
   }
 
-  #completeIfAllSpoke(time: number, fire: Fire): void {
-    const spoke = (name: string): boolean => isFinal(fire.reports.get(name));
-    if (this.listener.instances().every(spoke)) this.#complete(time, fire);
+  #completeIfAllReported(time: number, fire: Fire): void {
+    const reported = (name: string): boolean => isFinal(fire.reports.get(name));
+    if (this.listener.instances().every(reported)) this.#complete(time, fire);
   }
 
   #complete(time: number, fire: Fire): void {
@@ -76,13 +76,13 @@ function lineOf(reports: ReadonlyMap<string, FireReport>, living: readonly strin
   const silent = names.filter((name) => !reports.has(name));
   const parts = drew.length > 0 ? drew : ['nobody drew'];
   if (skipped.length > 0) parts.push(`${skipped.join(' and ')} skipped`);
-  if (silent.length > 0) parts.push(`${silent.join(' and ')} said nothing`);
+  if (silent.length > 0) parts.push(`${silent.join(' and ')} reported nothing`);
   return parts.join(', ');
 }
 
 function drawOf(name: string, report: FireReport | undefined): string[] {
   if (report === undefined || report.outcome === 'skipped') return [];
   const token = report.fencingToken === null ? 'without a lock' : `fencing token ${report.fencingToken}`;
-  if (report.outcome === 'drawing') return [`${name} began and did not finish (${token})`];
+  if (report.outcome === 'drawing') return [`${name} started and did not finish (${token})`];
   return [`${name} drew ${report.winners.length} winners (${token})`];
 }

@@ -6,19 +6,19 @@ import type { FireReport } from '../lottery/fire-report.js';
 
 const MAIN = fileURLToPath(new URL('../main.js', import.meta.url));
 
-/** Longer than a shutdown waits for the holders of locks. */
+/** Longer than a shutdown waits for running calls. */
 const STOP_WITHIN_MS = 15_000;
 
 type Message = FireReport | { readonly type: 'ready'; readonly url: string };
 
 export interface InstanceListener {
   onFire(instance: string, report: FireReport): void;
-  /** An instance ended, whoever ended it. */
+  /** Called when an instance has ended, for whatever reason. */
   onEnd(instance: string): void;
   print(line: string): void;
 }
 
-/** The instances of the app that this process started: none of them outlives `stop`. */
+/** The instances that this process started. None of them outlives `stop`. */
 export class InstanceGroup {
   readonly #living = new Map<string, ChildProcess>();
   #stopped: Promise<void> | undefined;
@@ -29,7 +29,7 @@ export class InstanceGroup {
     return [...this.#living.keys()];
   }
 
-  /** Starts one instance; resolves when it is ready, rejects when it ends before. */
+  /** Starts one instance. Resolves when it is ready; rejects if it ends first. */
   async start(name: string, env: NodeJS.ProcessEnv): Promise<void> {
     const child = fork(MAIN, [], { env: { ...process.env, ...env, INSTANCE: name }, silent: true });
     this.#living.set(name, child);
@@ -49,7 +49,7 @@ export class InstanceGroup {
     });
   }
 
-  /** Asks all instances once to end, and ends by force what still runs after a while. */
+  /** Sends SIGTERM to all instances, and kills those that still run after a while. */
   stop(): Promise<void> {
     this.#stopped ??= Promise.all([...this.#living.values()].map(stopChild)).then(() => undefined);
     return this.#stopped;
