@@ -32,7 +32,7 @@ export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyEr
   const permits = takenPermits(name, busy);
   const state = permits ? `busy: ${permitsText(permits)}` : `held${holder ? ` by ${holder}` : ''}`;
   const text =
-    `The lock "${key}" (${mode}) is ${state}, and the call was not to wait. Try later, or give it a \`waitMs\`.` +
+    `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or give it a \`waitMs\`.` +
     nodesText(nodes);
   return new LockBusyError(text, { key, mode, nodes, permits });
 }

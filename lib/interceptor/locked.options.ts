@@ -74,7 +74,7 @@ export function checkLockedOptions(
   try {
     const isObject = typeof options === 'object' && options !== null;
     if (isObject && 'mode' in options) {
-      fail('`mode` is said by the decorator: use @ReadLocked or @WriteLocked.');
+      fail('`mode` is set by the decorator: use @ReadLocked or @WriteLocked.');
     }
     checkLockOptions(isObject ? { ...options, mode, ...standIn(options) } : options, Object.keys(DECORATOR_OPTIONS));
     checkConnectionName(options.connection, 'connection');
@@ -119,7 +119,7 @@ function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: Lo
     return;
   }
   if (oncePer !== 'fire' && typeof oncePer !== 'function') {
-    checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS }, "'fire', a function that gives a Date, or ");
+    checkDuration(oncePer, 'oncePer', { min: 1, max: MAX_LEASE_MS }, "'fire', a function that returns a Date, or ");
   }
   if (reentrant) fail('A job that runs once per fire cannot run inside itself; leave `reentrant` out.');
   if (mode === 'read' || permits !== undefined) fail('`oncePer` lets one call run: use it with @Locked.');

@@ -35,7 +35,7 @@ describe('the hash of a lock', () => {
   const release = (n: number, holdAtLeastMs = 0): Promise<string[]> =>
     run('release', { attempt: attempt(n), holdAtLeastMs, job: '-', runOutcome: '-' });
 
-  it('holds the token and the released attempts when all are gone, however they went', async () => {
+  it('holds only the token and the released attempts once all holders are gone, however they ended', async () => {
     await acquire(1);
     for (const n of [2, 3, 4]) await acquire(n);
     await release(3);

@@ -33,13 +33,13 @@ const BREAK_A_PROMISE = new Set([
   'a foreign release frees the lock',
   'a re-entering waiter stays in the queue',
   'the hand-over grants too many',
-  'who must come and ask is handed the lock',
-  'who must come and ask is not called',
-  'news do not reach the waiter that was told before',
-  'who waits for several keys is handed one',
+  'a waiter that must ask is handed the lock',
+  'a waiter that must ask is not called',
+  'a second message does not reach a waiter',
+  'a waiter for several keys is handed one',
   'several keys are granted when one is busy',
   'some of several keys are granted while it waits',
-  'a refusal of one key is not one of all',
+  'a refusal of one key is not a refusal of all',
   'several keys are not saved',
   'a fire is granted twice',
   'fires are forgotten',
@@ -62,7 +62,7 @@ describe('the model test notices broken scripts', () => {
     }
   };
 
-  it('and finds nothing in the true ones', () => survive(timedScripts()), 60_000);
+  it('and passes the unmodified ones', () => survive(timedScripts()), 60_000);
 
   const expectNoticed = async (mutant: Mutant, exact: boolean): Promise<void> => {
     const failure = await survive(mutate(timedScripts(), mutant), exact).then(

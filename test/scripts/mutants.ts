@@ -33,9 +33,9 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'tokens are not seeded by the clock', find: 'math.max(token + 1, micros)', replace: 'token + 1' },
   { name: 'tokens follow a clock that steps back', find: 'math.max(token + 1, micros)', replace: 'micros' },
   { name: 'the fair queue is overtaken', find: 'head > tail and admits', replace: 'admits' },
-  { name: 'who has its turn is not served', find: 'return hand_over(<attempt>) or', replace: 'return' },
+  { name: 'a waiter whose turn it is is not served', find: 'return hand_over(<attempt>) or', replace: 'return' },
   {
-    name: 'who asks is told by a message that it was granted',
+    name: 'a caller that asks is also told by a message that it was granted',
     find: 'return hand_over(<attempt>) or',
     replace: 'return hand_over(nil) or',
   },
@@ -197,16 +197,16 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'or micros - sent > tonumber(<maxAgeMs>) * 1000',
     replace: '',
   },
-  { name: 'a command of a time to come is granted', find: 'return sent > micros or', replace: 'return' },
-  { name: 'what was sent before the floor is granted', find: 'or sent <= floor or', replace: 'or' },
+  { name: 'a command from the future is granted', find: 'return sent > micros or', replace: 'return' },
+  { name: 'a command sent before the floor is granted', find: 'or sent <= floor or', replace: 'or' },
   {
-    name: 'a command that had no answer is forgotten',
+    name: 'a command without an answer is forgotten',
     find: "if <unanswered> == '1' then remember_late(<attempt>) end",
     replace: '',
   },
-  { name: 'who waits is refused as late', find: 'if is_late() and not is_known() then', replace: 'if is_late() then' },
+  { name: 'a waiter is refused as late', find: 'if is_late() and not is_known() then', replace: 'if is_late() then' },
   {
-    name: 'who is refused as late asks for nothing',
+    name: 'a command that is refused as late leaves no trace',
     find: "if detail == 'late' then return int(micros) end",
     replace: '',
   },
@@ -222,17 +222,17 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'save()\nreturn { outcome',
   },
   {
-    name: 'who must come and ask is handed the lock',
+    name: 'a waiter that must ask is handed the lock',
     find: "waiter.fair == '1' and grants < 64",
     replace: "waiter.fair ~= '0' and grants < 64",
   },
   {
-    name: 'who must come and ask is not called',
+    name: 'a waiter that must ask is not called',
     find: '  return wake(waiter)\nend',
     replace: '  return true\nend',
   },
   {
-    name: 'who must come and ask is passed by',
+    name: 'a waiter that must ask is passed over',
     find: 'if call(waiter) then',
     replace: "if call(waiter) and waiter.fair ~= '2' then",
   },
@@ -242,17 +242,17 @@ export const MUTANTS: readonly Mutant[] = [
     replace: '',
   },
   {
-    name: 'news do not reach the waiter that was told before',
+    name: 'a second message does not reach a waiter',
     find: 'head == told and not news',
     replace: 'head == told',
   },
   {
-    name: 'who waits for several keys is handed one',
+    name: 'a waiter for several keys is handed one',
     find: "join_queue(fair == '1' and '2' or fair)",
     replace: 'join_queue(fair)',
   },
   {
-    name: 'who waits for a fire is handed the lock',
+    name: 'a waiter for a fire is handed the lock',
     find: "kind ~= '-' and '2' or fair",
     replace: "kind ~= '-' and fair or fair",
   },
@@ -264,7 +264,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: '  elseif busy and not lock.has_turn then\n    lock.wait()',
   },
   {
-    name: 'a refusal of one key is not one of all',
+    name: 'a refusal of one key is not a refusal of all',
     find: 'refusal = refusal or locks[i].detail end',
     replace: "locks[i].stands, locks[i].detail = 'waiting', nil end",
   },
@@ -284,12 +284,12 @@ export const MUTANTS: readonly Mutant[] = [
     replace: '  if past_busy then\n    lock.wait()',
   },
   {
-    name: 'of several keys, the longest lease is told',
+    name: 'of several keys, the longest lease is reported',
     find: 'shortest = math.min(shortest',
     replace: 'shortest = math.max(0',
   },
   {
-    name: 'of several keys, one that is held is taken anew',
+    name: 'of several keys, a held one is acquired again',
     find: "if this.stands == 'held' then extend(hold) else hold = take(this.detail) end",
     replace: "hold = take(this.stands ~= 'held' and this.detail or nil)",
   },
@@ -301,7 +301,7 @@ export const MUTANTS: readonly Mutant[] = [
   // Fires.
   { name: 'a fire is granted twice', find: 'if time == fire then return true end', replace: '' },
   { name: 'fires are forgotten', find: "'fires:' .. job, ';' .. table", replace: "'fires:' .. job, ';' or table" },
-  { name: 'a fire before all that are known is granted', find: '#fires >= 15 and fire < fires[1]', replace: 'false' },
+  { name: 'a fire older than all known ones is granted', find: '#fires >= 15 and fire < fires[1]', replace: 'false' },
   { name: 'too many fires are remembered', find: 'if #fires > 16 then', replace: 'if #fires > 17 then' },
   { name: 'the latest fire is forgotten', find: 'table.remove(fires, 1)', replace: 'table.remove(fires)' },
   { name: 'a lost run is never repeated', find: '  return not repeats', replace: '  return true' },
@@ -331,7 +331,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "if stands ~= 'refused'",
   },
   {
-    name: 'a fire that is sent again is told to nobody',
+    name: 'a repeated fire is reported to nobody',
     find: 'run_attempt == <attempt> and int(run_fire)',
     replace: 'false and int(run_fire)',
   },
@@ -361,7 +361,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'elseif tonumber(time) > now + 1',
   },
   { name: 'a job is forgotten too late', find: 'elseif tonumber(time) > now', replace: 'elseif tonumber(time) >= now' },
-  { name: 'a job that is run is forgotten', find: ' or is_running(name) then', replace: ' then' },
+  { name: 'a running job is forgotten', find: ' or is_running(name) then', replace: ' then' },
   {
     name: 'a job is remembered because it was run once',
     find: "return attempt and redis.call('HGET',",
@@ -379,7 +379,7 @@ export const MUTANTS: readonly Mutant[] = [
     replace: 'remember_job(tonumber(<keepMs>))',
   },
   {
-    name: 'what is known of a job that is forgotten stays',
+    name: 'the fields of a forgotten job stay',
     find: ", 'fires:' .. name, 'run:' .. name, 'run:by:' .. name)",
     replace: ", 'none')",
   },
@@ -416,12 +416,12 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "writer = '' end\n",
   },
   {
-    name: 'a downgraded writer is told as the writer',
+    name: 'a downgraded writer is reported as the writer',
     find: "if writer == <attempt> then writer = '' end",
     replace: '',
   },
   {
-    name: 'a renewal of what only reads by now leaves a writer',
+    name: 'a renewal of a downgraded hold leaves a writer',
     find: "if <mode> == 'read' and hold.mode == 'write' then make_read(hold) end",
     replace: '',
   },
@@ -441,9 +441,9 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'if is_in(revoked, <attempt>) then\n  outcome',
     replace: 'if false then\n  outcome',
   },
-  { name: 'a revocation is not told', find: "  tell(attempt, 'revoked ' .. attempt)\n", replace: '' },
+  { name: 'a revocation is not announced', find: "  tell(attempt, 'revoked ' .. attempt)\n", replace: '' },
   {
-    name: 'a revocation is told after the next grant',
+    name: 'a revocation is announced after the next grant',
     find: "  tell(attempt, 'revoked ' .. attempt)\n",
     replace: "  hand_over(nil)\n  tell(attempt, 'revoked ' .. attempt)\n",
   },
@@ -480,16 +480,16 @@ export const MUTANTS: readonly Mutant[] = [
     replace: '  changed = true\nend\nif changed then save() end\nreturn',
   },
   {
-    name: 'a release does not tell that it was revoked',
+    name: 'a release does not report that it was revoked',
     find: 'elseif is_in(revoked, <attempt>) then',
     replace: 'elseif false then',
   },
   {
-    name: 'a renewal does not tell that it was revoked',
+    name: 'a renewal does not report that it was revoked',
     find: "int(token), is_in(revoked, <attempt>) and '1' or '0' }",
     replace: "int(token), '0' }",
   },
-  { name: 'the revoked are not saved', find: "if revoked ~= ';' then", replace: 'if false then' },
+  { name: 'revoked attempts are not saved', find: "if revoked ~= ';' then", replace: 'if false then' },
   { name: 'the time to live forgets a parked hold', find: 'math.max(held, ', replace: 'math.max(' },
 ];
 

@@ -94,7 +94,7 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     replace: 'new_token then\n  token = math.max(token, tonumber(new_token))\n  return lost(true)\nend',
   },
   {
-    name: 'what was swept is not saved when it is lost',
+    name: 'swept holds are not saved when the write-back is lost',
     find: LOST,
     replace: LOST.replace('swept', 'false'),
   },
@@ -120,7 +120,7 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     replace: 'hold.token = new_token',
   },
   {
-    name: 'it does not tell that it was revoked',
+    name: 'it does not report that it was revoked',
     find: "{ 'lost', <attempt>, int(now), int(token), is_in(revoked, <attempt>)",
     replace: "{ 'lost', <attempt>, int(now), int(token), false",
   },
@@ -147,7 +147,7 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
     replace: "'run:by:' .. job)\n  local fires",
   },
   {
-    name: 'who ran it stays',
+    name: 'its runner stays',
     find: "'run:' .. job, 'run:by:' .. job)\n  local fires",
     replace: "'run:' .. job)\n  local fires",
   },
@@ -167,7 +167,7 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
     replace: "if run_attempt ~= <attempt> and not string.match(<attempt>, '^' .. (run_attempt or '') .. '$') or",
   },
   {
-    name: 'it is an outcome as others are',
+    name: 'void is an outcome like others',
     find: "if <runOutcome> == 'void' then\n    if told == '-' then forget_run(fire) end\n    return\n  end\n",
     replace: '',
   },
@@ -207,24 +207,24 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
     replace: "if outcome == 'released' or outcome == 'expired' and <runOutcome> == 'void' then",
   },
   {
-    name: 'nothing is voided that was revoked',
+    name: 'a revoked run is not voided',
     find: END_RUN,
     replace: "if outcome == 'released' or outcome ~= 'revoked' and <runOutcome> == 'void' then",
   },
   {
-    name: 'nothing is voided that was released',
+    name: 'a released run is not voided',
     find: END_RUN,
     replace: "if outcome == 'released' or outcome ~= 'again' and <runOutcome> == 'void' then",
   },
   { name: 'only a void ends a run', find: END_RUN, replace: "if <runOutcome> == 'void' then" },
   { name: 'a run ends when the hold is gone', find: END_RUN, replace: 'if true then' },
   {
-    name: 'it ends the run of who holds it when it is sent again',
+    name: 'a second one ends the run of the current holder',
     find: "  outcome = 'again'\nelseif before",
     replace: "  outcome = 'again'\n  forget_run('%d+')\nelseif before",
   },
   {
-    name: 'who waits voids the run of the holder',
+    name: 'a waiter voids the run of the holder',
     find: "  outcome = 'cancelled'\n",
     replace: "  outcome = 'cancelled'\n  forget_run('%d+')\n",
   },
@@ -233,33 +233,41 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
   { name: 'fourteen fires are enough', find: '#fires >= 15', replace: '#fires >= 14' },
   { name: 'a later fire counts as granted', find: 'fire < fires[1]', replace: 'fire < fires[#fires]' },
   // What is told to who is refused.
-  { name: 'who claimed it is not told', find: "is_open and run_attempt or ''", replace: "''" },
-  { name: 'who ran it is told', find: `local is_open = ${IS_OPEN}`, replace: `local is_open = ${IS_OPEN.slice(22)}` },
+  { name: 'the claimant is not reported', find: "is_open and run_attempt or ''", replace: "''" },
   {
-    name: 'who runs another fire is told',
+    name: 'a runner that has finished is reported',
+    find: `local is_open = ${IS_OPEN}`,
+    replace: `local is_open = ${IS_OPEN.slice(22)}`,
+  },
+  {
+    name: 'the runner of another fire is reported',
     find: `local is_open = ${IS_OPEN}`,
     replace: "local is_open = run_outcome == '-'",
   },
   {
-    name: 'who runs within the distance is not told',
+    name: 'a runner within the distance is not reported',
     find: `local is_open = ${IS_OPEN}`,
     replace: "local is_open = run_outcome == '-' and run_fire == fire",
   },
   {
-    name: 'who asks is told to have claimed it',
+    name: 'the caller is reported as the claimant',
     find: "is_open and run_attempt or ''",
     replace: "is_open and <attempt> or ''",
   },
   {
-    name: 'who claimed it is told with any refusal',
+    name: 'the claimant is reported with every refusal',
     find: "detail == 'claimed' and claimed_by() or ''",
     replace: 'claimed_by()',
   },
-  { name: 'the owner is not told', find: 'int(ahead), holder, owner,', replace: "int(ahead), holder, ''," },
+  { name: 'the owner is not reported', find: 'int(ahead), holder, owner,', replace: "int(ahead), holder, ''," },
   {
-    name: 'the attempt is told for the owner',
+    name: 'the attempt is reported as the owner',
     find: 'int(ahead), holder, owner,',
     replace: 'int(ahead), holder, writer,',
   },
-  { name: 'the own name is told', find: 'int(ahead), holder, owner,', replace: 'int(ahead), holder, my_owner,' },
+  {
+    name: "the caller's name is reported as the owner",
+    find: 'int(ahead), holder, owner,',
+    replace: 'int(ahead), holder, my_owner,',
+  },
 ];

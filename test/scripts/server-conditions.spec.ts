@@ -91,7 +91,7 @@ describe('the scripts on a server', () => {
       expect((await release(B))[0]).toBe('released');
     });
 
-    it('downgrades, and lets an operator take the lock away', async () => {
+    it('downgrades, and lets an operator force a release', async () => {
       const messages = await listening(A, B);
       const token = (await acquire(A))[3]!;
       await waitFor(B);
@@ -105,7 +105,7 @@ describe('the scripts on a server', () => {
       expect(messages).toEqual([`revoked ${A}`, expect.stringMatching(`^granted ${B} `)]);
     });
 
-    it('grants several keys to nobody new, but to who waits for them', async () => {
+    it('grants several keys only to callers that already wait for them', async () => {
       await listening(B);
       await acquire(A);
       await acquireBoth(B, { waiterLeaseMs: 10_000 });
@@ -116,7 +116,7 @@ describe('the scripts on a server', () => {
       expect((await acquireBoth(B))[0]).toBe('granted');
     });
 
-    it('tells a holder that it lost, and a late release that the lease had ended', async () => {
+    it('reports a loss to a holder, and the ended lease to a late release', async () => {
       const token = (await acquire(A))[3]!;
       await fill();
       now += LEASE_MS;
@@ -149,7 +149,7 @@ describe('the scripts on a server', () => {
     expect((await release(A))[0]).toBe('released');
   });
 
-  describe('where the user has no right to publish', () => {
+  describe('where the user may not publish', () => {
     const limited = async (): Promise<Redis> => {
       await redis.acl('SETUSER', 'app', 'reset', 'on', '>secret', '~lock:*', '+@all', '-publish', 'resetchannels');
       return connect({ username: 'app', password: 'secret' });
@@ -162,7 +162,7 @@ describe('the scripts on a server', () => {
     it.each([
       ['command', limited],
       ['channel', limitedToOtherChannels],
-    ])('for want of the %s, they release, and who waits gets the lock by asking', async (_, connectLimited) => {
+    ])('without a right to the %s, they release, and a waiter gets the lock by asking', async (_, connectLimited) => {
       const messages = await listening(A, B, C);
       const app = await connectLimited();
       await acquire(A, {}, app);
@@ -219,7 +219,7 @@ describe('the scripts on a server', () => {
   it.each([
     ['fair', 1, [B]],
     ['unfair', 0, [B, C]],
-  ])('wake nobody again who waits for another key, %s', async (_, fair, called) => {
+  ])('do not wake a waiter for another key again, %s', async (_, fair, called) => {
     const messages = await listening(B, C);
     await acquire(D, { lock: OTHER_KEY });
     await acquire(A);
@@ -254,13 +254,13 @@ describe('the scripts on a server', () => {
       expect((await acquire(B))[0]).toBe('granted');
     });
 
-    it('never without an end, also of an attempt that it never heard of', async () => {
+    it('never without an expiry, even for an unknown attempt', async () => {
       expect((await release(A))[0]).toBe('unknown');
       expect(await redis.pttl(KEY)).toBeGreaterThan(KEEP_MS - 5_000);
       expect((await acquire(A)).slice(0, 2)).toEqual(['refused', A]);
     });
 
-    it('untouched when there is nothing to renew, to downgrade or to take away', async () => {
+    it('untouched when there is nothing to renew, downgrade or revoke', async () => {
       expect((await renew(A, '1'))[0]).toBe('lost');
       expect((await downgrade(A, '1'))[0]).toBe('lost');
       expect((await forceRelease())[3]).toBe('0');

@@ -82,7 +82,7 @@ const OF_THE_RING: Checks = Object.fromEntries(
 );
 
 const OF_RUNS: Checks = {
-  'forgets the run, and who ran it': async (lock) => {
+  'forgets the run and its runner': async (lock) => {
     await claim(lock, A, at(1_000));
     expect(await runOf(lock)).toEqual([`1000 ${A} ${lock.now} 0 -`, 'host-1:4711']);
     await lock.release(A, VOID);
@@ -113,7 +113,7 @@ const OF_RUNS: Checks = {
     expect(Object.keys(await lock.hash()).sort()).toEqual(['released', 'token']);
   },
 
-  'of who waits, or was never heard of, changes no run': async (lock) => {
+  'of a waiter or an unknown attempt changes no run': async (lock) => {
     await claim(lock, A, at(1_000));
     await lock.acquire(B, { ...at(2_000), waiterLeaseMs: 10_000 });
     const before = [await ringOf(lock), await runOf(lock)];
@@ -144,7 +144,7 @@ const OF_RUNS: Checks = {
     expect([await ringOf(lock), await runOf(lock)]).toEqual([';', [undefined, undefined]]);
   },
 
-  'does not shorten for how long the fires are remembered': async (lock) => {
+  'does not shorten the time for which fires are remembered': async (lock) => {
     await claim(lock, A, { ...at(1_000), rememberMs: 7_200_000 });
     await lock.release(A, VOID);
     expect(await lock.redis.pttl('lock:order%3A42')).toBeGreaterThan(7_195_000);
@@ -155,7 +155,7 @@ const FIRES = Array.from({ length: 17 }, (_, i) => (i + 1) * 1_000);
 
 /** The 16 latest are remembered, and one less after a void: an earlier fire counts as granted even then. */
 const OF_EVICTED: Checks = {
-  'lets no fire run twice that the voided one has put out of the ring': async (lock) => {
+  'lets no fire run twice that the voided one pushed out of the ring': async (lock) => {
     await runAll(lock, FIRES.slice(0, 16));
     await claim(lock, A, at(17_000));
     expect(await lock.release(A, VOID)).toBe('released');
@@ -175,7 +175,7 @@ const OF_EVICTED: Checks = {
     expect(await claim(lock, C, at(17_000))).toBe(17_000);
   },
 
-  'takes a fire that is earlier than 15 others for one that was granted': async (lock) => {
+  'treats a fire that is earlier than 15 others as granted': async (lock) => {
     await runAll(lock, FIRES.slice(1, 16));
     await expectClaimed(lock, A, at(1_000));
   },
@@ -203,7 +203,7 @@ const OF_LATE_ONES: Checks = {
     expect(await claim(lock, B, at(2_000))).toBe(2_000);
   },
 
-  'of an attempt that is not known any more gives the fire back': async (lock) => {
+  'of a forgotten attempt gives the fire back': async (lock) => {
     await claim(lock, A, at(1_000));
     lock.now += LEASE_MS;
     await expectClaimed(lock, B, at(1_000), A);

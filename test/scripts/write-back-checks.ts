@@ -64,7 +64,7 @@ const OF_A_HOLD: Readonly<Record<string, (lock: DrivenLock, mode: string) => Pro
     expect((await lock.acquire(B))[0]).toBe('granted');
   },
 
-  'makes renewals and the release of a hold ask for the new token': async (lock, mode) => {
+  'makes renewals and releases require the new token': async (lock, mode) => {
     const { token, raised } = await takeRaised(lock, { mode });
     expect(await lock.renew(A, token)).toEqual(['lost', A, `${lock.now}`, raised, '0']);
     expect((await lock.downgrade(A, token))[0]).toBe('lost');
@@ -142,7 +142,7 @@ const OF_READERS: Checks = {
     expect(Number(await lock.take(B, { mode: 'read' }))).toBeGreaterThan(Number(raised));
   },
 
-  'raises a hold to less than the last token, which stays': async (lock) => {
+  'raises a hold below the last token, which stays': async (lock) => {
     const token = await lock.take(A, { mode: 'read' });
     lock.now += 10;
     const last = await lock.take(B, { mode: 'read' });

@@ -35,7 +35,7 @@ export const LOST_CHECKS: Checks = {
     await lock.expectUntouched(() => expectLost(lock, B, token, token));
   },
 
-  'is lost where there is no lock, and makes none': async (lock) => {
+  'is lost when there is no lock, and creates none': async (lock) => {
     expect(await lock.writeBack(A, '5', '9')).toEqual(['lost', A, `${lock.now}`, '0', '0']);
     expect(await lock.redis.exists(KEY)).toBe(0);
   },

@@ -124,7 +124,7 @@ describe('the name of a fire', () => {
       });
     expect(define).toThrow(LockConfigurationError);
     expect(define).toThrow(
-      "Expected `oncePer` to be 'fire', a function that gives a Date, or a whole number of milliseconds from 1 to",
+      "Expected `oncePer` to be 'fire', a function that returns a Date, or a whole number of milliseconds from 1 to",
     );
     expect(define).toThrow(told);
   });
