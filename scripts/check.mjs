@@ -30,6 +30,8 @@ const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spe
 const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' };
 /** More than cores: the contract and the faults wait more than they compute. */
 const WORKERS = '--maxWorkers=5';
+/** Nodes of clusters and quorums compute, too. */
+const FEWER_WORKERS = '--maxWorkers=4';
 
 /** `needs` names the steps without which one makes no sense. */
 const TEST = [
@@ -85,7 +87,7 @@ const REPEATS = [
     name: 'topologies',
     title: 'The contract on every topology, and the mutants',
     needs: ['redis', 'build'],
-    run: () => jest(['scripts', ...SHARED, ...FURTHER], { PART: 'again' }, WORKERS),
+    run: () => jest(['scripts', ...SHARED, ...FURTHER], { PART: 'again' }, FEWER_WORKERS),
   },
   {
     name: 'random',

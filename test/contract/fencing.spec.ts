@@ -31,7 +31,8 @@ describe('promise 8: fencing', () => {
     const apps = [await startApp(), await startApp()];
     const key = freshKey();
     const tokens: number[] = [];
-    const take = (app: LockApp) => app.locks.withLock(key, ({ fencingToken }) => void tokens.push(fencingToken));
+    const take = (app: LockApp) =>
+      app.locks.withLock(key, { waitMs: 25_000 }, ({ fencingToken }) => void tokens.push(fencingToken));
     for (let i = 0; i < 50; i++) await take(apps[i % 2]!);
     await Promise.all(Array.from({ length: 100 }, (_, i) => take(apps[i % 2]!)));
     expect(tokens).toHaveLength(150);

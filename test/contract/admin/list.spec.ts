@@ -38,6 +38,8 @@ describe('list', () => {
 
   it('yields each lock that is held or waited for exactly once, as inspect reports it', async () => {
     const { a, b } = await startAlone();
+    // Unlike list(), this waits until all nodes have answered for the first time.
+    await a.locks.withLock('free', () => undefined);
     expect(await listed(a)).toEqual([]);
     const names = Array.from({ length: 250 }, (_, i) => `order:${i}`);
     const locks = await Promise.all(names.map((name) => a.locks.acquire(name, { leaseMs: 600_000 })));
