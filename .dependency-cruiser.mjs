@@ -1,4 +1,4 @@
-// The layers of lib: what each may import (docs/how-it-works.md tells why). `import type` counts, too; cycles are refused.
+// The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
 const ROOT_FILES = ['service', 'tokens', 'options', 'registration', 'module-definition'].map(
@@ -6,10 +6,10 @@ const ROOT_FILES = ['service', 'tokens', 'options', 'registration', 'module-defi
 );
 const WIRING = ['interceptor', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
 
-/** Puts a test's locks in the place of those in Redis: wiring, as the module is. */
+/** These replace the locks in Redis by those of a test: they wire, as the module does. */
 const TEST_WIRING = ['redis-lock-testing.module', 'fake-lock.service', 'fake-locks'].map((name) => `testing/${name}`);
 
-/** Folders and files of lib (without `.ts`), each with what it may import: of lib, types of lib, and packages. */
+/** Folders and files of lib (without `.ts`), each with what it may import: files of lib, types of lib, and packages. */
 const LAYERS = [
   { from: ['index'], lib: [''] },
   { from: ['core'], lib: ['core'] },
@@ -66,7 +66,7 @@ export default {
       to: { circular: true },
     },
   ],
-  // What is not allowed is an error, so that a new folder needs a layer.
+  // Everything else is an error, so a new folder needs a layer.
   allowed: [
     { from: { path: '^lib/' }, to: { dependencyTypes: ['core'] } },
     ...LAYERS.map(({ from, lib, packages = [] }) => ({

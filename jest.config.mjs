@@ -1,6 +1,6 @@
 import process from 'node:process';
 
-/** As tsconfig.json has it for tsc, which checks the types: see `npm run typecheck`. */
+/** The same settings as in tsconfig.json. swc does not check types; `npm run typecheck` does. */
 const SWC = {
   jsc: {
     target: 'es2022',
@@ -30,12 +30,12 @@ const project = (displayName, roots, extra = {}) => ({
   ...extra,
 });
 
-/** Asks the store only, which is the same there as on one Redis, or on a quorum; on these it would take minutes more. */
+/** Tests only the store. Left out on topologies whose store is that of one Redis or of a quorum: it would take minutes more. */
 const STORE = `/lock-store-contract${SPEC}`;
 
 /**
- * The contract where the code differs from store to store; the code above the store is the same on each. What takes longest here
- * (`fuzz`, `waiting/wake-up`, `admin/list`) waits for `npm run test:all`: `lock-store-contract` asks the same in short.
+ * The part of the contract that depends on the store; the code above the store is the same on each. The slowest such files
+ * (`fuzz`, `admin/list`) run only in `npm run test:all`: `lock-store-contract` covers the same more briefly.
  */
 const OF_STORE = [
   'admin/force-release',
@@ -46,7 +46,7 @@ const OF_STORE = [
   'waiting/wake-up',
 ].map((path) => `/test/contract/${path}${SPEC}`);
 
-/** These test the tests of the scripts: each mutant has to be noticed. */
+/** These test the tests of the scripts: they must notice each mutant. */
 const MUTANTS = `/test/scripts/.*mutants${SPEC}`;
 
 const only = (...paths) => ({ testRegex: paths });
@@ -59,7 +59,7 @@ const PARTS = {
 };
 const part = PARTS[process.env.PART];
 
-/** The contract on something else than one Redis. */
+/** The contract on another topology than one Redis. */
 const contractOn = (topology, extra) =>
   project(`contract-${topology}`, ['test/contract'], { globals: { TOPOLOGY: topology }, ...extra });
 
@@ -71,7 +71,7 @@ const startedFor = (topology) => ({
 
 export default {
   testTimeout: 30_000,
-  // Modules of finished test files stay in memory; without it garbage collection takes a third of the time.
+  // Modules of finished test files stay in memory; without this limit, garbage collection takes a third of the time.
   workerIdleMemoryLimit: '400MB',
   globalSetup: './test/support/topologies/global-setup.mjs',
   globalTeardown: './test/support/topologies/global-teardown.mjs',

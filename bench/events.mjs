@@ -1,6 +1,6 @@
 /**
- * What events cost when nobody listens: acquire and release by a module as it is, against one whose `emit` was replaced by
- * a function that does nothing, in alternating slices of one run. Then the same with a listener on every event.
+ * Measures what events cost. Compares acquire and release of a module without listeners, and of one with a listener on every
+ * event, with those of a module whose `emit` does nothing, in alternating slices of one run.
  */
 import { NestFactory } from '@nestjs/core';
 import { RedisLockModule, RedisLockService } from 'nestjs-redis-lock';

@@ -1,7 +1,7 @@
-/** How long one slice of a measurement is. */
+/** Returns the length of one slice of a measurement, in milliseconds. */
 export const sliceMs = (byDefault) => Number(process.env.SLICE_MS ?? byDefault);
 
-/** How often `pair` (an acquire and its release) runs in a second, by one caller, for `ms` milliseconds. */
+/** Runs `pair` (an acquire and its release) by one caller for `ms` milliseconds; returns how often it ran per second. */
 export async function rateOf(pair, ms) {
   const startedAt = performance.now();
   let pairs = 0;

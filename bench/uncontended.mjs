@@ -1,6 +1,6 @@
 /**
- * One caller, free lock: acquire and release against the least that does it by hand on the same client, `SET NX PX` and a
- * Lua compare-and-delete, in alternating slices of one run. Prints the ratio of the rates, slice by slice and as a median.
+ * One caller, free lock. Compares acquire and release with the shortest code by hand on the same client (`SET NX PX` and a Lua
+ * compare-and-delete), in alternating slices of one run. Prints the ratio of the rates, slice by slice and as a median.
  */
 import { randomUUID } from 'node:crypto';
 import { NestFactory } from '@nestjs/core';

@@ -1,4 +1,4 @@
-// Loads both builds of each entry of package.json: ES modules and CommonJS have to export the same names. Needs a build.
+// Loads both builds of each entry in package.json: the ES module and CommonJS must export the same names. Needs a build.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ import { countsOf, runIfStarted } from './checks.mjs';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const require = createRequire(import.meta.url);
 
-/** Prints one line for each entry; gives `{ passed, failed }`. */
+/** Prints one line for each entry; returns `{ passed, failed }`. */
 export async function checkExports() {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const entries = Object.entries(manifest.exports).filter(([, target]) => typeof target === 'object');

@@ -1,7 +1,7 @@
-// The public API as text: what each entry of package.json `exports` gives to users, in the declarations that tsc writes from lib.
-// `npm run api:update` writes it to test/api, which test/unit/public-api.spec.ts compares. Needs no build.
-// A declaration or member whose doc comment says "; internal", or begins with "Internal:", is public for TypeScript only: members
-// are left out, and exports stand at the end by their names.
+// The public API as text: the declarations that tsc emits from lib for each entry in `exports` of package.json.
+// `npm run api:update` writes it to test/api, and test/unit/public-api.spec.ts compares it. Needs no build.
+// A declaration or member whose doc comment says "; internal", or begins with "Internal:", is public only for TypeScript. Such
+// members are left out; such exports are listed at the end by name.
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,27 +10,27 @@ import ts from 'typescript';
 import { isStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-/** Nothing is written there: the declarations stay in memory, so that an old build is never read. */
+/** Nothing is written there: the declarations stay in memory, so an old build is never read. */
 const TYPES = join(root, 'dist-types');
 const INTERNAL = /; internal\b|^\s*Internal:/;
 
 /**
- * A code entry of package.json `exports`.
+ * An entry in `exports` of package.json that is code.
  * @typedef {object} ApiEntry
- * @property {string} name What follows the package's name in an import; `index` for the package itself.
- * @property {string} specifier As package.json has it, such as `./testing`.
- * @property {string} file Its file below lib, and below each build, without extension.
+ * @property {string} name The part of an import after the package's name; `index` for the package itself.
+ * @property {string} specifier As in package.json, such as `./testing`.
+ * @property {string} file Its path in lib, and in each build, without extension.
  */
 
 /**
  * @typedef {object} EntryApi
  * @property {string} name
- * @property {string} text Its declarations, as the snapshot has them.
- * @property {string[]} values The names that are there at run time.
- * @property {{ name: string, neededBy: string }[]} forgotten What its signatures mention and no entry exports.
+ * @property {string} text Its declarations, as in the snapshot.
+ * @property {string[]} values The names that exist at run time.
+ * @property {{ name: string, neededBy: string }[]} forgotten Types that its signatures mention and no entry exports.
  */
 
-/** Where the texts are. */
+/** The folder of the snapshots. */
 export const SNAPSHOTS = join(root, 'test', 'api');
 
 /** @returns {ApiEntry[]} */
@@ -44,8 +44,8 @@ export function entries() {
 }
 
 /**
- * Reads the API of all entries from lib. The text has what is forgotten, too, and what that needs in turn: it is as public as
- * what mentions it.
+ * Reads the API of all entries from lib. The text includes forgotten types, and the types that those need in turn: they are as
+ * public as the declarations that mention them.
  * @returns {Promise<EntryApi[]>}
  */
 export async function readApi() {
@@ -66,7 +66,7 @@ export async function readApi() {
   );
 }
 
-/** Writes the texts of all entries, and removes those of entries that are gone. */
+/** Writes the snapshots of all entries, and removes those of entries that no longer exist. */
 async function updateSnapshots() {
   const api = await readApi();
   mkdirSync(SNAPSHOTS, { recursive: true });
@@ -77,7 +77,7 @@ async function updateSnapshots() {
   return api;
 }
 
-/** A program of the declarations that tsc writes for a configuration. */
+/** Returns a program of the declarations that tsc emits for a configuration. */
 function declarationsOf(configFile) {
   const { options, fileNames, errors } = ts.getParsedCommandLineOfConfigFile(
     configFile,
@@ -103,7 +103,7 @@ function fail(diagnostic) {
   throw new Error(ts.formatDiagnostic(diagnostic, { ...ts.sys, getNewLine: () => '\n', getCanonicalFileName: String }));
 }
 
-/** The exports of a module, sorted by name. */
+/** Returns the exports of a module, sorted by name. */
 function exportsOf(program, checker, file) {
   const source = program.getSourceFile(`${TYPES}/${file}.d.ts`);
   const names = checker.getExportsOfModule(checker.getSymbolAtLocation(source)).map((symbol) => {
@@ -150,7 +150,7 @@ function printedEntry({ name, declarations, isTypeOnly }) {
   return declarations.map((node) => note + (node.name.text === name ? '' : `// As ${name}:\n`) + printed(node));
 }
 
-/** A declaration without documentation and hidden members, which are sorted by name. */
+/** Prints a declaration without documentation and hidden members; the other members are sorted by name. */
 function printed(declaration) {
   const transformer = (context) => {
     const visit = (node) => (isHidden(node) ? undefined : withSortedMembers(ts.visitEachChild(node, visit, context)));
@@ -162,7 +162,7 @@ function printed(declaration) {
   return ts.isVariableDeclaration(declaration) ? `export declare const ${text};` : text;
 }
 
-/** Overloads keep their order; what has no name (constructors, call signatures) comes first. */
+/** Overloads keep their order. Members without a name (constructors, call signatures) come first. */
 function withSortedMembers(node) {
   const { modifiers, name, typeParameters, heritageClauses } = node;
   const nameOf = (member) => ({ name: member.name?.text ?? member.name?.getText() ?? '' });
@@ -175,7 +175,7 @@ function withSortedMembers(node) {
   return ts.factory.updateInterfaceDeclaration(node, modifiers, name, typeParameters, heritageClauses, sorted());
 }
 
-/** What is needed and not exported, sorted by name; `isDirect` tells that an export itself mentions it. */
+/** Returns the types that are needed and not exported, sorted by name; `isDirect`: an export itself mentions the type. */
 function forgottenBy(exports, checker, exported) {
   const found = new Map();
   const queue = exports.map((entry) => ({ ...entry, isDirect: true }));
@@ -189,7 +189,7 @@ function forgottenBy(exports, checker, exported) {
   return [...found.values()].sort(byName);
 }
 
-/** The symbols of our own, declared at the top of a file, to which the visible parts of a declaration refer. */
+/** Returns our own symbols, declared at the top of a file, that the visible parts of a declaration refer to. */
 function mentionedIn(declaration, checker) {
   const symbols = [];
   const visit = (node) => {

@@ -1,4 +1,4 @@
-// Builds dist/esm and dist/cjs; says nothing unless it fails.
+// Builds dist/esm and dist/cjs; prints nothing unless it fails.
 import { execFile } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const nest = join(root, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
 
-/** Gives the compiler's output when it fails, else nothing. */
+/** Resolves to the compiler's output if it fails, otherwise to undefined. */
 function compile(tsconfig) {
   return new Promise((resolve) => {
     execFile(process.execPath, [nest, 'build', '-p', tsconfig], { cwd: root }, (error, stdout, stderr) =>
@@ -20,10 +20,10 @@ function compile(tsconfig) {
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 const failures = (await Promise.all(['tsconfig.build.json', 'tsconfig.cjs.json'].map(compile))).filter(Boolean);
 if (failures.length > 0) {
-  // Both builds compile the same sources: the second would tell the same again.
+  // Both builds compile the same sources, so the second would report the same errors.
   console.error(failures[0]);
   process.exitCode = 1;
 } else {
-  // Without it Node takes the files for ES modules, as the package's own "type" says.
+  // Without this file, Node takes the files for ES modules, because the package's own "type" says so.
   writeFileSync(join(root, 'dist', 'cjs', 'package.json'), '{"type":"commonjs"}\n');
 }

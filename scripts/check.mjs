@@ -1,5 +1,5 @@
-// Runs the checks of the project; the last line sums up. `npm test` is all that keeps a promise, and `npm run test:all`
-// (`--all`) what only repeats it: elsewhere, for longer, in other apps.
+// Runs the checks of the project; the last line sums them up. `npm test` tests every promise, and `npm run test:all` (`--all`)
+// repeats the tests: on other topologies, for longer, in other apps.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,28 +12,28 @@ import { ensureRedisServer } from './redis.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** A step that hangs (a test that left something open) fails instead of stopping everything. */
+/** A step that hangs (a test left something open) fails after this time. */
 const STEP_LIMIT_MS = 1_800_000;
 
-/** Before the steps of both commands. */
+/** The steps that both commands run first. */
 const BUILT = [
   { name: 'redis', title: 'Redis server', run: () => counted(Boolean(ensureRedisServer())) },
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
 const CODE = ['architecture', 'unit', 'scripts', 'nest'];
-/** Topologies on which `npm test` runs the part of the contract that differs there, `npm run test:all` the rest. */
+/** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
-/** The tests whose runs are drawn at random. */
+/** The tests that use random input. */
 const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';
 const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' };
-/** More than cores: the contract and the faults wait more than they compute. */
+/** More than there are cores: the tests of the contract and of faults wait more than they compute. */
 const WORKERS = '--maxWorkers=5';
 /** Nodes of clusters and quorums compute, too. */
 const FEWER_WORKERS = '--maxWorkers=4';
 
-/** `needs` names the steps without which one makes no sense. */
+/** `needs` names the steps that must have passed; a step with `beside` runs at the same time as the others. */
 const TEST = [
   ...BUILT,
   {
@@ -103,7 +103,7 @@ function counted(ok) {
   return ok ? { passed: 1, failed: 0 } : { passed: 0, failed: 1 };
 }
 
-/** Follows a child, whose output goes to this process, or into `out`. What is set already is not replaced by `env`. */
+/** Runs a child. Its output goes to that of this process, or into `out`. `env` replaces no variables that are set already. */
 function follow(command, args, out, env) {
   return new Promise((resolve) => {
     const stdio = ['ignore', ...(out ? ['pipe', 'pipe'] : ['inherit', 'inherit'])];
@@ -123,7 +123,7 @@ async function npm(name, args = [], out) {
   return counted((await run(name, args, out)) === 0);
 }
 
-/** A script whose last line counts its checks. */
+/** Runs a script whose last line counts its checks. */
 async function script(name, args, out) {
   const status = await follow(process.execPath, [join(root, 'scripts', name), ...args], out);
   const last = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(Buffer.concat(out).toString());
@@ -147,7 +147,7 @@ async function jest(projects, env, ...flags) {
 function jestCounts(status, results) {
   const passed = results?.numPassedTests ?? 0;
   const skipped = (results?.numPendingTests ?? 0) + (results?.numTodoTests ?? 0);
-  // A file that does not load has no failed tests, and neither has a failed set-up.
+  // A file that does not load has no failed tests, and a failed set-up has none either.
   const failed = (results?.numFailedTests ?? 0) + (results?.numRuntimeErrorTestSuites ?? 0);
   return { passed, skipped, failed: failed === 0 && status !== 0 ? 1 : failed };
 }
@@ -155,7 +155,7 @@ function jestCounts(status, results) {
 const total = { passed: 0, failed: 0, skipped: 0 };
 const broken = new Set();
 
-/** A step beside others keeps its output until it has ended. */
+/** A step that runs beside others prints its output when it has ended. */
 async function runStep({ name, title, needs = [], beside, run: work }) {
   const missing = needs.filter((need) => broken.has(need));
   const out = beside ? [] : undefined;

@@ -1,7 +1,7 @@
-// Installs the packed package into apps outside of this repository, and builds, tests and runs them: with the versions of
-// Nest, ioredis, TypeScript and Node, the test runners and the bundlers that users have (scripts/compatibility/matrix.mjs).
+// Installs the packed package into apps outside this repository, then builds, tests and runs them with the versions of Nest,
+// ioredis, TypeScript and Node, the test runners and the bundlers that users have (scripts/compatibility/matrix.mjs).
 //   node scripts/compatibility.mjs [app…] [package.tgz]
-// packs dist as it is, unless it is told a tarball; without the name of an app, it takes all.
+// Without a tarball, it packs dist as it is. Without the name of an app, it runs all of them.
 import { resolve } from 'node:path';
 import process from 'node:process';
 import { isStarted } from './checks.mjs';
@@ -12,11 +12,11 @@ import { Steps } from './compatibility/steps.mjs';
 import { packTarball } from './package-check.mjs';
 import { makeFolder, provideRedis } from './redis.mjs';
 
-/** Prints one line per check; gives `{ passed, failed, skipped }`. */
+/** Prints one line per check; returns `{ passed, failed, skipped }`. */
 export async function runCompatibility({ tarball, apps = Object.keys(APPS) } = {}) {
   const folder = makeFolder();
   const interrupt = () => process.exit(130);
-  // The children, the server and the folder go with this process.
+  // The children, the server and the folder end with this process.
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, interrupt);
   try {
     return await checkApps(folder.path, tarball ?? packTarball(folder.path, { built: true }), apps);

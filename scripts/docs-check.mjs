@@ -1,6 +1,6 @@
-// Checks the documents: each ```ts block compiles in a project of a user, and each link leads to something. Needs a build.
-// A block is a module of its own. Where it imports from './orders.service.js', the block of the same document that exports all
-// of those names stands for that file, else a stub in which they are `any`. What must not compile says `// @ts-expect-error`.
+// Checks the documents: each ```ts block compiles in a user's project, and each link has a target. Needs a build.
+// A block is a module of its own. If it imports from './orders.service.js', that file is the block of the same document that
+// exports all of those names, or else a stub in which they are `any`. Code that must not compile says `// @ts-expect-error`.
 import { spawnSync } from 'node:child_process';
 import {
   mkdirSync,
@@ -21,7 +21,7 @@ import { countsOf, runIfStarted } from './checks.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** As a new project has it whose decorators are those of Nest. */
+/** The options of a new project that uses Nest's decorators. */
 const OPTIONS = {
   target: ts.ScriptTarget.ES2022,
   lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
@@ -32,14 +32,14 @@ const OPTIONS = {
   experimentalDecorators: true,
   emitDecoratorMetadata: true,
   skipLibCheck: true,
-  // Every type that an example exports has to be one that users can name.
+  // Users must be able to name every type that an example exports.
   declaration: true,
   noEmit: true,
   // Examples of tests use the globals of a test runner.
   types: ['node', 'jest'],
 };
 
-/** Prints one line for each document, and its errors; gives `{ passed, failed }`. */
+/** Prints one line for each document, and its errors; returns `{ passed, failed }`. */
 export function checkDocuments() {
   const documents = documentsOf(root);
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'docs-check-')));
@@ -58,7 +58,7 @@ export function checkDocuments() {
   }
 }
 
-/** The documents with their `path`, `text`, `prose` (the text with code blanked out) and `blocks`. */
+/** Returns the documents with their `path`, `text`, `prose` (the text with code blanked out) and `blocks`. */
 function documentsOf(folder) {
   const docs = readdirSync(join(folder, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
   const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
@@ -85,9 +85,9 @@ function lineAt(text, index) {
   return text.slice(0, index).split('\n').length;
 }
 
-/** Compiles all blocks as one project; gives the errors of each document. */
+/** Compiles all blocks as one project; returns the errors of each document. */
 function compileBlocks(folder, documents) {
-  // Two levels, so that the package is found in the inner folder, as it was built, and everything else in the outer one.
+  // Two levels: the inner folder has the package as it was built, and the outer one has everything else.
   const project = join(folder, 'project');
   mkdirSync(join(project, 'node_modules'), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'), 'junction');
@@ -109,7 +109,7 @@ function compileBlocks(folder, documents) {
   return errors;
 }
 
-/** Writes the blocks of a document, each on the lines that it has there, and the files that they import. */
+/** Writes the blocks of a document, with the line numbers that they have there, and the files that they import. */
 function writeBlocks(folder, document) {
   mkdirSync(folder, { recursive: true });
   const blocks = document.blocks.map(({ line, code }) => ({
@@ -129,7 +129,7 @@ function writeBlocks(folder, document) {
   return blocks.map(({ name }) => [join(folder, `${name}.ts`), document]);
 }
 
-/** The relative imports of all blocks by file, with all names that are imported from it. */
+/** Returns the relative imports of all blocks by file, with all names that are imported from it. */
 function importedFiles(blocks) {
   const files = new Map();
   for (const { path, name } of blocks.flatMap(({ imported }) => imported)) {
@@ -150,19 +150,19 @@ function importsAndExports(code) {
   return { imported, exported: new Set(named.map(({ name }) => name?.text)) };
 }
 
-/** What begins a block that never ends would hide the blocks below. */
+/** A block that is never closed would hide the blocks below it. */
 function openBlocks({ text }) {
   const fences = [...text.matchAll(/^ *(?:```|~~~)/gm)];
   return fences.map(({ index }) => ({ line: lineAt(text, index), text: 'this block has no end' }));
 }
 
-/** remark checks the links of Markdown only. */
+/** remark checks only links in Markdown. */
 function htmlLinks({ prose }) {
   const links = [...prose.matchAll(/<[^>]+\b(?:href|src)=/g)];
   return links.map(({ index }) => ({ line: lineAt(prose, index), text: 'write this link in Markdown' }));
 }
 
-/** Whether each link within the repository leads to a file, and to a heading of it. Prints those that do not. */
+/** Checks that each link within the repository leads to an existing file and heading; prints those that do not. */
 function checkLinks(documents) {
   const remark = join(root, 'node_modules', 'remark-cli', 'cli.js');
   const rules = ['--frail', '--quiet', '--no-stdout', '--no-color', '--use', 'remark-validate-links=repository:false'];

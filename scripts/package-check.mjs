@@ -1,5 +1,5 @@
-// Packs the package and uses the tarball as its users do: from ES modules, from CommonJS, and from both in one process.
-// `--built` takes dist as it is; without it, packing builds first.
+// Packs the package and uses the tarball as users do: from ES modules, from CommonJS, and from both in one process.
+// With `--built`, it packs dist as it is; otherwise it builds first.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,13 +48,13 @@ if (copies.length > 0) throw new Error('two copies of: ' + copies.join(', '));
       'a CommonJS module writes a script': `const lib = require('${manifest.name}');
 const { key, lua } = require('${manifest.name}/scripts');
 ${CHECK_SCRIPTS}`,
-      // Where Node can require an ES module it takes that one; test runners and older versions take this one.
+      // If Node can require an ES module, it does not load these; test runners and older versions do.
       'its CommonJS files load': `const lib = require('./node_modules/${manifest.name}/${manifest.main}');\n${CHECK_NAMES}`,
     },
   },
 };
 
-/** Prints one line per check; gives `{ passed, failed }`. */
+/** Prints one line per check; returns `{ passed, failed }`. */
 export function checkPackage({ built = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'package-check-'));
   try {
@@ -66,7 +66,7 @@ export function checkPackage({ built = false } = {}) {
   }
 }
 
-/** Packs this repository into a folder; prints one line. Gives the path of the tarball, or undefined. */
+/** Packs this repository into a folder and prints one line. Returns the path of the tarball, or undefined. */
 export function packTarball(folder, { built = false } = {}) {
   const args = ['pack', '--silent', '--pack-destination', folder, ...(built ? ['--ignore-scripts'] : [])];
   const packed = check('npm pack', 'npm', args, root);
@@ -90,7 +90,7 @@ function checkTarball(folder, tarball) {
   return results;
 }
 
-/** An app with the package from the tarball, and its peers from this repository: nothing is downloaded. */
+/** Makes an app with the package from the tarball, and its peers from this repository: nothing is downloaded. */
 function createApp(app, type, tarball) {
   const modules = join(app, 'node_modules');
   const installed = join(modules, manifest.name);

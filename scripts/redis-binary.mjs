@@ -1,4 +1,4 @@
-// Finds the Redis server program of this machine, and installs one where there is none.
+// Finds the Redis server program of this machine, or installs one.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { platform, tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import process from 'node:process';
 
 const INSTALL_WITHIN_MS = 300_000;
 
-/** Finds a Redis server program, installing one where the system allows it; gives its path. */
+/** Finds a Redis server program, or installs one if the system allows it; returns its path. */
 export function ensureRedisServer() {
   return findServer() ?? alone(() => findServer() ?? install());
 }
@@ -32,7 +32,7 @@ function isExecutable(path) {
 
 function install() {
   for (const command of installCommands() ?? []) {
-    // The reader of stdout may want results only. A failed `update` is no end: the lists may be good enough.
+    // All output goes to stderr, because a caller may parse stdout. If `update` fails, the old lists may still do.
     spawnSync(command[0], command.slice(1), { stdio: ['ignore', 2, 2] });
   }
   const server = findServer();
@@ -61,7 +61,7 @@ function rootPrefix() {
   return onPath('sudo') && spawnSync('sudo', ['-n', 'true']).status === 0 ? ['sudo', '-n'] : undefined;
 }
 
-/** Runs one at a time among the processes of this machine: two `apt-get update` at once fail. */
+/** Runs the work in one process of this machine at a time: two `apt-get update` at once fail. */
 function alone(work) {
   const lock = join(tmpdir(), 'nestjs-redis-lock-install.pid');
   const deadline = Date.now() + INSTALL_WITHIN_MS;
@@ -90,7 +90,7 @@ function takeLock(lock) {
 function isAbandoned(lock) {
   try {
     const pid = Number(readFileSync(lock, 'utf8'));
-    // Its owner may be between creating and filling it.
+    // Its owner may have created it, and not written to it yet.
     if (!pid) return Date.now() - statSync(lock).mtimeMs > 5_000;
     process.kill(pid, 0);
     return false;

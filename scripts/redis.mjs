@@ -1,4 +1,4 @@
-// Makes a Redis available: to tests as a module, to any command as `node scripts/redis.mjs -- command args…`.
+// Provides a Redis: to tests as a module, and to any command as `node scripts/redis.mjs -- command args…`.
 import { spawn } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
@@ -17,8 +17,8 @@ export { ensureRedisServer };
  * @property {string} url
  * @property {number} port
  * @property {number} pid
- * @property {string[]} args The arguments as given: with `port`, what a restart needs.
- * @property {() => Promise<void>} stop Ends the server, also a stopped one (SIGSTOP), and removes its folder; does nothing the
+ * @property {string[]} args The arguments as given; a restart needs them and the `port`.
+ * @property {() => Promise<void>} stop Ends the server, even if it is stopped (SIGSTOP), and removes its folder. Does nothing the
  *   second time.
  * @property {(signal?: NodeJS.Signals) => Promise<void>} kill Sends a signal; SIGKILL (the default) and SIGTERM wait until the
  *   server has ended.
@@ -30,12 +30,12 @@ const STOP_WITHIN_MS = 2_000;
 const LAUNCHES = 5;
 const KEPT_OUTPUT = 16_384;
 
-/** Ends the servers that still run when this process ends. */
+/** Functions that end what is left when this process ends. */
 const running = new Set();
 process.on('exit', () => running.forEach((endNow) => endNow()));
 
 /**
- * The Redis of REDIS_URL (`stop` leaves it alone), or a server of its own.
+ * Returns the Redis of REDIS_URL (`stop` does nothing to it), or starts a server.
  * @returns {Promise<{ url: string, stop: () => Promise<void> }>}
  */
 export async function provideRedis() {
@@ -46,9 +46,9 @@ export async function provideRedis() {
 /**
  * Starts a server without persistence on the loopback interface; resolves when it answers.
  * @param {object} [options]
- * @param {string[]} [options.args] Arguments of `redis-server`; they override those of the tool. The first may be a configuration
- *   file.
- * @param {number} [options.port] Exactly this port, as when a server is started again; else a free one.
+ * @param {string[]} [options.args] Arguments of `redis-server`; they override those of this script. The first may be a
+ *   configuration file.
+ * @param {number} [options.port] Exactly this port, for a restart; by default, a free one.
  * @returns {Promise<StartedRedis>}
  */
 export async function startRedisServer({ args = [], port } = {}) {
@@ -60,7 +60,7 @@ export async function startRedisServer({ args = [], port } = {}) {
       return server;
     } catch (error) {
       await server.stop();
-      // Between asking for a free port and binding it, anybody may take it.
+      // Another process may have taken the free port before the server did.
       if (launch === LAUNCHES || !/in use|another server/i.test(error.message)) throw error;
       await sleep(100);
     }
@@ -68,7 +68,7 @@ export async function startRedisServer({ args = [], port } = {}) {
 }
 
 /**
- * Different loopback ports that nobody listens on now; somebody may before they are used.
+ * Returns different loopback ports that are free now; another process may take one before you use it.
  * @param {number} count
  * @returns {Promise<number[]>}
  */
@@ -87,7 +87,7 @@ function listenAnywhere() {
 }
 
 /**
- * A temporary folder that outlives its servers, as when one is started again, but not this process.
+ * Makes a temporary folder that outlives its servers (one may be restarted), but not this process.
  * @returns {{ path: string, remove: () => void }}
  */
 export function makeFolder() {
@@ -104,11 +104,11 @@ export function makeFolder() {
 
 function launchServer(program, port, args) {
   const dir = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
-  // A configuration file has to come first.
+  // A configuration file must come first.
   const files = args.slice(0, args[0]?.startsWith('-') ? 0 : 1);
   const settings = [...files, '--bind', HOST, '--port', String(port), '--dir', dir, '--loglevel', 'warning'];
   settings.push('--save', '', '--appendonly', 'no', ...args.slice(files.length));
-  // A group of its own keeps the terminal's Ctrl-C away: who uses the server ends before the server does.
+  // In a process group of its own, the server does not receive Ctrl-C: the processes that use it must end first.
   const child = spawn(program, settings, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const guard = child.pid && guardOf(dir, child.pid);
   const cleanUp = () => {
@@ -140,8 +140,8 @@ function serverOf(child, port, args, exit) {
 }
 
 /**
- * Ends the server, if any, and removes its folder when this process ends without a chance to do so (SIGKILL, a test
- * runner that hides the exit event): the guard reads from a pipe that closes then.
+ * Starts a guard, which ends the server, if any, and removes its folder if this process ends without doing so (SIGKILL, a test
+ * runner that hides the exit event). The guard reads from a pipe that closes when this process ends.
  */
 function guardOf(dir, pid) {
   const script = `read -r _; ${pid ? `kill -KILL ${pid}; ` : ''}sleep 0.1; rm -rf "$0"`;
@@ -153,7 +153,7 @@ function guardOf(dir, pid) {
   return guard;
 }
 
-/** Follows a child that does not keep this process alive: `{ promise, ended, output }`. */
+/** Follows a child without letting it keep this process alive; returns `{ promise, ended, output }`. */
 function exitOf(child, whenEnded) {
   const exit = { promise: undefined, ended: false, output: '' };
   for (const stream of [child.stdout, child.stderr]) {
@@ -186,7 +186,7 @@ async function untilReady(pid, port, exit) {
   while (!exit.ended) {
     const reply = await ask(port, 'PING\r\nINFO server\r\n');
     if (exit.ended) break;
-    // With a password set, a server tells no stranger its pid.
+    // A server with a password does not report its pid without one.
     if (reply.startsWith('-NOAUTH') || reply.includes(`process_id:${pid}\r\n`)) return;
     if (reply.includes('process_id:')) throw new Error(`Port ${port} belongs to another server.`);
     if (Date.now() > deadline) throw new Error(`Redis did not answer within ${READY_WITHIN_MS} ms.\n${exit.output}`);
@@ -195,7 +195,7 @@ async function untilReady(pid, port, exit) {
   throw new Error(`Redis ended instead of starting.\n${exit.output}`);
 }
 
-/** Sends one text and gives what came back: all of the INFO section, or an error line, or nothing. */
+/** Sends one text and resolves to the reply: all of the INFO section, an error line, or nothing. */
 function ask(port, text) {
   return new Promise((resolve) => {
     let reply = '';
@@ -225,7 +225,7 @@ async function whileReferenced(child, promise) {
   await promise;
 }
 
-/** Runs a command with REDIS_URL set; gives its exit code. */
+/** Runs a command with REDIS_URL set; resolves to its exit code. */
 async function runWithRedis([command, ...args]) {
   const redis = await provideRedis();
   try {
@@ -239,7 +239,7 @@ function runCommand(command, args, env) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: 'inherit', env });
     process.on('SIGTERM', () => child.kill('SIGTERM'));
-    // A terminal sends Ctrl-C to the command as well: passed on, it would come twice and end a graceful shutdown.
+    // A terminal sends Ctrl-C to the command as well: a second one would cut short a graceful shutdown.
     const fromTerminal = hasTerminal();
     process.on('SIGINT', () => fromTerminal || child.kill('SIGINT'));
     child.on('error', (error) => {

@@ -1,5 +1,5 @@
-// Starts whole Redis topologies on loopback ports, for tests. Every connection is plain JSON, as `connection` takes it.
-// Whoever starts a server of one again, by its `port` and `args`, ends that one.
+// Starts whole Redis topologies on loopback ports, for tests. Every `connection` is plain JSON, and fits the option `connection`.
+// If you restart a server of a topology (with its `port` and `args`), stop the new one yourself.
 export { startCluster } from './topologies/cluster.mjs';
 export { startQuorum } from './topologies/quorum.mjs';
 export { documentedRights, startSecured } from './topologies/secured.mjs';

@@ -1,5 +1,5 @@
-// Compiles test/types with every TypeScript that users may have: the types of the decorators must refuse and accept the same,
-// whether or not an index may be missing elsewhere. With `--own`, only with the TypeScript that compiles this package.
+// Compiles test/types with every TypeScript that users may have, with and without `noUncheckedIndexedAccess`: the types of the
+// decorators must refuse and accept the same. With `--own`, it uses only the TypeScript that compiles this package.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -13,7 +13,7 @@ const OWN = 'typescript';
 const COMPILERS = process.argv.includes('--own') ? [OWN] : ['typescript-5.9', OWN, 'typescript-7'];
 const OPTIONS = [[], ['--noUncheckedIndexedAccess', 'false']];
 
-/** Prints one line per compiler; gives `{ passed, failed }`. */
+/** Prints one line per compilation; returns `{ passed, failed }`. */
 export function runTypeTests() {
   return countsOf(COMPILERS.flatMap((compiler) => OPTIONS.map((options) => compile(compiler, options))));
 }

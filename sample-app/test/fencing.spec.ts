@@ -40,7 +40,7 @@ describe('a stale fencing token', () => {
     expect(articles.find('tea')).toEqual(article);
   });
 
-  it('is refused when an instance comes with it', async () => {
+  it('is refused when a running instance writes with it', async () => {
     const { sql, instances } = await deploy(['A']);
     new DrawsRepository(sql).record({ fire: 0, instance: 'future', fencingToken: 2 ** 53 - 1, winners });
     const begun = () => new Set(instances[0]!.reports.map(({ fire }) => fire)).size;

@@ -16,12 +16,12 @@ const write = (instance: Instance, sku: string, price: unknown): Promise<Respons
   });
 
 const started = ({ sql }: Deployment, table: 'order_events' | 'catalogue_events', count: number): Promise<unknown> =>
-  eventually(() => spansOf(sql, table).length >= count, { message: `Not ${count} of ${table} began` });
+  eventually(() => spansOf(sql, table).length >= count, { message: `Fewer than ${count} of ${table} have started` });
 
 describe('the routes of two instances', () => {
   afterEach(cleanUp);
 
-  it('charge one order one after the other, with a rising token', async () => {
+  it('charge one order twice in sequence, with a rising token', async () => {
     const app = await deploy(['A', 'B']);
     const [a, b] = app.instances as [Instance, Instance];
     const answers = await Promise.all([charge(a, '7'), charge(b, '7')]);
@@ -62,7 +62,7 @@ describe('the routes of two instances', () => {
     expect((await read(a, 'coffee')).status).toBe(404);
   }, 60_000);
 
-  it('tell which locks are held, and answer 423 when one stays busy', async () => {
+  it('list the held locks, and answer with 423 when one stays busy', async () => {
     const app = await deploy(['A', 'B'], { ORDER_CHARGE_MS: '5000', LOCK_WAIT_MS: '200' });
     const [a, b] = app.instances as [Instance, Instance];
     const charged = charge(a, '7');

@@ -18,7 +18,7 @@ describe('the lottery', () => {
     expect(checkDraws(sql, firesOf(sql), true)).toEqual([]);
   }, 60_000);
 
-  it('is drawn by another instance, under a higher token, after the winner was killed in mid-draw', async () => {
+  it('is drawn by another instance, with a greater token, after the winner was killed while it drew', async () => {
     const { sql, instances } = await deploy(['A', 'B', 'C'], { LOTTERY_LEASE_MS: '2000', LOTTERY_DRAW_MS: '1200' });
     const drawing = () => instances.find(({ reports }) => reports.at(-1)?.outcome === 'drawing');
     const winner = await eventually(drawing, { timeoutMs: 10_000 });
@@ -33,14 +33,14 @@ describe('the lottery', () => {
     expect(checkDraws(sql, firesOf(sql), true)).toEqual([]);
   }, 60_000);
 
-  it('does not record the draw of a winner that slept longer than its lease', async () => {
+  it('does not record the draw of a winner that was stopped for longer than its lease', async () => {
     const { sql, instances } = await deploy(['A', 'B'], { LOTTERY_LEASE_MS: '2000', LOTTERY_DRAW_MS: '1200' });
     const drawing = () => instances.find(({ reports }) => reports.at(-1)?.outcome === 'drawing');
     const winner = await eventually(drawing, { timeoutMs: 10_000 });
     const { fencingToken } = winner.reports.at(-1) as { fencingToken: number };
     winner.process.kill('SIGSTOP');
     const laterDraw = () => sql.prepare('SELECT id FROM draws WHERE fencing_token > ?').get(fencingToken);
-    await eventually(laterDraw, { timeoutMs: 20_000, message: 'Nobody drew while the winner slept' });
+    await eventually(laterDraw, { timeoutMs: 20_000, message: 'Nobody drew while the winner was stopped' });
     winner.process.kill('SIGCONT');
 
     const count = winner.reports.length;

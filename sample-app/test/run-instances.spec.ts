@@ -11,10 +11,10 @@ interface Run {
   readonly ended: Promise<number | null>;
 }
 
-/** Runs the built runner as `npm start` does; in a group of its own, as a shell would. */
+/** Runs the built runner as `npm start` does, in a process group of its own, as a shell would. */
 function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
   const child = spawn(process.execPath, [join(sampleApp, 'dist', 'run-instances.js'), ...args], {
-    // One that is killed cannot remove its folder.
+    // A runner that is killed cannot remove its folder.
     env: { ...process.env, TMPDIR: temporaryFolder(), ...env },
     detached: true,
   });
@@ -33,7 +33,7 @@ async function expectNothingLeft({ child, pids, output }: Run): Promise<void> {
   expect(output()).not.toMatch(/ERROR|Error:/);
 }
 
-/** Waits until the runner printed this; tells what it printed instead. */
+/** Waits until the runner has printed a match; a failure shows what it printed instead. */
 const printed = ({ output }: Run, pattern: RegExp): Promise<void> =>
   eventuallyPasses(() => expect(output()).toMatch(pattern), { timeoutMs: 40_000 });
 
@@ -42,7 +42,7 @@ const allReady = /(Ready at[^]*){3}/;
 describe('the runner of three instances', () => {
   afterEach(cleanUp);
 
-  it('ends by itself after the fires asked for, each drawn once, and leaves no process behind', async () => {
+  it('ends by itself after the requested fires, each drawn once, and leaves no process behind', async () => {
     const three = run(['--fires', '3']);
     expect([await three.ended, three.output()]).toEqual([0, expect.stringContaining('Checked: each of 3 fires')]);
     expect(three.output().match(/drew 10 winners \(fencing token \d+\), [A-C] and [A-C] skipped/g)).toHaveLength(3);
@@ -55,7 +55,7 @@ describe('the runner of three instances', () => {
     await expectNothingLeft(one);
   }, 120_000);
 
-  it('ends on Ctrl-C, which the instances receive as well', async () => {
+  it('ends on Ctrl-C, which the instances also receive', async () => {
     const endless = run([]);
     await printed(endless, /drew 10 winners/);
     process.kill(-endless.child.pid!, 'SIGINT');
@@ -63,7 +63,7 @@ describe('the runner of three instances', () => {
     await expectNothingLeft(endless);
   }, 120_000);
 
-  it('takes its instances along when it is killed', async () => {
+  it('leaves no instance running when it is killed', async () => {
     const endless = run([]);
     await printed(endless, allReady);
     endless.child.kill('SIGKILL');
@@ -71,7 +71,7 @@ describe('the runner of three instances', () => {
     await expectNothingLeft(endless);
   }, 120_000);
 
-  it('goes on with two instances when one is killed', async () => {
+  it('continues with two instances when one is killed', async () => {
     const endless = run([]);
     await printed(endless, allReady);
     process.kill(endless.pids()[0]!, 'SIGKILL');

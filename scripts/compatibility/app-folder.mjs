@@ -1,4 +1,4 @@
-// Makes an app out of a template: its own files, those that all apps share, and the tarball.
+// Makes an app from its own files, the files that all apps share, and the tarball.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,13 +7,13 @@ import { fileURLToPath } from 'node:url';
 const TEMPLATES = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), 'test', 'package', 'apps');
 const SHARED = join(TEMPLATES, 'common');
 
-/** The entries beside the main one; what is there as a file only is no code. */
+/** Returns the entries besides the main one. An entry that is just a file, such as package.json, is not code. */
 function subpathsOf({ exports = {} }) {
   const entries = Object.entries(exports).filter(([name, target]) => name !== '.' && typeof target === 'object');
   return entries.map(([name]) => name.replace('./', ''));
 }
 
-/** What the package.json inside a tarball says. */
+/** Reads the package.json inside a tarball. */
 export function manifestOf(tarball) {
   const { status, stdout, stderr } = spawnSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
   if (status !== 0) throw new Error(`Cannot read ${tarball}: ${stderr}`);
@@ -34,14 +34,14 @@ export function createApp(name, folder, tarball, manifest) {
   if (name === 'lowest-peers') addLowestPeers(join(folder, 'package.json'), manifest.peerDependencies);
 }
 
-/** The first version of each range: what the package says to work with has to be so. */
+/** Adds the first version of each range, because the package says that it works with it. */
 function addLowestPeers(file, peers) {
   const app = JSON.parse(readFileSync(file, 'utf8'));
   for (const [name, range] of Object.entries(peers)) app.dependencies[name] = /\d+\.\d+\.\d+/.exec(range)[0];
   writeFileSync(file, JSON.stringify(app, undefined, 2));
 }
 
-/** The version of an installed package. */
+/** Returns the version of an installed package. */
 export function versionOf(folder, name) {
   const file = join(folder, 'node_modules', name, 'package.json');
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).version : '(not installed)';

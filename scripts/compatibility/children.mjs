@@ -11,7 +11,7 @@ let turns = AT_ONCE;
 
 process.on('exit', () => running.forEach(endGroup));
 
-/** Runs a command when it is its turn; gives `{ ok, output, seconds }` and never rejects. */
+/** Runs a command when it is its turn; resolves to `{ ok, output, seconds }` and never rejects. */
 export async function runChild(command, args, { cwd, env, limitMs }) {
   if (turns > 0) turns -= 1;
   else await new Promise((resolve) => queue.push(resolve));
@@ -28,7 +28,7 @@ function follow(command, args, { cwd, env, limitMs }) {
   return new Promise((resolve) => {
     const start = performance.now();
     let output = '';
-    // A group of its own, so that what it started ends with it.
+    // A process group of its own, so that the processes it started end with it.
     const child = spawn(command, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     running.add(child);
     const keep = (text) => (output = (output + text).slice(-KEPT_OUTPUT));
@@ -53,7 +53,7 @@ function follow(command, args, { cwd, env, limitMs }) {
       clearTimeout(late);
       end(code === 0);
     });
-    // What it started may keep its output open.
+    // A process that it started may keep its output open.
     child.once('exit', () => (late = setTimeout(endGroup, 1_000, child)));
   });
 }
@@ -62,11 +62,11 @@ function endGroup({ pid }) {
   try {
     if (pid) process.kill(-pid, 'SIGKILL');
   } catch {
-    // All of it has ended.
+    // The whole group has ended.
   }
 }
 
-/** What npm and Node would take for settings of the child. */
+/** Variables that npm and Node would read as settings of the child. */
 const FOREIGN = /^(npm_(package|lifecycle|command|config_(workspace|local_prefix))|NODE_OPTIONS$|FORCE_COLOR$)/;
 
 /** The environment of this process for a child that has nothing to do with this repository. */

@@ -1,7 +1,8 @@
-// What is checked: a tree of steps for each app; the steps under one need its result.
+// The checks of each app, as a tree of steps: the steps in `next` need the result of their step.
 //
-// A step runs `node args…` in the folder of its app. `node` and the `{tools}` of an argument are taken from the app
-// "tools"; `versions` names the packages that it is about, `reports` says that it ends with a list of what it checked.
+// A step runs `node args…` in the folder of its app. A step with `node` uses that version of Node, and `{tools}` in an
+// argument is a folder of packages; both come from the app "tools". `versions` names the packages whose versions are printed.
+// A step with `reports` ends with a list of what it checked.
 
 const JEST = 'node_modules/jest/bin/jest.js';
 const NEST = 'node_modules/@nestjs/cli/bin/nest.js';
@@ -16,7 +17,7 @@ const run = (title, main, { groups = [], ...step } = {}) => ({
   ...step,
 });
 
-/** Compiles without skipLibCheck; `next` gets the main file and what it is. */
+/** Compiles without skipLibCheck; `next` receives the main file and the title. */
 const compile = (compiler, format, options, next = (main, title) => [run(title, main)]) => {
   const title = `${compiler}, ${format}`;
   const folder = `out/${compiler}-${format}`;
@@ -26,7 +27,7 @@ const compile = (compiler, format, options, next = (main, title) => [run(title, 
     args: compiled,
     tools: [compiler],
     versions: TYPES,
-    // Node takes the nearest one: the same app comes in both formats.
+    // Node reads the nearest package.json, so the same app can be compiled to both formats.
     files: { [`${folder}/package.json`]: JSON.stringify({ type: format === 'nodenext ESM' ? 'module' : 'commonjs' }) },
     next: next(`${folder}/main.js`, title),
   };
@@ -36,7 +37,7 @@ const NODE_NEXT = ['--module', 'nodenext', '--moduleResolution', 'nodenext'];
 const COMMONJS = ['--module', 'commonjs', '--moduleResolution'];
 const IGNORE_DEPRECATIONS = ['--ignoreDeprecations', '6.0'];
 
-/** The built app on its clients, and on every version of Node. */
+/** The built app with each kind of client, and on each version of Node. */
 const everywhere = (main, title) => [
   run(title, main),
   run(`${title}, options of ioredis`, main, { groups: ['clients'] }),

@@ -13,7 +13,7 @@ export class Steps {
   counts = { passed: 0, failed: 0, skipped: 0 };
   #tools;
 
-  /** `context`: where the apps go (`folder`), what they install (`tarball`, `manifest`), and `env`. */
+  /** `context`: the `folder` of the apps, the `tarball` that they install and its `manifest`, and their `env`. */
   constructor(context) {
     this.context = context;
   }
@@ -24,7 +24,7 @@ export class Steps {
     await this.#runAll(name, steps, installed ? undefined : 'the app could not be installed');
   }
 
-  /** The app whose packages are compilers and Node itself; installed when the first step needs it. */
+  /** Installs the app whose packages are the compilers and Node itself, when the first step needs it. */
   #installTools() {
     return (this.#tools ??= this.#install('tools'));
   }
@@ -53,12 +53,12 @@ export class Steps {
     return this.#runAll(app, step.next ?? [], ok ? undefined : 'it was not built');
   }
 
-  /** Why a step cannot run here, if so. */
+  /** Returns why a step cannot run here; undefined if it can. */
   async #missingOf({ node, tools }) {
     if (!node && !tools) return undefined;
     if (!(await this.#installTools())) return 'the tools could not be installed';
     const { platform, arch } = process;
-    // Where npm has one, a missing one is a failure.
+    // On a platform for which npm has this Node, it must be installed: the step then fails without it.
     if (!node || (platform === 'linux' && arch === 'x64') || existsSync(this.#programOf(node))) return undefined;
     return `npm has no ${node} for ${platform} ${arch}`;
   }
@@ -75,7 +75,7 @@ export class Steps {
     const program = step.node ? this.#programOf(step.node) : process.execPath;
     const { ok, output, seconds } = await runChild(program, args, options);
     const report = step.reports ? reportOf(output) : undefined;
-    // A process may end early without an error: when nothing is left that it could wait for.
+    // A process may end early without an error, when it has nothing left to wait for.
     const passed = ok && (!step.reports || report?.checked.length > 0);
     const about = this.#versionsOf(cwd, step, report);
     const tests = /^\s*Tests:?\s+(\d+) passed/m.exec(output)?.[1];
@@ -105,7 +105,7 @@ export class Steps {
   }
 }
 
-/** The last line of a process that ran to its end: `{ node, checked }`. */
+/** Reads the last line of a process that ran to its end: `{ node, checked }`. */
 function reportOf(output) {
   const line = output.trimEnd().split('\n').at(-1);
   return line.startsWith('{"node":') ? JSON.parse(line) : undefined;

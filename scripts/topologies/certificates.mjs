@@ -1,4 +1,4 @@
-// Certificates of a test's own authority, made in this process: not every machine has an `openssl`.
+// Makes certificates of a test authority in this process, because not every machine has `openssl`.
 import { generateKeyPair, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import forge from 'node-forge';
@@ -7,7 +7,7 @@ import { HOST } from './servers.mjs';
 const DAY_MS = 86_400_000;
 const IP_ADDRESS = 7;
 
-/** Gives `{ ca, server, client }`, each `{ cert, key }` in PEM; the server's is for the loopback address. */
+/** Resolves to `{ ca, server, client }`, each `{ cert, key }` in PEM; the server's is for the loopback address. */
 export async function makeCertificates() {
   const [authority, server, client] = await Promise.all([makeKeys(), makeKeys(), makeKeys()]);
   const ca = certify('test authority', authority, authority, [
@@ -23,7 +23,7 @@ export async function makeCertificates() {
   };
 }
 
-/** Pairs of PEM texts; made by Node, because forge takes seconds. */
+/** Makes a pair of PEM texts with Node, because forge takes seconds. */
 function makeKeys() {
   return promisify(generateKeyPair)('rsa', {
     modulusLength: 2_048,
@@ -37,7 +37,7 @@ function certify(name, keys, authority, extensions) {
   const certificate = pki.createCertificate();
   const named = (value) => [{ name: 'commonName', value }];
   certificate.publicKey = pki.publicKeyFromPem(keys.publicKey);
-  // DER wants the shortest positive number: a first byte of 01 is never padding and never a sign.
+  // DER requires the shortest form of a positive number: a first byte of 01 is neither padding nor a sign.
   certificate.serialNumber = `01${randomBytes(15).toString('hex')}`;
   certificate.validity.notBefore = new Date(Date.now() - DAY_MS);
   certificate.validity.notAfter = new Date(Date.now() + DAY_MS);

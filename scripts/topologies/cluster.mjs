@@ -8,18 +8,18 @@ const SLOTS = 16_384;
 /**
  * @typedef {object} StartedCluster
  * @property {{ cluster: import('./servers.mjs').Address[] }} connection
- * @property {import('../redis.mjs').StartedRedis[]} masters The masters of the beginning, in the order of their slots.
- * @property {import('../redis.mjs').StartedRedis[]} replicas The replica `i` follows the master `i % 3`.
- * @property {() => Promise<void>} stop Ends all servers, also those that were killed or stopped (SIGSTOP), and removes their files.
+ * @property {import('../redis.mjs').StartedRedis[]} masters The first masters, in the order of their slots.
+ * @property {import('../redis.mjs').StartedRedis[]} replicas Replica `i` follows master `i % 3`.
+ * @property {() => Promise<void>} stop Ends all servers, even if they are killed or stopped (SIGSTOP), and removes their files.
  */
 
 /**
- * Starts a cluster of three masters with `replicas` each; resolves when every node serves and tells of all others.
+ * Starts a cluster of three masters with `replicas` each; resolves when every node serves and reports all others.
  * @param {object} [options]
  * @param {number} [options.replicas] 1 by default.
  * @param {number} [options.nodeTimeoutMs] How long a node may be silent before it counts as down.
- * @param {(port: number) => number | Promise<number>} [options.announceBus] Gives the port by which the others reach the bus of a
- *   node, of the one on which it listens (the same by default).
+ * @param {(port: number) => number | Promise<number>} [options.announceBus] Receives the port on which the bus of a node listens,
+ *   and returns the port by which the other nodes reach it (the same by default).
  * @returns {Promise<StartedCluster>}
  */
 export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500, announceBus = (port) => port } = {}) {
@@ -41,10 +41,10 @@ export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500, announ
   });
 }
 
-/** Its file lies in the cluster's folder: started again with the same port and arguments it is the same node. */
+/** Its file is in the cluster's folder, so a restart with the same port and arguments is the same node. */
 function startNode(folder, nodeTimeoutMs, announceBus) {
   return withFreshPorts(async () => {
-    // The bus is 10,000 higher by default, which may be no port, or taken.
+    // By default the bus has the port plus 10,000, which may be taken or not a port at all.
     const [port, bus] = await freePorts(2);
     const file = join(folder, `nodes-${port}.conf`);
     const settings = {
@@ -67,12 +67,12 @@ async function form(nodes) {
   await meet(nodes, ids);
   await Promise.all(nodes.slice(MASTERS).map((node, i) => follow(node, ids[i % MASTERS])));
   await Promise.all(nodes.map((node, i) => until('The cluster', () => isReady(node, nodes.length, i >= MASTERS))));
-  // A replica that never was sent anything counts as one without data: clients are not told of it.
+  // A replica that has never received anything counts as empty, and nodes do not report it to clients.
   await Promise.all(nodes.slice(0, MASTERS).map((node) => ask(node, (client) => client.flushall())));
-  await Promise.all(nodes.map((node) => until('Knowing all replicas', () => tellsOfAll(node, nodes.length))));
+  await Promise.all(nodes.map((node) => until('Reporting all replicas', () => tellsOfAll(node, nodes.length))));
 }
 
-/** Epochs of their own from the start: equal ones would be sorted out by the nodes, one after the other. */
+/** Sets a different epoch on each node: nodes with equal epochs would have to resolve them one after the other. */
 function prepare(node, i) {
   return ask(node, async (client) => {
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
@@ -82,7 +82,7 @@ function prepare(node, i) {
   });
 }
 
-/** Everybody meets everybody: gossip alone takes seconds. */
+/** Introduces every node to every other: gossip alone takes seconds. */
 async function meet(nodes, ids) {
   const busOf = ({ args }) => args[args.indexOf('--cluster-announce-bus-port') + 1];
   const greet = (node, others) =>

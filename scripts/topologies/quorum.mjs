@@ -2,7 +2,7 @@ import { startRedisServer } from '../redis.mjs';
 import { startTogether, stopAll } from './servers.mjs';
 
 /**
- * Starts servers that know nothing of each other. The connection has their URLs.
+ * Starts independent servers. The `connection` is the list of their URLs.
  * @param {number} size
  * @returns {Promise<{
  *   connection: string[],

@@ -8,7 +8,7 @@ import { HOST, ask, orCleanUp, withFreshPorts } from './servers.mjs';
 const DOCUMENT = new URL('../../docs/security.md', import.meta.url);
 
 /**
- * As ioredis takes it; certificates and key are PEM texts.
+ * Options of ioredis; certificates and key are PEM texts.
  * @typedef {import('./servers.mjs').Address & {
  *   username: string,
  *   password: string,
@@ -18,14 +18,14 @@ const DOCUMENT = new URL('../../docs/security.md', import.meta.url);
 
 /**
  * @typedef {object} StartedSecured
- * @property {SecuredConnection} connection As the user `locks`, who has the rights of docs/security.md.
- * @property {SecuredConnection} admin As a user who may do everything.
+ * @property {SecuredConnection} connection For the user `locks`, who has the rights of docs/security.md.
+ * @property {SecuredConnection} admin For a user who may do everything.
  * @property {import('../redis.mjs').StartedRedis} server Its `url` and `port` are those without TLS, closed once it has started.
  * @property {() => Promise<void>} stop
  */
 
 /**
- * What docs/security.md has the user of the locks allowed, as `ACL SETUSER` takes it: what is tested is what is documented.
+ * Reads the rights of the user `locks` from docs/security.md, as arguments of `ACL SETUSER`: the documented rights are tested.
  * @returns {string[]}
  */
 export function documentedRights() {
@@ -35,7 +35,7 @@ export function documentedRights() {
 }
 
 /**
- * Starts a server that is reached by TLS with a client certificate only, and whose `default` user is off.
+ * Starts a server that accepts only TLS with a client certificate, and whose `default` user is off.
  * @returns {Promise<StartedSecured>}
  */
 export async function startSecured() {
@@ -54,7 +54,7 @@ export async function startSecured() {
     const tls = { ca: ca.cert, cert: client.cert, key: client.key };
     const connect = (username) => ({ host: HOST, port, username, password: passwords[username], tls });
     const admin = connect('admin');
-    // The port without TLS was for the tool, which asked whether the server is ready.
+    // The port without TLS was only for `startRedisServer`, which checks whether the server is ready.
     await ask(server, (one) => one.config('SET', 'port', 0), admin);
     return { connection: connect('locks'), admin, server, stop };
   });

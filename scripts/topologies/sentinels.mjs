@@ -8,17 +8,17 @@ const NAME = 'mymaster';
 const FAILOVER_TIMEOUT_MS = 2_000;
 
 /**
- * Starts a master, two replicas and three sentinels, of which two decide; resolves when all know each other.
+ * Starts a master, two replicas and three sentinels with a quorum of two; resolves when all know each other.
  * @param {object} [options]
  * @param {number} [options.downAfterMs] How long a server may be silent before it counts as down.
- * @param {string} [options.host] The address, or the name, by which all are told.
+ * @param {string} [options.host] The address or host name that the servers announce.
  * @returns {Promise<{
  *   connection: { sentinels: import('./servers.mjs').Address[], name: string },
  *   master: import('../redis.mjs').StartedRedis,
  *   replicas: import('../redis.mjs').StartedRedis[],
  *   sentinels: import('../redis.mjs').StartedRedis[],
  *   stop: () => Promise<void>,
- * }>} The master is that of the beginning.
+ * }>} `master` is the first master.
  */
 export async function startSentinels({ downAfterMs = 700, host = HOST } = {}) {
   const folder = makeFolder();
@@ -31,7 +31,7 @@ export async function startSentinels({ downAfterMs = 700, host = HOST } = {}) {
     const [master, ...replicas] = await startReplication(started, host);
     const sentinels = await withFreshPorts(() => launchSentinels(folder.path, { master, replicas, downAfterMs, host }));
     started.push(...sentinels);
-    await until('A view of all servers by all sentinels', () => every(sentinels, seesAll));
+    await until('The view of all sentinels', () => every(sentinels, seesAll));
     return {
       connection: { sentinels: sentinels.map(({ port }) => ({ host, port })), name: NAME },
       master,
@@ -54,7 +54,7 @@ async function startReplication(started, host) {
   return [master, ...replicas];
 }
 
-/** Found by their messages, sentinels would know each other after seconds only: their files name all of them. */
+/** Each file names all sentinels: they would take seconds to find each other by messages. */
 async function launchSentinels(folder, monitored) {
   const ports = await freePorts(3);
   const sentinels = ports.map((port) => ({ port, id: randomBytes(20).toString('hex') }));
@@ -62,13 +62,13 @@ async function launchSentinels(folder, monitored) {
     const others = sentinels.filter((sentinel) => sentinel !== me);
     const file = join(folder, `sentinel-${me.port}.conf`);
     writeFileSync(file, sentinelFile(me, others, monitored));
-    // A sentinel writes its working folder into its file, too: that one must not end with the server.
+    // A sentinel writes its working folder into its file, so that folder must outlive the server.
     return startRedisServer({ port: me.port, args: [file, '--sentinel', '--dir', folder] });
   });
   return startTogether(starts);
 }
 
-/** A server that starts again with the same arguments finds its file, which sentinels keep up to date. */
+/** Sentinels keep this file up to date, so a restart with the same arguments continues with it. */
 function sentinelFile(me, others, { master, replicas, downAfterMs, host }) {
   const names = ['resolve-hostnames', 'announce-hostnames'].map((setting) => `sentinel ${setting} yes`);
   const lines = [
@@ -89,7 +89,7 @@ async function every(servers, isReady) {
   return answers.every(Boolean);
 }
 
-/** Whether a sentinel talks to all servers, knows the replicas fit to follow, and could have a failover agreed. */
+/** Whether a sentinel talks to all servers, sees both replicas in sync, and can reach its quorum. */
 function seesAll(sentinel) {
   return ask(sentinel, async (client) => {
     const replicas = await list(client, 'REPLICAS');

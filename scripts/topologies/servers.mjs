@@ -1,4 +1,4 @@
-// What all topologies share: servers that start together, commands to them, waiting, stopping.
+// Shared by all topologies: starting servers together, sending commands, waiting, stopping.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 
@@ -9,7 +9,7 @@ export const HOST = '127.0.0.1';
 const READY_WITHIN_MS = 20_000;
 const LAUNCHES = 5;
 
-/** Between asking for free ports and binding them, anybody may take one: then all is begun anew. */
+/** Launches again if another process took one of the free ports before the server could. */
 export async function withFreshPorts(launch) {
   for (let count = 1; ; count++) {
     try {
@@ -20,7 +20,7 @@ export async function withFreshPorts(launch) {
   }
 }
 
-/** Starts servers at the same time; when one fails, none is left running. */
+/** Starts servers at the same time. If one fails, stops the others. */
 export async function startTogether(starts) {
   const results = await Promise.allSettled(starts.map((start) => start()));
   const failed = results.find(({ status }) => status === 'rejected');
@@ -30,12 +30,12 @@ export async function startTogether(starts) {
   throw failed.reason;
 }
 
-/** Ends the servers, at the same time: a master that ends waits for a replica that is behind, unless that ends, too. */
+/** Stops the servers at the same time: a master that stops waits for a replica that is behind, unless that one stops, too. */
 export async function stopAll(servers) {
   await Promise.all(servers.map((server) => server.stop()));
 }
 
-/** Runs the work; when it fails, nothing is left behind. */
+/** Runs the work; cleans up if it fails. */
 export async function orCleanUp(cleanUp, work) {
   try {
     return await work();
@@ -45,7 +45,7 @@ export async function orCleanUp(cleanUp, work) {
   }
 }
 
-/** Opens a connection for the commands of one piece of work. */
+/** Runs `work` with a connection of its own. */
 export async function ask({ port }, work, options = {}) {
   const client = new Redis({
     host: HOST,
@@ -63,7 +63,7 @@ export async function ask({ port }, work, options = {}) {
   }
 }
 
-/** Waits until the condition holds; what it throws counts as no. */
+/** Waits until the condition is true; an error counts as false. */
 export async function until(what, condition) {
   const deadline = Date.now() + READY_WITHIN_MS;
   let last;
@@ -76,7 +76,7 @@ export async function until(what, condition) {
     }
     await sleep(20);
   }
-  throw new Error(`${what} did not come about within ${READY_WITHIN_MS} ms.`, { cause: last });
+  throw new Error(`${what} took longer than ${READY_WITHIN_MS} ms.`, { cause: last });
 }
 
 export const address = ({ port }) => ({ host: HOST, port });

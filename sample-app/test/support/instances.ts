@@ -7,14 +7,14 @@ import { cleanUp, kill, later, sampleApp, temporaryFolder } from './processes.js
 
 export { cleanUp };
 
-/** A built instance of the app in a process of its own. */
+/** An instance of the built app in a process of its own. */
 export interface Instance {
   readonly name: string;
   readonly url: string;
   readonly process: ChildProcess;
-  /** What it said of the fires of its lottery, in order. */
+  /** What it reported about the fires of its lottery, in order. */
   readonly reports: FireReport[];
-  /** SIGKILL: nothing is said to anybody. */
+  /** Sends SIGKILL: the instance releases nothing. */
   kill(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export interface Deployment {
   readonly instances: readonly Instance[];
 }
 
-/** Starts instances on a database and on locks of their own. */
+/** Starts instances with a database and a lock prefix of their own. */
 export async function deploy(names: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Deployment> {
   const file = join(temporaryFolder(), 'sample.db');
   const sql = openDatabase(file);
@@ -36,7 +36,7 @@ export async function deploy(names: readonly string[], env: NodeJS.ProcessEnv = 
 async function startInstance(name: string, env: NodeJS.ProcessEnv): Promise<Instance> {
   const child = fork(join(sampleApp, 'dist', 'main.js'), [], {
     env: { ...process.env, ...env, INSTANCE: name },
-    // Not those of Jest: the app runs as it does for a user.
+    // Not the flags of Jest: the app runs as it does for a user.
     execArgv: [],
     silent: true,
   });

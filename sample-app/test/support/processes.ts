@@ -8,7 +8,7 @@ export const sampleApp = join(process.cwd(), 'sample-app');
 
 const cleanUps: (() => unknown)[] = [];
 
-/** Has `cleanUp` do this too. */
+/** Adds work to `cleanUp`. */
 export const later = (work: () => unknown): void => void cleanUps.push(work);
 
 /** Undoes what a test did, in reverse order. */
@@ -16,7 +16,7 @@ export async function cleanUp(): Promise<void> {
   for (const work of cleanUps.splice(0).toReversed()) await work();
 }
 
-/** A folder that is removed with what is in it. */
+/** Makes a folder that `cleanUp` removes with its contents. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sample-app-test-'));
   later(() => rmSync(folder, { recursive: true, force: true }));
@@ -25,7 +25,7 @@ export function temporaryFolder(): string {
 
 export const hasEnded = (child: ChildProcess): boolean => child.exitCode !== null || child.signalCode !== null;
 
-/** Whether a process of this id runs. */
+/** Whether a process with this id is running. */
 export function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -34,7 +34,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Ends a process by force; does nothing when it has ended. */
+/** Kills a process; does nothing if it has ended. */
 export async function kill(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
   const ended = new Promise((resolve) => child.once('exit', resolve));

@@ -1,6 +1,6 @@
 import type { Sql } from '../../src/database/open-database.js';
 
-/** One piece of work: its start and its end as the ids of their rows, which are in the order of the database. */
+/** One piece of work: the ids of the rows of its start and its end. Ids rise in the order of the inserts. */
 export interface Span {
   readonly start: number;
   readonly end: number;
@@ -13,7 +13,7 @@ interface Row extends Omit<Span, 'start' | 'end'> {
   readonly step: 'start' | 'end';
 }
 
-/** All work of `order_events` or `catalogue_events`; every hold has a fencing token of its own. */
+/** Reads all work of `order_events` or `catalogue_events`; every hold has a fencing token of its own. */
 export function spansOf(sql: Sql, table: 'order_events' | 'catalogue_events'): Span[] {
   const mode = table === 'catalogue_events' ? ', mode' : '';
   const select = `SELECT id, step, fencing_token AS "fencingToken"${mode} FROM ${table} ORDER BY id`;
