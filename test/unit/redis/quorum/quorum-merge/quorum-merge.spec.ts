@@ -182,7 +182,7 @@ describe('too few answers', () => {
     }
   };
 
-  it('are less than a majority', () => {
+  it('are fewer than a majority', () => {
     expect(check([1, AWAY, 3])).toBeUndefined();
     expect(check([1, AWAY, AWAY])).toMatchObject({
       message:
