@@ -1,8 +1,7 @@
 /** What to do about a passing state of a server: a retry within the deadline may help. */
 const PASSING: Advice = {
   LOADING: 'Redis still loads its data: wait for it.',
-  READONLY:
-    'This Redis is a replica, which takes no writes: connect to its master, or through Sentinel or a cluster.',
+  READONLY: 'This Redis is a replica, which takes no writes: connect to its master, or through Sentinel or a cluster.',
   MASTERDOWN: 'This Redis is a replica that has lost its master: connect to a master.',
   CLUSTERDOWN: 'The cluster does not serve this key now: see CLUSTER INFO.',
   TRYAGAIN: 'The key is on its way to another node.',
