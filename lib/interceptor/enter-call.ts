@@ -34,7 +34,7 @@ export interface EntryHost {
   readonly onUnavailable: OnUnavailable;
 }
 
-/** The call for which the functions among the options are called. */
+/** The call that the functions among the options are called for. */
 interface Caller {
   readonly self: unknown;
   readonly args: readonly unknown[];
@@ -87,7 +87,7 @@ function notEntered(
     if (ifBusy === 'skip') return skip('busy');
     if (typeof ifBusy === 'function') return skip('busy', () => ifBusy(text, ...args));
   }
-  // Wrong credentials are no outage: such a call fails whatever its options say.
+  // Wrong credentials are not an outage: such a call fails, whatever its options say.
   if (error instanceof LockStoreError && error.retryable) {
     if (onUnavailable === 'skip') return skip('unavailable');
     if (onUnavailable === 'run-unlocked') {

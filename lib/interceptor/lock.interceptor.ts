@@ -22,7 +22,7 @@ import { type StreamLock, heldStreamLock, unlockedStreamLock } from './streams/s
 import { lockedObservable, ofThisCopy } from './streams/stream-observable.js';
 import { finishStream } from './streams/stream-result.js';
 
-/** Checked first: most results are no stream, and a `StreamLock` is made only for streams. */
+/** Checked first: most results are not streams, and a `StreamLock` is made only for streams. */
 const isStream = (result: unknown): boolean => isObservableLike(result) || isAsyncIterable(result);
 
 /** The around advice of the decorators: fills the key, enters the lock, runs the method, and releases the lock. */
@@ -35,7 +35,7 @@ export class LockInterceptor implements NestInterceptor {
    * `LockInterceptor.for('user:<0.params.id>')`. `<0>`, `<1>`, … are the arguments of Nest's handlers: the request and the
    * response for HTTP, the data and the context for a message, the client and the data for a WebSocket, and the parent, the
    * arguments, the context and the info for GraphQL. The lock is held from before the pipes until all interceptors inside
-   * (such as the ClassSerializerInterceptor) are done and the handler has settled, also when nobody waits for it any more.
+   * (such as the ClassSerializerInterceptor) are done and the handler has settled, even when nobody waits for it any more.
    * @throws LockKeyError, LockConfigurationError; (the request) what a method with `@Locked` rejects with
    */
   static for<const K extends KeySpec>(key: K & KeyOfAny<K>, options: RequestLockOptions = {}): Type<NestInterceptor> {
@@ -87,7 +87,7 @@ export class LockInterceptor implements NestInterceptor {
     });
   }
 
-  /** Refuses `@UseInterceptors(LockInterceptor)`, which has no key: without this method, Nest would run unlocked. */
+  /** Refuses `@UseInterceptors(LockInterceptor)`, which has no key: without this method, Nest would run handlers unlocked. */
   intercept(): never {
     throw new LockConfigurationError("Use LockInterceptor.for('<key>') with @UseInterceptors: a lock needs a key.");
   }

@@ -8,7 +8,7 @@ export interface LockModule {
   readonly modules: Pick<ModulesContainer, 'values'>;
 }
 
-/** The modules whose app has started, in this process, of every copy of the package. */
+/** The modules in this process whose app has started, of every copy of the package. */
 const RUNNING = Symbol.for('nestjs-redis-lock:running-modules');
 
 /** The modules whose app has not started yet, or failed to start. Nest reports no failure, so the references are weak. */
@@ -19,13 +19,13 @@ const shared = globalThis as { [RUNNING]?: Set<LockModule>; [STARTING]?: Set<Wea
 const running = (shared[RUNNING] ??= new Set());
 const starting = (shared[STARTING] ??= new Set());
 
-/** The module was built: it counts for what its own app provides. */
+/** The module was built: from now on, it counts for the objects that its own app provides. */
 export function addStartingModule(module: LockModule): void {
   for (const ref of starting) if (!ref.deref()) starting.delete(ref);
   starting.add(new WeakRef(module));
 }
 
-/** The app of the module has started: it counts for all objects that Nest did not build. */
+/** The app of the module has started: from now on, it counts for all objects that Nest did not build. */
 export function addRunningModule(module: LockModule): void {
   removeModule(module);
   running.add(module);

@@ -110,7 +110,7 @@ export class RedisLockStore implements LockStore {
     this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
   }
 
-  /** Whatever the old master wrote after the promotion is lost: all holders and waiters turn to the new one at once. */
+  /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
   readonly #onMaster = (leadsToMaster: LeadsToMaster): void => {
     for (const part of [this.#channel, this.#replicas]) part?.move(leadsToMaster);
     this.commands.move(leadsToMaster, (client) => client.once('ready', () => this.#listener?.onMessagesMissed()));
@@ -149,7 +149,7 @@ export class RedisLockStore implements LockStore {
     return readReleaseReply(reply, this.commands.epoch !== epoch);
   }
 
-  /** Sends a release again, which then changes nothing else, until the queue is served; `reply`: the first one. */
+  /** Sends a release again until the queue is served; it changes nothing else by then. `reply`: the first reply. */
   async #serveQueue(call: ScriptCall, reply: readonly string[]): Promise<void> {
     let last: readonly string[] | null = reply;
     for (let sent = 1; last && isUnservedRelease(last) && sent < MAX_SENT; sent += 1) {

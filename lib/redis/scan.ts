@@ -52,7 +52,7 @@ async function* scanNodes(
   }
 }
 
-/** Passes over a key of another type: something else than a lock is stored under the same prefix. */
+/** Passes over a key of another type: something other than a lock is stored under the same prefix. */
 export function ignoreWrongType(error: Error): undefined {
   if (!/\bWRONGTYPE\b/.test(error.message)) throw error;
 }

@@ -6,16 +6,16 @@ const DAY = 24 * HOUR;
 /** How far back to look for a fire. The short windows come first: most calls are made by the timer itself. */
 const WINDOWS = [2 * SECOND, MINUTE, HOUR, DAY, 8 * DAY, 32 * DAY, 366 * DAY, 5 * 366 * DAY];
 
-/** The parts used of a DateTime of luxon. */
+/** The parts of a luxon DateTime that we use. */
 export interface Moment {
-  /** From UTC, in minutes. */
+  /** The offset from UTC, in minutes. */
   readonly offset: number;
   readonly zone: unknown;
   toMillis(): number;
   plus(duration: { readonly milliseconds: number }): Moment;
 }
 
-/** The parts used of a CronTime of cron. */
+/** The parts of a CronTime of cron that we use. */
 export interface CronTime {
   readonly source: string | { valueOf(): number };
   /** Whether the source is a date, which fires once. */
@@ -83,8 +83,7 @@ export class CronTimeline {
 
   /**
    * A daily job that is due in the hour that autumn repeats fires in the first of the two hours. Called within the second
-   * one, the library returns a time in that hour, too. Instances that ran through both hours must agree with those that
-   * did not.
+   * one, the library returns a time in that hour, too. All instances must agree, whether or not they ran through both hours.
    */
   #firstOfTwo(fireMs: number): number {
     const offset = this.#offsetAt(fireMs);

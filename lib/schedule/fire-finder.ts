@@ -61,7 +61,7 @@ export class FireFinder {
     throw this.#noJob(options, where);
   }
 
-  /** The fire of a method without a schedule of its own that a job of the SchedulerRegistry calls. */
+  /** The fire of a method that has no schedule of its own, and is called by a job of the SchedulerRegistry. */
   #claimOfTick(where: string): Fire {
     const job = tickingJob();
     if (job) return this.#claimOfTime(job.cronTime, where);
@@ -170,7 +170,7 @@ export class CronJobs {
       ?.get(name);
   }
 
-  /** An unchanged job comes first: of two that were declared alike, the other one may have been changed. */
+  /** A job whose time was not changed comes first: two jobs may have been declared alike, and one of them changed. */
   #alike(options: CronOptions): CronJob | undefined {
     const jobs = this.#all().flatMap((all) => [...all.values()].filter((job) => isCronJob(job) && !job.name));
     return jobs.find((job) => isAlike(job.cronTime, options)) ?? jobs.find((job) => wasDeclared(job, options));
@@ -207,6 +207,6 @@ function isAlike(
   return (cronTime.timeZone ?? '') === (timeZone ?? ofProcess ?? '');
 }
 
-/** The job holds a date as another object, a DateTime of luxon. */
+/** The job keeps a date as another object, a luxon DateTime. */
 const isSame = (one: CronOptions['cronTime'], other: CronOptions['cronTime']): boolean =>
   one === other || (typeof one === 'object' && typeof other === 'object' && Number(one) === Number(other));

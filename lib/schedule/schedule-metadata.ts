@@ -11,7 +11,7 @@ const CRON = 1;
 const TIMEOUT = 2;
 const INTERVAL = 3;
 
-/** The parts used of the options of `@Cron`. */
+/** The parts of the options of `@Cron` that we use. */
 export interface CronOptions {
   /** An expression, a Date, or a DateTime of luxon. */
   readonly cronTime: string | { valueOf(): number };
@@ -29,8 +29,8 @@ export type Schedule =
 const reflector = new Reflector();
 
 /**
- * Finds the function `name` that has a schedule, on the instance or its prototypes. A decorator above the lock may have
- * replaced the method and carry the schedule; a spy or instrumentation may have replaced it by one without a schedule.
+ * Finds the function called `name` that has a schedule, on the instance or its prototypes. A decorator above the lock may have
+ * replaced the method by one that has the schedule; a spy or instrumentation may have replaced it by one without a schedule.
  */
 export function scheduledMethod(self: unknown, name: string | symbol): Function | undefined {
   for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {

@@ -24,8 +24,8 @@ export const addedJob = (job: CronJob): AddedJob | undefined => added.get(job);
 export const localZone = (): string | undefined => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /**
- * Makes `tickingJob` work for all cron jobs of the app, also for those that are added later. A job does not say which
- * method it calls, and a method without a decorator may be called by one. The registry and the jobs work as before, and
+ * Makes `tickingJob` work for all cron jobs of the app, including those that are added later. A job does not say which
+ * method it calls, and it may call a method without a decorator of the schedule. The registry and the jobs work as before, and
  * spies on them see the same calls.
  */
 export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
@@ -35,7 +35,7 @@ export function followJobs(modules: Pick<ModulesContainer, 'values'>): void {
     try {
       follow(registry);
     } catch {
-      // In a test anything may stand in for the registry, and it has no ticks.
+      // In a test, anything may stand in for the registry; it has no ticks.
     }
   }
 }
@@ -61,7 +61,7 @@ function followJob(name: string, job: unknown): void {
   });
 }
 
-/** The parts used of a CronJob of cron. */
+/** The parts of a CronJob of cron that we use. */
 export interface CronJob {
   /** The name in the decorator; before version 4 of cron no job has one. */
   readonly name?: string | undefined;
@@ -76,7 +76,7 @@ export function isCronJob(job: unknown): job is CronJob {
   return typeof fireOnTick === 'function' && typeof cronTime === 'object';
 }
 
-/** The parts used of the SchedulerRegistry of \@nestjs/schedule, which is optional and may be there in two copies. */
+/** The parts of the SchedulerRegistry that we use. \@nestjs/schedule is optional, and may be installed in two copies. */
 export interface SchedulerRegistry {
   addCronJob: (name: string, job: CronJob) => unknown;
   getCronJobs(): ReadonlyMap<string, CronJob>;

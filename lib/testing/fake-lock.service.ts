@@ -9,7 +9,7 @@ import { type FakeLockCall, FakeLocker } from './fake-locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules } from './fake-rules.js';
 import { GrantingStore } from './granting-store.js';
 
-/** The options of `FakeLockService`: the options of the module that it stands for and that matter to it. */
+/** The options of `FakeLockService`: those options of the module that matter to a fake. */
 export interface FakeLockOptions extends Pick<
   RedisLockModuleOptions,
   'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'onUnavailable'

@@ -15,7 +15,7 @@ const WATCHES = Symbol('watches');
  * nobody can cancel from an Observable that has no value yet.
  */
 export class HandlerCalls {
-  /** The calls as another lock of the same request, around this one, watches them. */
+  /** Watches the same calls for another lock of the same request, which is around this one. */
   readonly #outer: HandlerCalls | undefined;
   readonly #pending = new Set<Promise<unknown>>();
   /** The arguments of the handler: when the same request is tried again, Nest passes the same array. */

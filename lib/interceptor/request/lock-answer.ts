@@ -18,7 +18,7 @@ export interface LockErrorBody {
   readonly retryAfterMs?: number;
 }
 
-/** The parts used of a response of express or fastify. */
+/** The parts of an express or fastify response that we use. */
 export interface HttpResponse {
   readonly headersSent?: boolean;
   readonly sent?: boolean;
@@ -71,7 +71,7 @@ export const hasBegun = ({ headersSent, sent, raw }: HttpResponse): boolean =>
 export function checkStatus(status: unknown): void {
   if (typeof status === 'number' && Number.isInteger(status) && status >= 400 && status <= 599) return;
   const got = typeof status === 'number' ? `${status}` : `a value of type ${typeof status}`;
-  throw new LockConfigurationError(`Expected \`status\` to be a status of HTTP from 400 to 599, got ${got}.`);
+  throw new LockConfigurationError(`Expected \`status\` to be an HTTP status from 400 to 599, got ${got}.`);
 }
 
 /** The key of a request cannot be filled or used: the request is wrong, not the app. */

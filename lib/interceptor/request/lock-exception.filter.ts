@@ -35,7 +35,7 @@ export interface LockExceptionFilterOptions {
 
 const FILTER_OPTIONS = { retryAfterMs: true, status: true } satisfies Record<keyof LockExceptionFilterOptions, true>;
 
-/** The parts used of a client of socket.io or ws. */
+/** The parts of a socket.io or ws client that we use. */
 interface WsClient {
   readonly readyState?: unknown;
   send?(text: string): void;

@@ -32,7 +32,7 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
   status?: number;
 }
 
-/** The options of the decorators that make no sense for a request. */
+/** The options of decorators that make no sense for a request. */
 const JOB_OPTIONS = {
   oncePer: true,
   spreadMs: true,

@@ -113,7 +113,7 @@ export class LockedIterator implements AsyncGenerator<unknown, unknown, unknown>
     this.#held = begin();
   }
 
-  /** The iteration was ended before it has its lock: a `next()` that waits for the lock resolves at once. */
+  /** The iteration was ended before it got its lock: a `next()` that waits for the lock resolves at once. */
   #stopWaiting(): void {
     this.#start = null;
     if (!this.#isStarted) this.#waiting.abort();
@@ -179,7 +179,7 @@ async function untilLost<T>(signal: AbortSignal, ask: () => PromiseLike<T>): Pro
 
 const isLoss = ({ signal }: StreamLock, error: unknown): boolean => signal.aborted && error === signal.reason;
 
-/** After a loss the iterator is closed, but nobody waits for that: the method may be anywhere in its work. */
+/** After a loss the iterator is closed, but nobody waits for that: the method may still be at work. */
 async function endAfter({ lock, inner }: HeldIterator, error: unknown): Promise<void> {
   if (!isLoss(lock, error)) return endQuietly(lock, 'failed');
   void endQuietly(lock, 'failed');

@@ -47,7 +47,7 @@ function once(done: string): () => void {
   let taken = false;
   return () => {
     if (taken) {
-      const text = `This result of a locked method was ${done} before, and the lock ended with that. Call the method again.`;
+      const text = `This result of a locked method was already ${done}, and its lock has ended. Call the method again.`;
       throw new LockNotHeldError(text);
     }
     taken = true;

@@ -120,7 +120,7 @@ export class Acquirer {
       const onStart = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
       const first = sent === 1 ? { onStart } : {};
       const running = commands.run({ ...call, ...first, onLate: (late) => !isTooLate(late) && onLate(late) });
-      // A command that was answered before may have left something on the server.
+      // An earlier command was answered, and may have left something on the server.
       const reply = await running.catch((error: unknown) => {
         throw sent === 1 ? error : asFailureOf(error, true);
       });
@@ -130,13 +130,13 @@ export class Acquirer {
       if (!isTooLate(reply) && !isUnservedAcquire(reply)) return { call, reply };
       if (sent < MAX_SENT && clock.now() < until) continue;
       if (!isTooLate(reply)) return { call, reply };
-      const text = `Redis took every command for the lock "${call.key}" for one that came too late. Does its clock jump?`;
+      const text = `Redis refused every command for the lock "${call.key}" as too late. Does its clock jump?`;
       throw new LockStoreError(text, { key: call.key });
     }
   }
 
   /**
-   * The server of a request, whose time is known unless it is a node of a cluster.
+   * Returns the server of a request, once its time is known; for a node of a cluster, at once.
    * @throws LockStoreError when the server does not answer: nothing was sent
    */
   async #serverOf({ keys }: AcquireRequest, timeoutMs: number): Promise<string> {
@@ -144,7 +144,7 @@ export class Acquirer {
     const storageKey = this.parts.keys.storageKey(keys[0]!);
     const client = commands.liveClient(storageKey);
     const server = serverOf(client, storageKey);
-    // Which node serves is known only by its reply: it refuses the first acquire, which names no time, and sends its own.
+    // Only a reply tells which node serves: it refuses the first acquire, which names no time, and reports its own.
     if (isCluster(client)) return server;
     const key = keys.join(', ');
     try {
@@ -162,7 +162,7 @@ export class Acquirer {
   }
 }
 
-/** The same failure for an acquire of `key`: the error of a question that several calls share names one of their keys. */
+/** The same failure for an acquire of `key`: several calls share one question, and its error names the key of one of them. */
 function asFailureOf(error: unknown, wasSent: boolean, key?: string): unknown {
   if (!(error instanceof LockStoreError)) return error;
   const { message, cause, retryable } = error;

@@ -20,9 +20,9 @@ interface ReplicaAcksOptions {
 }
 
 /**
- * Proves that grants have reached replicas (WAIT, Redis docs). WAIT covers what its own connection wrote, and blocks all
- * that is sent there after it. Therefore it has connections of its own, one per master, on which a grant is written
- * again: by sending the same acquire once more.
+ * Proves that grants have reached replicas (WAIT, Redis docs). WAIT covers the writes of its own connection, and blocks all
+ * that is sent there after it. Therefore this class has its own connections, one per master. It sends the same acquire once
+ * more there, which writes the grant again.
  */
 export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
@@ -42,7 +42,7 @@ export class ReplicaAcks {
   confirm(call: ScriptCall): Promise<string[]> {
     const client = this.client(String(call.operands[1]));
     if (isCluster(client)) return this.#confirmOnNode(client, call);
-    // A given client may select another one, and its locks move with it.
+    // A given client may select another database, and its locks move there.
     const database = `database ${databaseOf(client)}`;
     const connection = this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client))!;
     return connection.confirm(call);

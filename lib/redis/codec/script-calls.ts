@@ -111,7 +111,7 @@ export class ScriptCalls {
   }
 }
 
-/** Part of a field's name, and of a list: without blanks and colons. The scripts write a missing job as `-`. */
+/** A job is part of a field's name, and of a list, so it has no blanks and colons. The scripts write a missing job as `-`. */
 const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
 
 /** The scripts write a missing owner as `-`. */

@@ -25,10 +25,10 @@ export function readAcquireReply(key: string, several: boolean, reply: Reply): A
 function safeToken(key: string, text: string): number {
   const token = Number(text);
   if (Number.isSafeInteger(token)) return token;
-  throw new LockKeyError(`The fencing token of the lock "${key}" is no safe integer: ${text}.`, { key });
+  throw new LockKeyError(`The fencing token of the lock "${key}" is not a safe integer: ${text}.`, { key });
 }
 
-/** An acquire was refused because it was sent too long ago, or at a time that the server does not know. */
+/** Whether an acquire was refused as late: it was sent too long ago, or at an unknown time. */
 export const isTooLate = ([outcome, , , reason]: Reply): boolean => outcome === 'refused' && reason === 'late';
 
 /** The time of the server in the reply to an acquire, in microseconds. */
@@ -38,7 +38,7 @@ export const serverMicrosIn = (reply: Reply): number =>
 /** Whether the server knows a subscriber of ours, in the `busy` reply to an acquire. */
 export const isListenedTo = (reply: Reply): boolean => reply[7] !== '0';
 
-/** The acquire stopped early, because very many waiters in the queue are dead, and has to be sent again. */
+/** Whether an acquire stopped early, because very many waiters in the queue are dead, and must be sent again. */
 export const isUnservedAcquire = (reply: Reply): boolean => reply[0] === 'busy' && reply[8] === '1';
 
 /** The same for a release. */
@@ -61,7 +61,7 @@ export const readLostReply = ([, , , lastToken, revoked]: Reply): LostReply => (
 
 /**
  * Reads the reply of the release script. `maybeResent`: the connection was lost meanwhile, and the first of two copies may
- * have ended the hold; then a missing trace is no proof that the hold was lost before.
+ * have ended the hold; then a missing trace does not prove that the hold was lost before.
  */
 export function readReleaseReply(reply: Reply, maybeResent: boolean): ReleaseReply {
   const outcome = reply[0] as ReleaseReply['outcome'];

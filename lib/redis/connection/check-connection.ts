@@ -7,7 +7,7 @@ const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes]
 const CLIENT_METHODS = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'] as const;
 
 /**
- * Whether a value is meant as a client, by the methods that no options have: `instanceof` fails when the application and
+ * Whether a value is meant to be a client: it has methods that no options have. `instanceof` fails when the application and
  * this package load two copies of ioredis. `checkClient` checks whether the store can use it.
  */
 export const isRedisClient = (value: unknown): value is RedisClient =>
@@ -56,7 +56,7 @@ export function checkConnection(connection: unknown): void {
 function checkMaster(node: unknown, name: string): void {
   checkOne(node, name);
   const { cluster, isCluster } = node as { cluster?: unknown; isCluster?: unknown };
-  // A client has a method of that name.
+  // A client has a method called `cluster`.
   if (isRedisClient(node) ? isCluster !== true : cluster === undefined) return;
   throw new LockConfigurationError(`Expected ${name} to be one master of a quorum, got a cluster; use it by itself.`);
 }
@@ -96,14 +96,14 @@ const describe = (value: unknown): string =>
         ? 'an object of another kind'
         : String(value);
 
-/** Whether two descriptions name one server; another name of the same host is found by its run id, once it answers. */
+/** Whether two descriptions name one server. Another name of the same host is noticed later, by the run id of its server. */
 function sameAddress(a: unknown, b: unknown): boolean {
   if (typeof a === 'string' || typeof b === 'string') return a === b;
   const known = new Set(addressesOf(a));
   return addressesOf(b).some((address) => known.has(address));
 }
 
-/** Groups of sentinels are the same one when they have one name and a sentinel in common: each knows its masters by name. */
+/** Two groups of sentinels are the same when they have the name and a sentinel in common: each knows its masters by name. */
 function addressesOf(node: unknown): readonly string[] {
   const given = node as { options?: unknown };
   const { sentinels, name, path, ...at } = (isRedisClient(node) ? given.options : given) as ServerOptions;

@@ -18,7 +18,7 @@ export function nodeOf(client: RedisClient, { storageKey, node }: Destination): 
 interface NodeListener {
   /** Runs what opens connections or sets timers. */
   readonly inOurContext: <R>(work: () => R) => R;
-  /** Commands to some node may be sent now, or no longer. */
+  /** Commands to some node can be sent now, or can no longer be sent. */
   onChange(): void;
   /** There is a new connection to a node. */
   onReady(node: Redis): void;

@@ -20,7 +20,7 @@ type AnyScript = LuaScript<any, any, any>;
 export interface ScriptCall extends Pick<CommandRequest<string[]>, 'key' | 'timeoutMs' | 'onLate' | 'onStart'> {
   readonly script: AnyScript;
   readonly operands: readonly (string | number)[];
-  /** Whether to send ASKING first: a node that a slot is moving to serves only those who do. */
+  /** Whether to send ASKING first: a node to which the slot is moving serves no other command. */
   readonly asking?: boolean;
   /** What the second element of the reply has to be; any other reply belongs to another command. */
   readonly echo?: string;
@@ -57,7 +57,7 @@ export class CommandRunner {
     return (storageKey !== undefined && this.#spareFor({ storageKey })?.liveClient()) || client;
   }
 
-  /** The runner that reaches all nodes: another one for a given cluster of which a node does not answer. */
+  /** The runner that reaches all nodes: another one than this when a node of a given cluster does not answer. */
   get forAllNodes(): CommandRunner {
     const client = this.liveClient();
     const nodes = isCluster(client) ? client.nodes('master') : [];
@@ -65,7 +65,7 @@ export class CommandRunner {
     return (silent && this.#spareFor({ node: silent })) ?? this;
   }
 
-  /** Why no command can be sent now, because the connection was lost; null when there is one, or has not been one yet. */
+  /** Why no command can be sent since the connection was lost; null while there is one, and before the first one. */
   get outage(): Error | null {
     this.liveClient();
     const { isDown, lastError } = this.#live.state;
@@ -108,7 +108,7 @@ export class CommandRunner {
       return answer;
     });
     if (isOurs(reply)) return reply.map(String);
-    throw new LockStoreError(`Redis answered another command than the one for the lock "${key}".`, { key });
+    throw new LockStoreError(`Redis sent the reply of another command for the lock "${key}".`, { key });
   }
 
   /** Sends any command by a client of `liveClient`, under the deadline of the request. @throws LockStoreError */

@@ -8,7 +8,7 @@ import { type SilenceWatch } from './silence-watch.js';
 
 /**
  * Decides from the answers of a connection, from their absence and from refusals, whether commands can go on using it. A
- * connection of our own is replaced; a given one is not ours to cut, and is left; of a given cluster only the silent node.
+ * connection of our own is replaced. A given one is not ours to cut: it is left; of a given cluster, only the silent node is.
  */
 export class ConnectionHealth {
   /** Connections that we are closing. */
@@ -20,7 +20,7 @@ export class ConnectionHealth {
     private readonly reporter: Reporter,
   ) {}
 
-  /** An answer came to what was sent at `sentAt`, however late. */
+  /** A command that was sent at `sentAt` was answered, however late. */
   onAnswer(client: RedisClient, to: Destination, sentAt: number): void {
     const node = nodeOf(client, to);
     this.silence.onAnswer(node ?? client, sentAt);
@@ -28,7 +28,7 @@ export class ConnectionHealth {
     if (node) this.live.nodes.onAnswer(node);
   }
 
-  /** What was sent at `sentAt` has no answer in time: replaces the connection if it is dead. */
+  /** A command that was sent at `sentAt` has no answer in time: replaces the connection if it is dead. */
   onTimeout(client: RedisClient, to: Destination, sentAt: number, timeoutMs: number): void {
     const replace = (): void => this.replace(client, to);
     this.live.inOurContext(() => this.silence.onTimeout(nodeOf(client, to) ?? client, sentAt, timeoutMs, replace));
@@ -51,7 +51,7 @@ export class ConnectionHealth {
   /** Replaces a connection that is dead, or that returns the replies of other commands. */
   replace(client: RedisClient, to: Destination): void {
     const { live } = this;
-    // After the close nobody would ever close a new connection.
+    // After `close()`, nobody would close a new connection.
     if (live.isClosed || client !== live.client) return;
     const node = nodeOf(client, to);
     if (live.isOwned) return this.#cut(isCluster(client) ? node : client);
@@ -69,7 +69,7 @@ export class ConnectionHealth {
     return true;
   }
 
-  /** The application subscribes by its client, which then takes no commands. */
+  /** The application subscribes with its client, which then takes no commands. */
   #onSubscriber(client: RedisClient): void {
     const { live } = this;
     if (!live.isClosed && !live.isOwned && client === live.client) live.leaveGiven('subscribes to channels');

@@ -1,8 +1,7 @@
 /** What to do about a passing state of a server: a retry within the deadline may help. */
 const PASSING: Advice = {
   LOADING: 'Redis still loads its data: wait for it.',
-  READONLY:
-    'This Redis is a replica, which takes no writes: connect to its master, or by way of Sentinel or a cluster.',
+  READONLY: 'This Redis is a replica, which takes no writes: connect to its master, or through Sentinel or a cluster.',
   MASTERDOWN: 'This Redis is a replica that has lost its master: connect to a master.',
   CLUSTERDOWN: 'The cluster does not serve this key now: see CLUSTER INFO.',
   TRYAGAIN: 'The key is on its way to another node.',
@@ -12,7 +11,7 @@ const PASSING: Advice = {
   OOM: 'Redis has no memory left: raise its `maxmemory`, or keep less in it.',
   NOREPLICAS: 'Fewer replicas are up than `min-replicas-to-write` asks for.',
   MISCONF: 'Redis cannot save its data, and takes no writes: see its log, and its disk.',
-  NOSCRIPT: 'It has forgotten the scripts, and gets them again.',
+  NOSCRIPT: 'Redis has forgotten the scripts, and gets them again.',
   UNBLOCKED: 'Redis has just become a replica.',
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
 };
@@ -22,7 +21,7 @@ const STAYING: Advice = {
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
   NOPERM: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
-  'cluster support disabled': 'This Redis is no node of a cluster: leave out `cluster`.',
+  'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
 };
@@ -30,9 +29,9 @@ const STAYING: Advice = {
 /** The text for a connection that ended without an error. */
 export const NEVER_READY = 'the connection ended before it was ready';
 
-/** What to do when a connection fails, or leads to something else than Redis. */
+/** What to do when a connection fails, or leads to something other than Redis. */
 const OF_THE_CONNECTION: Advice = {
-  'RESP type|Protocol error': 'What answers is no Redis, or one that expects TLS (`rediss://`).',
+  'RESP type|Protocol error': 'The server is not Redis, or it expects TLS (`rediss://`).',
   'certificate|altnames': 'See "TLS" in docs/security.md.',
   'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
   [NEVER_READY]:
@@ -76,7 +75,7 @@ export function readableText(error: Error): string {
     .replace(/\.$/, '');
 }
 
-/** Node reports failures of several addresses of one host by an error without a text of its own. */
+/** When all addresses of a host fail, Node reports that by an error without a text of its own. */
 function textOfMany(error: Error): string {
   const { errors = [], code } = error as { readonly errors?: readonly Error[]; readonly code?: string };
   return [...new Set(errors.map(({ message }) => message))].join(', ') || (code ?? error.name);

@@ -16,7 +16,7 @@ const ignore = (): void => undefined;
 
 /**
  * The client that commands are sent by, and whether it takes one now: never while ioredis would queue it. A client of our
- * own is kept alive. A given one is left for one of our own once it is of no use, a given cluster only as a whole.
+ * own is kept alive. A given one is left for one of our own once it is of no use; a given cluster is left only as a whole.
  */
 export class LiveClient {
   /** Runs what opens connections or sets timers of ours, which would otherwise be in the async context of the caller. */
@@ -146,7 +146,7 @@ export class LiveClient {
       [errorMonitor, (error) => this.#onError(error)],
     ]);
     for (const [event, listener] of listeners) client.on(event as 'error', listener);
-    // Without a listener ioredis writes to the console; for a given client that is up to the application.
+    // Without a listener, ioredis writes to the console. For a given client, that is up to the application.
     if (this.#isOwned) client.on('error', ignore);
     const stopNodes = isCluster(client) ? this.nodes.watch(client) : ignore;
     const stopSupervision = this.#isOwned ? this.inOurContext(() => supervise(client, this.clock)) : ignore;

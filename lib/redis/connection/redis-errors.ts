@@ -56,7 +56,7 @@ function reasonsOf(error: Error, connectionError: Error | undefined): [cause: Er
   if (error.name === 'ReplyError') return [error];
   // A refused log-in will be refused again.
   if (connectionError && !isRetryable(connectionError)) return [connectionError];
-  // For a command without a connection, ioredis only says which of its options to change.
+  // For a command without a connection, ioredis says only which of its options to change.
   if (isLost(error)) return [connectionError ?? new Error('the connection was lost')];
   return connectionError ? [error, connectionError] : [error];
 }
@@ -67,7 +67,7 @@ type ClientError = Error & { readonly command?: { readonly name?: string }; read
 const isOfLogIn = ({ command, lastNodeError }: ClientError): boolean =>
   /^(auth|hello)$/i.test(command?.name ?? '') || (lastNodeError !== undefined && isOfLogIn(lastNodeError));
 
-/** The error of a log-in has user and password in the arguments of its command, and may be logged as a whole. */
+/** The error of a log-in contains user and password, in the arguments of its command, and somebody may log all of it. */
 function withoutSecrets(error: ClientError): Error {
   if (!isOfLogIn(error)) return error;
   const { name, message, stack } = error;

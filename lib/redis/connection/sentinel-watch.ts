@@ -54,7 +54,7 @@ export class SentinelWatch {
     this.#links.set(name, new SentinelLink(client, this.options.name!, listener, this.clock));
   }
 
-  /** Sentinels that the application does not name may be gone for good where addresses change: their retries are limited. */
+  /** Where addresses change, sentinels that the application does not name may be gone for good: their retries are limited. */
   #onSentinel(other: ServerAddress): void {
     if (this.options.updateSentinels === false) return;
     this.#add(other, (times) => (times > MAX_SENTINEL_RETRIES ? null : reconnectDelayMs(times)));
@@ -62,7 +62,7 @@ export class SentinelWatch {
 
   #onRefused({ message }: Error): void {
     if (!this.#isRefused) {
-      this.reporter.warn(`Failovers are noticed up to ${SENTINEL_PING_MS} ms late, by asking: ${message}`);
+      this.reporter.warn(`Failovers are noticed up to ${SENTINEL_PING_MS} ms late, by polling: ${message}`);
     }
     this.#isRefused = true;
   }

@@ -25,7 +25,7 @@ export class SilenceWatch {
 
   constructor(private readonly clock: Clock) {}
 
-  /** An answer came to what was sent at `sentAt`. */
+  /** A command that was sent at `sentAt` was answered. */
   onAnswer(connection: RedisClient, sentAt: number): void {
     const record = this.#recordOf(connection);
     const now = this.clock.now();
@@ -34,7 +34,7 @@ export class SilenceWatch {
     record.deaths = 0;
   }
 
-  /** A new connection is not to blame for what the one before it left unanswered. */
+  /** A new connection is not blamed for commands that the one before it left unanswered. */
   onReady(connection: RedisClient): void {
     const record = this.#recordOf(connection);
     record.answeredAt = this.clock.now();
@@ -42,7 +42,7 @@ export class SilenceWatch {
     record.usualMs = 0;
   }
 
-  /** What was sent at `sentAt` has no answer after `timeoutMs`: calls back once the connection is known to be dead. */
+  /** A command that was sent at `sentAt` has no answer after `timeoutMs`: calls back once the connection is known to be dead. */
   onTimeout(connection: RedisClient, sentAt: number, timeoutMs: number, onDead: () => void): void {
     const record = this.#recordOf(connection);
     if (record.isSuspected) return;

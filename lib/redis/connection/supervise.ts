@@ -5,8 +5,8 @@ import { attachToNodes } from './cluster-nodes.js';
 import { type RedisClient, endsForGood, isCluster } from './redis-client.js';
 
 /**
- * Replaces the socket of a connection of ours that is not ready in time, also to the nodes of a cluster, again and again,
- * and reopens the connection when it has ended. Returns a function that stops this. ioredis has no deadline for a server
+ * Replaces the socket of a connection of ours, or of a connection to one of its cluster nodes, each time it is not ready in
+ * time, and reopens the connection when it has ended. Returns a function that stops this. ioredis has no deadline for a server
  * that accepts a connection and stays silent.
  */
 export function supervise(client: RedisClient, clock: Clock): () => void {

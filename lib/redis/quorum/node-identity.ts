@@ -36,7 +36,7 @@ export class NodeIdentity {
   /** The nodes that have led to other servers while this one led to its own: the configuration names different servers. */
   readonly #apartFrom = new Set<NodeIdentity>();
 
-  /** `all`: of the nodes of the quorum, in the order of the list. */
+  /** `all`: the identities of all nodes of the quorum, in the order of the list. */
   constructor(
     private readonly store: RedisLockStore,
     private readonly all: readonly NodeIdentity[],
@@ -49,13 +49,13 @@ export class NodeIdentity {
     return this.#known?.runId;
   }
 
-  /** Whether it is unknown, and may soon be known, whether the node leads to a master of its own. */
+  /** Whether the node has never been seen to lead to a master, and may soon report where it leads. */
   get isNew(): boolean {
     const { epoch, outage } = this.store.commands;
     return !this.#wasMaster && this.#known === undefined && outage === null && epoch !== this.#silentEpoch;
   }
 
-  /** Why the node has no vote: its server is a replica, or that of another node; null: it has one, or is unknown. */
+  /** Why the node has no vote: its server is a replica, or also that of another node. Null: it has one, or is unknown. */
   get fault(): LockError | null {
     const known = this.#known;
     if (known?.master !== undefined) return this.#replicaFault(known.master);

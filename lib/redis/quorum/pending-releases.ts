@@ -17,8 +17,8 @@ interface Pending {
 }
 
 /**
- * Releases that a node did not confirm. A majority did, so no caller waits for them; but what stays on the node would count
- * against the next holder as soon as another node is away.
+ * Releases that a node did not confirm. A majority did, so no caller waits for them. But a hold that stays on the node would
+ * count against the next holder as soon as another node is away.
  */
 export class PendingReleases {
   readonly #pending = new Map<string, Pending>();

@@ -50,7 +50,7 @@ export class QuorumAcquirer {
   }
 
   /**
-   * Refuses a quorum that is set up wrongly as soon as that shows: it would work until a node fails.
+   * Refuses a quorum that is set up wrongly as soon as that is known: it would seem to work until a node fails.
    * @throws LockConfigurationError
    */
   async #identifyNodes({ leaseMs }: AcquireRequest): Promise<void> {
@@ -68,7 +68,7 @@ export class QuorumAcquirer {
     const decided = this.#fires.get(claim);
     if (decided) return decided;
     const timeoutMs = voteTimeoutMs(leaseMs);
-    // Read before the nodes are asked: their times are of then, however long the last answer takes.
+    // Read before the nodes are asked: that is the moment of their times, however long the last answer takes.
     const ageMs = this.clock.now() - claim.calledAt;
     const ask = (node: QuorumNode) => node.ask((store) => readTime(store));
     const votes = await gather<number>(this.clock, { nodes: this.nodes, ask, timeoutMs, isDecided: () => false });
@@ -115,7 +115,7 @@ export class QuorumAcquirer {
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
       extra: this.#extraFor(request),
-      // A reentry may use any majority, and has to find one token: for an owner, all nodes are waited for.
+      // A re-entry may use any majority, and must find the same token there: for an owner, all nodes are waited for.
       isDecided: (cast) => owner === undefined && cast.filter(isGranted).length >= majorityOf(this.nodes),
       onLate: takeLate,
     });

@@ -86,7 +86,7 @@ export class QuorumLockStore implements LockStore {
   open(): void {
     for (const node of this.#nodes) {
       node.store.open();
-      // A quorum that is set up wrongly is reported now, and not when a node fails.
+      // A quorum that is set up wrongly is reported now, not when a node fails.
       if (node.isUnidentified) node.identify().catch(ignore);
     }
   }
@@ -101,7 +101,7 @@ export class QuorumLockStore implements LockStore {
   }
 
   withdraw(attempt: string): boolean {
-    // From all nodes, and not only up to the first to which it was sent.
+    // Withdraws it from all nodes: `every` alone would stop at the first node to which it was sent.
     return this.#nodes.map(({ store }) => store.withdraw(attempt)).every(Boolean);
   }
 
@@ -168,7 +168,7 @@ export class QuorumLockStore implements LockStore {
     checkAnswered(`${prefix}*`, this.#nodes, votes);
   }
 
-  /** The answers of at least a majority; nodes that are away are waited for only to reach it. @throws LockStoreError */
+  /** The answers of at least a majority. Waits for nodes that are away only to reach a majority. @throws LockStoreError */
   async #answers<T>(key: string, ask: (store: RedisLockStore) => Promise<T>): Promise<readonly T[]> {
     const votes = await this.#gather({
       ask: (node) => node.askPatiently(ask),

@@ -49,7 +49,7 @@ export function mayAnswerOnRetry(nodes: readonly QuorumNode[], failures: readonl
   return !rulesOutMajority(nodes, permanent.length);
 }
 
-/** How many equal answers show what a majority may say, if the missing answers are equal, too. */
+/** How many equal answers may stand for a majority, if the nodes that did not answer agree with them. */
 const enoughOf = (nodes: readonly QuorumNode[], answers: readonly unknown[]): number =>
   Math.max(majorityOf(nodes) - (nodes.length - answers.length), 1);
 

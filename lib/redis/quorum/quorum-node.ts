@@ -63,8 +63,8 @@ export class QuorumNode {
   }
 
   /**
-   * Asks for an answer that counts: that of an independent master. Fails at once when the node is known to be away: other
-   * calls wait for its vote.
+   * Asks for an answer that counts: that of an independent master. Rejects at once when the node is known to be away, so that
+   * nobody waits for its vote.
    * @throws LockStoreError; LockConfigurationError for a node that is set up wrongly
    */
   async ask<T>(send: Send<T>, onUncounted?: (answer: T) => void): Promise<T> {
@@ -113,10 +113,10 @@ export class QuorumNode {
     throw new LockStoreError(`${this.name} has not answered yet whether it grants the lock.`);
   }
 
-  /** Releases now, or as soon as the node is back, until the lease is over. @throws LockStoreError when not now */
+  /** Releases now, or as soon as the node is back, until the lease is over. @throws LockStoreError when it is not done now */
   async release(given: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { attempt } = given;
-    // Decided when it is sent: an acquire that was requested before is sent before.
+    // Built when it is sent: an acquire that was requested before it has been sent by then.
     const request = (): ReleaseRequest => {
       const mayArrive = this.#acquiring.has(attempt) || this.#unanswered.has(attempt);
       return mayArrive ? { ...given, unanswered: true } : given;

@@ -13,7 +13,7 @@ export interface Ballot<T> {
   readonly ask: (node: QuorumNode) => Promise<T>;
   /** How long the nodes are waited for. */
   readonly timeoutMs: number;
-  /** How much longer, if these votes can still be won. */
+  /** How much longer they are waited for, if the votes so far can still win. */
   readonly extra?: { readonly ms: number; readonly canWin: (votes: readonly Vote<T>[]) => boolean } | undefined;
   /** Whether these votes decide, whatever the others are. */
   readonly isDecided: (votes: readonly Vote<T>[]) => boolean;
@@ -27,7 +27,7 @@ export const majorityOf = (nodes: readonly unknown[]): number => Math.floor(node
 /** How many of `values` are `value`. */
 export const countOf = <T>(values: readonly T[], value: T): number => values.filter((other) => other === value).length;
 
-/** Whether no majority is left when so many nodes have lost or refused something. */
+/** Whether no majority is left when this many nodes have lost or refused something. */
 export const rulesOutMajority = (nodes: readonly unknown[], count: number): boolean =>
   count > nodes.length - majorityOf(nodes);
 

@@ -12,7 +12,7 @@ const attempt = arg('attempt');
 /**
  * Acquires several locks, all or none, or waits without holding any. It has a place in the queue of each lock up to the
  * first that is busy. All calls name their keys in the same order, so no two of them wait for each other, not even when
- * one holds an earlier key and requests a later one.
+ * one of them holds an earlier key and requests a later one.
  *
  * KEYS: `lock`, the hashes of 2 to 16 locks. ARGV: as for acquire, without those of a fire; `owner` re-enters each lock.
  *
@@ -22,13 +22,14 @@ const attempt = arg('attempt');
 export const acquireManyScript = (clock: LuaScript<never, never>) =>
   overManyKeys(lua`
 ${clock}
+-- Read once: all locks see the same time.
 local reading = server_time()
 local server_time = function() return reading end
 
 -- A key of another type fails here, before anything is written.
 for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
 
--- One of the locks: in this function, KEYS is as in the script of a single lock.
+-- One of the locks. In this function, KEYS contains only its key, as in a script for one lock.
 local function at(lock_key)
 local KEYS = { lock_key }
 ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
@@ -55,7 +56,7 @@ ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
     return hold.token, hold.deadline - now
   end
 
-  -- A lock that the attempt holds, or enters with its owner, is not waited for.
+  -- An attempt does not wait for a lock that it holds, or enters with its owner.
   function this.wait()
     if this.stands == 'waiting' or place then join_queue(fair == '1' and '2' or fair) end
     if fair ~= '1' or freed then hand_over(${attempt}) end
@@ -78,7 +79,7 @@ local now = string.format('%.0f', math.floor(reading / 1000))
 local locks, refusal = {}, nil
 for i, lock_key in ipairs(KEYS) do locks[i] = at(lock_key) end
 
--- It may wait for only one of the keys.
+-- An attempt that is known at one of the locks is not late, though it may wait for only that one.
 local function is_known()
   for _, lock in ipairs(locks) do
     if lock.knows_attempt() then return true end

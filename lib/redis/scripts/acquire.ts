@@ -11,7 +11,7 @@ import { STATE } from './parts/state.js';
 const attempt = arg('attempt');
 
 /**
- * Acquires, or joins the queue, or keeps the place in it.
+ * Acquires the lock, joins its queue, or keeps the place there.
  *
  * KEYS: `lock`, the lock's hash.
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`; `waiterLeaseMs` (0: do not
@@ -59,7 +59,7 @@ elseif stands == 'entering' then
   hold = take(detail)
   record_run()
 else
-  -- Each fire is checked once more when it is granted, so it cannot be handed over.
+  -- A fire is checked again when it is granted, so it cannot be handed over: \`fair\` is 2.
   join_queue(fair == '1' and kind ~= '-' and '2' or fair)
   if fair ~= '1' then hand_over(${attempt}) end
   reply = busy_reply()

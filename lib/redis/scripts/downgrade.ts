@@ -9,7 +9,7 @@ import { STATE } from './parts/state.js';
 const attempt = arg('attempt');
 
 /**
- * Makes a live write hold a read hold, with the same lease and token, and lets the readers at the head of the queue in.
+ * Makes a live write hold a read hold, with the same lease and token, and lets in the readers at the head of the queue.
  * A read hold stays as it is, for example when the command is sent again.
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `keepMs`, `channelPrefix`, `countReceivers`.

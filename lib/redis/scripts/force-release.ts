@@ -26,7 +26,7 @@ ${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, MESSAGES, HAND_OVER)
 local changed = end_expired()
 local held, live, outcome = {}, {}, 'revoked'
 
--- Tokens never go back. A parked hold has lost its token: the time of its grant, which no token precedes, stands for it.
+-- A later grant has a greater token. A parked hold has lost its token: the time of its grant is compared instead.
 local function was_seen(hold)
   local granted = hold.token == '0' and hold.since * 1000 or tonumber(hold.token)
   return granted <= tonumber(${arg('seenToken')})

@@ -13,8 +13,8 @@ export const key = <const Name extends string>(name: Name): Hole<'key', Name> =>
 export const arg = <const Name extends string>(name: Name): Hole<'arg', Name> => ({ kind: 'arg', name });
 
 /**
- * A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. `KeyValue`: what
- * stands for a name of a key, one key or a list of them.
+ * A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. `KeyValue` is the type of
+ * the value for a key name: one key, or a list of keys.
  */
 export interface LuaScript<
   Keys extends string = string,
@@ -49,8 +49,8 @@ type NamesOf<P, Kind> =
 
 /**
  * A Lua script whose `KEYS[n]` and `ARGV[n]` are written by name: lua`return redis.call('get', ${key('lock')})`.
- * Another script may stand in a hole; its text is put there and its names are shared. Every use of a key becomes a
- * literal `KEYS[n]`, which some clustered services insist on.
+ * A hole may contain another script: its text is inserted, and its names are shared. Every use of a key becomes a literal
+ * `KEYS[n]`, which some clustered services require.
  */
 export function lua<const Parts extends readonly Part[]>(
   literals: TemplateStringsArray,
@@ -76,7 +76,7 @@ export function lua<const Parts extends readonly Part[]>(
 
 const partsOf = (part: Part): readonly (string | Hole)[] => ('parts' in part ? part.parts : [part]);
 
-/** The same script over a list of keys for each name: its text has to read the lists from `KEYS` by itself. */
+/** The same script with a list of keys for each name: its text must read the lists from `KEYS` itself. */
 export const overManyKeys = <Keys extends string, Args extends string>(
   script: LuaScript<Keys, Args>,
 ): LuaScript<Keys, Args, readonly string[]> => script as never;

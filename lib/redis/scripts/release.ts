@@ -44,7 +44,7 @@ local function park_or_drop(hold)
   drop_hold(${attempt}, hold)
   count_hold(hold, -1)
   if writes + reads == 0 then forget_bounds() end
-  -- The key would be kept for the lease of a hold that is gone.
+  -- Otherwise the key would be kept for the lease of a hold that is gone.
   if hold.deadline >= latest and latest - now > tonumber(${arg('keepMs')}) then sweep() end
   if until_ms <= now then return end
   hold = { deadline = until_ms, lease = until_ms - now, mode = hold.mode, token = '0', since = hold.since, owner = hold.owner }
@@ -71,13 +71,13 @@ local function end_run()
   remember_job(tonumber(${arg('keepMs')}))
 end
 
--- The waiter that is first now has to learn when the lease of the holder may end: no message says that a holder has died.
+-- The waiter that is first now must learn when the lease of the holder may end: no message tells it that a holder has died.
 local function wake_head()
   local waiter = head <= tail and waiter_at(int(head))
   if waiter then wake(waiter) end
 end
 
--- A hold or a place counts before any fingerprint: another attempt may have left the same one.
+-- A hold or a place comes before any fingerprint: another attempt may have left the same fingerprint.
 if hold and hold.token ~= '0' then
   outcome = 'released'
   freed = true
@@ -93,7 +93,7 @@ elseif hold or is_in(released, ${attempt}) then
 elseif before then
   outcome = 'expired'
 end
--- A run that never began leaves no fire behind, also when its lease is over.
+-- A run that never began leaves no fire behind, even when its lease is over.
 if outcome == 'released' or ${arg('runOutcome')} == 'void' then end_run() end
 released = with(released, ${attempt})
 if ${arg('unanswered')} == '1' then remember_late(${attempt}) end

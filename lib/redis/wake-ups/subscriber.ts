@@ -58,7 +58,7 @@ export class Subscriber {
     on('end', () => listener.onFailure());
   }
 
-  /** Checks that the server still hears it: subscribing again changes nothing, and needs no other right. */
+  /** Checks that the server still answers, by subscribing again: that changes nothing, and needs no other right. */
   async check(): Promise<void> {
     if (this.listeningSince === null) return;
     this.#expectAnswer();
@@ -88,7 +88,7 @@ export class Subscriber {
     const { client, channel, isOfCluster, clock } = this.parts;
     this.#expectAnswer();
     try {
-      // Known before any message comes. Where the question is refused, it stays unknown.
+      // The id must be known before any message comes. Where the question is refused, it stays unknown.
       const serverId = isOfCluster ? null : await readServerId(client).catch(nullIfRefused);
       await client.subscribe(channel);
       if (this.#isLeft || client.status !== 'ready') return;

@@ -67,7 +67,7 @@ export class WakeUpChannel {
 
   /**
    * Replaces the subscriber, and reports missed messages then. `sentAt`: when the command was sent whose reply says that
-   * nobody listens; a later subscription is unknown to it.
+   * nobody listens; a subscriber that has listened only since then is kept.
    */
   replace(sentAt = Infinity): void {
     const since = this.#subscriber?.listeningSince ?? null;
@@ -145,7 +145,7 @@ export class WakeUpChannel {
     if (kind !== 'granted') return;
     const grant = { fencingToken: Number(token), serverTimeMs: Number(serverTimeMs), remainingMs: Number(remainingMs) };
     const server = this.serverId ?? undefined;
-    // A grant counts when it is known which server made it; in a cluster, one node delivers the messages of all.
+    // A grant counts only when the server that made it is known; in a cluster, one node delivers the messages of all.
     const counts = server !== undefined || isOfCluster;
     this.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }

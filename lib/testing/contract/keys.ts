@@ -17,10 +17,10 @@ const permutations = <T>(values: readonly T[]): T[][] =>
     ? [[...values]]
     : values.flatMap((value) => permutations(values.filter((one) => one !== value)).map((rest) => [value, ...rest]));
 
-/** Keys in no order, of which some differ in what a comparison may overlook. */
+/** Keys in no particular order. Some differ only in a way that a comparison may overlook. */
 const keysOf = ({ prefix }: Scene): string[] => ['b', 'B', 'é', 'a'].map((name) => prefix + name);
 
-/** Which texts are keys, and in which order several are acquired. */
+/** Which texts are keys, and the order in which several are acquired. */
 export const KEYS: readonly PortCase[] = [
   {
     name: 'keys that are empty, ill-formed or too long throw a LockKeyError',

@@ -14,7 +14,7 @@ function checkPush(wakeUp: WakeUp, before: Hold, { request, serverTimeMs }: Wait
   promised(wakeUp.serverTimeMs >= serverTimeMs, 'the time of the grant', wakeUp);
 }
 
-/** What the store sends by itself. */
+/** The messages that the store sends by itself. */
 export const WAKE_UPS: readonly PortCase[] = [
   {
     name: 'a release wakes a waiter, which has the lock then or on its next request',

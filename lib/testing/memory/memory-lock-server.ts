@@ -5,7 +5,7 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { clientOf } from './hand-over.js';
 import { MemoryLocks } from './memory-locks.js';
 
-/** As great as in production even by a clock that starts in 1970, so that a test fails when a column is too small. */
+/** Tokens are as great as in production even with a clock that starts in 1970: a test finds a column that is too small. */
 const LEAST_TOKEN = 2 ** 50;
 
 /** The options of `MemoryLockServer`. */
@@ -50,7 +50,7 @@ export class MemoryLockServer {
 
   /** Runs one command; internal. @throws LockStoreError while the server is stopped */
   async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
-    // As with a real server, nothing happens in the turn of the caller, and others have theirs before the reply.
+    // As with a real server, nothing happens in the turn of the caller, and others have their turn before the reply.
     await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.#isStopped) {
       throw new LockStoreError(
@@ -77,7 +77,7 @@ export class MemoryLockServer {
     return ms * 1_000 + this.#withinMs;
   }
 
-  /** A message travels: the listener is called in a turn of its own. */
+  /** Messages take time: the listener is called in a turn of its own. */
   #tell(attempt: string, wakeUp: WakeUp): boolean {
     const listener = this.#listeners.get(clientOf(attempt));
     if (!listener) return false;

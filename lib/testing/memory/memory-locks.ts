@@ -70,7 +70,7 @@ export class MemoryLocks {
     return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
   }
 
-  /** Removes unused locks now and then, as Redis does by their time to live. */
+  /** Removes unused locks now and then, as Redis does when their time to live is over. */
   forgetUnused(): void {
     this.#readClock();
     if (Math.abs(this.#now - this.#forgotAt) < FORGET_EVERY_MS) return;

@@ -1,6 +1,6 @@
 import { type AcquireRequest, type FireClaim, type RenewRequest } from '../../core/store/lock-store.js';
 
-/** An acquire as the server receives it: with the age of the call, since clocks of clients mean nothing there. */
+/** An acquire as the server receives it: with the age of the call, since a client's clock means nothing to a server. */
 export interface ReceivedRequest extends Omit<AcquireRequest, 'claim'> {
   readonly claim?: (Omit<FireClaim, 'calledAt'> & { readonly ageMs: number }) | undefined;
   /** When the command was sent, by the server's clock, and its greatest age; left out where no command can be late. */

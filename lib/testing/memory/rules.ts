@@ -36,7 +36,7 @@ export function makeRead(lock: MemoryLock, hold: Hold): void {
   lock.freed = true;
 }
 
-/** Why a request is refused; undefined: it is not. */
+/** Why a request is refused; undefined when it is not. */
 export function refusal(
   lock: MemoryLock,
   request: ReceivedRequest,

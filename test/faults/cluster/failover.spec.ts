@@ -84,7 +84,7 @@ const FAILOVERS: [string, (started: Started) => Promise<unknown>][] = [
     },
   ],
   [
-    'a takeover of which the old master does not hear, and after which all forget it',
+    'a takeover that the old master does not hear of, and after which all forget it',
     async ({ cutOffMaster, failOver, forgetMaster }) => {
       cutOffMaster();
       await failOver('TAKEOVER');

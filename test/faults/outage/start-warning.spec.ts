@@ -116,7 +116,7 @@ describe('a Redis that is down when the app starts', () => {
     // Two connections a try.
     await eventually(() => connections() > 5);
     expect(told()).toHaveLength(1);
-    expect(told()[0]).toMatch(/is no Redis, or one that expects TLS/);
+    expect(told()[0]).toMatch(/is not Redis, or it expects TLS/);
   });
 
   const TLS = /whether it expects TLS|expects TLS \(`rediss/;

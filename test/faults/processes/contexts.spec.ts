@@ -109,7 +109,7 @@ describe('a call from an unrelated context while `audit` is held', () => {
     expect(await meet(hears)).toBe('LOCK_BUSY');
   });
 
-  it('is not nested when it comes from a listener of the holder`s own events', async () => {
+  it("is not nested when it comes from a listener of the holder's own events", async () => {
     const { locks } = await startApp({ connection: (await ownRedis()).url });
     const seen: Record<string, unknown> = {};
     const tried = (name: string) => (): void => {

@@ -70,7 +70,7 @@ afterEach(async () => {
 });
 
 describe('a listener of events', () => {
-  it('is called once for each event when it leaves and comes back', async () => {
+  it('is called once for each event when it is removed and added again meanwhile', async () => {
     const app = await startBroken();
     const calls = new Map<LockEventName, number>();
     for (const name of OF_A_CALL) {
@@ -105,7 +105,7 @@ describe('a listener of events', () => {
 });
 
 describe('a subscriber of a diagnostics channel', () => {
-  it('may leave during an event and come back, without an effect', async () => {
+  it('may unsubscribe during an event and subscribe again, without an effect', async () => {
     const app = await startBroken();
     const key = freshKey();
     let calls = 0;

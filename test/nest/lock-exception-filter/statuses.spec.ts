@@ -257,7 +257,7 @@ describe('a status', () => {
     ['NaN', NaN],
   ])('is refused when it is %s', (_name, status) => {
     const options = { status } as RequestLockOptions & LockExceptionFilterOptions;
-    const words = 'Expected `status` to be a status of HTTP from 400 to 599, got';
+    const words = 'Expected `status` to be an HTTP status from 400 to 599, got';
     for (const define of [() => new LockExceptionFilter(options), () => LockInterceptor.for(KEY, options)]) {
       expect(define).toThrow(LockConfigurationError);
       expect(define).toThrow(words);

@@ -107,7 +107,7 @@ describe('a cron job that is added to the SchedulerRegistry', () => {
     expect(firesOf(apps, 'Reports.late')).toEqual([date.getTime()]);
   });
 
-  it('is known only in its own ticks: a call by hand says what to write', async () => {
+  it('is known only in its own ticks: a call by hand rejects with what to write', async () => {
     const [{ app, fires }] = await startTwoJobs(Reports);
     const error = await rejection(app.get(Reports).late());
     expect(error).toBeInstanceOf(LockConfigurationError);

@@ -6,9 +6,9 @@ import { STATE } from './state.js';
 const lock = key('lock');
 
 /**
- * Fires of a scheduled job: each is granted once to each job, of which several may share a lock. The 16 latest are
- * remembered (15 after a void claim), and an earlier one counts as granted. The run is the one before this script, until
- * `record_run` sets it.
+ * The fires of a scheduled job, each of which is granted once. Several jobs may share a lock. The 16 latest fires of a job are
+ * remembered (15 after a void claim), and an earlier one counts as granted. `run_fire`, `run_attempt` and `run_outcome`
+ * describe the last run before this command, until `record_run` sets the fire and the attempt.
  */
 export const CLAIM = scriptPart(
   {
@@ -52,7 +52,7 @@ local function claimed()
   return not repeats
 end
 
--- The attempt whose run of this fire goes on, or ended without an outcome: it may not have begun. Empty: the run ended.
+-- The attempt whose run of this fire has no outcome: it goes on, was lost, or never began. Empty when the run has an outcome.
 local function claimed_by()
   local is_open = run_outcome == '-' and (kind == 'gap' or run_fire == fire)
   return is_open and run_attempt or ''

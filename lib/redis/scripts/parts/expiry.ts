@@ -6,7 +6,7 @@ import { STATE } from './state.js';
 
 const lock = key('lock');
 
-/** Ends holds whose lease is over, and shortens those that a clock which stepped back made too long. */
+/** Ends holds whose lease is over, and shortens leases that became too long because the clock stepped back. */
 export const EXPIRY = scriptPart(
   { name: 'expiry', needs: [STATE, HOLDS, SAVE], reads: 'now writes reads due seen', writes: 'freed' },
   lua`
@@ -32,8 +32,8 @@ local function sweep()
   end
 end
 
--- Looks at all holds when one may have ended, or when the clock stepped back. Returns whether it looked: then the script
--- has to save.
+-- Looks at all holds when one may have ended, or when the clock stepped back. Returns whether it looked: if so, the script
+-- must save.
 local function end_expired()
   local is_due = writes + reads > 0 and (now >= due or now < seen)
   if is_due then

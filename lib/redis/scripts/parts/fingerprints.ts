@@ -2,7 +2,10 @@ import { lua } from '../lua.js';
 import { scriptPart } from './script-part.js';
 import { STATE } from './state.js';
 
-/** What a lock remembers of attempts that have ended: a fingerprint of each, in rings of fixed length. */
+/**
+ * What a lock remembers of attempts that have ended, by their fingerprints. `released` and `revoked` are rings of fixed length;
+ * `late` is a list with times, and `floor` stands for what it dropped.
+ */
 export const FINGERPRINTS = scriptPart(
   { name: 'fingerprints', needs: [STATE], reads: 'micros late floor', writes: 'late floor' },
   lua`
@@ -14,7 +17,7 @@ local function is_in(ring, attempt)
   return string.find(ring, ';' .. fingerprint(attempt) .. ';', 1, true) ~= nil
 end
 
--- The ring with the attempt in it; seven of them fit.
+-- Returns the ring with the attempt in it; seven attempts fit.
 local function with(ring, attempt)
   if is_in(ring, attempt) then return ring end
   ring = ring .. fingerprint(attempt) .. ';'
@@ -28,8 +31,8 @@ local function is_in_late(attempt)
   return string.find(late, ';' .. fingerprint(attempt) .. ' ', 1, true) ~= nil
 end
 
--- A command of this attempt had no answer, and may still come. It is known until such a command is too old for any caller;
--- when there are too many of them, the time of the oldest stands for it.
+-- A command of this attempt had no answer, and may still arrive. The attempt is remembered until such a command is too old
+-- for any caller. When there are too many attempts, the time of the oldest becomes the floor.
 local function remember_late(attempt)
   if is_in_late(attempt) then return end
   local kept = {}

@@ -3,7 +3,7 @@ import { HOLDS } from './holds.js';
 import { scriptPart } from './script-part.js';
 import { STATE } from './state.js';
 
-/** Whether one more hold may join those that exist, and the grant itself. */
+/** Decides whether one more hold may join those that exist, and writes the grant. The caller checks before it grants. */
 export const GRANT = scriptPart(
   {
     name: 'grant',
@@ -17,7 +17,8 @@ local function admits(mode, permits)
   return mode == 'read' and (permits == 0 or reads < permits) or reads == 0
 end
 
--- Tokens always rise: by one within a microsecond, and from the clock again when the hash was lost.
+-- Returns the next token; the caller sets \`token\`. Tokens always rise: by one within a microsecond, and from the clock again
+-- when the hash was lost.
 local function next_token()
   return math.max(token + 1, micros)
 end

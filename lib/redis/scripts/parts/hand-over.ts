@@ -61,7 +61,8 @@ local function wake_some()
   return count > 0
 end
 
--- Serves the waiter at the head, which the lock admits; true when it was told to send its request, and the others wait.
+-- Tells the waiter at the head, which the lock admits, to send its request. True when somebody was told: the others go on
+-- waiting.
 local function call(waiter)
   if waiter.fair == '0' then return wake_some() end
   return wake(waiter)
@@ -73,9 +74,9 @@ local told = head
 -- Whether serving the queue stopped before its end, because the script had done enough.
 local unserved = false
 
--- Serves the queue from its head as far as the lock admits. After 64 grants the next waiter is told to send its request,
--- and its own script goes on; after 256 places the caller sends its command once more. So each script stays short.
--- True when it is the turn of \`me\`, the attempt of this command; then the caller grants it.
+-- Serves the queue from its head as far as the lock admits. To keep each script short, the next waiter is told to send its
+-- request after 64 grants, and its own script goes on; after 256 places the client must send its command once more.
+-- True when it is the turn of \`me\`, the attempt of this command: the caller must grant it.
 local function hand_over(me)
   local news, grants, places = freed, 0, 0
   freed = false
@@ -99,7 +100,7 @@ local function hand_over(me)
           break
         end
         is_passed_over = true
-        if waiter.fair == '0' then places = places + 15 end
+        if waiter.fair == '0' then places = places + 15 end        -- wake_some() has looked at 16
       end
     end
     if head == first and not is_passed_over then first = first + 1 end

@@ -4,7 +4,7 @@ import { STATE } from './state.js';
 
 const lock = key('lock');
 
-/** The records of holds, and the counts and bounds that are kept of them. */
+/** The records of holds (`hold:`), and what is kept of all of them: the counts, the bounds, and the reading owners (`owned:`). */
 export const HOLDS = scriptPart(
   {
     name: 'holds',
@@ -30,8 +30,8 @@ local function write_hold(attempt, hold)
     hold.token, int(hold.since), hold.owner }, ' '))
 end
 
--- Counts a read hold of a named owner in (1) or out (-1), and keeps the greatest token that the owner got since it reads:
--- an attempt that waited was granted with a new token, and the next re-entry must not fall behind that.
+-- Counts a read hold of a named owner in (1) or out (-1), and keeps the greatest token that the owner got since it began to
+-- read: an attempt that waited got a new token, and the next re-entry must not get an older one.
 local function count_owned(name, change, hold_token)
   if name == '-' then return end
   local count, owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. name) or '0 0', '^(%d+) (%d+)$')
@@ -55,17 +55,19 @@ local function count_hold(hold, change)
   end
 end
 
+-- Widens the bounds to include the lease of this hold.
 local function bound_by(hold)
   if due == 0 or hold.deadline < due then due = hold.deadline end
   seen = math.max(seen, hold.deadline - hold.lease)
   latest = math.max(latest, hold.deadline)
 end
 
--- The next hold alone sets the bounds.
+-- Call bound_by() for each hold that is left.
 local function forget_bounds()
   due, seen, latest = 0, 0, 0
 end
 
+-- Never shortens a lease.
 local function extend_hold(attempt, hold, lease)
   hold.deadline = math.max(hold.deadline, now + lease)
   hold.lease = math.max(lease, hold.deadline - now)

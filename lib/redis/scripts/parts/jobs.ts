@@ -5,8 +5,8 @@ import { STATE } from './state.js';
 const lock = key('lock');
 
 /**
- * The jobs that have fires in this lock. A job whose time is over is forgotten when another one is claimed or ends: the
- * app may no longer have it, while the others keep the key alive.
+ * The jobs that have fires in this lock (`jobs`, `fires:`, `run:`). A job whose time is over is forgotten when another one is
+ * claimed or ends: the app may no longer have it, while the others keep the key alive.
  */
 export const JOBS = scriptPart(
   {

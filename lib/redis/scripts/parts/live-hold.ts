@@ -22,7 +22,7 @@ local function live_hold()
   if hold and hold.token ~= '0' then return hold end
 end
 
--- \`swept\`: end_expired() looked at all holds. \`changed\`: there is more to save.
+-- \`swept\`: the result of end_expired(). \`changed\`: the script has changed something itself.
 local function hand_over_and_save(swept, changed)
   if freed then hand_over(nil) end
   if swept or changed then save() end

@@ -5,7 +5,7 @@ import { STATE } from './state.js';
 
 const attempt = arg('attempt');
 
-/** Makes the write hold of this attempt a read hold, with the same lease and token. */
+/** Makes the write hold of this attempt a read hold, with the same lease and token. Readers may enter then. */
 export const MAKE_READ = scriptPart(
   { name: 'make-read', needs: [STATE, HOLDS], reads: 'writer', writes: 'writer freed' },
   lua`

@@ -9,8 +9,8 @@ local function process_of(attempt)
   return string.match(attempt, '^[^.]*')
 end
 
--- How many subscribers a process has at this server. Nil when that cannot be known: in a cluster, a process listens to one
--- node only. False without the right to ask.
+-- Returns how many subscribers a process has at this server: nil when that cannot be known, because in a cluster a process
+-- listens to one node only; false without the right to ask.
 local counted = {}
 local function listeners(attempt)
   if ${arg('countReceivers')} ~= '1' then return nil end

@@ -4,7 +4,7 @@ import { STATE } from './state.js';
 
 const lock = key('lock');
 
-/** The places in the queue of waiters. A waiter has a lease of its own, so that a dead one leaves. */
+/** The waiters (`queue:`) and their places (`place:`). A waiter has a lease of its own, so that a dead one leaves the queue. */
 export const QUEUE = scriptPart(
   {
     name: 'queue',
@@ -17,6 +17,7 @@ local function leave_queue(attempt, sequence)
   redis.call('HDEL', ${lock}, 'queue:' .. sequence, 'place:' .. attempt)
 end
 
+-- Returns the waiter at this place, or nil. A waiter whose lease is over leaves the queue.
 local function waiter_at(sequence)
   local record = redis.call('HGET', ${lock}, 'queue:' .. sequence)
   if not record then return nil end
@@ -37,8 +38,8 @@ local function waiter_at(sequence)
     waiter_lease = waiter_lease, owner = waiter_owner, sequence = sequence }
 end
 
--- Waiters that died behind a live one leave: each script looks at some places, and at more as long as it finds them empty,
--- but never at so many that it takes long.
+-- Removes waiters that died behind a live one. Each script looks at a few places, and at more while it finds them empty, up to
+-- a limit that keeps it short.
 local function sweep_queue()
   local places, live = math.min(tail - first + 1, 512), 0
   while places > 0 and live < 8 do

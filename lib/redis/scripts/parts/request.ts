@@ -13,8 +13,9 @@ const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * The steps of a request at one lock, in the order check, then grant or wait, then save: nothing is granted before all is
- * checked, so that one script can request several locks.
+ * The steps of a request at one lock. First check (`standing`, `check_place`, `has_turn`), then refuse, extend, grant or wait
+ * (`refuse`, `extend`, `take`, `join_queue`), then save. A script that requests several locks checks all of them before it
+ * grants any.
  */
 export const REQUEST = scriptPart(
   {
@@ -29,15 +30,15 @@ local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), t
 local fair, permits, my_owner = ${arg('fair')}, tonumber(${arg('permits')}), ${arg('owner')}
 local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 
--- Whether the lock knows this attempt: it waits, or holds.
+-- Whether this attempt holds the lock, or waits for it.
 local function knows_attempt()
   if redis.call('HGET', ${lock}, 'hold:' .. ${attempt}) then return true end
   local deadline = place and tonumber(string.match(redis.call('HGET', ${lock}, 'queue:' .. place), '^%d+'))
   return deadline and deadline > now
 end
 
--- Whether the command is older than it may be, or was sent before the floor: its caller may be gone by now. An attempt
--- that is known is never late. The client sends the latest time of this server that has certainly passed.
+-- Whether the command is too old, was sent by the time of the floor, or comes from the future: its caller may be gone by now.
+-- The client sends the latest time of this server that has certainly passed. An attempt that is known is never late.
 local function is_late()
   local sent = tonumber(${arg('sentMicros')})
   return sent > micros or sent <= floor or micros - sent > tonumber(${arg('maxAgeMs')}) * 1000
@@ -71,6 +72,7 @@ local function check_place()
   end
 end
 
+-- Whether the lock can be granted now. A fair request first serves the waiters ahead of it.
 local function has_turn()
   if fair ~= '1' then return admits(mode, permits) end
   return hand_over(${attempt}) or head > tail and admits(mode, permits)
@@ -95,7 +97,7 @@ local function take(owned_token)
   return hold
 end
 
--- The command was sent again: the hold that it has gets its full lease once more.
+-- The command was sent again: its hold gets the full lease once more.
 local function extend(hold)
   begin_writes()
   extend_hold(${attempt}, hold, lease)
@@ -115,7 +117,7 @@ local function join_queue(how_fair)
   end
 end
 
--- A refused attempt waits no longer. The changes of end_expired() are saved all the same if it \`swept\`: otherwise the
+-- A refused attempt leaves the queue. \`swept\`: end_expired() looked at all holds, and its changes are saved. Otherwise the
 -- counts would include holds that are gone.
 local function refuse(swept)
   local left = leave_place()

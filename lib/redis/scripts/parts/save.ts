@@ -14,15 +14,15 @@ export const SAVE = scriptPart(
       'remember late was_held was_queued',
   },
   lua`
--- The key's own time to live is garbage collection only: never shorter than what lives in the hash, and no longer than
--- that and \`keepMs\`, which outlasts every place in the queue.
+-- The time to live of the key is for garbage collection only: the longest of the last lease, the jobs, and \`keepMs\`, which
+-- outlasts every place in the queue.
 local function keep()
   local held = writes + reads > 0 and latest - now or 0
   redis.call('PEXPIRE', ${lock}, int(math.max(held, remember - now, tonumber(${arg('keepMs')}))))
 end
 
--- A full server refuses HSET as the first write of a script, but not PEXPIRE, nor what follows it. Call it before a script
--- changes what exists; a new hold or waiter is to be refused.
+-- A server without memory refuses HSET as the first write of a script, but neither PEXPIRE nor what follows it. Call this
+-- before a change to what exists. Do not call it for a new hold or waiter: that must be refused.
 local function begin_writes()
   keep()
 end

@@ -3,6 +3,10 @@ import { type LuaScript, lua } from '../lua.js';
 /**
  * Lua that several scripts share: functions, and the variables that they use. A part loads what the lock has and defines
  * functions; only a script calls them. `test/scripts/parts.spec.ts` compares each head with the text.
+ *
+ * A head lists what the text of the part itself uses: what a function of another part reads and sets is in the head of that
+ * part. It lists variables, not fields of the hash. Two variables of `state` are called `reads` and `writes`, too: the numbers
+ * of read holds and of write holds.
  */
 export interface ScriptPart<Args extends string = string> {
   readonly name: string;

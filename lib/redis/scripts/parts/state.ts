@@ -12,29 +12,33 @@ const lock = key('lock');
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
  * | `revoked` | such a ring of the attempts from which an operator took the lock |
  * | `late` | the attempts given back while a command of theirs had no answer, and when: `;abcdefgh 1700000000000000;` |
- * | `floor` | the time (microseconds) of the last entry that a full `late` dropped; unknown attempts sent by then are refused |
+ * | `floor` | when (microseconds) the last entry that a full `late` dropped was made; unknown attempts sent by then are refused |
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
  * | `id:<attempt>` | the holder or waiter (host, pid, method), for people; opaque here |
  * | `writes`, `reads` | how many holds of each mode there are |
  * | `parked` | how many of the write holds are parked |
  * | `owner`, `writer`, `fence` | owner, latest attempt and token of the write holds |
- * | `due`, `seen`, `latest` | of all leases: a lower bound of the first end, upper bounds of the last start and last end |
+ * | `due`, `seen`, `latest` | bounds of all leases: at most the first end; at least the last start; at least the last end |
  * | `owned:<owner>` | `count token` of the read holds of a named owner |
- * | `head`, `tail` | first and last sequence number of the waiter queue |
+ * | `first`, `tail` | the first and the last sequence number in the queue of waiters |
+ * | `head` | the sequence number that is served next; waiters before it were passed over (see hand-over) |
+ * | `cursor` | the sequence number at which `sweep_queue` goes on |
  * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair permits lease owner attempt`; `fair` is 0, 1, or 2 |
  * | `place:<attempt>` | its sequence number |
- * | `jobs` | the jobs that have fires here, percent-encoded, each with the time until which they are kept: `job ms job ms` |
+ * | `jobs` | the jobs that have fires here, percent-encoded, each with the time until which it is kept: `job ms job ms` |
  * | `fires:<job>` | the latest fires of that job that were granted, in ms: `;1000;2000;` (see claim) |
  * | `run:<job>` | its last run: `fire attempt started ended outcome` (`0 -` while they are unknown) |
  * | `run:by:<job>` | the instance that runs or ran it: `host:pid` |
  *
- * A waiter with `fair` 2 is fair, but has to send its request in its turn: for a lock of several keys, or for a fire.
+ * A waiter with `fair` 0 races for the lock when it is woken. One with 1 is granted the lock in its turn. One with 2 is told in
+ * its turn to send its request again: it needs several keys, or a fire.
  *
  * Times are milliseconds of the server's clock; tokens are its microseconds. An owner of `-` means the attempt itself.
- * Values stay within 64 bytes, so that Redis keeps a small hash compact, but for those of jobs and late commands, of which
- * there are few.
+ * Values stay within 64 bytes, so that Redis keeps a small hash compact. Those of jobs and `late` may be longer, but are few.
  *
- * This part loads the hash. It calls `server_time()`, which the clock defines.
+ * This part loads the fields that every script needs, each into the variable of its name, and writes nothing. It calls
+ * `server_time()`, which the clock defines. It also defines `remember`, until when jobs need the key, and `freed`: whether a
+ * hold or a place has ended since the queue was served.
  */
 export const STATE = scriptPart(
   {
@@ -62,7 +66,7 @@ local head, tail = tonumber(loaded[11] or 1), tonumber(loaded[12] or 0)
 local revoked = loaded[13] or ';'
 local latest, first, cursor = tonumber(loaded[14] or 0), tonumber(loaded[15] or head), tonumber(loaded[16] or head)
 local floor, jobs, remember, late = tonumber(loaded[17] or 0), loaded[18] or '', 0, loaded[19] or ';'
--- The clock stepped back: otherwise every new attempt would be refused until it reaches the floor again.
+-- The clock stepped back. Without this, every new attempt would be refused until the clock reaches the floor again.
 if floor > micros then floor = 0 end
 for time in string.gmatch(jobs, '%S+ (%d+)') do remember = math.max(remember, tonumber(time)) end
 local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false

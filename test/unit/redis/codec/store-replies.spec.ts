@@ -38,8 +38,8 @@ describe('a reply of the acquire script', () => {
   });
 
   it('is rejected when a token is not a safe integer', () => {
-    expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('no safe integer');
-    expect(() => read('granted c.1 5 900 7 x', true)).toThrow('no safe integer');
+    expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('is not a safe integer');
+    expect(() => read('granted c.1 5 900 7 x', true)).toThrow('is not a safe integer');
   });
 });
 

@@ -130,7 +130,7 @@ describe('a failure of Redis', () => {
 
   it.each([
     ['Unknown RESP type 21 "\x15". Please report this.', 'expects TLS'],
-    ['Protocol error, got "H" as reply type byte. Please report this.', 'is no Redis'],
+    ['Protocol error, got "H" as reply type byte. Please report this.', 'is not Redis'],
     ['C0:error:0A00010B:SSL routines:ssl3_get_record:wrong version number', '`redis://`'],
     ['self-signed certificate in certificate chain', '"TLS" in docs/security.md'],
     ['All sentinels are unreachable. Retrying from scratch after 50ms.', 'a master of that `name`'],

@@ -70,7 +70,7 @@ describe('a connection on which a command was given up', () => {
     expect(deaths).toHaveLength(1);
   });
 
-  it('gets twice the time after each replacement in vain, up to five seconds, until it answers', async () => {
+  it('gets twice the time after each replacement that did not help, up to five seconds, until it answers', async () => {
     const { clock, answer, giveUp, deaths } = start();
     const patience: number[] = [];
     for (let i = 0; i < 8; i += 1) {

@@ -171,7 +171,7 @@ describe('a node of a quorum', () => {
     expect(store.replies).toHaveLength(1);
   });
 
-  it('gets with a release that an acquire was sent before it, though both waited for its identity', async () => {
+  it('learns from a release that an acquire was sent before it, though both waited for its identity', async () => {
     const { stores, nodes } = setUp(A, B, C);
     const acquiring = nodes[0]!.acquire(acquireRequest(), 1_000, () => undefined);
     await nodes[0]!.release(RELEASE, 1_000);
@@ -187,7 +187,7 @@ describe('a node of a quorum', () => {
     expect(stores[0]!.asked).toBe(0);
   });
 
-  it('keeps a release for a server that it does not lead to now, and none for a server that is no node', async () => {
+  it('keeps a release for a server that it does not lead to now, but none for a server that is not a node', async () => {
     const moved = setUp(A, B, C);
     await moved.answers();
     moved.stores[1]!.lead(A);

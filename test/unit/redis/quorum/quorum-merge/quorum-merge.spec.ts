@@ -131,7 +131,7 @@ describe('a release', () => {
     ['two of three', 3, ['released', 'unknown', 'released'], 'released'],
     ['two of three, one of them before', 3, ['again', 'expired', 'released'], 'released'],
     ['two, both before', 3, ['again', 'again'], 'again'],
-    ['a majority, of which one only waited', 3, ['cancelled', 'again'], 'again'],
+    ['a majority, one of which only waited', 3, ['cancelled', 'again'], 'again'],
     ['a majority that only waited', 3, ['cancelled', 'cancelled'], 'cancelled'],
     ['three of four', 4, ['released', 'unknown', 'released', 'released'], 'released'],
   ])('is confirmed by %s', (_by, count, outcomes, outcome) => {
@@ -182,7 +182,7 @@ describe('too few answers', () => {
     }
   };
 
-  it('are less than a majority', () => {
+  it('are fewer than a majority', () => {
     expect(check([1, AWAY, 3])).toBeUndefined();
     expect(check([1, AWAY, AWAY])).toMatchObject({
       message:

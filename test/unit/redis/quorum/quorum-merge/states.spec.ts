@@ -177,7 +177,7 @@ describe('the last run', () => {
     ['began when the first node granted it', [run(1_001), run(1_002), run(1_000)], run(1_000)],
     ['is the latest that a node remembers', [run(1_000), run(3_000, AGAIN), run(2_000, OTHER)], run(3_000, AGAIN)],
     ['is that of the only node that remembers one', [null, run(1_000), null], run(1_000)],
-    ['is none where no node remembers one', [null, null, null], null],
+    ['is none when no node remembers one', [null, null, null], null],
     [
       'is one that a majority knows, before a later fire that one node remembers',
       [at(60_000, 1_000), at(120_000, 2_000, OTHER), at(60_000, 1_001)],
@@ -210,7 +210,7 @@ describe('the last run', () => {
       at(60_000, 1_000, AGAIN),
     ],
     [
-      'is one whose end is told, before one that goes on as far as another knows',
+      'is one with an outcome, before one that still runs as far as another node knows',
       [run(1_001), run(1_000, DONE), run(1_002)],
       run(1_000, DONE),
     ],
@@ -220,12 +220,12 @@ describe('the last run', () => {
       run(1_000, FAILED),
     ],
     [
-      'is the one that started later, of those whose end is told',
+      'is the one that started later, of two with an outcome',
       [run(1_000, DONE), run(2_000, { ...FAILED, ...AGAIN })],
       run(2_000, { ...FAILED, ...AGAIN }),
     ],
     [
-      'is of the later fire, though the end of the earlier is told',
+      'is of the later fire, though only the earlier one has an outcome',
       [at(0, 1_000, DONE), at(60_000, 2_000, AGAIN), at(60_000, 2_000, AGAIN)],
       at(60_000, 2_000, AGAIN),
     ],
