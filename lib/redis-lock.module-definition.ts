@@ -13,7 +13,7 @@ export const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new Configurabl
 })
   .setClassMethodName('forRoot')
   .setFactoryMethodName('createRedisLockOptions')
-  // The builder does not pass on what is named here.
+  // The builder does not pass these on to the options.
   .setExtras<Extras>({ isGlobal: true, name: undefined }, (definition, { isGlobal }) => ({
     ...definition,
     global: isGlobal ?? true,

@@ -57,7 +57,7 @@ const BY_CLASS: Provider[] = [
   { provide: OWN_INTERCEPTOR, useExisting: LockInterceptor },
 ];
 
-/** The same of a named module, which `app.get(RedisLockService)` must never find. */
+/** The same for a named module, which `app.get(RedisLockService)` must never find. */
 const BY_TOKEN: Provider[] = [
   { provide: OWN_SERVICE, useClass: RedisLockService },
   { provide: OWN_INTERCEPTOR, useClass: LockInterceptor },
@@ -142,7 +142,7 @@ export class RedisLockModule
     void this.#drain();
   }
 
-  /** Waits for the holders. Until this hook is over, Nest closes none of what they work with. */
+  /** Waits for the holders. Until this hook is done, Nest closes nothing that they work with. */
   async beforeApplicationShutdown(): Promise<void> {
     const drained = this.#drain();
     try {

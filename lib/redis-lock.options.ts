@@ -37,7 +37,7 @@ export interface RedisLockModuleOptions {
   keyPrefix?: string;
   /**
    * How long Redis grants a lock for, in milliseconds; the watchdog renews it after a third of that. A longer lease lets a
-   * dead holder block others for longer; a shorter one takes more renewals, and a shorter pause of the process loses the lock.
+   * dead holder block others for longer; a shorter one needs more renewals, and is lost in a shorter pause of the process.
    * @default 30_000
    */
   leaseMs?: number;

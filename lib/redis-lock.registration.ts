@@ -5,8 +5,8 @@ import { LockConfigurationError } from './core/lock.errors.js';
 import { getLockInterceptorToken, IN_A_TEST } from './redis-lock.tokens.js';
 
 /**
- * Refuses a second module of the same name in an app. Nest takes every call of `forRoot` for another module, each with a
- * watchdog and connections of its own, and the order of imports would decide which of them a decorator gets.
+ * Refuses a second module of the same name in an app. Nest makes a separate module of each call of `forRoot`, with a watchdog
+ * and connections of its own, and the order of imports would decide which of them a decorator gets.
  * @throws LockConfigurationError that names the modules that import them
  */
 export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, name: string | undefined): void {
@@ -29,13 +29,14 @@ export function checkRegisteredOnce(modules: Pick<ModulesContainer, 'values'>, n
  */
 export function refuseBareImport(): never {
   throw new LockConfigurationError(
-    'A module imports RedisLockModule by itself, which does not know where the locks are. Call forRoot() once, in the root ' +
-      'module: `imports: [RedisLockModule.forRoot({ connection })]`. It is global, so that no other module has to import it; ' +
+    'A module imports RedisLockModule by itself, without options, so it does not know where the locks are. Call forRoot() ' +
+      'once, in the root module: `imports: [RedisLockModule.forRoot({ connection })]`. It is global, so no other module has ' +
+      'to import it; ' +
       `${IN_A_TEST}.`,
   );
 }
 
-/** Whether a module imports ours, by its decorator: at run time a global module counts as imported by all. */
+/** Whether a module imports ours, according to its decorator: at run time, a global module counts as imported by all. */
 function imports(metatype: object, token: symbol): boolean {
   const imported = (Reflect.getMetadata('imports', metatype) ?? []) as (Partial<DynamicModule> | undefined)[];
   const isOurs = (provider: Provider): boolean => (provider as { provide?: unknown }).provide === token;

@@ -33,7 +33,7 @@ const NO_ENTRY: Entry = { label: NO_LABEL, claim: undefined };
 
 const LIST_OPTIONS = { prefix: true, limit: true } satisfies Record<keyof ListOptions, true>;
 
-/** Acquires, releases and inspects locks: what the decorators do, for your own code. */
+/** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
 export class RedisLockService {
   /** Internal: Nest calls it. */
@@ -166,7 +166,7 @@ export class RedisLockService {
 
   /**
    * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. A job has the name of its
-   * method, such as `Reports.noon`; without a name, it is the run that began last among all jobs of the key.
+   * method, such as `Reports.noon`. Without a name, returns the run that began last among all jobs of the key.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {

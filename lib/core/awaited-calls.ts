@@ -1,8 +1,8 @@
 import { type Clock } from './clock.js';
 
 /**
- * Keeps the process alive while a caller awaits a call of the module. Nothing else in the module does, neither a held lock
- * nor a timer: a process with nothing left to do ends by itself.
+ * Keeps the process alive while a caller awaits a call of the module. Nothing else in the core does, neither a held lock
+ * nor a timer: without connections, a process with nothing left to do ends by itself.
  */
 export class AwaitedCalls {
   #count = 0;

@@ -17,8 +17,8 @@ export interface Clock {
 export type Timers = Pick<Clock, 'now' | 'setTimer'>;
 
 /**
- * Calls back in `ms` milliseconds. If the event loop stood still then and an answer is awaited, it calls back a little
- * later: timers run before the answers that came meanwhile are read. Returns a function that cancels.
+ * Calls back in `ms` milliseconds; a little later if the event loop was blocked and an answer is awaited, because timers run
+ * before the answers that have arrived are read. Returns a function that cancels.
  */
 export function setDeadline(
   timers: Timers,
@@ -35,7 +35,7 @@ export function setDeadline(
   return () => cancel();
 }
 
-/** One handle for all callers of `keepAlive`. It is no timer: a timer of years would get in the way of fake timers. */
+/** One handle for all callers of `keepAlive`. It is not a timer: a very long one would get in the way of fake timers. */
 class Pulse {
   #channel: MessageChannel | null = null;
   #count = 0;

@@ -23,7 +23,7 @@ export interface LockName {
   readonly permits?: number | undefined;
 }
 
-/** The parts used of the reply of a store for a busy lock. */
+/** The parts of a `busy` reply that the texts use. */
 type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner'>;
 
 export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
@@ -44,11 +44,11 @@ export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): 
   const state = permits ? `: ${permitsText(permits)}` : holder ? `, held by ${holder}` : '';
   const text =
     `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
-    `${ahead > 0 ? `, with ${ahead} waiting before` : ''}. Wait longer (\`waitMs\`), or hold it shorter.${nodesText(nodes)}`;
+    `${ahead > 0 ? `, with ${ahead} waiting ahead` : ''}. Wait longer (\`waitMs\`), or hold it for less time.${nodesText(nodes)}`;
   return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, permits });
 }
 
-/** A store names a holder only if it writes. Without one, the permits are taken, or a waiting writer holds readers back. */
+/** A store names only holders that write. Without one, the permits are taken, or a waiting writer holds readers back. */
 const takenPermits = ({ permits }: LockName, { holder, owner }: Omit<Busy, 'ahead'>): number | undefined =>
   permits && !holder && !owner ? permits : undefined;
 
@@ -74,15 +74,15 @@ export const claimedError = ({ key, mode }: LockName): LockClaimedError =>
 
 /** Made for each call that a shutdown cancels: its stack shows where the call came from. */
 export const shutdownError = (): LockShutdownError =>
-  new LockShutdownError('The application is shutting down: locks are no longer acquired.');
+  new LockShutdownError('The application is shutting down: no more locks are acquired.');
 
 const WHY_LOST: Record<LockLostReason, string> = {
   expired: 'its lease ended before it was renewed (was the process paused, or the key deleted in Redis?)',
-  taken: 'somebody else was granted it since',
-  unreachable: 'Redis could not be asked until the lease was over',
+  taken: 'somebody else has been granted it since',
+  unreachable: 'Redis could not be reached before the lease was over',
   'max-hold': 'it was held for longer than maxHoldMs, or for more than a lease after its iteration was ended',
   revoked: 'an operator revoked it (`forceRelease`)',
-  shutdown: 'the app shuts down, and `drainMs` was over',
+  shutdown: 'the app was shutting down, and `drainMs` was over',
   dropped: 'its handle was garbage-collected without a release',
 };
 
@@ -161,7 +161,7 @@ export const outerWriterError = ({ key, mode }: LockName): LockReentryError => {
   return new LockReentryError(text, { key, mode });
 };
 
-/** Code calls for its lock and runs under none. */
+/** Code asks for its lock, but runs under none. */
 export function notHeldHereError(key: string | undefined): LockNotHeldError {
   const what = key === undefined ? 'No lock is held' : `The lock "${key}" is not held`;
   const text =
@@ -175,10 +175,10 @@ export const unprovenError = ({ key, mode }: LockName): LockNotHeldError => {
   return new LockNotHeldError(text, { key, mode });
 };
 
-/** Code needs the lock of a run that has none. */
+/** Code needs its lock, but its method runs without it. */
 export const runsUnlockedError = ({ key, mode }: LockName): LockNotHeldError => {
   const text =
-    `The lock "${key}" is not held: Redis could not be asked, and the method runs unlocked, as its \`onUnavailable\` says. ` +
-    "Look at `currentLock().held` before, or let the method fail (`onUnavailable: 'fail'`).";
+    `The lock "${key}" is not held: Redis could not be reached, and the method runs unlocked, as its \`onUnavailable\` says. ` +
+    "Check `currentLock().held` first, or let the method fail (`onUnavailable: 'fail'`).";
   return new LockNotHeldError(text, { key, mode });
 };

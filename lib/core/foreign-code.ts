@@ -9,7 +9,7 @@ import { type Reporter } from './reporter.js';
 export function callForeign(call: () => unknown, onError: (error: unknown) => void): void {
   try {
     const returned = runOutside(call);
-    // An unhandled rejection would end the process. Other thenables are left alone: a query may start with its `then`.
+    // An unhandled rejection would end the process. Other thenables are left alone: a call of `then` may start a query.
     if (types.isPromise(returned)) void Promise.prototype.then.call(returned, undefined, onError);
   } catch (error) {
     onError(error);

@@ -63,6 +63,6 @@ export function inOrder(keys: readonly string[], storageKey: (key: string) => st
 export function jobName(where: string): string {
   if (where.length <= MAX_JOB_LENGTH && isWellFormed(where)) return where;
   const hash = createHash('sha256').update(where, 'utf16le').digest('base64url').slice(0, 22);
-  // Cut in the middle of a character, it would be ill-formed; the round trip mends that.
+  // The cut may split a character; the round trip through UTF-8 repairs that.
   return `${Buffer.from(where.slice(0, KEPT_JOB_LENGTH)).toString()}~${hash}`;
 }

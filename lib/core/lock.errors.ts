@@ -16,7 +16,7 @@ export type LockErrorCode =
   | 'LOCK_CONFIGURATION';
 
 /**
- * Why a held lock was lost. The lease ended (`expired`), or somebody else was granted the lock since (`taken`); Redis
+ * Why a held lock was lost. The lease ended (`expired`), or somebody else has been granted the lock since (`taken`); Redis
  * could not be reached before the lease was over (`unreachable`); it was held for `maxHoldMs`, or for one more lease
  * after its iteration was ended (`max-hold`); an operator revoked it (`revoked`); the app shut down, and `drainMs` was
  * over (`shutdown`); its handle was garbage-collected (`dropped`).
@@ -28,7 +28,7 @@ export interface NodeAnswer {
   /** `host:port`, the path of its socket, or the name of its master and one of the sentinels. */
   readonly node: string;
   readonly answer: 'granted' | 'busy' | 'refused' | 'unreachable';
-  /** The holder of the lock, or why the node could not be asked. */
+  /** The holder of the lock, or why the node could not be reached. */
   readonly detail: string;
 }
 
@@ -70,7 +70,7 @@ export class LockError extends Error {
       const names = (value as Marked | null | undefined)?.[MARKER];
       return Array.isArray(names) && names.includes((this as unknown as { [MARKER]: string })[MARKER]);
     } catch {
-      // A proxy that throws is no error of ours; a caller may abort with one.
+      // A proxy that throws is not one of our errors; a caller may abort with one.
       return false;
     }
   }
@@ -147,9 +147,9 @@ export class LockLostError extends LockError {
   }
 }
 
-/** Redis could not be asked, or refused the command; `cause` is the error of the client. */
+/** Redis could not be reached, or refused the command; `cause` is the error of the client. */
 export class LockStoreError extends LockError {
-  /** Whether asking again may help: not for wrong credentials, a key of another type, or one node in place of a cluster. */
+  /** Whether another try may help: not with wrong credentials, a key of another type, or a single client on a cluster. */
   readonly retryable: boolean;
   /** Whether the command may have reached Redis, and may still be carried out there; false: nothing was sent. */
   readonly wasSent: boolean;
@@ -179,7 +179,7 @@ export class LockNotHeldError extends LockError {}
 /** The module is shutting down: it acquires no more locks, and waiting calls are cancelled. */
 export class LockShutdownError extends LockError {}
 
-/** The module, an option or a decorator is set up wrongly. */
+/** The module, an option or a decorator is misconfigured. */
 export class LockConfigurationError extends LockError {}
 
 define(LockError, 'LockError');

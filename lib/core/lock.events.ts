@@ -57,7 +57,7 @@ export interface LockEventMap {
   /** A renewal had no answer and is tried again until the lease is over. */
   renewFailed: HeldLockEvent & { readonly cause: unknown };
   lost: HeldLockEvent & { readonly heldMs: number; readonly reason: LockLostReason; readonly error: LockLostError };
-  /** A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be asked, or the app stops. */
+  /** A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be reached, or the app stops. */
   skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' };
   /** `waitMs` was over. */
   timedOut: LockEvent & { readonly waitedMs: number; readonly holder: string | undefined };

@@ -10,7 +10,7 @@ export interface LockOptions {
   mode?: LockMode;
   /**
    * How long Redis grants the lock for; the watchdog renews it after a third of that. A longer lease lets a dead holder
-   * block others for longer; a shorter one takes more renewals, and a shorter pause of the process loses the lock.
+   * block others for longer; a shorter one needs more renewals, and is lost in a shorter pause of the process.
    * @default the module's `leaseMs`
    */
   leaseMs?: number;
@@ -54,8 +54,8 @@ export interface LockOptions {
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
   signal?: AbortSignal;
   /**
-   * Whether a nested call (`withLock` or a decorated method) may run under a hold that its own chain of calls has of the
-   * key. `false`: it rejects with a `LockReentryError` at once, and so does a nested `acquire`, which would otherwise wait
+   * Whether a nested call (`withLock` or a decorated method) may run under a hold of the key that its own chain of
+   * calls has. `false`: it rejects with a `LockReentryError` at once, and so does a nested `acquire`, which would otherwise wait
    * for its own chain.
    * @default true
    */
@@ -137,7 +137,7 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
     if (value !== undefined) CHECKS[name as keyof LockOptions](value, name);
   }
   const { permits, mode } = options as LockOptions;
-  if (permits !== undefined && mode !== 'read') fail('permits', permits, "left out, or to stand beside `mode: 'read'`");
+  if (permits !== undefined && mode !== 'read') fail('permits', permits, "left out, or used with `mode: 'read'`");
 }
 
 /**
@@ -204,7 +204,7 @@ export function checkConnectionName(name: unknown, where: string): void {
  */
 export function checkIsObject(options: unknown, of?: string): asserts options is object {
   if (typeof options === 'object' && options !== null) return;
-  // The text is left out: it may be a URL with a password.
+  // The value is left out: it may be a URL with a password.
   const got = typeof options === 'string' ? 'a string' : String(options);
   throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${got}.`);
 }

@@ -27,15 +27,15 @@ export interface Lock extends AsyncDisposable {
   readonly remainingMs: number;
   /**
    * Makes the lease last at least `leaseMs` from now; never shortens it.
-   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked
+   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm it
    */
   extend(leaseMs: number): Promise<void>;
   /**
    * Turns a write lock into a read lock without releasing it: waiting readers get in, a waiting writer does not. The
    * fencing token stays the same. Does nothing to a read lock.
-   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis cannot be asked (treat it as a read
-   *   lock then: it becomes one in Redis with the next renewal or downgrade), LockReentryError inside a nested call, or
-   *   while a nested call writes
+   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm it (treat it as a
+   *   read lock then: it becomes one in Redis with the next renewal or downgrade), LockReentryError inside a nested call,
+   *   or while a nested call writes
    */
   downgrade(): Promise<void>;
   /**

@@ -3,14 +3,14 @@ import { printable } from './printable.js';
 import { type ScheduledCall, type TimerQueue } from './timer-queue.js';
 import { LINES_IN_FULL, LOG_WINDOW_MS } from './timing.js';
 
-/** Reports the first lines of one kind, then how many more there were: an outage concerns all locks of a process at once. */
+/** Reports the first lines of one kind, then how many more there were: an outage affects all locks of a process at once. */
 export class LogLimit {
   #reported = 0;
   #counted = 0;
   #until = -Infinity;
   #summary: ScheduledCall | null = null;
 
-  /** `what`: how the summary names the lines of this kind. */
+  /** `what` names the lines of this kind in the summary. */
   constructor(
     private readonly clock: Clock,
     private readonly timers: TimerQueue,

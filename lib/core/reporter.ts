@@ -17,7 +17,7 @@ export function messageOf(error: unknown): string {
 /** The same without its full stop, for use inside a sentence. */
 export const reasonOf = (error: unknown): string => messageOf(error).replace(/\.$/, '');
 
-/** Reports a line unless it repeats the last one: an outage fails each try in the same way. */
+/** Reports a line unless it repeats the last one: during an outage, every try fails in the same way. */
 export function withoutRepeats(say: (line: string) => void): (line: string) => void {
   let last: string | undefined;
   return (line) => {

@@ -33,10 +33,10 @@ export function renewTimeoutMs(leaseMs: number, provenMs: number): number {
  */
 export const commandTimeoutMs = (leaseMs: number): number => Math.min(Math.max(leaseMs / 4, 100), 5_000);
 
-/** A timer that fires later than this was held up: the event loop stood still. */
+/** A timer that fires later than this was held up: the event loop was blocked. */
 export const LATE_MS = 5;
 
-/** After a standstill of the event loop, the answers that came meanwhile have been read within this time. */
+/** After the event loop was blocked, the answers that have arrived are read within this time. */
 export const READ_MS = 50;
 
 // --- Acquiring ---
@@ -66,7 +66,7 @@ export const splitRetryMs = (retryMs: number, splits: number): number => retryMs
 /** The pause after a failed acquire: longer each time, but a store that is back is noticed within half a second. */
 export const failureRetryMs = (failures: number): number => jittered(Math.min(20 * 2 ** failures, 500));
 
-/** How long the consumer of an iteration may pause before a call that waits for its lock counts as waiting for itself. */
+/** How long a call of an iteration's consumer may wait for the iteration's lock before it counts as waiting for itself. */
 export const STANDSTILL_MS = 500;
 
 // --- Releasing ---
@@ -88,8 +88,8 @@ export const releaseRetryMs = (silentRounds: number): number => jittered(Math.mi
 /** How many log lines of one kind are written in full within `LOG_WINDOW_MS`; the others are counted. */
 export const LINES_IN_FULL = 10;
 
-/** How long further lines are counted before one line reports their number: an outage concerns all locks at once. */
+/** How long further lines are counted before one line reports their number: an outage affects all locks at once. */
 export const LOG_WINDOW_MS = 10_000;
 
-/** Between a half and all of `ms`: processes that failed together do not try again together. */
+/** From half of `ms` to all of it: processes that failed together do not try again together. */
 const jittered = (ms: number): number => ms * (0.5 + Math.random() / 2);

@@ -35,7 +35,7 @@ export function decoratedMethod(
 const memberName = (target: object, name: string | symbol): string =>
   `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
 
-/** The advice for decorators that were compiled to those of ECMAScript. */
+/** The advice for code that was compiled with the decorators of ECMAScript. */
 const STANDARD_ADVICE =
   'Set "experimentalDecorators" and "emitDecoratorMetadata" to true in tsconfig.json, or in the options of the bundler.';
 
@@ -66,7 +66,7 @@ export function refuseBareDecorator(written: string, key: unknown, second: unkno
   const decorator = written.slice(0, written.indexOf('('));
   const advice = standardName(second) === undefined ? '' : ` ${STANDARD_ADVICE}`;
   throw new LockConfigurationError(
-    `${name}: ${decorator} stands without parentheses, so that it has no key and locks nothing; write ${written} on a ` +
+    `${name}: ${decorator} is written without parentheses, so that it has no key and locks nothing; write ${written} on a ` +
       `method.${advice}`,
   );
 }

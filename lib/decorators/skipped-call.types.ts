@@ -40,7 +40,7 @@ type SkippedIfBusy<B> = B extends 'skip'
 /** What a function of `ifBusy` resolves to; `any` and `unknown` are unchecked, and one that only throws is `never`. */
 type AnswerOf<R> = unknown extends R ? any : [R] extends [never] ? never : [R] extends [void] ? undefined : Awaited<R>;
 
-/** A sentence about each option by which `M` may resolve to what its type does not have; `never` for a stream. */
+/** A sentence about each option by which `M` may resolve to what its type does not allow; `never` for a stream. */
 export type SkipError<S extends SkippedCall, M extends (...args: any[]) => unknown> = [S] extends [never]
   ? never
   : [Extract<ReturnType<M>, PromiseLike<unknown>>] extends [never]
@@ -57,5 +57,5 @@ type SkipErrorOf<S, M> =
       ? never
       : [Answer] extends [undefined]
         ? `by ${By} a call may resolve undefined: type the result Promise<... | undefined>`
-        : `${By} gives what the result of this method has not: type the result Promise<... | what it gives>`
+        : `${By} returns what the result type of this method lacks: type the result Promise<... | what it returns>`
     : never;

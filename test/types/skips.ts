@@ -288,7 +288,7 @@ check<
 check<
   Same<
     SkipError<SkippedBy<() => number, any, 'fail'>, Text>,
-    'the function of ifBusy gives what the result of this method has not: type the result Promise<... | what it gives>'
+    'the function of ifBusy returns what the result type of this method lacks: type the result Promise<... | what it returns>'
   >
 >();
 

@@ -12,7 +12,8 @@ import { eventOf, type LockRequest, nameOf } from './request.js';
 
 /**
  * `asking`: a command is under way; its answer leads to any state. `waiting`: a wake-up or the end of a pause leads to
- * `asking`, a pushed grant to `granted`. In both, an abort, a shutdown or the limit of its time leads to `cancelled`.
+ * `asking`, a pushed grant to `granted`. In both, an abort, a shutdown or the time limit of the call leads to
+ * `cancelled`.
  */
 type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
@@ -87,7 +88,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   #onReply(attempt: Attempt, sent: Moment, reply: AcquireReply): void {
     attempt.onAnswer('unanswered' in reply && reply.unanswered === true);
-    // The attempt was given back when the call ended. Once more: that release may have reached the store before the command.
+    // The attempt was given back when the call ended. It is given back again: that release may have overtaken the command.
     if (this.#hasEnded) return this.context.attempts.giveBackLate(attempt, reply);
     if (reply.outcome === 'given-back') {
       this.#replaceAttempt();
@@ -96,12 +97,13 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#answers.onAnswer();
     if (reply.outcome === 'granted') {
       if (attempt.isRevoked) return this.#askWithNewAttempt();
-      // A reply that came too late proves nothing: another command makes the lease full, or starts over.
+      // A reply that came too late proves nothing: another command renews the lease, or starts over.
       if (!this.#grant(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
-      // Our release of an earlier try overtook the command, or (very rarely) a fingerprint collides.
+      // A release of ours overtook the command, or (very rarely) the store takes the attempt for another one: it remembers
+      // only a few characters of each released attempt.
       this.#askWithNewAttempt();
     } else {
       this.cancel((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.request)));
@@ -112,7 +114,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
     const isFirst = !this.#answers.wasBusy;
     this.#answers.onBusy(sent, reply);
     const { waitMs, leaseMs } = this.request.options;
-    // Nobody may hold it if votes are split: then even a call that must not wait asks again.
+    // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
     if (waitMs === 0 && !reply.isSplit) return this.cancel(busyError(nameOf(this.request), reply));
     if (isFirst && waitMs > 0) {
       this.#limits.onFirstAnswer();

@@ -18,12 +18,12 @@ export class Answers {
   /** How many commands in a row have failed. */
   failures = 0;
   #lastError: unknown;
-  /** The last `busy`, and when its command was sent: any grant that is pushed after it was made later than that. */
+  /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
 
   constructor(private readonly request: LockRequest) {}
 
-  /** Whether it was busy once. */
+  /** Whether any reply was `busy`. */
   get wasBusy(): boolean {
     return this.#busy !== null;
   }
@@ -43,10 +43,10 @@ export class Answers {
   }
 
   /**
-   * The lease that a pushed grant proves; null if the attempt has to ask. A pushed grant is short. It is of no use where no
-   * renewal makes it full soon, or where the lock must outlast a crash. It is of one key, and of the server that put the
-   * attempt into its queue: another server may have replaced that one. (In a cluster, servers have no names here; a grant of
-   * any node counts.)
+   * Returns the lease that a pushed grant proves; null if the attempt must ask the store instead. The lease of such a grant
+   * is short, so it does not suffice if no renewal follows soon, or if the lock must outlast a crash (`holdAtLeastMs`). The
+   * grant is for one key only. It counts only from the server that put the attempt into its queue, which another server may
+   * have replaced. (In a cluster, servers have no names here; a grant of any node counts.)
    */
   leaseOfPushed({ fencingToken, remainingMs, server }: PushedGrant, receivedAt: Moment): Lease | null {
     if (!this.#busy) return null;

@@ -13,11 +13,11 @@ export class Attempt {
   sentAt: number | null = null;
   /** A wake-up came while an answer was awaited, so the answer may be out of date. */
   isWoken = false;
-  /** A command of it had no answer: it may still be carried out, however late. */
+  /** One of its commands had no answer and may still be carried out, however late. */
   isUnanswered = false;
   /** An operator revoked what it was granted. The message may come before the reply that grants it. */
   isRevoked = false;
-  /** The store gave a part of it back: it keeps its places in the queues, but cannot be granted any more. */
+  /** A quorum gave some of its grants back: it keeps its places in the queues, but can no longer be granted. */
   isSpent = false;
   wasGranted = false;
 
@@ -26,7 +26,7 @@ export class Attempt {
     readonly request: LockRequest,
   ) {}
 
-  /** Whether a command of it may still reach the store, or is under way. */
+  /** Whether one of its commands is under way, or may still reach the store. */
   get mayArrive(): boolean {
     return this.isUnanswered || this.sentAt !== null;
   }

@@ -96,7 +96,7 @@ export class Attempts {
     return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
   }
 
-  /** Releases all that an attempt has or may still get in the store, with the fire that it claimed unless it was granted. */
+  /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
   giveBack({ id, request, wasGranted, mayArrive }: GivenBack): void {
     const { keys, options } = request;
     const { leaseMs } = acquireRequestOf(request, id);

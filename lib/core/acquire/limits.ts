@@ -12,7 +12,7 @@ export interface LimitedCall {
   isAnswerAwaited(): boolean;
 }
 
-/** Ends a call that is not granted: by its signal, or when its time is up. */
+/** Ends a call that still waits when its signal is aborted or its time is up. */
 export class Limits {
   readonly #stopListening: (() => void) | undefined;
   #cancelLimit: (() => void) | undefined;
@@ -24,7 +24,8 @@ export class Limits {
   ) {
     const { signal } = request.options;
     this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));
-    // The first answer may take longer than `waitMs`, but a call that has waited elsewhere gets only so much beyond it.
+    // The first answer may take longer than `waitMs`. If the call has waited elsewhere before, it may exceed `waitMs` by at most
+    // `FIRST_ANSWER_MS`.
     this.#setLimit(
       Math.min(Math.max(this.#waitUntil, timers.now() + FIRST_ANSWER_MS), this.#waitUntil + FIRST_ANSWER_MS),
     );

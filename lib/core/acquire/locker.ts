@@ -30,7 +30,7 @@ export class Locker implements WakeUpListener {
   readonly #attempts: Attempts;
   readonly #releaser: Releaser;
   readonly #thrown: LogLimit;
-  /** A message of the store arrives in the context of any call, and is no part of that call. */
+  /** A message of the store may arrive in the context of any call, but is not part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   protected isClosing = false;
 
@@ -138,7 +138,7 @@ export class Locker implements WakeUpListener {
     this.#thrown.flush();
   }
 
-  /** Acquires the keys of a request, which are one group of the store; `group` has them in its order. */
+  /** Acquires the keys of a request, which are one group of the store; `group` has them in the order of the store. */
   async #acquireGroup(group: readonly string[], request: LockRequest): Promise<StoreHold> {
     const { clock, timers, events } = this;
     const grouped = { ...request, keys: group };
@@ -159,7 +159,7 @@ export class Locker implements WakeUpListener {
 
   #hold(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
     if (this.isClosing) {
-      // The shutdown began in the very turn of the grant and does not know this lock.
+      // The shutdown began in the same turn as the grant, and does not know this lock.
       this.#attempts.giveBack({ id: grant.attempt, request, wasGranted: false, mayArrive: grant.unanswered() });
       throw shutdownError();
     }

@@ -10,7 +10,7 @@ export function throwIfLost(holds: readonly Hold[]): void {
   for (const { lost } of holds) if (lost) throw lost;
 }
 
-/** Several holds as one lock, for keys that one command cannot acquire together, or that an outer call holds in part. */
+/** Several holds as one lock, for keys that one command cannot acquire together, or when an outer call holds some of them. */
 export class CompositeHold extends Hold {
   readonly #loss = new Loss();
   readonly #stops: readonly (() => void)[];

@@ -100,8 +100,9 @@ export class HandleRegistry implements HandleTracker {
   }
 
   /**
-   * Otherwise the registry would keep the hold until the next collection, and call back in vain. Also, a registry that is
-   * itself collected must have no entries left: after that, V8 (in Node 20) does not call back any registry of the process.
+   * Stops watching the handle of `lock`. Otherwise the registry would keep the hold until the next collection, and call back
+   * in vain. Also, a registry that is itself collected must have no entries left: after that, V8 (in Node 20) does not call
+   * back any registry of the process.
    */
   forget(lock: Hold): void {
     this.#dropped.unregister(lock);

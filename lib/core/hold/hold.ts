@@ -32,7 +32,7 @@ export abstract class Hold implements Lock {
     this.key = keys.join(', ');
   }
 
-  /** Identifies the module of this hold: each module may hold the same key, in a store of its own. */
+  /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in a store of its own. */
   abstract readonly keeper: object;
   abstract readonly mode: LockMode;
   abstract readonly owner: string;
@@ -62,7 +62,7 @@ export abstract class Hold implements Lock {
   abstract maxHoldersOf(key: string): number;
   /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
   abstract isInside(hold: Hold): boolean;
-  /** Ends the hold; returns whether that proves that it was held. Called once. */
+  /** Ends the hold; returns whether the store confirmed that it was held. Called once. */
   protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
 
   get fencingToken(): number {
@@ -113,7 +113,7 @@ export abstract class Hold implements Lock {
     for (const slot of this.#slots?.values() ?? []) slot.close();
     // The store may know better than a lease that was proven a while ago.
     if (this.#nestedCalls === 0)
-      this.#released = this.#endOnce().then((isProven) => (isProven || wasHeld) && !this.lost);
+      this.#released = this.#endOnce().then((isConfirmed) => (isConfirmed || wasHeld) && !this.lost);
     return this.#released;
   }
 

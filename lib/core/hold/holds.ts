@@ -32,7 +32,7 @@ export class Holds implements HoldKeeper {
   readonly #byAttempt = new Map<string, StoreHold>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
-  /** A loss may be noticed in the context of any call, and is no part of that call. */
+  /** A loss may be noticed in the context of any call, but is not part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** Called when a hold has ended or was lost. */
   #onGone: (() => void) | null = null;
@@ -143,13 +143,13 @@ export class Holds implements HoldKeeper {
   /** Returns whether the store confirmed that all keys were held. Reports the release, or a loss that it finds. */
   async #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
     const { heldMs } = hold;
-    const answers = await Promise.all(hold.grant.holds.map((ref) => this.#giveBack(hold, ref, outcome)));
+    const answers = await Promise.all(hold.grant.holds.map((ref) => this.#releaseKey(hold, ref, outcome)));
     if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: answers[0]!.count }));
     return answers.every(({ wasHeld }) => wasHeld);
   }
 
   /** Returns whether this key was held, and how many holds of it remain. */
-  async #giveBack(
+  async #releaseKey(
     hold: StoreHold,
     { key, fencingToken }: HoldRef,
     outcome: WorkOutcome | undefined,

@@ -10,7 +10,7 @@ import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
 const MAX_WAITING = 10_000;
 
 /** The outcome of a release. */
-export interface GivenBack {
+export interface ReleaseOutcome {
   /** The answer of the store; undefined if there was none until the lease was over. */
   readonly reply: ReleaseReply | undefined;
   /** How many commands were sent; all but the last had no answer. */
@@ -21,20 +21,20 @@ interface Pending {
   readonly request: ReleaseRequest;
   readonly until: number;
   readonly timeoutMs: number;
-  readonly resolve: (givenBack: GivenBack) => void;
+  readonly resolve: (outcome: ReleaseOutcome) => void;
   tries: number;
 }
 
 /**
- * Gives attempts back to the store. It sends releases until they are confirmed, or until the lease is over and nothing is
- * left to release. Each is sent at once. Those without an answer wait together for rounds of tries, with growing pauses,
- * so that the load of an outage does not grow with its length.
+ * Releases holds and gives attempts back. It sends each release until it is confirmed, or until the lease is over and
+ * nothing is left to release. The first try is sent at once. Releases without an answer wait together for rounds of tries,
+ * with growing pauses, so that the load of an outage does not grow with its length.
  */
 export class Releaser {
   /** The releases that wait for their next try, in the order in which they came. */
   readonly #waiting = new Set<Pending>();
   #underWay = 0;
-  /** How many of those belong to the current round; 0: there is none. */
+  /** How many releases under way belong to the current round; 0: there is no round. */
   #inRound = 0;
   #isAnswered = false;
   /** How many rounds in a row had no answer at all. */
@@ -60,7 +60,7 @@ export class Releaser {
   }
 
   /** Never rejects. Tries at least once, and again until `until`, a time of the monotonic clock. */
-  giveBack(request: ReleaseRequest, until: number, timeoutMs: number): Promise<GivenBack> {
+  giveBack(request: ReleaseRequest, until: number, timeoutMs: number): Promise<ReleaseOutcome> {
     return new Promise((resolve) => void this.#send({ request, until, timeoutMs, resolve, tries: 0 }));
   }
 

@@ -42,7 +42,7 @@ export interface Grant {
   /** Of a semaphore; 0: any number of readers. */
   readonly permits: number;
   readonly lease: Lease;
-  /** Taken before the command that was granted was sent. */
+  /** When the granted command was sent; when the grant arrived, if it was pushed. */
   readonly sent: Moment;
   readonly waitedMs: number;
   readonly serverTimeMs: number;
@@ -55,7 +55,7 @@ export interface Grant {
 
 /** The hold of one acquisition: its proven lease, and how it was lost. */
 export class StoreHold extends Hold {
-  /** Why the last renewal had no answer: a lease that runs out now was lost to an unreachable Redis. */
+  /** Why the last renewal had no answer. If the lease runs out now, Redis was unreachable. */
   renewError: unknown;
   #mode: LockMode;
   #lease: Lease;
@@ -110,7 +110,7 @@ export class StoreHold extends Hold {
     return this.#lease.deadline;
   }
 
-  /** How long it has been held so far, counted from before the command that acquired it. */
+  /** How long it has been held so far, counted from `grant.sent`. */
   get heldMs(): number {
     return Math.round(this.keeper.clock.now() - this.grant.sent.at);
   }

@@ -6,7 +6,7 @@ import { type Lock } from '../lock.js';
 import { type UnlockedHandle, type UnlockedRun } from './unlocked-run.js';
 
 interface Scope {
-  /** Null once it has ended and the next lock was entered inside, and in a method that runs without its lock. */
+  /** Null in a method that runs without its lock, and once the lock has ended and the next one was entered inside. */
   lock: Hold | null;
   /** The handle of a method that runs without its lock. */
   readonly unlocked?: UnlockedHandle;
@@ -50,7 +50,7 @@ export function separateRequests(): () => void {
 
 /**
  * Forgets the locks that have ended: work that outlives its lock and acquires the next one would keep all of them in memory.
- * (Unlinking a scope is not enough: the next lock was acquired in it, so the promises of that refer to the scope.)
+ * (Unlinking a scope is not enough: the next lock was acquired inside it, so the promises of that call refer to the scope.)
  */
 function withoutEnded(innermost: Scope | undefined): Scope | undefined {
   const first = notEnded(innermost);

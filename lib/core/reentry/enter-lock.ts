@@ -183,8 +183,8 @@ function refuseUncountedPermit(key: string, outer: Hold, { mode, permits }: Reso
 }
 
 /**
- * Refuses to wait for a released hold that only this chain of calls keeps from ending: a call that nobody awaited, and that
- * entered another key of that hold, would wait for its own end.
+ * Refuses to wait for a released hold that only this chain of calls keeps from ending. A call that nobody awaited may be
+ * inside, under another key of that hold: it would wait for its own end.
  */
 function refuseUnawaited(key: string, locker: Locker, mode: LockMode, outer: Hold | undefined): void {
   const kept = findUnendedHold(key, locker.holds, outer);

@@ -2,8 +2,8 @@ import { runsUnlockedError } from '../error-texts.js';
 import { type LockMode } from '../lock.errors.js';
 
 /**
- * What `currentLock()` returns in a method that runs without its lock, because Redis could not be asked and its options say
- * `onUnavailable: 'run-unlocked'`. Nothing is held: other calls may run at the same time, and there is no fencing token.
+ * What `currentLock()` returns in a method that runs without its lock, because Redis could not be reached and its options
+ * say `onUnavailable: 'run-unlocked'`. Nothing is held: other calls may run at the same time, and there is no fencing token.
  */
 export interface UnlockedRun extends AsyncDisposable {
   /** The key that the method would have locked; several keys are joined by `, `. */

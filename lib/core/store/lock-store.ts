@@ -25,7 +25,7 @@ export interface FireClaim {
 export interface AcquireRequest {
   /** One key, or several of one group (see `groups`): all are granted or none. */
   readonly keys: readonly string[];
-  /** Identifies the attempt: `<client id>.<counter>`. The store recognises by it a command that is sent twice. */
+  /** Identifies the attempt: `<client id>.<suffix>`. By it, the store recognises a command that is sent twice. */
   readonly attempt: string;
   /** Attempts with the same owner share the lock; undefined: this attempt shares it with nobody. */
   readonly owner: string | undefined;
@@ -64,7 +64,7 @@ export type AcquireReply =
       readonly serverTimeMs: number;
       /** The holder, if it writes: the name of an owner, or an attempt. */
       readonly owner?: string | undefined;
-      /** The last token that was granted: a pushed grant with no greater one is over. Undefined if none are pushed. */
+      /** The last token that was granted: a pushed grant without a greater one is outdated. Undefined if none are pushed. */
       readonly lastToken?: number;
       /** The server that replied: only grants that it pushes count. Undefined for a single server and a cluster. */
       readonly server?: string | undefined;
@@ -119,7 +119,7 @@ export interface LostReply {
 export type RenewReply =
   | { readonly outcome: 'renewed'; readonly remainingMs: number }
   | LostReply
-  /** The store could not be asked; the hold may be alive. */
+  /** The store could not be reached; the hold may be alive. */
   | { readonly outcome: 'unknown'; readonly cause: unknown };
 
 export interface ReleaseRequest {

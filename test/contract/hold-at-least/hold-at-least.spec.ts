@@ -43,7 +43,7 @@ async function startJobs() {
 describe('holdAtLeastMs', () => {
   afterEach(closeAll);
 
-  it('keeps the key taken after the work ended, and admits the waiter when the time is over', async () => {
+  it('keeps the key taken after the work has ended, and admits the waiter when the time is over', async () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const key = freshKey();
     const first = await a.locks.withLock(key, { holdAtLeastMs: 5_000 }, (lock) => lock);

@@ -106,7 +106,7 @@ describe('a decorated method that loses its lock', () => {
     });
     const error = await rejection<LockLostError>(call);
     expect(error).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown', result: 'the value' });
-    expect(error.message).toContain('the app shuts down');
+    expect(error.message).toContain('the app was shutting down');
     expect(told).toEqual(['shutdown']);
     await closed;
   });

@@ -84,14 +84,17 @@ describe('two jobs with one key', () => {
     });
   });
 
-  it.each(['', 5, null, {}])('need a string as job name: %p is refused before anything is sent', async (job) => {
-    const place = await ownPlace();
-    const { locks } = await startApp(place.options);
-    const error = await rejection(locks.lastRun('report', job as string));
-    expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(/lastRun\("report"\).*such as 'Reports\.noon'/);
-    await place.expectNotSent('eval');
-  });
+  it.each(['', 5, null, {}])(
+    'need a string as the name of a job: %p is refused before anything is sent',
+    async (job) => {
+      const place = await ownPlace();
+      const { locks } = await startApp(place.options);
+      const error = await rejection(locks.lastRun('report', job as string));
+      expect(error).toBeInstanceOf(LockConfigurationError);
+      expect(error.message).toMatch(/lastRun\("report"\).*such as 'Reports\.noon'/);
+      await place.expectNotSent('eval');
+    },
+  );
 
   it('run one after the other: a call that must not wait is skipped as busy, and its fire can still run', async () => {
     const [a, b, id] = [await start(), await start(), freshKey()];

@@ -10,7 +10,7 @@ import { gate } from '../../support/waiting/gate.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
 
 describe('calls that are awaited', () => {
-  it('keep the process alive by one handle for all of them, until the last has settled', async () => {
+  it('keep the process alive with one handle for all of them, until the last has settled', async () => {
     const clock = new FakeClock();
     const awaited = new AwaitedCalls(clock);
     const [first, second] = [gate(), gate()];

@@ -26,7 +26,7 @@ describe('foreign code that is not awaited', () => {
     expect(caught).toEqual([expect.any(LockNotHeldError)]);
   });
 
-  it('has its errors passed to the handler of errors, at once or later', async () => {
+  it('passes its errors to the error handler, at once or later', async () => {
     const caught: unknown[] = [];
     const onError = (error: unknown): void => void caught.push(error);
     callForeign(broken, onError);
@@ -61,8 +61,8 @@ describe('a foreign logger', () => {
   });
 });
 
-describe('the text of what was thrown', () => {
-  it.each(UNREADABLE)('exists even for a value without one (%#)', (thrown) => {
+describe('the text of a thrown value', () => {
+  it.each(UNREADABLE)('exists even if the value has none (%#)', (thrown) => {
     expect(messageOf(thrown)).toBe('a value of type object that has no text');
     expect(errorTypeOf(thrown)).toBe('_OTHER');
     expect(thrown instanceof LockError).toBe(false);

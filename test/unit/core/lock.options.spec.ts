@@ -49,7 +49,7 @@ describe('the options of a lock', () => {
     ['permits', 0, 'a whole number from 1 to 100000, got `0` (number)'],
     ['permits', 100_001, 'a whole number from 1 to 100000, got `100001` (number)'],
     ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
-    ['permits', 2, "left out, or to stand beside `mode: 'read'`, got `2` (number)"],
+    ['permits', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
     ['fair', 0, 'true or false, got `0` (number)'],
     ['reentrant', 'no', 'true or false, got `no` (string)'],
     ['owner', '', 'a well-formed string of 1 to 128 characters, got "" (string)'],

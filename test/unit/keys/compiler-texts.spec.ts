@@ -66,7 +66,7 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
   },
   'an answer of another type': {
     code: "@Locked('k', { ifBusy: () => 7 }) async run(): Promise<string> { return ''; }",
-    shown: 'the function of ifBusy gives what the result of this method has not',
+    shown: 'the function of ifBusy returns what the result type of this method lacks',
   },
 };
 const TITLES = Object.keys(MISTAKES);

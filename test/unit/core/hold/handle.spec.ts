@@ -23,7 +23,7 @@ async function takeAndDrop(handOut: () => Promise<Lock>): Promise<void> {
 }
 
 describe('a handle that is dropped without a release', () => {
-  it('is released and reported, exactly once', async () => {
+  it('is released and reported exactly once', async () => {
     const { store, reporter, locker, handOut } = setUp();
     await takeAndDrop(() => handOut('dropped'));
     await eventually(async () => (await collectGarbage(), store.releases.length > 0));

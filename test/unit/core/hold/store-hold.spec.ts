@@ -63,7 +63,7 @@ describe('a lock of several keys that one command may name', () => {
 });
 
 describe('a downgrade', () => {
-  it('covers each hold, and the lock reads from then on with the same fencing tokens', async () => {
+  it('covers each hold; the lock is a read lock from then on, with the same fencing tokens', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(locker.request(THREE, lockOptions()));
     const before = lock.fencingTokens;
@@ -78,7 +78,7 @@ describe('a downgrade', () => {
     expect(store.downgrades).toEqual([]);
   });
 
-  it('rejects with LockStoreError when it is not confirmed, reads from the first command on, and is repeatable', async () => {
+  it('rejects with LockStoreError when it is not confirmed, but makes a read lock at once, and can be repeated', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(locker.request(['k'], lockOptions()));
     store.onDowngrade = null;

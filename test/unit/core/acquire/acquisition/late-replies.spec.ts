@@ -30,7 +30,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
     expect(abandoned).toEqual(['client.1', 'client.1']);
   });
 
-  it('has nothing given back when it is a refusal', async () => {
+  it('does not give the attempt back when it is a refusal', async () => {
     const { clock, store, abandoned } = startAcquisition({ waitMs: 1_000 });
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(1_000);
@@ -38,7 +38,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
     expect(abandoned).toEqual(['client.1']);
   });
 
-  it('has nothing given back while the same attempt still waits', async () => {
+  it('does not give the attempt back while that still waits', async () => {
     const { clock, store, abandoned, outcome } = startAcquisition();
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
@@ -49,7 +49,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
     expect([outcome.grant?.attempt, abandoned]).toEqual(['client.1', []]);
   });
 
-  it('has nothing given back while the same attempt holds the lock, and has after its release', async () => {
+  it('does not give the attempt back while that holds the lock, but does after its release', async () => {
     const { clock, store, locker } = startLocker();
     store.onAcquire = null;
     const acquiring = locker.acquire(locker.request(['k'], lockOptions()));
@@ -66,7 +66,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
     expect(store.givenBack).toEqual(['k', 'k']);
   });
 
-  it('makes a replaced attempt be given back while its successor goes on', async () => {
+  it('gives a replaced attempt back while its successor goes on', async () => {
     const { clock, store, abandoned, outcome } = startAcquisition();
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
@@ -80,7 +80,7 @@ describe('a reply that comes after the caller was told that it failed', () => {
     expect([outcome.grant?.attempt, abandoned]).toEqual(['client.2', ['client.1']]);
   });
 
-  it('makes every key of the call be given back', async () => {
+  it('gives back every key of the call', async () => {
     const { clock, store, locker } = startLocker();
     store.onAcquire = () => {
       throw new LockStoreError('down');
