@@ -31,7 +31,7 @@ const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM
 /** More than there are cores: the tests of the contract and of faults wait more than they compute. */
 const WORKERS = '--maxWorkers=5';
 /** Nodes of clusters and quorums compute, too. */
-const FEWER_WORKERS = '--maxWorkers=4';
+const FEWER_WORKERS = '--maxWorkers=3';
 
 /** `needs` names the steps that must have passed; a step with `beside` runs at the same time as the others. */
 const TEST = [

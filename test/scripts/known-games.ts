@@ -89,6 +89,17 @@ export const KNOWN_GAMES: readonly Game[] = [
     steps: [acquire('-', 'write'), release(1, 90_000), step({ kind: 'downgrade', pick: 2, foreign: true })],
   },
   {
+    // A parked re-entry was granted later than its token; an operator who saw that token ends it nevertheless.
+    profile,
+    steps: [
+      acquire('ann', 'write'),
+      acquire('ann', 'write'),
+      release(1, 90_000),
+      release(2),
+      step({ kind: 'forceRelease', pick: 4 }),
+    ],
+  },
+  {
     // Who waits to write and reads by then must not be granted later: it was told that it never will be.
     profile,
     steps: [

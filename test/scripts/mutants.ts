@@ -459,8 +459,13 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a revocation that is late ends parked holds',
-    find: "hold.token == '0' and hold.since * 1000 or",
+    find: "hold.token == '0' and math.min(hold.since * 1000, token) or",
     replace: '',
+  },
+  {
+    name: 'a revocation misses a parked re-entry',
+    find: 'math.min(hold.since * 1000, token)',
+    replace: 'hold.since * 1000',
   },
   { name: 'a revocation counts nothing', find: '  count_hold(ended.hold, -1)\n', replace: '' },
   {

@@ -134,7 +134,8 @@ export class ReferenceModel {
     this.#releasedLast = undefined;
     const over = { parked: true, until: -Infinity, atMost: -Infinity };
     for (const belief of this.#beliefs.values()) {
-      if ((belief.parked ? belief.since * 1_000 : belief.token) <= seenToken) Object.assign(belief, over);
+      const granted = belief.parked ? Math.min(belief.since * 1_000, this.#greatest) : belief.token;
+      if (granted <= seenToken) Object.assign(belief, over);
     }
   }
 

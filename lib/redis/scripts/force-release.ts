@@ -26,9 +26,10 @@ ${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, MESSAGES, HAND_OVER)
 local changed = end_expired()
 local held, live, outcome = {}, {}, 'revoked'
 
--- A later grant has a greater token. A parked hold has lost its token: the time of its grant is compared instead.
+-- A later grant has a greater token. A parked hold has lost its token: the time of its grant is compared instead. A
+-- re-entry is granted later than its token, which the last token of the lock makes up for.
 local function was_seen(hold)
-  local granted = hold.token == '0' and hold.since * 1000 or tonumber(hold.token)
+  local granted = hold.token == '0' and math.min(hold.since * 1000, token) or tonumber(hold.token)
   return granted <= tonumber(${arg('seenToken')})
 end
 

@@ -62,4 +62,18 @@ export const FORCE_RELEASE: readonly PortCase[] = [
       await b.eventuallyGranted('the next');
     },
   },
+  {
+    name: 'a revocation also ends a re-entry that was released with `holdAtLeastMs`',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const owner = { owner: 'job 7' };
+      const first = await a.granted('the owner', owner);
+      // A re-entry has the token of the first grant, and a later time.
+      await scene.time.pass(20);
+      await a.release(await a.granted('the owner, again,', owner), { holdAtLeastMs: 20_000 });
+      await a.release(first);
+      same(await b.store.forceRelease(scene.key), true, 'the answer');
+      await b.eventuallyGranted('the next');
+    },
+  },
 ];

@@ -181,7 +181,8 @@ export class MemoryLocks {
     this.#readClock();
     const lock = this.#swept(key);
     const isAgain = lock.wasRevoked(command);
-    const seen = [...lock.holds].filter(([, { token, since }]) => (token || since * 1_000) <= seenToken);
+    const granted = (hold: Hold): number => hold.token || Math.min(hold.since * 1_000, lock.token);
+    const seen = [...lock.holds].filter(([, hold]) => granted(hold) <= seenToken);
     const ended = isAgain ? [] : seen.map(([attempt]) => attempt).toSorted();
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
       remember(lock.released, attempt);
