@@ -35,7 +35,7 @@ const STORE = `/lock-store-contract${SPEC}`;
 
 /**
  * The part of the contract that depends on the store; the code above the store is the same on each. The slowest such files
- * (`fuzz`, `admin/list`) run only in `npm run test:all`: `lock-store-contract` covers the same more briefly.
+ * (`fuzz`, `admin/list`, `waiting/wake-up`) run only in `npm run test:all`: `lock-store-contract` covers the same more briefly.
  */
 const OF_STORE = [
   'admin/force-release',
@@ -43,7 +43,6 @@ const OF_STORE = [
   'lock-store-contract',
   'nothing-left',
   'several-keys/several-keys',
-  'waiting/wake-up',
 ].map((path) => `/test/contract/${path}${SPEC}`);
 
 /** These test the tests of the scripts: they must notice each mutant. */

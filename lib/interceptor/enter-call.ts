@@ -15,7 +15,7 @@ import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/lock-store.js';
 import { type RedisLockService } from '../redis-lock.service.js';
-import { type Fire, type FireFinder, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
+import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall } from './locked-call.js';
 
@@ -153,7 +153,7 @@ async function claimOf(
  * Looks twice for the job. The scheduler registers a job in the same turn in which it creates it, but the job may tick
  * before that: at a deadline that it has just missed, or with `runOnInit` of cron.
  */
-async function fireOf(fires: FireFinder, method: Function, where: string): Promise<Fire> {
+async function fireOf(fires: FireFinder, method: Function, where: string): Promise<FireSpec> {
   try {
     return fires.claimOf(method, where);
   } catch {

@@ -77,7 +77,7 @@ export class LockInterceptor implements NestInterceptor {
       const calls = new HandlerCalls(call.method, args, call.where);
       let answers: Observable<unknown> = EMPTY;
       const onSkip = (answer: unknown): void => {
-        answers = isObservableLike(answer) ? ofThisCopy(answer) : answered(answer);
+        answers = isObservableLike(answer) ? ofThisCopy(answer) : ignoringRejection(answer);
       };
       const open = (signal: AbortSignal) => this.#open(call, undefined, args, signal, onSkip);
       return concat(
@@ -140,7 +140,7 @@ export class LockInterceptor implements NestInterceptor {
 }
 
 /** Ignores a rejection that comes after the subscriber is gone. */
-function answered(answer: unknown): Observable<unknown> {
+function ignoringRejection(answer: unknown): Observable<unknown> {
   const settled = Promise.resolve(answer);
   settled.catch(() => undefined);
   return from(settled);

@@ -23,7 +23,7 @@ const DAY = 24 * 3_600_000;
 const MAX_REMEMBER_MS = 400 * DAY;
 
 /** The fire that a call of a scheduled method claims; `at` 0 stands for any call before the first fire. */
-export type Fire = Omit<FireClaim, 'job' | 'rerunOnLoss' | 'calledAt'>;
+export type FireSpec = Omit<FireClaim, 'job' | 'rerunOnLoss' | 'calledAt'>;
 
 /** Finds the fire to which a call of a scheduled method belongs. */
 export class FireFinder {
@@ -43,7 +43,7 @@ export class FireFinder {
    * @param where the method, for error texts: `Class.method`
    * @throws LockConfigurationError if there is no schedule, or the application has no such job
    */
-  claimOf(method: Function, where: string): Fire {
+  claimOf(method: Function, where: string): FireSpec {
     const schedule = scheduleOf(method);
     if (!schedule) return this.#claimOfTick(where);
     if (schedule.kind === 'cron') return this.#claimOfCron(method, schedule.options, where);
@@ -54,7 +54,7 @@ export class FireFinder {
     return { kind: 'gap', ms, rememberMs: rememberMs(ms) };
   }
 
-  #claimOfCron(method: Function, options: CronOptions, where: string): Fire {
+  #claimOfCron(method: Function, options: CronOptions, where: string): FireSpec {
     const cronTime = this.#jobs.cronTimeOf(method, options);
     if (cronTime) return this.#claimOfTime(cronTime, where);
     if (typeof options.cronTime !== 'string') return this.#claimOfDate(options.cronTime);
@@ -62,7 +62,7 @@ export class FireFinder {
   }
 
   /** The fire of a method that has no schedule of its own, and is called by a job of the SchedulerRegistry. */
-  #claimOfTick(where: string): Fire {
+  #claimOfTick(where: string): FireSpec {
     const job = tickingJob();
     if (job) return this.#claimOfTime(job.cronTime, where);
     const problem =
@@ -71,7 +71,7 @@ export class FireFinder {
     throw refusal(where, problem);
   }
 
-  #claimOfTime(cronTime: CronTime, where: string): Fire {
+  #claimOfTime(cronTime: CronTime, where: string): FireSpec {
     if (cronTime.realDate) return this.#claimOfDate(cronTime.source);
     let fire;
     try {
@@ -85,7 +85,7 @@ export class FireFinder {
   }
 
   /** A call by hand before the date must not use up its fire. */
-  #claimOfDate(date: string | { valueOf(): number }): Fire {
+  #claimOfDate(date: string | { valueOf(): number }): FireSpec {
     const ms = Number(date);
     return ms <= this.#now() + EARLY_MS ? { kind: 'at', ms, rememberMs: DAY } : BEFORE_THE_FIRST;
   }
@@ -110,7 +110,7 @@ export class FireFinder {
  * Returns the fire of the Date that a function returned. It has no period, so it is remembered for a day.
  * @throws LockConfigurationError for anything but a Date from 1970 on
  */
-export function fireOfDate(date: unknown, where: string): Fire {
+export function fireOfDate(date: unknown, where: string): FireSpec {
   const ms = types.isDate(date) ? date.getTime() : NaN;
   if (ms >= 0) return { kind: 'at', ms, rememberMs: DAY };
   throw new LockConfigurationError(
@@ -125,7 +125,7 @@ function describe(value: unknown): string {
   return types.isPromise(value) ? 'a promise' : `a value of type ${typeof value}`;
 }
 
-const BEFORE_THE_FIRST: Fire = { kind: 'at', ms: 0, rememberMs: MIN_REMEMBER_MS };
+const BEFORE_THE_FIRST: FireSpec = { kind: 'at', ms: 0, rememberMs: MIN_REMEMBER_MS };
 
 /** How long the fire of a schedule with this period is remembered: two periods, for instances that are late. */
 export function rememberMs(periodMs: number): number {

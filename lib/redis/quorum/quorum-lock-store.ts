@@ -43,7 +43,7 @@ interface QuorumOptions {
 }
 
 const ignore = (): void => undefined;
-const SILENT: QuorumOptions = { reporter: { debug: ignore, warn: ignore, error: ignore }, confirmMs: 0 };
+const UNREPORTED: QuorumOptions = { reporter: { debug: ignore, warn: ignore, error: ignore }, confirmMs: 0 };
 
 /**
  * Locks in a quorum of independent masters: held when a majority granted them (the Redlock algorithm, Redis docs,
@@ -61,7 +61,7 @@ export class QuorumLockStore implements LockStore {
     readonly clientId: string,
     stores: readonly RedisLockStore[],
     private readonly clock: Clock,
-    { reporter, confirmMs } = SILENT,
+    { reporter, confirmMs } = UNREPORTED,
   ) {
     const identities: NodeIdentity[] = [];
     for (const store of stores) identities.push(new NodeIdentity(store, identities, clock, reporter));

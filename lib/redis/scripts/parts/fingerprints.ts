@@ -31,8 +31,8 @@ local function is_in_late(attempt)
   return string.find(late, ';' .. fingerprint(attempt) .. ' ', 1, true) ~= nil
 end
 
--- A command of this attempt had no answer, and may still arrive. The attempt is remembered until such a command is too old
--- for any caller. When there are too many attempts, the time of the oldest becomes the floor.
+-- A command of this attempt had no answer, and may still arrive. The attempt is remembered for 20 s: by then such a command is
+-- too old to be carried out (maxAcquireAgeMs, ADR 11). When there are too many attempts, the time of the oldest becomes the floor.
 local function remember_late(attempt)
   if is_in_late(attempt) then return end
   local kept = {}
