@@ -12,8 +12,7 @@ import { eventOf, type LockRequest, nameOf } from './request.js';
 
 /**
  * `asking`: a command is under way; its answer leads to any state. `waiting`: a wake-up or the end of a pause leads to
- * `asking`, a pushed grant to `granted`. In both, an abort, a shutdown or the time limit of the call leads to
- * `cancelled`.
+ * `asking`, a pushed grant to `granted`. In both, an abort, a shutdown or the call's time limit leads to `cancelled`.
  */
 type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
@@ -102,8 +101,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
-      // A release of ours overtook the command, or (very rarely) the store takes the attempt for another one: it remembers
-      // only a few characters of each released attempt.
+      // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
       this.#askWithNewAttempt();
     } else {
       this.cancel((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.request)));
