@@ -7,7 +7,7 @@ import { type AcquireReply, type LockStore, type WakeUp } from '../store/lock-st
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
 import { Attempt } from './attempt.js';
-import { acquireRequestOf, type LockRequest } from './request.js';
+import { acquireRequestOf, type LockRequest, requestedLeaseMs } from './request.js';
 
 /** A call that acquires a lock, and has not ended yet. */
 export interface WaitingCall {
@@ -99,7 +99,7 @@ export class Attempts {
   /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
   giveBack({ id, request, wasGranted, mayArrive }: GivenBack): void {
     const { keys, options } = request;
-    const { leaseMs } = acquireRequestOf(request, id);
+    const leaseMs = requestedLeaseMs(request);
     const claim = wasGranted ? undefined : request.claim;
     const releases = releasesOfAttempt({ keys, attempt: id, leaseMs, claim, unanswered: mayArrive });
     const until = this.parts.clock.now() + leaseMs;

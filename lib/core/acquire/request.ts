@@ -41,15 +41,20 @@ export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
 export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
   Math.round(now - startedAt);
 
+/** The lease that a request asks for: it covers the least time for which the lock stays taken. */
+export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>
+  Math.max(leaseMs, holdAtLeastMs);
+
 /** The command that an attempt sends to the store. */
-export function acquireRequestOf({ keys, claim, options, holder }: LockRequest, attempt: string): AcquireRequest {
-  const { mode, leaseMs, waitMs, holdAtLeastMs, owner, fair, permits } = options;
+export function acquireRequestOf(request: LockRequest, attempt: string): AcquireRequest {
+  const { keys, claim, options, holder } = request;
+  const { mode, leaseMs, waitMs, owner, fair, permits } = options;
   return {
     keys,
     attempt,
     owner,
     mode,
-    leaseMs: Math.max(leaseMs, holdAtLeastMs),
+    leaseMs: requestedLeaseMs(request),
     waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
     fair,
     permits,
