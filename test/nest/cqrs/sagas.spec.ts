@@ -144,7 +144,7 @@ describe('an event that is published under a lock', () => {
       await eventually(() => work.isRunning(id));
       const other = execute(b, new Ship(id));
       await untilWaiting(b, `order:${id}`);
-      await eventually(() => work.started(id) >= 1);
+      await work.untilStarted(id);
       expect(work.started(id)).toBe(1);
       work.finish();
       await other;
@@ -158,7 +158,7 @@ describe('an event that is published under a lock', () => {
     await execute(instance, new Publish(new AnnouncedAndOrdered(id)));
     await eventually(() => work.isRunning(id));
     await untilWaiting(instance, `order:${id}`);
-    await eventually(() => work.started(id) >= 1);
+    await work.untilStarted(id);
     expect(work.started(id)).toBe(1);
     work.finish();
     await eventually(() => work.started(id) === 2 && !work.isRunning(id));

@@ -72,7 +72,7 @@ describe('a field resolver', () => {
       const answer = resolve(graphql, field, [id, other, id]);
       await eventually(() => work.isRunning(id) && work.isRunning(other));
       await untilWaiting(graphql, `order:${id}`);
-      await eventually(() => work.started(id) >= 1);
+      await work.untilStarted(id);
       expect(work.started(id)).toBe(1);
       work.finish();
       expect(await answer).toEqual([id, other, id].map((one) => `order:${one} in eur`));

@@ -126,7 +126,7 @@ describe('a resolver method', () => {
     const answer = ask(graphql, query);
     await eventually(() => work.isRunning(id) && work.isRunning(other));
     await untilWaiting(graphql, `order:${id}`);
-    await eventually(() => work.started(id) >= 1);
+    await work.untilStarted(id);
     expect(work.started(id)).toBe(1);
     work.finish();
     const key = `order:${id}`;

@@ -42,7 +42,7 @@ describe('a client whose connection was opened under a lock', () => {
     };
     const second = askAgain();
     await untilWaiting(service, `order:${id}`);
-    await eventually(() => work.started(id) >= 1);
+    await work.untilStarted(id);
     expect(work.started(id)).toBe(1);
     work.finish();
     expect(await Promise.all([first, second])).toEqual([`price of ${id}`, `price of ${id}`]);

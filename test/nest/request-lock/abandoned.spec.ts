@@ -130,7 +130,7 @@ describe('a handler that goes on when nobody waits for its result', () => {
     gone.close();
     (await connect(app)).send(how, { id });
     await untilWaiting(app, `order:${id}`);
-    await eventually(() => app.work.started(id) >= 1);
+    await app.work.untilStarted(id);
     expect([app.work.started(id), app.work.overlapped(id)]).toEqual([1, false]);
     app.work.finish();
     await eventually(() => app.work.started(id) === 2);
@@ -171,7 +171,7 @@ describe('a handler that returns an Observable without being declared to', () =>
     gone.close();
     (await connect(app)).send('async', { id });
     await untilWaiting(app, `order:${id}`);
-    await eventually(() => app.work.started(id) >= 1);
+    await app.work.untilStarted(id);
     expect(app.work.started(id)).toBe(1);
     app.work.finish();
     await eventually(() => app.work.started(id) === 2);

@@ -143,7 +143,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     await eventually(() => app.work.isRunning(id));
     answers.push(app.get(`beside/${id}`));
     await untilWaiting(app, `order:${id}`);
-    await eventually(() => app.work.started(id) >= 1);
+    await app.work.untilStarted(id);
     expect(app.work.started(id)).toBe(1);
     app.work.finish();
     for (const { text } of await Promise.all(answers)) expect(text).toBe(`order:${id}`);
@@ -156,7 +156,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     await eventually(() => a.work.started(id) === 2);
     const writer = b.get(`run/${id}`);
     await untilWaiting(a, `order:${id}`);
-    await eventually(() => a.work.started(id) >= 2);
+    await a.work.untilStarted(id, 2);
     expect(a.work.started(id)).toBe(2);
     a.work.finish();
     for (const { status } of await Promise.all([...readers, writer])) expect(status).toBe(200);
@@ -168,7 +168,7 @@ describe.each(PLATFORMS)('LockInterceptor.for on %s', (platform) => {
     const answers = [a.get(`two/${id}`), b.get(`two/${id}`), a.get(`two/${id}`)];
     await eventually(() => a.work.started(id) === 2);
     await untilWaiting(a, `order:${id}`);
-    await eventually(() => a.work.started(id) >= 2);
+    await a.work.untilStarted(id, 2);
     expect(a.work.started(id)).toBe(2);
     a.work.finish();
     await Promise.all(answers);

@@ -234,7 +234,7 @@ describe.each(PLATFORMS)('a handler that an interceptor inside the lock times ou
     expect(a.work.isRunning(id)).toBe(true);
     const second = b.get(`${path}/${id}`);
     await untilWaiting(a, `order:${id}`);
-    await eventually(() => a.work.started(id) >= 1);
+    await a.work.untilStarted(id);
     expect(a.work.started(id)).toBe(1);
     a.work.finish();
     await second;
@@ -276,7 +276,7 @@ describe.each(Object.keys(TRANSPORTS))('a handler that an interceptor inside the
     await failed.opened;
     call(id);
     await untilWaiting(app, `order:${id}`);
-    await eventually(() => app.work.started(id) >= 1);
+    await app.work.untilStarted(id);
     expect([app.work.isRunning(id), app.work.started(id)]).toEqual([true, 1]);
     app.work.finish();
     await eventually(() => app.work.started(id) === 2);

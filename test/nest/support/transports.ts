@@ -42,6 +42,11 @@ export class Work {
     return this.#started.get(id) ?? 0;
   }
 
+  /** Waits until this many calls have started. */
+  async untilStarted(id: string, count = 1): Promise<void> {
+    await eventually(() => this.started(id) >= count, { message: `Fewer than ${count} of ${id} have started` });
+  }
+
   isRunning(id: string): boolean {
     return (this.#running.get(id) ?? 0) > 0;
   }
@@ -131,7 +136,7 @@ export async function expectOneAtATime<T extends Instance>(
     calls.push(call(b, id), call(b, other));
     await eventually(() => work.isRunning(received(other)), { message: 'Another key did not run beside it' });
     await untilWaiting(a, `order:${received(id)}`);
-    await eventually(() => work.started(received(id)) >= 1);
+    await work.untilStarted(received(id));
     expect(work.started(received(id))).toBe(1);
   } finally {
     work.finish();

@@ -145,7 +145,7 @@ describe('a message handler', () => {
     send('above', { id });
     send('above', { id });
     await untilWaiting(gateway, `order:${id}`);
-    await eventually(() => gateway.work.started(id) >= 1);
+    await gateway.work.untilStarted(id);
     expect(gateway.work.started(id)).toBe(1);
     gateway.work.finish();
     await eventually(() => received.length === 2);
