@@ -15,6 +15,9 @@ export interface Vip {
   close(): Promise<void>;
 }
 
+/** Whether a client has sent the command SUBSCRIBE: the text of a script, which has the word as well, does not count. */
+export const hasSubscribed = (received: string): boolean => /\r\nsubscribe\r\n/i.test(received);
+
 /** One connection, with everything that the client has sent, by which `forget` selects it. */
 interface Link {
   readonly client: Socket;
