@@ -43,7 +43,7 @@ const LAYERS = [
     packages: [...NEST, 'ioredis'],
   },
   // The option `connection` is checked where a client is used.
-  { from: ['redis-lock.options'], lib: ['redis/connection/check-connection'] },
+  { from: ['redis-lock.options'], lib: ['redis/client/ioredis/check-connection'] },
   { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
   {
     from: ['redis-lock.service', 'redis-lock.tokens'],

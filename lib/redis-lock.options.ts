@@ -9,8 +9,8 @@ import {
   checkIsObject,
   checkOptionNames,
 } from './core/lock.options.js';
-import { checkConnection } from './redis/connection/check-connection.js';
-import type { RedisConnection } from './redis/connection/redis-client.js';
+import { checkConnection } from './redis/client/ioredis/check-connection.js';
+import type { RedisConnection } from './redis/client/ioredis/ioredis-options.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {

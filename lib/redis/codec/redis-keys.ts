@@ -1,7 +1,7 @@
 import { encodeKey, inOrder, isWellFormed, storedKey } from '../../core/key.js';
 import { LockKeyError } from '../../core/lock.errors.js';
-import { slotOf } from '../connection/cluster-slots.js';
-import { type RedisClient, isCluster } from '../connection/redis-client.js';
+import { slotOf } from '../client/cluster-slots.js';
+import { type RedisClient } from '../client/redis-client.js';
 
 const NO_TAG = (): undefined => undefined;
 
@@ -61,12 +61,11 @@ const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `
 export function groupKeys(
   keys: readonly string[],
   storageKey: (key: string) => string,
-  client: RedisClient,
+  { isCluster, keyPrefix }: Pick<RedisClient, 'isCluster' | 'keyPrefix'>,
 ): readonly (readonly string[])[] {
-  const before = client.options.keyPrefix ?? '';
   const groups = new Map<number, string[]>();
   for (const [stored, key] of inOrder(keys, storageKey)) {
-    const slot = isCluster(client) ? slotOf(before + stored) : 0;
+    const slot = isCluster ? slotOf(keyPrefix + stored) : 0;
     groups.set(slot, [...(groups.get(slot) ?? []), key]);
   }
   return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group);

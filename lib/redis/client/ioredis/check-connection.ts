@@ -1,5 +1,5 @@
-import { LockConfigurationError } from '../../core/lock.errors.js';
-import type { RedisClient } from './redis-client.js';
+import { LockConfigurationError } from '../../../core/lock.errors.js';
+import type { Ioredis } from './ioredis-options.js';
 
 const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or an ioredis client';
 
@@ -10,7 +10,7 @@ const CLIENT_METHODS = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect',
  * Whether a value is meant to be a client: it has methods that no options have. `instanceof` fails when the application and
  * this package load two copies of ioredis. `checkClient` checks whether the store can use it.
  */
-export const isRedisClient = (value: unknown): value is RedisClient =>
+export const isRedisClient = (value: unknown): value is Ioredis =>
   hasMethod(value, 'evalsha') || hasMethod(value, 'duplicate');
 
 const hasMethod = (value: unknown, name: string): boolean =>
@@ -20,7 +20,7 @@ const hasMethod = (value: unknown, name: string): boolean =>
  * Checks a client before the first lock fails on it.
  * @throws LockConfigurationError for one that lacks a method, or that subscribes and thus runs no commands
  */
-export function checkClient(client: RedisClient, name = '`connection`'): void {
+export function checkClient(client: Ioredis, name = '`connection`'): void {
   const missing = CLIENT_METHODS.filter((method) => !hasMethod(client, method));
   if (missing.length > 0) {
     const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
