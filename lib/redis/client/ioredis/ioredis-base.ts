@@ -2,7 +2,7 @@ import { errorMonitor } from 'node:events';
 import type { Redis } from 'ioredis';
 import { type Clock } from '../../../core/clock.js';
 import { type Reporter } from '../../../core/reporter.js';
-import { type Randomness } from '../../../core/runtime.js';
+import { type Randomness } from '../../../core/randomness.js';
 import { type ClientEvents, type ClientStatus, type Operands, type SingleClient } from '../redis-client.js';
 import { type Ioredis } from './ioredis-options.js';
 import { closeConnection, supervise } from './lifecycle.js';

@@ -1,6 +1,6 @@
 import { type Cluster } from 'ioredis';
 import { systemClock } from '../../../../../lib/core/clock.js';
-import { systemRandomness } from '../../../../../lib/core/runtime.js';
+import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { slotOf } from '../../../../../lib/redis/client/cluster-slots.js';
 import { IoredisClients } from '../../../../../lib/redis/client/ioredis/ioredis-clients.js';
 import { type ClusterClient } from '../../../../../lib/redis/client/redis-client.js';
