@@ -6,7 +6,7 @@ const [WAITING, HOLDING] = CLIENTS;
 
 describe('a hand-over to very many waiters', () => {
   it('grants to 64 in one script and calls the next, whose script goes on', async () => {
-    const arena = await openArena(process.env['REDIS_URL']!, timedScripts(), 'hand-over');
+    const arena = await openArena(timedScripts(), 'hand-over');
     const { redis, scripts, channelPrefix } = arena;
     const lock = `hand-over:${process.pid}`;
     const common = { lock, nowMicros: '1800000000000000', keepMs: 10_000, channelPrefix, countReceivers: 1 };
@@ -39,7 +39,7 @@ describe('a hand-over to very many waiters', () => {
       expect(await kinds()).toEqual(granted(196, 200));
     } finally {
       await redis.unlink(lock);
-      arena.close();
+      await arena.close();
     }
   });
 });

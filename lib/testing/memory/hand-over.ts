@@ -23,9 +23,11 @@ export class HandOver {
   /** Grants with the token of the owner, or with a new one. */
   grant(lock: MemoryLock, request: ReceivedRequest, lease: number, token = this.#nextToken(lock)): void {
     const { owner, mode, attempt, holder } = request;
+    lock.writes.add();
     lock.token = Math.max(lock.token, token);
     const hold = { owner, mode, token, lease, holder, since: lock.now, deadline: lock.now + lease, entry: token };
     lock.holds.set(attempt, hold);
+    lock.bounds.include(hold);
     if (mode === 'write') lock.writer = request;
     else shareEntry(lock, hold);
   }
