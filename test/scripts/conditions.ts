@@ -12,7 +12,7 @@ export class Conditions {
   constructor(
     private readonly redis: Redis,
     private readonly model: ScriptModel,
-    /** The first one is that under which something else may be. */
+    /** The last one is that under which something else may be. */
     private readonly keys: readonly string[],
   ) {}
 
@@ -40,7 +40,7 @@ export class Conditions {
         await (on ? this.redis.replicaof('127.0.0.1', 1) : this.redis.replicaof('NO', 'ONE'));
         break;
       case 'stranger':
-        await this.#hide(this.keys[0]!, on);
+        await this.#hide(this.keys.at(-1)!, on);
         break;
       default:
     }

@@ -1,5 +1,6 @@
 import { openArena, playGames } from './arena.js';
 import { MUTANTS, type Mutant, mutate } from './mutants.js';
+import { WRITE_BACK_MUTANTS } from './quorum-mutants.js';
 import { type AnyScripts, virtualScripts } from './run-script.js';
 
 /** As many games as each mutant may survive; the true scripts must survive the same ones. */
@@ -75,6 +76,8 @@ describe('the model test notices broken scripts', () => {
   };
 
   it.each(MUTANTS)('when $name', (mutant) => expectNoticed(mutant, true));
+
+  it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
 
   it.each(MUTANTS.filter(({ name }) => BREAK_A_PROMISE.delete(name)))(
     'by a broken promise alone when $name',

@@ -33,7 +33,7 @@ export type Action =
   | { readonly kind: 'listen'; readonly on: boolean }
   | { readonly kind: 'again'; readonly pick: number };
 
-/** `stranger`: something else is under the key of the first lock. */
+/** `stranger`: something else is under the key of the last lock. */
 export type Condition = 'none' | 'full' | 'replica' | 'stranger';
 
 /** Which fire of a job is claimed; the time of `at` is counted from the begin of the game. */

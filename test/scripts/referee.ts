@@ -64,7 +64,8 @@ export class Referee {
       told.push(...this.#grantsOfReply(command.request, reply, now));
     for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) this.#of(key).granted({ ...grant, now });
     const hasEnded = reply[0] === 'released' || (command.name === 'forceRelease' && Number(reply[3]) > 0);
-    if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(pushes.length, now);
+    const calls = pushes.filter((push) => push.split(' ')[1] !== 'revoked');
+    if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(calls.length, now);
   }
 
   #judgeRefusal(request: Request, outcome: string, now: number): void {

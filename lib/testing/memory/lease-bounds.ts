@@ -1,4 +1,4 @@
-/** Bounds of all leases of a lock, as the scripts keep them: they widen with each hold, and a look at all holds narrows them. */
+/** Bounds of all leases of a lock, as the scripts keep them: each hold widens them, and a look at all holds narrows them. */
 export class LeaseBounds {
   /** At most the first end; 0: there are none. */
   due = 0;

@@ -73,6 +73,8 @@ export class MemoryLock {
   freed = false;
   /** The place of the first waiter when the command arrived, or of one that was woken since: it knows that it is first. */
   told = 0;
+  /** Whether serving the queue stopped before its end, because the command had done enough. */
+  unserved = false;
   /** Whether a lease may have ended when the command arrived: the command must save then. */
   swept = false;
   /** The time in milliseconds after which Redis forgets the lock; undefined: nothing of it was saved. */
@@ -115,6 +117,7 @@ export class MemoryLock {
     this.micros = micros;
     const { now } = this;
     this.freed = false;
+    this.unserved = false;
     this.queue.setTime(now);
     this.told = this.queue.head;
     this.swept = this.holds.size > 0 && this.bounds.isDue(now);

@@ -25,7 +25,7 @@ const FORGET_EVERY_MS = 60_000;
  * one turn. Random games test that the replies are the same (test/scripts/model.spec.ts).
  */
 export class MemoryLocks {
-  readonly settings: MemorySettings = { excludes: true, keepMs: KEEP_MS };
+  readonly settings: MemorySettings = { excludes: true, keepMs: KEEP_MS, isShort: false };
   readonly writes = new Writes();
   readonly #locks = new Map<string, MemoryLock>();
   readonly #handOver: HandOver;
@@ -41,7 +41,8 @@ export class MemoryLocks {
     /** Tokens are at least as great, whatever the clock says. */
     leastToken = 0,
   ) {
-    this.#handOver = new HandOver(tell, () => Math.max(this.#micros, leastToken));
+    const nextMicros = (): number => Math.max(this.#micros, leastToken);
+    this.#handOver = new HandOver(tell, nextMicros, () => this.settings.isShort);
     this.#requests = new Requests(this.#handOver, this.settings);
   }
 

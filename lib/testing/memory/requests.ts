@@ -27,6 +27,8 @@ export interface MemorySettings {
   excludes: boolean;
   /** For how long an unused lock is remembered, in milliseconds. */
   keepMs: number;
+  /** Whether a command serves only so many waiters, and says that it must be sent again. */
+  isShort: boolean;
 }
 
 /** The steps of a request at its locks: all are checked before any is granted (lib/redis/scripts/parts/request.ts). */

@@ -141,7 +141,7 @@ function rememberJob({ jobs, holds, now }: MemoryLock, name: string, ms: number)
 
 /** A `busy` reply, and what the scripts say instead: a time that may be too early, and a place that may be too far back. */
 export type BusyReply = Extract<AcquireReply, { outcome: 'busy' }> & {
-  readonly rough: { readonly retryMs: number; readonly ahead: number };
+  readonly rough: { readonly retryMs: number; readonly ahead: number; readonly unserved: boolean };
 };
 
 /** Builds the `busy` reply. */
@@ -163,6 +163,7 @@ export function busyReply(lock: MemoryLock, attempt: string): BusyReply {
     rough: {
       retryMs: remaining.length > 0 ? bounds.due - lock.now : 0,
       ahead: Math.max((lock.queue.of(attempt)?.place ?? 0) - head, 0),
+      unserved: lock.unserved,
     },
   };
 }

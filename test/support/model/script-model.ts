@@ -38,9 +38,14 @@ export class ScriptModel {
   readonly #locks: MemoryLocks;
   #values: Values = {};
 
-  constructor(private readonly server: ModelServer) {
+  /** `Locks`: the class to use, for example with a bug in it. */
+  constructor(
+    private readonly server: ModelServer,
+    Locks = MemoryLocks,
+  ) {
     const tell = (attempt: string, wakeUp: WakeUp): boolean => this.#tell(attempt, wakeUp);
-    this.#locks = new MemoryLocks(tell, () => server.micros());
+    this.#locks = new Locks(tell, () => server.micros());
+    this.#locks.settings.isShort = true;
     this.#locks.writes.refuse = (adds) => this.#refuse(adds);
   }
 
@@ -83,18 +88,9 @@ export class ScriptModel {
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
     if ('rough' in reply) {
       const { rough, holder = '', owner = '', lastToken } = reply;
-      return [
-        'busy',
-        attempt,
-        now,
-        rough.retryMs,
-        rough.ahead,
-        holder,
-        owner,
-        this.#listeners(attempt),
-        '',
-        lastToken!,
-      ];
+      const { retryMs, ahead, unserved } = rough;
+      const state = [retryMs, ahead, holder, owner, this.#listeners(attempt), unserved ? 1 : '', lastToken!];
+      return ['busy', attempt, now, ...state];
     }
     if (reply.outcome !== 'granted') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
     const { fencingTokens, remainingMs, fireMs } = reply;
@@ -105,7 +101,8 @@ export class ScriptModel {
   private release(values: Values): Reply {
     const request = releaseOf(values);
     const reply = this.#locks.release(request);
-    return [reply.outcome, ...this.#echo(request), reply.holds, reply.lastToken, ''];
+    const unserved = this.#locks.lock(request.key).unserved ? 1 : '';
+    return [reply.outcome, ...this.#echo(request), reply.holds, reply.lastToken, unserved];
   }
 
   private renew(values: Values): Reply {
