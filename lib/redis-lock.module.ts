@@ -48,6 +48,7 @@ import {
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs, stopJobs } from './schedule/scheduler.js';
+import { systemRandomness, systemRuntime } from './core/runtime.js';
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [
@@ -64,10 +65,10 @@ const BY_TOKEN: Provider[] = [
 ];
 
 const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore =>
-  openStore({ ...options, scripts, clock, reporter: logger });
+  openStore({ ...options, scripts, clock, random: systemRandomness, reporter: logger });
 
 const createLocker = (store: LockStore, clock: Clock): Locker =>
-  new Locker(clock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
+  new Locker(systemRuntime(clock), store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
 
 /** Distributed locks on Redis. Import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({

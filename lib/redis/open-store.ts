@@ -12,10 +12,15 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */
 export function openStore({ connection, ...options }: StoreOptions): LockStore {
   if (!isList(connection)) return new RedisLockStore({ ...options, connection });
-  const clientId = newClientId();
+  const { clock, random, reporter, minReplicas, replicaTimeoutMs } = options;
+  const clientId = newClientId(random);
   const nodes = connection.map((one) => new RedisLockStore({ ...options, connection: one, clientId }));
-  const { clock, reporter, minReplicas, replicaTimeoutMs } = options;
-  return new QuorumLockStore(clientId, nodes, clock, { reporter, confirmMs: minReplicas > 0 ? replicaTimeoutMs : 0 });
+  return new QuorumLockStore(clientId, nodes, {
+    clock,
+    random,
+    reporter,
+    confirmMs: minReplicas > 0 ? replicaTimeoutMs : 0,
+  });
 }
 
 const isList = (connection: StoreOptions['connection']): connection is readonly RedisConnection[] =>

@@ -17,6 +17,7 @@ import {
 } from '../core/store/lock-store.js';
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
+import { type Randomness } from '../core/runtime.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
@@ -44,6 +45,7 @@ export interface RedisLockStoreOptions {
   readonly hashTag?: ((key: string) => string | undefined) | undefined;
   readonly scripts: LockScripts;
   readonly clock: Clock;
+  readonly random: Randomness;
   readonly reporter: Reporter;
 }
 
@@ -67,7 +69,7 @@ export class RedisLockStore implements LockStore {
     const isGiven = isRedisClient(connection);
     if (isGiven) checkClient(connection);
     this.#client = isGiven ? connection : openClient(connection);
-    this.clientId = options.clientId ?? newClientId();
+    this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only the subscribers that are connected to itself.
     const countReceivers = isCluster(this.#client) ? 0 : 1;
@@ -102,10 +104,11 @@ export class RedisLockStore implements LockStore {
     if (this.#channel || !this.#listener) return;
     // A pushed grant is not confirmed by replicas: its new holder has to request it.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
-    const { clock, reporter } = this.options;
-    this.commands.connect();
+    const { clock, random, reporter } = this.options;
+    const { commands } = this;
+    commands.connect();
     const name = this.#channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel(this.commands, name, listener, clock, reporter));
+    this.#channel = this.#inOurContext(() => new WakeUpChannel({ commands, name, listener, clock, random, reporter }));
     this.commands.onServerId = () => this.#channel?.follow();
     this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
   }
@@ -164,7 +167,7 @@ export class RedisLockStore implements LockStore {
   async forceRelease(key: string): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
-      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId), fencingToken);
+      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.options.random), fencingToken);
       const [outcome, , , holds] = await this.commands.run(call);
       const hasEnded = outcome === 'again' || Number(holds) > 0;
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;

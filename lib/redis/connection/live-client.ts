@@ -119,14 +119,14 @@ export class LiveClient {
     this.isClosed = true;
     (this.#stopWatching ??= ignore)();
     this.#left?.off('select', this.#followDatabase);
-    if (this.#isOwned) await closeClient(this.#client);
+    if (this.#isOwned) await closeClient(this.#client, this.clock);
   }
 
   /** The application selected another database with its client, and its locks move there, too. */
   readonly #followDatabase = (): void => {
     const before = this.#client;
     this.#adoptCopyOf(this.#left!);
-    void closeClient(before);
+    void closeClient(before, this.clock);
   };
 
   #adoptCopyOf(original: RedisClient): void {

@@ -1,5 +1,6 @@
 import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../../core/lock.errors.js';
+import { type Randomness } from '../../core/runtime.js';
 import {
   CONNECT_TIMEOUT_MS,
   DISCONNECT_TIMEOUT_MS,
@@ -129,10 +130,10 @@ export function duplicateRedis(client: Redis): Redis {
  * Opens a connection of our own to subscribe by; null while a cluster knows no node. A node of a cluster hears what is
  * published at any of them. When that node is gone, the connection ends, and another one has to be chosen.
  */
-export function openSubscriber(client: RedisClient): Redis | null {
+export function openSubscriber(client: RedisClient, random: Randomness): Redis | null {
   if (!isCluster(client)) return duplicateRedis(client);
   const nodes = client.nodes('all');
-  const node = nodes[Math.floor(Math.random() * nodes.length)];
+  const node = nodes[Math.floor(random.fraction() * nodes.length)];
   if (!node) return null;
   const subscriber = duplicateNode(node);
   // A node that left the cluster may stay up, but no messages of the cluster reach it.

@@ -1,4 +1,5 @@
 import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import { type Timers } from '../../core/clock.js';
 import { CLOSE_TIMEOUT_MS } from '../timing.js';
 
 /** Any ioredis client, also of the caller's own copy of ioredis. */
@@ -42,13 +43,15 @@ export function addressOf({ options }: RedisClient): string {
 }
 
 /** Closes a connection of ours; resolves when its sockets have ended, or after a short limit. */
-export async function closeClient(client: RedisClient): Promise<void> {
+export async function closeClient(client: RedisClient, clock: Timers): Promise<void> {
   if (client.status === 'end') return;
   if (client.status === 'wait') return client.disconnect(false);
   // A cluster ends before the connections to its nodes do.
   const nodes = isCluster(client) ? client.nodes().filter(({ status }) => status !== 'wait' && status !== 'end') : [];
   const ends = [client, ...nodes].map((one) => new Promise<void>((resolve) => one.once('end', resolve)));
-  const limit = new Promise<void>((resolve) => void setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+  let cancel = (): void => undefined;
+  const limit = new Promise<void>((resolve) => (cancel = clock.setTimer(resolve, CLOSE_TIMEOUT_MS)));
   client.disconnect(false);
   await Promise.race([Promise.all(ends), limit]);
+  cancel();
 }

@@ -105,7 +105,7 @@ class SentinelLink {
 
   async close(): Promise<void> {
     this.#cancelPing?.();
-    await closeClient(this.client);
+    await closeClient(this.client, this.clock);
   }
 
   async #askMaster(): Promise<void> {

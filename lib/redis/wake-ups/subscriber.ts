@@ -81,7 +81,7 @@ export class Subscriber {
   async close(): Promise<void> {
     this.#cancelDeadline?.();
     this.#stopSupervision();
-    await closeClient(this.parts.client);
+    await closeClient(this.parts.client, this.parts.clock);
   }
 
   async #listen(): Promise<void> {

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
+import { systemRandomness } from '../../../../lib/core/runtime.js';
 import { type RedisClient } from '../../../../lib/redis/connection/redis-client.js';
 import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
@@ -64,7 +65,7 @@ function open() {
   };
   const client = { duplicate, options: {} } as unknown as RedisClient;
   const commands = { liveClient: () => client, serverId: null as string | null };
-  const channel = new WakeUpChannel(commands, 'wake:c', listener, clock, reporter);
+  const channel = new WakeUpChannel({ commands, name: 'wake:c', listener, clock, random: systemRandomness, reporter });
   const latest = () => subscribers.at(-1)!;
   /** Makes the latest connection ready, with the identity of its server. */
   const connect = async (runId = 'aaa') => {
