@@ -48,7 +48,8 @@ function flawsOf({ proof }: Mode, folder: string): string[] {
 function titlesIn(text: string): string[] {
   const titles: string[] = [];
   const visit = (node: ts.Node): void => {
-    if (ts.isCallExpression(node) && node.arguments[0] && isTest(node.expression)) titles.push(textOf(node.arguments[0]));
+    if (ts.isCallExpression(node) && node.arguments[0] && isTest(node.expression))
+      titles.push(textOf(node.arguments[0]));
     if (ts.isPropertyAssignment(node) && node.name.getText() === 'name') titles.push(textOf(node.initializer));
     ts.forEachChild(node, visit);
   };

@@ -32,7 +32,9 @@ describe('the check of that table', () => {
   }
 
   it('accepts titles of every kind, several of them, and headings', () => {
-    const titles = ['is released', 'is lost', 'is held', 'a lock', 'a case'].map((title) => `[a](a.spec.ts) "${title}"`);
+    const titles = ['is released', 'is lost', 'is held', 'a lock', 'a case'].map(
+      (title) => `[a](a.spec.ts) "${title}"`,
+    );
     expect(flawsOf(...titles, '[a](a.spec.ts) "is lost", "a lock"; [b](b.md#a-heading)')).toEqual([]);
   });
 
