@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
 
-/** One row of a table of failure modes: `| 7 | what goes wrong | what the library does | proof |`. */
-interface Mode {
+/** One row of a table: `| 7 | what goes wrong | what the library does | proof |`. */
+interface Row {
   readonly number: number;
   readonly proof: string;
 }
@@ -12,23 +12,23 @@ const ROW = /^\| (\d+) \|(?:[^|]*\|){2} (.*)\|$/gm;
 /** A link, and the words of a title that follow it. */
 const LINK = /\[[^\]]*\]\(([^)#]+)(#[^)]*)?\)((?:,? "[^"]+")*)/g;
 
-const modesIn = (markdown: string): Mode[] =>
+const rowsIn = (markdown: string): Row[] =>
   [...markdown.matchAll(ROW)].map(([, number, proof]) => ({ number: Number(number), proof: proof! }));
 
 /**
- * What is wrong with the table in a document: each row needs a number that follows that of the row before, and a proof. A proof
+ * What is wrong with the tables in a document: each row needs a number that follows that of the row before, and a proof. A proof
  * is a test, named by its file and words of its title, or a heading of another document. docs-check.mjs checks the headings.
  */
 export function flawsOfProofs(document: string): string[] {
-  const modes = modesIn(readFileSync(document, 'utf8'));
-  if (modes.length === 0) return [`${document}: no failure modes`];
-  return modes.flatMap((mode, i) => {
-    const flaws = mode.number === i + 1 ? [] : [`its number should be ${i + 1}`];
-    return [...flaws, ...flawsOf(mode, dirname(document))].map((flaw) => `${mode.number}: ${flaw}`);
+  const rows = rowsIn(readFileSync(document, 'utf8'));
+  if (rows.length === 0) return [`${document}: no proofs`];
+  return rows.flatMap((row, i) => {
+    const flaws = row.number === i + 1 ? [] : [`its number should be ${i + 1}`];
+    return [...flaws, ...flawsOf(row, dirname(document))].map((flaw) => `${row.number}: ${flaw}`);
   });
 }
 
-function flawsOf({ proof }: Mode, folder: string): string[] {
+function flawsOf({ proof }: Row, folder: string): string[] {
   const links = [...proof.matchAll(LINK)];
   if (links.length === 0) return ['no proof'];
   const rest = proof.replace(LINK, '').replaceAll(/[;\s]/g, '');

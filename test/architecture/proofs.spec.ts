@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { root } from './planted.js';
 import { flawsOfProofs } from './proofs.js';
 
-describe('the table of failure modes', () => {
-  it('names only tests that exist', () => {
-    expect(flawsOfProofs(join(root, 'docs', 'verification.md'))).toEqual([]);
+describe('the table of proofs', () => {
+  it.each(['verification.md', 'guarantees.md'])('in docs/%s names only tests that exist', (name) => {
+    expect(flawsOfProofs(join(root, 'docs', name))).toEqual([]);
   });
 });
 
@@ -54,6 +54,6 @@ describe('the check of that table', () => {
     writeFileSync(document, '| 2 | what | how | [b](b.md#heading) |\n');
     expect(flawsOfProofs(document)).toEqual(['2: its number should be 1']);
     writeFileSync(document, '');
-    expect(flawsOfProofs(document)).toEqual([`${document}: no failure modes`]);
+    expect(flawsOfProofs(document)).toEqual([`${document}: no proofs`]);
   });
 });
