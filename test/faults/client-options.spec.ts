@@ -71,4 +71,24 @@ describe('locks on a client of the application', () => {
     await held.release();
     expect(await other.locks.tryAcquire(key)).not.toBeNull();
   });
+
+  it.each(['quit', 'disconnect'] as const)(
+    'are renewed and released when the application ends it (%s)',
+    async (how) => {
+      const { url } = await ownRedis();
+      const client = givenClient(url, {});
+      const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+      const key = freshKey();
+      const held = await locks.acquire(key, { leaseMs: 3_000 });
+      const waiting = other.locks.acquire(key, { waitMs: 30_000 });
+      await untilWaiting(other, key);
+      await client[how]();
+      let renewals = 0;
+      locks.events.on('renewed', () => (renewals += 1));
+      await eventually(() => renewals >= 4, { timeoutMs: 20_000 });
+      expect(held.held).toBe(true);
+      await held.release();
+      expect((await waiting).fencingToken).toBeGreaterThan(held.fencingToken);
+    },
+  );
 });
