@@ -48,7 +48,8 @@ import {
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs, stopJobs } from './schedule/scheduler.js';
-import { systemRandomness, systemRuntime } from './core/runtime.js';
+import { systemRandomness } from './core/randomness.js';
+import { systemRuntime } from './core/runtime.js';
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [

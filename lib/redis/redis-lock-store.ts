@@ -17,7 +17,7 @@ import {
 } from '../core/store/lock-store.js';
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
-import { type Randomness } from '../core/runtime.js';
+import { type Randomness } from '../core/randomness.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
 import { readRuns, readLockState } from './codec/lock-record.js';

@@ -1,6 +1,6 @@
 import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../../core/lock.errors.js';
-import { type Randomness } from '../../core/runtime.js';
+import { type Randomness } from '../../core/randomness.js';
 import {
   CONNECT_TIMEOUT_MS,
   DISCONNECT_TIMEOUT_MS,

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../../core/clock.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
-import { type Randomness } from '../../core/runtime.js';
+import { type Randomness } from '../../core/randomness.js';
 import { openSubscriber } from '../connection/open-client.js';
 import { type RedisClient, isCluster } from '../connection/redis-client.js';
 import { type LeadsToMaster } from '../connection/sentinel-watch.js';

@@ -13,7 +13,7 @@ import { rejection } from '../../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey } from '../../../support/apps/lock-app.js';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.js';
 import { startVip } from '../../../support/network/vip.js';
-import { systemRandomness } from '../../../../lib/core/runtime.js';
+import { systemRandomness } from '../../../../lib/core/randomness.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
-import { systemRandomness } from '../../../../lib/core/runtime.js';
+import { systemRandomness } from '../../../../lib/core/randomness.js';
 import { type RedisClient } from '../../../../lib/redis/connection/redis-client.js';
 import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
