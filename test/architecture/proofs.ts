@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
 
-/** One row of a table: `| 7 | what goes wrong | what the library does | proof |`. */
+/** One row of a table: `| 7 | what may go wrong | what the library does | proof |`. */
 interface Row {
   readonly number: number;
   readonly proof: string;
