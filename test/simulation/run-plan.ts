@@ -1,6 +1,7 @@
 import { FaultRunner, type Stage } from './faults/fault-runner.js';
 import { Facts, RECOVERY_MS } from './judge/facts.js';
 import { Judge } from './judge/judge.js';
+import { ProcessEnd } from './judge/process-end.js';
 import { rulesFor } from './judge/rules.js';
 import { type Library } from './library/library.js';
 import { Network } from './network/network.js';
@@ -28,6 +29,11 @@ export interface Report {
 }
 
 const TICK_MS = 250;
+/** After the last call, a subscriber is checked for five seconds more; and how far time passes between two looks. */
+const LAST_MS = 12_000;
+const LOOK_MS = 5_000;
+/** How long a process lives on after its shutdown: what it still does then is noticed. */
+const AFTER_CLOSE_MS = 3_000;
 /** After the last fault, everything ends within this time: the longest lease and wait, and the recovery. */
 const QUIET_MS = 90_000;
 
@@ -41,9 +47,12 @@ class Simulation implements Stage {
   readonly #network: Network;
   readonly #facts: Facts;
   readonly #judge: Judge;
+  readonly #ends: ProcessEnd;
   readonly #caller: Caller;
   readonly #apps: (Application | undefined)[];
   readonly #starts: number[];
+  /** Until when something is still going on. */
+  #busyUntil = 0;
 
   constructor(
     private readonly library: Library,
@@ -55,6 +64,7 @@ class Simulation implements Stage {
     this.#network = new Network(this.#world, profile.network, seed);
     this.#facts = new Facts(this.#world, this.#network, plan);
     this.#judge = new Judge(this.#facts, library, rulesFor(this.#facts));
+    this.#ends = new ProcessEnd(this.#facts);
     this.#caller = new Caller(library, this.#judge);
     this.#apps = slots.map(() => undefined);
     this.#starts = slots.map(() => 0);
@@ -98,9 +108,16 @@ class Simulation implements Stage {
   }
 
   async #close(app: Application, drainMs: number): Promise<void> {
+    const { process } = app;
+    const moment = () => ({ at: this.#world.now, mono: process.clock.now() });
+    const started = moment();
     await app.locker.close(drainMs);
+    this.#ends.onLockerClosed(app, drainMs, started);
+    const drained = moment();
     await app.store.close();
-    await app.process.sleep(3_000);
+    this.#ends.onStoreClosed(app, drained);
+    await process.sleep(AFTER_CLOSE_MS);
+    this.#ends.onQuiet(app);
     this.#end(app);
   }
 
@@ -143,17 +160,18 @@ class Simulation implements Stage {
     const world = this.#world;
     for (const { subscriptions } of this.#network.servers) subscriptions.faults = { lost: 0, late: 0, lateMaxMs: 0 };
     const until = world.now + QUIET_MS;
-    do await world.run(world.now + 5_000);
+    do await world.run(world.now + LOOK_MS);
     while (world.violations.length === 0 && world.now < until && this.#isBusy());
-    if (world.violations.length === 0) this.#judge.end();
+    if (world.violations.length > 0) return;
+    this.#judge.end();
+    for (const app of this.#apps) if (app) this.#ends.onEnd(app);
   }
 
   #isBusy(): boolean {
-    return (
-      this.#facts.pending.size > 0 ||
-      this.#facts.held.size > 0 ||
-      this.#world.now < this.plan.profile.ms + RECOVERY_MS + 4_000
-    );
+    const { pending, held, plan, world } = this.#facts;
+    if (pending.size > 0 || held.size > 0) this.#busyUntil = world.now + LAST_MS;
+    const recoveredAt = plan.profile.ms + (plan.profile.isCalm ? LAST_MS : RECOVERY_MS + 4_000);
+    return world.now < Math.max(recoveredAt, this.#busyUntil);
   }
 
   #addServers(): void {

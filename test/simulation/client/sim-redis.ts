@@ -281,6 +281,11 @@ export class SimRedis extends EventEmitter {
     return count;
   }
 
+  get text(): string {
+    const names = [...this.commandQueue, ...this.offlineQueue, ...(this.#previousQueue ?? [])].map(({ name }) => name);
+    return `${this.status} client with ${names.join(' ')}`;
+  }
+
   /** How many commands have no answer. */
   get unanswered(): number {
     return this.commandQueue.length + this.offlineQueue.length + (this.#previousQueue?.length ?? 0);

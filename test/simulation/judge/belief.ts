@@ -75,7 +75,7 @@ export class Belief implements Rule {
       const left = `${held.lock.remainingMs.toFixed(1)} ms`;
       return world.violate('1: two do not believe', `${what}, and ${held.call.text} believes for ${left}`);
     }
-    // A stopped process cannot be told. After a sleep, and when its wall clock was set, only \`held\` knows at once.
+    // A stopped process cannot be told. After a sleep, and when its wall clock was set, only `held` knows at once.
     const isExcused =
       process.isStopped ||
       process.wallSetAt >= held.grantedAt ||

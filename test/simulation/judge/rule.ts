@@ -24,7 +24,7 @@ export interface Snapshot {
   readonly queue: readonly QueuedBefore[];
 }
 
-export interface QueuedBefore {
+interface QueuedBefore {
   readonly attempt: string;
   readonly fair: boolean;
   readonly deadline: number;

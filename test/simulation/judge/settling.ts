@@ -3,16 +3,13 @@ import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type Facts } from './facts.js';
 import { type Rule } from './rule.js';
 
-/** A first answer may take that long, whatever \`waitMs\` is; so may the answer to a release (lib/core/timing.ts). */
+/** A first answer may take that long, whatever `waitMs` is; so may the answer to a release (lib/core/timing.ts). */
 const PATIENCE_MS = 1_000;
 
-/** A late timer, and rounding. */
-const LATE_MS = 5;
+/** A deadline that is late already waits for an answer that may have arrived (`READ_MS`); and timers are late, too. */
+const LATE_MS = 60;
 
-/** After a stop, an answer that has arrived meanwhile is read first (\`READ_MS\`). */
-const AFTER_STOP_MS = 60;
-
-/** Every call settles in its time: \`waitMs\` and the first answer, an abort at once, a release within a second. */
+/** Every call settles in its time: `waitMs` and the first answer, an abort at once, a release within a second. */
 export class Settling implements Rule {
   constructor(private readonly facts: Facts) {}
 
@@ -38,7 +35,7 @@ export class Settling implements Rule {
     const { process, startedAt, startedMono, waitMs } = call;
     const stoppedMs = stoppedSince(process, startedAt, this.facts.world.now);
     const waitedMs = process.clock.now() - startedMono - stoppedMs * 1.01;
-    if (waitedMs <= waitMs + PATIENCE_MS + LATE_MS + (stoppedMs > 0 ? AFTER_STOP_MS : 0)) return false;
+    if (waitedMs <= waitMs + PATIENCE_MS + LATE_MS) return false;
     const text = `${call.text}: ${outcome} after ${waitedMs.toFixed(0)} of ${waitMs} ms`;
     this.facts.world.violate('every call settles in its time', text);
     return true;
@@ -52,7 +49,7 @@ export class Settling implements Rule {
 }
 
 /** For how long a process could not run since a moment. A clock that stood still meanwhile needs no correction. */
-export function stoppedSince(process: SimProcess, since: number, now: number): number {
+function stoppedSince(process: SimProcess, since: number, now: number): number {
   const times = process.stops.map(({ from, to }) => Math.max(0, Math.min(to, now) - Math.max(from, since)));
   return times.reduce((sum, ms) => sum + ms, 0);
 }

@@ -4,6 +4,9 @@ import { type Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
 import { type Link } from './link.js';
 
+/** How long TCP waits before it sends again to a machine that does not answer. */
+const RESEND_MS = 1_000;
+
 /** What a server does with its end of a socket. */
 export interface ServerEnd {
   readonly id: number;
@@ -141,9 +144,12 @@ export class Socket {
     if (tells) this.#onUnknown();
   }
 
-  /** The system of the server does not know the connection, and refuses it. */
+  /** The system of the server does not know the connection, and refuses it; while it is away, TCP sends again. */
   #onUnknown(): void {
-    if (this.server.reach !== 'vanished') this.#down(() => this.deafDown || this.fail(resetError()));
+    if (this.isClosed || this.deafDown) return;
+    if (this.server.reach === 'vanished')
+      return void this.#world.after(RESEND_MS, null, 'network', () => this.#onUnknown());
+    this.#down(() => this.fail(resetError()));
   }
 
   #up(kind: 'network', run: () => void): void {

@@ -5,9 +5,8 @@ import { type MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
 import { type ReceivedRequest } from '../../../lib/testing/memory/memory-queue.js';
 import { fieldsOf } from './fields.js';
 import { ReplyError } from './reply-error.js';
-import { type ScriptCall, type ScriptName } from './server-scripts.js';
+import { type ScriptCall } from './server-scripts.js';
 
-export type { ScriptName };
 export type Reply = (string | number)[];
 
 /** Which client listens to what the scripts publish for its attempts. */

@@ -3,7 +3,7 @@ import { type Rng } from '../world/rng.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
 import { ReplyError } from './reply-error.js';
-import { type ScriptModel, type ScriptName } from './script-model.js';
+import { type ScriptModel } from './script-model.js';
 import { type ScriptCall, type ServerScripts } from './server-scripts.js';
 import { Subscriptions } from './subscriptions.js';
 
@@ -194,5 +194,3 @@ export class SimServer implements ServerEnd {
     world.log(() => `${this.name} is back`);
   }
 }
-
-export type { ScriptName };

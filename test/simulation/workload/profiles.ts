@@ -58,9 +58,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
     BAD_NETWORK,
     faults(NETWORK, PROCESSES, SERVER, { revoke: 15_000, refuse: 20_000, stepClock: 30_000 }),
   ),
-};
 
-export const QUORUM_PROFILES: Readonly<Record<string, Profile>> = {
   quorum: profile(QUORUM),
   quorumNetwork: profile(QUORUM, BAD_NETWORK, faults(NETWORK, { crash: 8_000, reset: 3_000 })),
   quorum5: profile(QUORUM, BAD_NETWORK, faults(NETWORK, PROCESSES, { crash: 5_000 }), { servers: 5, skewMs: 0 }),

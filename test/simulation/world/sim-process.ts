@@ -83,9 +83,9 @@ export class SimProcess {
   stop(ms: number, isSleep: boolean): void {
     if (this.isDead || this.#stop) return;
     const { world } = this;
+    if (isSleep) this.#mono = this.#now();
     this.#stop = { from: world.now, to: world.now + ms, isSleep };
     this.stops.push(this.#stop);
-    if (isSleep) this.#mono = this.#now();
     world.log(() => `${this.name} ${isSleep ? 'sleeps' : 'is stopped'} for ${ms.toFixed(0)} ms`);
     // What has waited follows at once; nothing else can happen between.
     world.after(ms, null, 'fault', () => this.#goOn());
