@@ -11,11 +11,15 @@ import { Recorder, now, readHistory } from './recorder.js';
 import { report } from './report.js';
 import { Resource } from './resource.js';
 import { compileClockShim } from './servers.js';
+import { startQuorum } from './topologies/quorum.js';
 import { startSingle } from './topologies/single.js';
 import { type System, type SystemOptions } from './topologies/system.js';
 import { Worker } from './workers.js';
 
-const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = { single: startSingle };
+const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
+  single: startSingle,
+  quorum: startQuorum,
+};
 
 export const TOPOLOGY_NAMES = Object.keys(TOPOLOGIES);
 
@@ -65,9 +69,9 @@ async function record(options: RunOptions, recorder: Recorder): Promise<void> {
     const start = now();
     await carryOut(planFaults(kinds, options.seed, options.ms), recorder);
     await sleep(Math.max(0, start + options.ms - now()));
-    await system.heal();
     recorder.note({ e: 'stopping' });
     await Promise.all(workers.map((worker) => worker.end()));
+    system.disconnect();
     for (const [key, totals] of resource.totals()) recorder.note({ e: 'resource', key, ...totals });
     await sleep(LEASES_OVER_MS);
     for (const what of await look(system, options.client)) recorder.note({ e: 'left', what });

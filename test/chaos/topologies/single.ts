@@ -30,7 +30,7 @@ export async function startSingle({ workers, shim }: SystemOptions): Promise<Sys
       ...(shim ? clockFaults([stepBoth]) : []),
       addressMoves(move, proxies),
     ],
-    async heal() {},
+    disconnect: () => proxies.forEach((proxy) => proxy.cutAll()),
     async stop() {
       await Promise.all(proxies.map((proxy) => proxy.close()));
       await Promise.all(servers.map((server) => server.stop()));

@@ -10,8 +10,8 @@ export interface System {
   /** All servers that have locks, to look what is left on them. */
   readonly servers: readonly ChaosServer[];
   readonly faults: readonly FaultKind[];
-  /** Ends the faults of the network and of the topology that last. */
-  heal(): Promise<void>;
+  /** Ends the connections that a proxy keeps although their clients are gone, such as that of a late command. */
+  disconnect(): void;
   stop(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
 import { lossesOf } from '../allowances.js';
 import { grantsByKey } from '../belief.js';
+import { groupBy } from '../group-by.js';
 import { type Call, type History } from '../history.js';
 import { touches } from '../spans.js';
 import { type Violation } from '../violation.js';
@@ -18,15 +19,15 @@ const NONE: Latest = { token: 0, call: undefined };
 export const fencing =
   (readersMayTie: boolean) =>
   (history: History): Violation[] =>
-    [...grantsByKey(history)].flatMap(([key, all]) => {
-      const grants = founders(history, all, key);
+    [...grantsByKey(history)].flatMap(([key, grants]) => {
+      const joined = joining(history, key);
       const called = grants.toSorted((a, b) => a.calledAt - b.calledAt);
       const max: Record<'read' | 'write', Latest> = { read: NONE, write: NONE };
       let next = 0;
       return called.flatMap((call) => {
         for (; next < grants.length && grants[next]!.grantedAt! < call.calledAt; next++) count(max, grants[next]!, key);
         const token = tokenOf(call, key);
-        if (token === undefined) return [];
+        if (token === undefined || joined.has(call)) return [];
         const compared = readersMayTie && call.mode === 'read' ? [max.write] : [max.read, max.write];
         const before = compared.find((latest) => latest.token >= token);
         if (!before) return [];
@@ -36,20 +37,26 @@ export const fencing =
     });
 
 /**
- * Calls of one owner share a hold and its token, so only the first of them was granted one. While an address moves, two servers
- * may each have a hold of one owner, and calls join either of them.
+ * The calls that may have joined a hold of their owner instead of getting a token of their own: another call of that owner may
+ * have had a hold then. While an address moves, two servers may each have a hold of one owner, and calls join either of them.
  */
-function founders(history: History, grants: readonly Call[], key: string): Call[] {
+function joining(history: History, key: string): Set<Call> {
   const losses = lossesOf(history, key);
-  const sharedUntil = new Map<string, number>();
-  return grants.filter((call) => {
-    if (call.owner === undefined) return true;
-    const hold = `${call.owner} ${tokenOf(call, key)}`;
-    const until = sharedUntil.get(hold) ?? -Infinity;
-    sharedUntil.set(hold, Math.max(until, call.releasedAt ?? Infinity));
-    const sinceLease = { from: call.calledAt - call.leaseMs, to: call.grantedAt! };
-    return until < call.calledAt && !losses.some((loss) => touches(loss, sinceLease));
-  });
+  const owned = [...history.calls.values()].filter(({ owner, keys }) => owner !== undefined && keys.includes(key));
+  const joined = new Set<Call>();
+  for (const calls of groupBy(owned, ({ owner }) => owner).values()) {
+    let heldUntil = -Infinity;
+    for (const [i, call] of calls.sort((a, b) => a.calledAt - b.calledAt).entries()) {
+      const asked = { from: call.calledAt, to: call.grantedAt ?? call.calledAt };
+      const isBeside = heldUntil >= asked.from || (calls[i + 1]?.calledAt ?? Infinity) <= asked.to;
+      const wasLost = losses.some((loss) => touches(loss, { from: asked.from - call.leaseMs, to: asked.to }));
+      if (isBeside || wasLost) joined.add(call);
+      const { endedAt = Infinity } = history.process(call.process);
+      const settled = Math.min(call.failedAt ?? Infinity, endedAt);
+      heldUntil = Math.max(heldUntil, call.releasedAt ?? settled + call.leaseMs);
+    }
+  }
+  return joined;
 }
 
 const tokenOf = (call: Call, key: string): number | undefined => call.tokens?.[call.keys.indexOf(key)];
