@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { root } from './planted.js';
 import { flawsOfProofs } from './proofs.js';
 
-describe('the table of proofs', () => {
-  it.each(['verification.md', 'guarantees.md'])('in docs/%s names only tests that exist', (name) => {
+describe('the tables of proofs', () => {
+  it.each(['verification.md', 'guarantees.md'])('in docs/%s name only tests that exist', (name) => {
     expect(flawsOfProofs(join(root, 'docs', name))).toEqual([]);
   });
 });
@@ -19,13 +19,18 @@ const SPEC = `
     expect('it is not a title');
   });`;
 
-describe('the check of that table', () => {
+const FAULTS = `
+  const DRAW = { stall: () => 1 };
+  on('server stopped', () => stop());`;
+
+describe('the check of these tables', () => {
   let folder: string;
   beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'proofs-'))));
   afterEach(() => rmSync(folder, { recursive: true }));
 
   function flawsOf(...proofs: string[]): string[] {
     writeFileSync(join(folder, 'a.spec.ts'), SPEC);
+    writeFileSync(join(folder, 'faults.ts'), FAULTS);
     const document = join(folder, 'table.md');
     writeFileSync(document, proofs.map((proof, i) => `| ${i + 1} | what | how | ${proof} |\n`).join(''));
     return flawsOfProofs(document);
@@ -36,6 +41,11 @@ describe('the check of that table', () => {
       (title) => `[a](a.spec.ts) "${title}"`,
     );
     expect(flawsOf(...titles, '[a](a.spec.ts) "is lost", "a lock"; [b](b.md#a-heading)')).toEqual([]);
+  });
+
+  it('accepts faults by their whole names', () => {
+    expect(flawsOf('[simulation](faults.ts) "stall"; [chaos](faults.ts) "server stopped"')).toEqual([]);
+    expect(flawsOf('[chaos](faults.ts) "stopped"')).toEqual(['1: no test in faults.ts says "stopped"']);
   });
 
   it.each([

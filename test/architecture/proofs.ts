@@ -38,23 +38,33 @@ function flawsOf({ proof }: Row, folder: string): string[] {
     const file = join(folder, path!);
     if (!existsSync(file)) return [`no such file: ${path}`];
     const words = [...titles!.matchAll(/"([^"]+)"/g)].map(([, text]) => text!);
-    const known = titlesIn(readFileSync(file, 'utf8'));
-    const missing = words.filter((text) => !known.some((title) => title.includes(text)));
+    const { titles: known, others } = namesIn(readFileSync(file, 'utf8'));
+    const listsFaults = !path!.endsWith('.spec.ts');
+    const isKnown = (text: string) => known.some((title) => title.includes(text)) || (listsFaults && others.has(text));
+    const missing = words.filter((text) => !isKnown(text));
     return words.length === 0 ? [`no title: ${link}`] : missing.map((text) => `no test in ${path} says "${text}"`);
   });
 }
 
-/** The titles of the tests in a file, and the names of the cases in a list of cases. */
-function titlesIn(text: string): string[] {
+/**
+ * The titles of the tests in a file, with the names of the cases in a list of cases; and all other texts and names of properties,
+ * which are the names of faults where faults are listed.
+ */
+function namesIn(text: string): { titles: readonly string[]; others: ReadonlySet<string> } {
   const titles: string[] = [];
+  const others = new Set<string>();
   const visit = (node: ts.Node): void => {
     if (ts.isCallExpression(node) && node.arguments[0] && isTest(node.expression))
       titles.push(textOf(node.arguments[0]));
-    if (ts.isPropertyAssignment(node) && node.name.getText() === 'name') titles.push(textOf(node.initializer));
+    if (ts.isStringLiteralLike(node)) others.add(node.text);
+    if (ts.isPropertyAssignment(node)) {
+      others.add(node.name.getText());
+      if (node.name.getText() === 'name') titles.push(textOf(node.initializer));
+    }
     ts.forEachChild(node, visit);
   };
   visit(ts.createSourceFile('spec.ts', text, ts.ScriptTarget.Latest, true));
-  return titles;
+  return { titles, others };
 }
 
 /** `it`, `itOnRedis`, `describe`, and what `it.each(…)` returns. */
