@@ -87,6 +87,7 @@ export default {
     ),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),
+    project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),
   ],
 };
