@@ -6,6 +6,7 @@ import {
   createLockScripts,
 } from '../../lib/index.js';
 import { systemClock } from '../../lib/core/clock.js';
+import { systemRandomness } from '../../lib/core/randomness.js';
 import { resolveModuleOptions } from '../../lib/redis-lock.options.js';
 import { openStore } from '../../lib/redis/open-store.js';
 import { fuzz, part } from './support/area.js';
@@ -81,7 +82,13 @@ async function start(options: RedisLockModuleOptions): Promise<void> {
   RedisLockModule.forRoot(options);
   const resolved = resolveModuleOptions(options);
   for (const name of DURATIONS) if (!isValid[name](resolved[name])) throw new Error(`A wrong ${name} was accepted`);
-  const store = openStore({ ...resolved, scripts: createLockScripts(), clock: systemClock, reporter });
+  const store = openStore({
+    ...resolved,
+    scripts: createLockScripts(),
+    clock: systemClock,
+    random: systemRandomness,
+    reporter,
+  });
   await store.close();
 }
 
