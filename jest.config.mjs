@@ -88,6 +88,7 @@ export default {
     ),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),
+    project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),
   ],
 };

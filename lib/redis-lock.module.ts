@@ -30,6 +30,7 @@ import {
   type ResolvedModuleOptions,
   checkExtras,
   checkNoExtras,
+  readModuleOptions,
   resolveModuleOptions,
 } from './redis-lock.options.js';
 import { checkIsStatic, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
@@ -109,8 +110,9 @@ export class RedisLockModule
    * @throws LockConfigurationError
    */
   static override forRoot(options: RedisLockModuleOptions = {}): DynamicModule {
-    checkExtras(options);
-    return withTokens(super.forRoot(options), options.name);
+    const own = readModuleOptions(options);
+    checkExtras(own);
+    return withTokens(super.forRoot(own), own.name);
   }
 
   /**

@@ -1,4 +1,5 @@
 import { LockConfigurationError } from '../../../core/lock.errors.js';
+import { reading } from '../../../core/read-options.js';
 import type { Ioredis } from './ioredis-options.js';
 
 const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or an ioredis client';
@@ -39,6 +40,10 @@ export function checkClient(client: Ioredis, name = '`connection`'): void {
  * @throws LockConfigurationError that says what was given; never a URL, which may hold a password
  */
 export function checkConnection(connection: unknown): void {
+  reading('The option `connection`', () => checkAll(connection));
+}
+
+function checkAll(connection: unknown): void {
   if (!Array.isArray(connection)) return checkOne(connection, '`connection`');
   if (connection.length === 0) {
     throw new LockConfigurationError('Expected `connection` to list the masters of a quorum, got an empty list.');
@@ -84,7 +89,7 @@ function isPlainObject(value: unknown): value is { cluster?: unknown } {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   // By the constructor's name: options may come from another realm.
-  return prototype === null || (prototype as object).constructor.name === 'Object';
+  return prototype === null || (prototype as { constructor?: Function }).constructor?.name === 'Object';
 }
 
 const describe = (value: unknown): string =>
