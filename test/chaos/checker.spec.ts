@@ -161,6 +161,19 @@ describe('The checker of chaos', () => {
       expect(rulesOf(forEver.held(300, 1_500, 'w2.1:1', 12))).toContain('exclusion');
     });
 
+    it('excuses it also if the holder of before the loss learns of its grant last', () => {
+      const story = (calledAt: number) =>
+        new Story()
+          .nemesis(140, 'fault', { id: 1, kind: 'FLUSHALL', forgets: 'all' })
+          .nemesis(145, 'over', { id: 1 })
+          .held(150, 250, 'w1.1:1', 11)
+          .call(calledAt, 'w0.1:1')
+          .granted(151, 'w0.1:1', 10)
+          .released(240, 'w0.1:1');
+      expect(rulesOf(story(100))).toEqual([]);
+      expect(rulesOf(story(148))).toContain('exclusion');
+    });
+
     it('does not excuse a fault that loses nothing, nor holders that were both granted after the loss', () => {
       const fault = (forgets: 'all' | undefined, t: number) =>
         twoWriters()

@@ -28,7 +28,11 @@ export async function startCluster({ workers }: SystemOptions): Promise<System> 
       ...networkFaults(networks),
       ...named(
         serverFaults(masters),
-        ...['CLIENT KILL normal', 'CLIENT KILL pubsub', 'CLIENT PAUSE', 'SCRIPT FLUSH', 'out of memory'],
+        'CLIENT KILL normal',
+        'CLIENT KILL pubsub',
+        'CLIENT PAUSE',
+        'SCRIPT FLUSH',
+        'out of memory',
       ),
       ...named(forgettingFaults(masters), 'FLUSHALL'),
       ...failovers(nodes, masters),
