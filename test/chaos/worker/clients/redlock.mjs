@@ -22,7 +22,7 @@ export async function open(connection) {
         isGranted = true;
         await work(holdOf(signal));
       };
-      await redlock.using(keys, leaseMs, settings, run).catch((error) => {
+      await redlock.using([`chaos:${keys[0]}`], leaseMs, settings, run).catch((error) => {
         if (!isGranted) throw error;
       });
     },
