@@ -36,13 +36,19 @@ const { values } = parseArgs({
   },
 });
 
-if (values.help || !TOPOLOGY_NAMES.includes(values.topology)) {
+const CLIENTS = ['nestjs-redis-lock', 'redlock', 'redis-semaphore'];
+if (values.help || !TOPOLOGY_NAMES.includes(values.topology) || !CLIENTS.includes(values.client)) {
   console.log(USAGE);
   process.exit(values.help ? 0 : 2);
 }
 if (!existsSync(join(root, 'dist', 'esm', 'index.js'))) {
   const built = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs')], { stdio: 'inherit' });
   if (built.status !== 0) process.exit(1);
+}
+const peers = join(root, 'test', 'chaos', 'peers');
+if (values.client !== 'nestjs-redis-lock' && !existsSync(join(peers, 'node_modules'))) {
+  const install = ['install', '--no-package-lock', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (spawnSync('npm', install, { cwd: peers, stdio: 'inherit' }).status !== 0) process.exit(1);
 }
 // The exit handlers end the servers and the workers.
 for (const [signal, status] of [['SIGINT', 130], ['SIGTERM', 143]]) process.once(signal, () => process.exit(status)); // prettier-ignore

@@ -1,34 +1,37 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { type ChaosServer } from './servers.js';
 import { type System } from './topologies/system.js';
 
-/** The fields that a record of the lock may keep without holders and waiters are for the library to know: it lists the rest. */
 const LISTER = join(import.meta.dirname, 'worker', 'list.mjs');
 
+/** The connection that asks, and those of replicas and sentinels. */
+const OF_SERVERS = /cmd=client\|list|flags=[SM]|name=sentinel-/;
+
 /** What is left on the servers when all processes have ended and all leases are over. */
-export async function look(system: System, client: string): Promise<string[]> {
-  const ofServers = await Promise.all(
-    system.servers.map(async (server, i) => {
-      const channels = (await server.send('PUBSUB', 'CHANNELS', '*')) as string[];
-      const clients = String(await server.send('CLIENT', 'LIST'))
-        .trim()
-        .split('\n');
-      // The one that asks, and replicas.
-      const others = clients.filter((line) => !/cmd=client\|list|flags=[SM]|user=\S*-user/.test(line));
-      const keys = (await server.send('KEYS', '*')) as string[];
-      const ttls = await Promise.all(keys.map(async (key) => ({ key, ttl: await server.send('PTTL', key) })));
-      return [
-        ...(channels ?? ['no answer'])
-          .filter((name) => !name.startsWith('__'))
-          .map((name) => `server ${i} has a subscriber of ${name}`),
-        ...others.map((line) => `server ${i} has a client: ${line}`),
-        ...ttls.filter(({ ttl }) => ttl === -1).map(({ key }) => `server ${i} keeps ${key} for ever`),
-      ];
-    }),
-  );
-  const listed = client === 'nestjs-redis-lock' ? await list(system.directConnection) : [];
-  return [...ofServers.flat(), ...listed.map((state) => `still held or waited for: ${state}`)];
+export async function look({ servers, directConnection }: System, client: string): Promise<string[]> {
+  const found = await Promise.all(servers.map((server, i) => lookAt(server, `server ${i}`)));
+  // The peers have no list of their locks.
+  const held = client === 'nestjs-redis-lock' ? await list(directConnection) : [];
+  return [...found.flat(), ...held.map((state) => `still held or waited for: ${state}`)];
+}
+
+async function lookAt(server: ChaosServer, name: string): Promise<string[]> {
+  const channels = (await server.send('PUBSUB', 'CHANNELS', '*')) as string[] | undefined;
+  if (!channels) return [`${name} does not answer`];
+  const clients = String(await server.send('CLIENT', 'LIST'))
+    .trim()
+    .split('\n');
+  const keys = (await server.send('KEYS', '*')) as string[];
+  const kept = await Promise.all(keys.map(async (key) => ((await server.send('PTTL', key)) === -1 ? [key] : [])));
+  return [
+    ...channels
+      .filter((channel) => !channel.startsWith('__'))
+      .map((channel) => `${name} has a subscriber of ${channel}`),
+    ...clients.filter((line) => !OF_SERVERS.test(line)).map((line) => `${name} has a client: ${line}`),
+    ...kept.flat().map((key) => `${name} keeps ${key} for ever`),
+  ];
 }
 
 async function list(connection: unknown): Promise<string[]> {

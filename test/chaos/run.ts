@@ -11,13 +11,17 @@ import { Recorder, now, readHistory } from './recorder.js';
 import { report } from './report.js';
 import { Resource } from './resource.js';
 import { compileClockShim } from './servers.js';
+import { startCluster } from './topologies/cluster.js';
 import { startQuorum } from './topologies/quorum.js';
+import { startSentinel } from './topologies/sentinel.js';
 import { startSingle } from './topologies/single.js';
 import { type System, type SystemOptions } from './topologies/system.js';
 import { Worker } from './workers.js';
 
 const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
   single: startSingle,
+  sentinel: startSentinel,
+  cluster: startCluster,
   quorum: startQuorum,
 };
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type StartedRedis, makeFolder, startRedisServer } from '../../scripts/redis.mjs';
@@ -18,54 +18,61 @@ export function compileClockShim(folder: string): string | undefined {
   }
 }
 
-/** A server that can be stopped, killed and restarted with or without its data. It keeps its port. */
-export class ChaosServer {
-  readonly #folder = makeFolder();
-  #server!: StartedRedis;
-  #clockUs = 0;
+/** Starts a server on this port, or on a free one; without `keepData`, it is empty. */
+type Launch = (port: number | undefined, keepData: boolean) => Promise<StartedRedis>;
 
+/** A server that can be stopped, killed and restarted. It keeps its port. */
+export class ChaosServer {
   private constructor(
-    private readonly shim: string | undefined,
-    private readonly extraArgs: readonly string[],
+    private server: StartedRedis,
+    private readonly launch: Launch,
+    readonly stepClock: (ms: number) => void,
+    private readonly removeFiles: () => void,
   ) {}
 
-  static async start({ shim, args = [] }: { shim?: string; args?: readonly string[] } = {}): Promise<ChaosServer> {
-    const server = new ChaosServer(shim, args);
-    server.#setClock();
-    await server.#launch();
-    return server;
+  /** Starts a server that keeps its data, if it is told to; with the library, its clock can be stepped. */
+  static async start(shim: string | undefined): Promise<ChaosServer> {
+    const folder = makeFolder();
+    const clock = new ClockFile(join(folder.path, 'clock'));
+    // Redis gives every write to the system before it replies, so that the kill of its process loses nothing.
+    const args = ['--dir', folder.path, '--appendonly', 'yes', '--appendfsync', 'no'];
+    const env = shim === undefined ? {} : { LD_PRELOAD: shim, CHAOS_CLOCK: clock.path };
+    const launch: Launch = (port, keepData) => {
+      if (!keepData) rmSync(join(folder.path, 'appendonlydir'), { recursive: true, force: true });
+      return startRedisServer({ args, env, ...(port !== undefined && { port }) });
+    };
+    return new ChaosServer(await launch(undefined, false), launch, (ms) => clock.step(ms), folder.remove);
+  }
+
+  /** Takes over a server of a topology (scripts/topologies.mjs), which starts again with its arguments and no data. */
+  static of(server: StartedRedis): ChaosServer {
+    const launch: Launch = (port) => startRedisServer({ args: server.args, port: port ?? server.port });
+    return new ChaosServer(
+      server,
+      launch,
+      () => undefined,
+      () => undefined,
+    );
   }
 
   get port(): number {
-    return this.#server.port;
-  }
-
-  get hasClock(): boolean {
-    return this.shim !== undefined;
+    return this.server.port;
   }
 
   suspend(): Promise<void> {
-    return this.#server.kill('SIGSTOP');
+    return this.server.kill('SIGSTOP');
   }
 
   resume(): Promise<void> {
-    return this.#server.kill('SIGCONT');
+    return this.server.kill('SIGCONT');
   }
 
-  async kill(): Promise<void> {
-    await this.#server.kill('SIGKILL');
+  kill(): Promise<void> {
+    return this.server.kill('SIGKILL');
   }
 
-  /** Redis gives every write to the system before it replies, so that the kill of its process loses nothing. */
   async restart({ keepData }: { keepData: boolean }): Promise<void> {
-    if (!keepData) rmSync(join(this.#folder.path, 'appendonlydir'), { recursive: true, force: true });
-    await this.#launch(this.#server.port);
-  }
-
-  /** Steps the wall clock of the server. */
-  stepClock(ms: number): void {
-    this.#clockUs += ms * 1_000;
-    this.#setClock();
+    this.server = await this.launch(this.server.port, keepData);
   }
 
   /** Sends one command on a connection of its own; undefined if the server does not carry it out. */
@@ -90,35 +97,28 @@ export class ChaosServer {
   }
 
   async stop(): Promise<void> {
-    await this.#server.stop();
-    this.#folder.remove();
+    await this.server.stop();
+    this.removeFiles();
+  }
+}
+
+/** The file that a server's process has mapped, with the offset of its clock. */
+class ClockFile {
+  #us = 0;
+
+  constructor(readonly path: string) {
+    writeFileSync(path, this.#bytes());
   }
 
-  #setClock(): void {
+  step(ms: number): void {
+    this.#us += ms * 1_000;
+    // In place: another file would not be the one that is mapped.
+    writeFileSync(this.path, this.#bytes(), { flag: 'r+' });
+  }
+
+  #bytes(): Buffer {
     const bytes = Buffer.alloc(8);
-    bytes.writeBigInt64LE(BigInt(this.#clockUs));
-    // In place: the server has mapped this file.
-    writeFileSync(this.#clockFile, bytes, { flag: this.#clockUs === 0 && !this.#hasClockFile() ? 'w' : 'r+' });
-  }
-
-  get #clockFile(): string {
-    return join(this.#folder.path, 'clock');
-  }
-
-  #hasClockFile(): boolean {
-    try {
-      return readFileSync(this.#clockFile).length > 0;
-    } catch {
-      return false;
-    }
-  }
-
-  async #launch(port?: number): Promise<void> {
-    const persistence = ['--dir', this.#folder.path, '--appendonly', 'yes', '--appendfsync', 'no'];
-    this.#server = await startRedisServer({
-      args: [...persistence, ...this.extraArgs],
-      ...(port !== undefined && { port }),
-      ...(this.shim !== undefined && { env: { LD_PRELOAD: this.shim, CHAOS_CLOCK: this.#clockFile } }),
-    });
+    bytes.writeBigInt64LE(BigInt(this.#us));
+    return bytes;
   }
 }

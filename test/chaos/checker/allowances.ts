@@ -23,10 +23,17 @@ export const ROUNDING_MS = 1;
 export const lossesOf = (history: History, key: string): Fault[] =>
   history.faults.filter(({ forgets }) => forgets === 'all' || forgets?.includes(key));
 
-/** Whether a loss of data explains that `second` was granted the key while `first` believed to hold it, until `to`. */
-export const isForgotten = (losses: readonly Fault[], first: Call, second: Call, to: number): boolean =>
+/**
+ * Whether a loss of data explains that two calls believed to hold one key together, until `to`. The one that was granted
+ * before the loss may learn of its grant last.
+ */
+export const isForgotten = (losses: readonly Fault[], a: Call, b: Call, to: number): boolean =>
+  isLost(losses, a, b, to) || isLost(losses, b, a, to);
+
+const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number): boolean =>
   losses.some(
-    (loss) => first.calledAt <= loss.to && second.grantedAt! >= loss.from && to <= loss.to + first.leaseMs + TELLING_MS,
+    (loss) =>
+      before.calledAt <= loss.to && after.grantedAt! >= loss.from && to <= loss.to + before.leaseMs + TELLING_MS,
   );
 
 /** How long a process stood still within a span. */

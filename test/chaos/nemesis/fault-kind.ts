@@ -15,8 +15,15 @@ export interface PlannedFault {
   inflict(): Promise<void>;
 }
 
+/** How far a clock steps at most. */
+export const LARGEST_STEP_MS = 5_000;
+
 /** A kind of fault on one topology. */
 export interface FaultKind {
   readonly name: string;
   plan(random: Randoms): Omit<PlannedFault, 'kind'>;
 }
+
+/** Those of the kinds that have one of these names. */
+export const named = (kinds: readonly FaultKind[], ...names: readonly string[]): FaultKind[] =>
+  kinds.filter(({ name }) => names.includes(name));

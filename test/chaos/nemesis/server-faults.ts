@@ -2,14 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Forgets } from '../events.js';
 import { type ChaosServer } from '../servers.js';
 import { type Randoms } from '../worker/random.mjs';
-import { type FaultKind } from './fault-kind.js';
+import { LARGEST_STEP_MS, type FaultKind } from './fault-kind.js';
 
 /** The keys of the workload (../worker/workload.mjs), in Redis. */
-const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job'];
-const storageKey = (key: string): string => `chaos:${key}`;
+export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job'];
+export const storageKey = (key: string): string => `chaos:${key}`;
 
 /** The server that is at a place of the topology at this moment. */
-export type Place = () => ChaosServer;
+export type Place = () => ChaosServer | Promise<ChaosServer>;
 
 interface Shape {
   readonly lasts?: (random: Randoms) => number;
@@ -29,7 +29,7 @@ const kind = (places: readonly Place[], name: string, { lasts, forgets }: Shape,
       lastsMs,
       forgets,
       inflict: async () => {
-        await inflict(places[i]!(), lastsMs, random);
+        await inflict(await places[i]!(), lastsMs, random);
       },
     };
   },
@@ -135,8 +135,10 @@ export function clockFaults(clocks: readonly ((ms: number) => void)[]): FaultKin
     return { target: `clock ${i}`, lastsMs: 100, inflict: async () => clocks[i]!(ms) };
   };
   return [
-    { name: 'clock steps forward', plan: (random) => ({ ...plan(random, 100, 5_000), forgets: 'all' }) },
-    // For as long as the largest step.
-    { name: 'clock steps back', plan: (random) => ({ ...plan(random, -5_000, -100), keepsDataMs: 5_000 }) },
+    { name: 'clock steps forward', plan: (random) => ({ ...plan(random, 100, LARGEST_STEP_MS), forgets: 'all' }) },
+    {
+      name: 'clock steps back',
+      plan: (random) => ({ ...plan(random, -LARGEST_STEP_MS, -100), keepsDataMs: LARGEST_STEP_MS }),
+    },
   ];
 }

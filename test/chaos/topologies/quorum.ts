@@ -13,7 +13,7 @@ const AWAY_MS = 4_500;
 
 /** Independent masters. A majority keeps its data through most faults, so that most excuse nothing. */
 export async function startQuorum({ workers, shim }: SystemOptions): Promise<System> {
-  const servers = await Promise.all(Array.from({ length: SIZE }, () => ChaosServer.start({ ...(shim && { shim }) })));
+  const servers = await Promise.all(Array.from({ length: SIZE }, () => ChaosServer.start(shim)));
   const networks = await Promise.all(
     workers.map(() => Promise.all(servers.map((server) => startTcpProxy(server.port)))),
   );

@@ -8,7 +8,7 @@ import { type System, type SystemOptions } from './system.js';
 
 /** One server, behind an address that may move to another one. */
 export async function startSingle({ workers, shim }: SystemOptions): Promise<System> {
-  const servers = await Promise.all([0, 1].map(() => ChaosServer.start({ ...(shim && { shim }) })));
+  const servers = await Promise.all([0, 1].map(() => ChaosServer.start(shim)));
   const proxies = await Promise.all(workers.map(() => startTcpProxy(servers[0]!.port)));
   let current = servers[0]!;
   const place = () => current;

@@ -14,7 +14,7 @@ export function oneRunPerFire(history: History): Violation[] {
     const [first, second] = calls.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
     if (!first || !second) return [];
     const isForgotten = lossesOf(history, first.keys[0]!).some(
-      ({ from, to }) => first.calledAt <= to && second.grantedAt! >= from,
+      ({ from, to }) => Math.min(first.calledAt, second.calledAt) <= to && second.grantedAt! >= from,
     );
     const text = `the fire of ${name} was run by ${calls.map(({ op }) => op).join(' and ')}`;
     return isForgotten ? [] : [{ rule: 'one-run-per-fire' as const, t: second.grantedAt!, text }];
