@@ -13,7 +13,6 @@ export const HAND_OVER_MUTANTS = [
     replace: 'min(c.busyAt, t) + LEASE',
   },
   { name: 'a push of an earlier token counts', find: ' and m.token > c.lastToken', replace: '' },
-  { name: 'a push of another server counts', find: 'm.server == c.server and ', replace: '' },
   {
     name: 'a push of an earlier attempt counts',
     find: 'if (m.attempt != c.attempt) c',
