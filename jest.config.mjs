@@ -16,7 +16,9 @@ const SPEC = '\\.spec\\.ts$';
 
 /** One project per kind of test, so that each can be run alone: `npm run test:jest -- --selectProjects unit`. */
 const common = {
-  testEnvironment: 'node',
+  // Warnings and unhandled rejections fail tests.
+  testEnvironment: '<rootDir>/test/support/strict/environment.mjs',
+  waitForUnhandledRejections: true,
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
   transform: { '^.+\\.ts$': ['@swc/jest', SWC] },

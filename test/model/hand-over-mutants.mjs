@@ -13,7 +13,6 @@ export const HAND_OVER_MUTANTS = [
     replace: 'min(c.busyAt, t) + LEASE',
   },
   { name: 'a push of an earlier token counts', find: ' and m.token > c.lastToken', replace: '' },
-  { name: 'a push of another server counts', find: 'm.server == c.server and ', replace: '' },
   {
     name: 'a push of an earlier attempt counts',
     find: 'if (m.attempt != c.attempt) c',
@@ -84,7 +83,11 @@ export const HAND_OVER_MUTANTS = [
     find: 'become(id, IDLE, net.union(releaseOf(id, c, master, net, now)), "left")',
     replace: 'become(id, IDLE, if (c.phase == "held") net.union(releaseOf(id, c, master, net, now)) else net, "left")',
   },
-  { name: 'a release is sent once', find: 'm.kind == "release" and now < m.sentAt + LEASE', replace: 'false' },
+  {
+    name: 'a release is sent once',
+    find: 'become(m.client, c, if (isRetried(m)) net else rest, "lost")',
+    replace: 'become(m.client, c, rest, "lost")',
+  },
   { name: 'nobody is told that the lease is over', find: 'clients.get(i).until <= t)', replace: 'false)' },
   { name: 'a server is used before the leases on the other are over', find: 'AWAY = LEASE', replace: 'AWAY = 0' },
 ];

@@ -9,7 +9,7 @@ import { QUORUM_MUTANTS } from './quorum-mutants.mjs';
  */
 
 /**
- * `steps`: the length of a trace. Each of `witnesses` must come true in some trace: otherwise the traces do not get far
+ * `steps`: the length of a trace. Each of `witnesses` must come true in some trace of REACH: otherwise traces do not get far
  * enough to prove anything.
  * @typedef {{ name: string, steps: number, invariants: readonly string[], witnesses: readonly string[],
  *   mutants: readonly Mutant[] }} Model
@@ -17,6 +17,8 @@ import { QUORUM_MUTANTS } from './quorum-mutants.mjs';
 
 export const MUTANT_SAMPLES = 1_000;
 export const MUTANT_SEED = 7;
+/** The traces in which each witness must come true. */
+export const REACH = { samples: 500, seed: 5 };
 
 /** @type {readonly Model[]} */
 export const MODELS = [

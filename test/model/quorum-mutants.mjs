@@ -72,14 +72,12 @@ export const QUORUM_MUTANTS = [
     replace: 'if (isLive(node.hold, t))',
   },
   { name: 'a hold is taken after its lease', find: ' and t < c.sentAt + LEASE)', replace: ')' },
-  { name: 'a vote of an earlier round counts', find: 'm.sentAt != c.sentAt', replace: 'false' },
-  { name: 'a release is sent once', find: 'm.kind == "release" and now < m.sentAt + LEASE', replace: 'false' },
+  {
+    name: 'a release is sent once',
+    find: 'become(m.client, c, if (isRetried(m)) net else rest, "lost")',
+    replace: 'become(m.client, c, rest, "lost")',
+  },
   { name: 'a token is the time', find: 'max(Set(node.last + 1, micros))', replace: 'micros' },
   { name: 'a token is the last one plus one', find: 'max(Set(node.last + 1, micros))', replace: 'node.last + 1' },
   { name: 'nobody is told that the lease is over', find: 'clients.get(i).until <= t)', replace: 'false)' },
-  {
-    name: 'a hold that is over is renewed',
-    find: 'if (isLive(node.hold, t) and node.hold.attempt == m.attempt and node.hold.token == m.token)',
-    replace: 'if (node.hold.attempt == m.attempt and node.hold.token == m.token)',
-  },
 ];

@@ -263,6 +263,8 @@ describe('the store on Redis', () => {
   });
 
   it('leaves no listener on a given client', async () => {
+    // ioredis has listeners of its own until the client is ready.
+    await redis.ping();
     const count = () => redis.eventNames().reduce((sum, name) => sum + redis.listenerCount(name), 0);
     const before = count();
     const other = open();
