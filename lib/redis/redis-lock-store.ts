@@ -22,7 +22,14 @@ import { ReplicaAcks } from './acquire/replica-acks.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { ScriptCalls } from './codec/script-calls.js';
-import { isUnservedRelease, readDowngradeReply, readReleaseReply, readRenewReply } from './codec/store-replies.js';
+import {
+  isUnservedRelease,
+  readDowngradeReply,
+  readForceReleaseReply,
+  readReleaseReply,
+  readRenewReply,
+  readWriteBackReply,
+} from './codec/store-replies.js';
 import { checkClient, isRedisClient } from './connection/check-connection.js';
 import { CommandRunner, type ScriptCall } from './connection/command-runner.js';
 import { openClient } from './connection/open-client.js';
@@ -135,7 +142,7 @@ export class RedisLockStore implements LockStore {
 
   async #renewOne(request: RenewRequest): Promise<RenewReply> {
     try {
-      return readRenewReply(await this.commands.run(this.#calls.renew(request)));
+      return readRenewReply(request.key, await this.commands.run(this.#calls.renew(request)));
     } catch (cause) {
       return { outcome: 'unknown', cause };
     }
@@ -146,7 +153,7 @@ export class RedisLockStore implements LockStore {
     const call = this.#calls.release(request, timeoutMs);
     const reply = await this.commands.run(call);
     void this.#serveQueue(call, reply);
-    return readReleaseReply(reply, this.commands.epoch !== epoch);
+    return readReleaseReply(request.key, reply, this.commands.epoch !== epoch);
   }
 
   /** Sends a release again until the queue is served; it changes nothing else by then. `reply`: the first reply. */
@@ -158,15 +165,14 @@ export class RedisLockStore implements LockStore {
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return readDowngradeReply(await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
+    return readDowngradeReply(hold.key, await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
   }
 
   async forceRelease(key: string): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
       const call = this.#calls.forceRelease(key, randomAttempt(this.clientId), fencingToken);
-      const [outcome, , , holds] = await this.commands.run(call);
-      const hasEnded = outcome === 'again' || Number(holds) > 0;
+      const hasEnded = readForceReleaseReply(key, await this.commands.run(call));
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;
     }
   }
@@ -181,7 +187,7 @@ export class RedisLockStore implements LockStore {
 
   /** The last run of each job. */
   async runs(key: string): Promise<readonly LastRun[]> {
-    return readRuns(await this.commands.run(this.#calls.inspect(key)));
+    return readRuns(key, await this.commands.run(this.#calls.inspect(key)));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -196,8 +202,7 @@ export class RedisLockStore implements LockStore {
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose; false when the hold is lost. */
   async writeBack(hold: HoldRef, newToken: number, timeoutMs: number): Promise<boolean> {
-    const [outcome] = await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs));
-    return outcome === 'written';
+    return readWriteBackReply(hold.key, await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs)));
   }
 
   async close(): Promise<void> {

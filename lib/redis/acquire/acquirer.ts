@@ -1,3 +1,4 @@
+import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
@@ -83,7 +84,7 @@ export class Acquirer {
 
   /** `maybeResent`: the reply may be that of a second copy, and the first may still arrive. */
   #read({ keys }: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
-    const answer = readAcquireReply(keys.join(', '), keys.length > 1, reply);
+    const answer = readAcquireReply(keys, reply);
     const unanswered = maybeResent ? { unanswered: true } : {};
     if (answer.outcome === 'granted') return { ...answer, ...unanswered };
     if (answer.outcome !== 'busy') return answer;
@@ -148,7 +149,7 @@ export class Acquirer {
     if (isCluster(client)) return server;
     const key = keys.join(', ');
     try {
-      await this.#serverClock.learn(server, () => commands.send(client, () => client.time(), { key, timeoutMs }));
+      await this.#serverClock.learn(server, () => commands.send(client, () => readTime(client), { key, timeoutMs }));
     } catch (error) {
       throw asFailureOf(error, false, key);
     }
@@ -160,6 +161,13 @@ export class Acquirer {
     const times = { now: this.parts.clock.now(), sentMicros, maxAgeMs: maxAcquireAgeMs(timeoutMs) };
     return this.parts.calls.acquire(request, timeoutMs, times);
   }
+}
+
+/** @throws Error for an answer that is no time */
+async function readTime(client: Redis): Promise<readonly (string | number)[]> {
+  const answer: unknown = await client.time();
+  if (Array.isArray(answer) && answer.length === 2 && answer.every((part) => /^\d+$/.test(String(part)))) return answer;
+  throw new Error('the answer to TIME is no time');
 }
 
 /** The same failure for an acquire of `key`: several calls share one question, and its error names the key of one of them. */

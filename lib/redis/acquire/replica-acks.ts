@@ -149,7 +149,11 @@ class AckConnection {
   #acks({ key }: ScriptCall): Promise<number> {
     const { minReplicas, replicaTimeoutMs } = this.options;
     const client = this.commands.liveClient() as Redis;
-    const wait = () => client.wait(minReplicas, replicaTimeoutMs);
+    const wait = async (): Promise<number> => {
+      const acks: unknown = await client.wait(minReplicas, replicaTimeoutMs);
+      if (typeof acks === 'number') return acks;
+      throw new Error('the answer to WAIT is no number');
+    };
     return this.commands.send(client, wait, { key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }
 
