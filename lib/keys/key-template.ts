@@ -1,5 +1,6 @@
 import { isWellFormed } from '../core/key.js';
 import { LockKeyError } from '../core/lock.errors.js';
+import { shortened } from '../core/read-options.js';
 import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } from './key-part.js';
 
 /** A parsed key template: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
@@ -18,7 +19,7 @@ interface Placeholder {
   textAfter: string;
 }
 
-type ErrorFor = (problem: string) => LockKeyError;
+type ErrorFor = (problem: string, cause?: unknown) => LockKeyError;
 
 const TOKEN = /<<|<(?<name>[^>]*)>|<|[^<]+/gu;
 const PLACEHOLDER = /^(?:0|[1-9]\d*)(?:\.[^.<>\s]+)*$/u;
@@ -44,8 +45,13 @@ export function parseKeyTemplate(template: string, where?: string): KeyTemplate 
     const expected = "expected a text that names what is protected; write one, such as 'order:<0.id>'";
     throw new LockKeyError(`${prefix}the key template is ${describeValue(template)}, ${expected}.`);
   }
-  const errorFor: ErrorFor = (problem) =>
-    new LockKeyError(`${prefix}key template '${template}': ${problem}.`, { key: template });
+  const errorFor: ErrorFor = (problem, cause) => {
+    const details = cause === undefined ? {} : { cause };
+    return new LockKeyError(`${prefix}key template '${shortened(template)}': ${problem}.`, {
+      key: template,
+      ...details,
+    });
+  };
   if (!isWellFormed(template)) throw errorFor('it has a lone surrogate; expected well-formed text, so remove it');
   refuseBraces(template, errorFor);
   const { textBefore, placeholders } = split(template, errorFor);
@@ -100,7 +106,11 @@ function valueOf({ name, path }: Placeholder, args: readonly unknown[], errorFor
         `<${name}> cannot be read, since <${path.slice(0, depth).join('.')}> is ${value}; ${fixFor(value)}`,
       );
     }
-    value = value[step];
+    try {
+      value = value[step];
+    } catch (cause) {
+      throw errorFor(`<${path.slice(0, depth + 1).join('.')}> throws when it is read; ${fixFor(undefined)}`, cause);
+    }
   }
   if (isKeyPart(value)) return value;
   throw errorFor(`<${name}> is ${describeValue(value)}, ${EXPECTED_PART}; ${fixFor(value)}`);

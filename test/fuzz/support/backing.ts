@@ -12,7 +12,7 @@ const isPlain = (part: Reply): boolean => typeof part === 'string' || typeof par
 export function leaseIn({ name, operands, keys }: Received, reply: Reply): number {
   if (!Array.isArray(reply)) return 0;
   const parts = reply as readonly Reply[];
-  if (!parts.every(isPlain) || String(parts[1]) !== operands['attempt']) return 0;
+  if (!parts.every(isPlain) || parts[1] !== operands['attempt']) return 0;
   const at = { acquire: 4, acquireMany: 3, renew: 3 }[name];
   if (at === undefined || parts[0] !== (name === 'renew' ? 'renewed' : 'granted')) return 0;
   if (!whole(parts[at], 1, MAX_LEASE_MS)) return 0;

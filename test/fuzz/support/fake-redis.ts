@@ -85,7 +85,7 @@ export class FakeRedis {
 
 function read(words: readonly string[]): Received {
   const name = words[0]!.toLowerCase();
-  const script = /^eval/.test(name) ? namesOfScripts.get(words[1]!) : undefined;
+  const script = name.startsWith('eval') ? namesOfScripts.get(words[1]!) : undefined;
   if (script === undefined) return { name, words, keys: words.slice(1), operands: {} };
   const firstArg = 3 + Number(words[2]);
   const operands = Object.fromEntries(scripts[script]!.args.map((arg, i) => [arg, words[firstArg + i]!]));
