@@ -19,7 +19,7 @@ interface Placeholder {
   textAfter: string;
 }
 
-type ErrorFor = (problem: string, cause?: unknown) => LockKeyError;
+type ErrorFor = (problem: string) => LockKeyError;
 
 const TOKEN = /<<|<(?<name>[^>]*)>|<|[^<]+/gu;
 const PLACEHOLDER = /^(?:0|[1-9]\d*)(?:\.[^.<>\s]+)*$/u;
@@ -45,13 +45,8 @@ export function parseKeyTemplate(template: string, where?: string): KeyTemplate 
     const expected = "expected a text that names what is protected; write one, such as 'order:<0.id>'";
     throw new LockKeyError(`${prefix}the key template is ${describeValue(template)}, ${expected}.`);
   }
-  const errorFor: ErrorFor = (problem, cause) => {
-    const details = cause === undefined ? {} : { cause };
-    return new LockKeyError(`${prefix}key template '${shortened(template)}': ${problem}.`, {
-      key: template,
-      ...details,
-    });
-  };
+  const errorFor: ErrorFor = (problem) =>
+    new LockKeyError(`${prefix}key template '${shortened(template)}': ${problem}.`, { key: template });
   if (!isWellFormed(template)) throw errorFor('it has a lone surrogate; expected well-formed text, so remove it');
   refuseBraces(template, errorFor);
   const { textBefore, placeholders } = split(template, errorFor);
@@ -106,11 +101,7 @@ function valueOf({ name, path }: Placeholder, args: readonly unknown[], errorFor
         `<${name}> cannot be read, since <${path.slice(0, depth).join('.')}> is ${value}; ${fixFor(value)}`,
       );
     }
-    try {
-      value = value[step];
-    } catch (cause) {
-      throw errorFor(`<${path.slice(0, depth + 1).join('.')}> throws when it is read; ${fixFor(undefined)}`, cause);
-    }
+    value = value[step];
   }
   if (isKeyPart(value)) return value;
   throw errorFor(`<${name}> is ${describeValue(value)}, ${EXPECTED_PART}; ${fixFor(value)}`);
