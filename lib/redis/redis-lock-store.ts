@@ -27,7 +27,14 @@ import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { ScriptCalls } from './codec/script-calls.js';
-import { isUnservedRelease, readDowngradeReply, readReleaseReply, readRenewReply } from './codec/store-replies.js';
+import {
+  isUnservedRelease,
+  readDowngradeReply,
+  readForceReleaseReply,
+  readReleaseReply,
+  readRenewReply,
+  readWriteBackReply,
+} from './codec/store-replies.js';
 import { CommandRunner, type ScriptCall } from './connection/command-runner.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
@@ -139,7 +146,7 @@ export class RedisLockStore implements LockStore {
 
   async #renewOne(request: RenewRequest): Promise<RenewReply> {
     try {
-      return readRenewReply(await this.commands.run(this.#calls.renew(request)));
+      return readRenewReply(request.key, await this.commands.run(this.#calls.renew(request)));
     } catch (cause) {
       return { outcome: 'unknown', cause };
     }
@@ -150,7 +157,7 @@ export class RedisLockStore implements LockStore {
     const call = this.#calls.release(request, timeoutMs);
     const reply = await this.commands.run(call);
     void this.#serveQueue(call, reply);
-    return readReleaseReply(reply, this.commands.epoch !== epoch);
+    return readReleaseReply(request.key, reply, this.commands.epoch !== epoch);
   }
 
   /** Sends a release again until the queue is served; it changes nothing else by then. `reply`: the first reply. */
@@ -162,15 +169,14 @@ export class RedisLockStore implements LockStore {
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return readDowngradeReply(await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
+    return readDowngradeReply(hold.key, await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
   }
 
   async forceRelease(key: string): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
       const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.options.random), fencingToken);
-      const [outcome, , , holds] = await this.commands.run(call);
-      const hasEnded = outcome === 'again' || Number(holds) > 0;
+      const hasEnded = readForceReleaseReply(key, await this.commands.run(call));
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;
     }
   }
@@ -185,7 +191,7 @@ export class RedisLockStore implements LockStore {
 
   /** The last run of each job. */
   async runs(key: string): Promise<readonly LastRun[]> {
-    return readRuns(await this.commands.run(this.#calls.inspect(key)));
+    return readRuns(key, await this.commands.run(this.#calls.inspect(key)));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -200,8 +206,7 @@ export class RedisLockStore implements LockStore {
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose; false when the hold is lost. */
   async writeBack(hold: HoldRef, newToken: number, timeoutMs: number): Promise<boolean> {
-    const [outcome] = await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs));
-    return outcome === 'written';
+    return readWriteBackReply(hold.key, await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs)));
   }
 
   async close(): Promise<void> {

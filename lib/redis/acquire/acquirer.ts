@@ -1,3 +1,4 @@
+import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
@@ -85,7 +86,7 @@ export class Acquirer {
 
   /** `maybeResent`: the reply may be that of a second copy, and the first may still arrive. */
   #read({ keys }: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
-    const answer = readAcquireReply(keys.join(', '), keys.length > 1, reply);
+    const answer = readAcquireReply(keys, reply);
     const unanswered = maybeResent ? { unanswered: true } : {};
     if (answer.outcome === 'granted') return { ...answer, ...unanswered };
     if (answer.outcome !== 'busy') return answer;

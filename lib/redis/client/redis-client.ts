@@ -86,10 +86,10 @@ export interface SingleClient extends BaseClient {
   /** Lets the next command through at a node of a cluster to which its slot is moving. */
   asking(): void;
   info(section: 'server' | 'replication'): Promise<string>;
-  /** TIME: seconds and microseconds. */
-  time(): Promise<readonly (string | number)[]>;
+  /** TIME, in microseconds. Rejects for an answer that is no time. */
+  time(): Promise<number>;
   scan(cursor: string, pattern: string, count: number): Promise<readonly [cursor: string, keys: readonly string[]]>;
-  /** WAIT: how many replicas have all writes of this connection. */
+  /** WAIT: how many replicas have all writes of this connection. Rejects for an answer that is no number. */
   wait(replicas: number, timeoutMs: number): Promise<number>;
   subscribe(channel: string): Promise<void>;
 }

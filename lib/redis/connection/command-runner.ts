@@ -24,6 +24,9 @@ export interface ScriptCall extends Pick<CommandRequest<string[]>, 'key' | 'time
   readonly echo?: string;
 }
 
+/** No script of ours replies with a list in a list. */
+const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
+
 /**
  * Runs scripts and commands under deadlines of our own: ioredis may leave a promise pending forever (a half-open socket, a
  * lost reply). Every script may be sent again without harm.
@@ -98,7 +101,7 @@ export class CommandRunner {
     const spare = this.#spareFor({ storageKey });
     if (spare) return spare.run(call);
     const isOurs = (reply: unknown): reply is unknown[] =>
-      Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
+      Array.isArray(reply) && reply.every(isPlain) && (echo === undefined || String(reply[1]) === echo);
     const onLateReply = (reply: unknown) => isOurs(reply) && onLate?.(reply.map(String));
     const request: CommandRequest<unknown> = { key, storageKey, timeoutMs, onStart, onLate: onLateReply };
     const reply = await this.#perform(request, async (command) => {

@@ -157,8 +157,7 @@ async function readServer(store: RedisLockStore): Promise<NodeServer> {
 
 /** The time of a server, in milliseconds. @throws LockStoreError */
 export async function readTime(store: RedisLockStore): Promise<number> {
-  const [seconds, micros] = await askServer(store, 'TIME', (client) => client.time());
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  return Math.floor((await askServer(store, 'TIME', (client) => client.time())) / 1_000);
 }
 
 /** Asks a node about its server. No lock was requested yet, whatever fails here. */

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../../core/clock.js';
+import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
 import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
@@ -145,13 +146,18 @@ export class WakeUpChannel {
     if (attempt === undefined) return;
     if (kind === 'wake' || kind === 'revoked') this.parts.listener.onWakeUp(attempt, { kind });
     if (kind !== 'granted') return;
-    const grant = { fencingToken: Number(token), serverTimeMs: Number(serverTimeMs), remainingMs: Number(remainingMs) };
+    const numbers = [token, serverTimeMs, remainingMs].map(wholeNumber);
+    const [fencingToken, serverTime, remaining] = numbers as [number, number, number];
+    const grant = { fencingToken, serverTimeMs: serverTime, remainingMs: remaining };
     const server = this.serverId ?? undefined;
     // A grant counts only when the server that made it is known; in a cluster, one node delivers the messages of all.
-    const counts = server !== undefined || isOfCluster;
+    const counts = (server !== undefined || isOfCluster) && !numbers.includes(NaN) && remaining <= MAX_LEASE_MS;
     this.parts.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }
 }
+
+/** Anybody may publish on the channel. */
+const wholeNumber = (text = ''): number => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
 
 /** Passes on each grant as a mere wake-up: the attempt has to send its request. */
 export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({

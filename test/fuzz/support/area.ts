@@ -53,7 +53,8 @@ export async function search<T>({ input, check, runs }: Part<T>, limitMs = AREA_
 
 function reportOf<T>(details: fc.RunDetails<[T]>): string {
   const { errorInstance } = details;
-  return `${fc.defaultReportMessage(details)}\n${inspect(errorInstance, { depth: 2 })}`;
+  const text = fc.defaultReportMessage(details) ?? '';
+  return `${text.length > 5_000 ? `${text.slice(0, 5_000)}…` : text}\n${inspect(errorInstance, { depth: 2 })}`;
 }
 
 /** Runs all parts of an area, and prints how many cases there were. */

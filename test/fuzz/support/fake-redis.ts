@@ -16,7 +16,12 @@ export interface Received {
 export type Answer = (command: Received, socket: Socket) => Reply | undefined;
 
 const scripts: Readonly<Record<string, LuaScript<string, string, any>>> = createLockScripts();
-const namesOfScripts = new Map(Object.entries(scripts).map(([name, { sha1 }]) => [sha1, name]));
+const namesOfScripts = new Map(
+  Object.entries(scripts).flatMap(([name, { sha1, text }]) => [
+    [sha1, name],
+    [text, name],
+  ]),
+);
 
 /** What a connection sends before its first command of ours. */
 const GREETING = new Set(['hello', 'client', 'auth', 'select', 'info', 'subscribe', 'ping', 'time']);
@@ -80,7 +85,7 @@ export class FakeRedis {
 
 function read(words: readonly string[]): Received {
   const name = words[0]!.toLowerCase();
-  const script = name === 'evalsha' ? namesOfScripts.get(words[1]!) : undefined;
+  const script = name.startsWith('eval') ? namesOfScripts.get(words[1]!) : undefined;
   if (script === undefined) return { name, words, keys: words.slice(1), operands: {} };
   const firstArg = 3 + Number(words[2]);
   const operands = Object.fromEntries(scripts[script]!.args.map((arg, i) => [arg, words[firstArg + i]!]));

@@ -99,16 +99,22 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     return this.client.info(section);
   }
 
-  time(): Promise<readonly (string | number)[]> {
-    return this.client.time();
+  async time(): Promise<number> {
+    const answer: unknown = await this.client.time();
+    const [seconds, micros, ...rest] = Array.isArray(answer) ? answer.map(String) : [];
+    const isTime = [seconds, micros].every((part) => part !== undefined && /^\d+$/.test(part)) && rest.length === 0;
+    if (isTime) return Number(seconds) * 1_000_000 + Number(micros);
+    throw new Error('the answer to TIME is no time');
   }
 
   scan(cursor: string, pattern: string, count: number): Promise<readonly [cursor: string, keys: readonly string[]]> {
     return this.client.scan(cursor, 'MATCH', pattern, 'COUNT', count);
   }
 
-  wait(replicas: number, timeoutMs: number): Promise<number> {
-    return this.client.wait(replicas, timeoutMs);
+  async wait(replicas: number, timeoutMs: number): Promise<number> {
+    const acks: unknown = await this.client.wait(replicas, timeoutMs);
+    if (typeof acks === 'number') return acks;
+    throw new Error('the answer to WAIT is no number');
   }
 
   async subscribe(channel: string): Promise<void> {
