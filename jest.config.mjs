@@ -79,6 +79,7 @@ export default {
     project('architecture', ['test/architecture']),
     project('unit', ['test/unit']),
     project('scripts', ['test/scripts'], part?.scripts),
+    project('simulation', ['test/simulation']),
     project('contract', ['test/contract'], { globals: { TOPOLOGY: 'single' } }),
     contractOn('memory', part?.contract),
     ...['cluster', 'quorum'].map((name) => contractOn(name, { ...startedFor(name), ...part?.contract })),
