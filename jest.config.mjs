@@ -80,6 +80,7 @@ export default {
     project('unit', ['test/unit']),
     project('scripts', ['test/scripts'], part?.scripts),
     project('simulation', ['test/simulation']),
+    project('chaos', ['test/chaos']),
     project('contract', ['test/contract'], { globals: { TOPOLOGY: 'single' } }),
     contractOn('memory', part?.contract),
     ...['cluster', 'quorum'].map((name) => contractOn(name, { ...startedFor(name), ...part?.contract })),
@@ -88,6 +89,7 @@ export default {
     ),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),
+    project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),
   ],
 };

@@ -30,6 +30,7 @@ import {
   type ResolvedModuleOptions,
   checkExtras,
   checkNoExtras,
+  readModuleOptions,
   resolveModuleOptions,
 } from './redis-lock.options.js';
 import { checkIsStatic, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
@@ -48,7 +49,8 @@ import {
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs, stopJobs } from './schedule/scheduler.js';
-import { systemRandomness, systemRuntime } from './core/runtime.js';
+import { systemRandomness } from './core/randomness.js';
+import { systemRuntime } from './core/runtime.js';
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [
@@ -108,8 +110,9 @@ export class RedisLockModule
    * @throws LockConfigurationError
    */
   static override forRoot(options: RedisLockModuleOptions = {}): DynamicModule {
-    checkExtras(options);
-    return withTokens(super.forRoot(options), options.name);
+    const own = readModuleOptions(options);
+    checkExtras(own);
+    return withTokens(super.forRoot(own), own.name);
   }
 
   /**

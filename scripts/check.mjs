@@ -21,7 +21,7 @@ const BUILT = [
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
-const CODE = ['architecture', 'unit', 'scripts', 'nest'];
+const CODE = ['architecture', 'unit', 'scripts', 'nest', 'fuzz'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];

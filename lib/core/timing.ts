@@ -1,4 +1,4 @@
-import { type Randomness } from './runtime.js';
+import { type Randomness } from './randomness.js';
 
 /** Every delay, limit and retry of the core, with its reason. All are in milliseconds unless they say otherwise. */
 

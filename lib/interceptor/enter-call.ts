@@ -18,7 +18,7 @@ import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall } from './locked-call.js';
-import { systemRandomness } from '../core/runtime.js';
+import { systemRandomness } from '../core/randomness.js';
 
 /** How a locked call goes on: under its lock, without it (if its options say so), or not at all. */
 export type Entered =

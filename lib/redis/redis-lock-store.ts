@@ -17,18 +17,18 @@ import {
 } from '../core/store/lock-store.js';
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
-import { type Randomness } from '../core/runtime.js';
+import { type Randomness } from '../core/randomness.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
+import { checkClient, isRedisClient } from './client/ioredis/check-connection.js';
+import { IoredisClients } from './client/ioredis/ioredis-clients.js';
+import { type RedisConnection } from './client/ioredis/ioredis-options.js';
+import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { ScriptCalls } from './codec/script-calls.js';
 import { isUnservedRelease, readDowngradeReply, readReleaseReply, readRenewReply } from './codec/store-replies.js';
-import { checkClient, isRedisClient } from './connection/check-connection.js';
 import { CommandRunner, type ScriptCall } from './connection/command-runner.js';
-import { openClient } from './connection/open-client.js';
-import { type RedisClient, type RedisConnection, isCluster } from './connection/redis-client.js';
-import { type LeadsToMaster, type SentinelWatch, watchSentinels } from './connection/sentinel-watch.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
@@ -61,18 +61,19 @@ export class RedisLockStore implements LockStore {
   /** Connections and timers belong to the module, whichever call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
-  #sentinels: SentinelWatch | null = null;
+  #masters: MasterWatch | null = null;
   #listener: WakeUpListener | null = null;
 
   constructor(private readonly options: RedisLockStoreOptions) {
-    const { connection, clock, reporter, keyPrefix, keepMs } = options;
+    const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
     const isGiven = isRedisClient(connection);
     if (isGiven) checkClient(connection);
-    this.#client = isGiven ? connection : openClient(connection);
+    const clients = new IoredisClients({ clock, random, reporter });
+    this.#client = isGiven ? clients.of(connection) : clients.open(connection);
     this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only the subscribers that are connected to itself.
-    const countReceivers = isCluster(this.#client) ? 0 : 1;
+    const countReceivers = this.#client.isCluster ? 0 : 1;
     const shared = { keepMs, channelPrefix: this.#channelPrefix, countReceivers } as const;
     this.#calls = new ScriptCalls(options.scripts, this.#keys, shared);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
@@ -104,13 +105,13 @@ export class RedisLockStore implements LockStore {
     if (this.#channel || !this.#listener) return;
     // A pushed grant is not confirmed by replicas: its new holder has to request it.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
-    const { clock, random, reporter } = this.options;
+    const { clock, reporter } = this.options;
     const { commands } = this;
     commands.connect();
     const name = this.#channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel({ commands, name, listener, clock, random, reporter }));
+    this.#channel = this.#inOurContext(() => new WakeUpChannel({ commands, name, listener, clock, reporter }));
     this.commands.onServerId = () => this.#channel?.follow();
-    this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
+    this.#masters = this.#inOurContext(() => this.#client.watchMaster(this.#onMaster));
   }
 
   /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
@@ -204,7 +205,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#sentinels, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
+    await Promise.all([this.#masters, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
   }
 
   /** Passed as an argument, because the key prefix of ioredis does not apply to channels. */

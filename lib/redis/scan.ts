@@ -1,7 +1,6 @@
-import { type Redis } from 'ioredis';
+import { type SingleClient } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
 import { type CommandRunner } from './connection/command-runner.js';
-import { isCluster } from './connection/redis-client.js';
 import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
@@ -29,18 +28,18 @@ async function* scanNodes(
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
   // ioredis adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
-  const before = client.options.keyPrefix ?? '';
+  const before = client.keyPrefix;
   const pattern = keys.pattern(prefix, before);
   const request = { key: `${prefix}*`, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
-  const nodes: readonly Redis[] = isCluster(client)
+  const nodes: readonly SingleClient[] = client.isCluster
     ? await commands.send(client, async () => client.nodes('master'), request)
     : [client];
   for (const node of nodes) {
     let cursor = '0';
     do {
-      const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
-      const to = { node: isCluster(client) ? node : undefined };
+      const scan = () => node.scan(cursor, pattern, 100);
+      const to = { node: client.isCluster ? node : undefined };
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
       for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {

@@ -23,7 +23,7 @@ class GrantingServer extends MemoryLockServer {
     private readonly rules: FakeRules,
   ) {
     super({ clock });
-    this.locks.excludes = false;
+    this.locks.settings.excludes = false;
   }
 
   override async run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {

@@ -5,7 +5,7 @@ import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { lockStoreContract } from '../../lib/testing/index.js';
 import { MemoryLockServer, MemoryLockStore } from '../../lib/testing/index.js';
 import { topology } from '../support/topologies/topology.js';
-import { systemRandomness } from '../../lib/core/runtime.js';
+import { systemRandomness } from '../../lib/core/randomness.js';
 
 const ignore = (): void => undefined;
 const scripts = createLockScripts();

@@ -1,14 +1,16 @@
 import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { startRedisServer } from '../../scripts/redis.mjs';
 import { type Arena, LockGame } from './game.js';
 import { KNOWN_GAMES } from './known-games.js';
 import { CLIENTS, DEAD_CLIENT, gameArbitrary } from './random-steps.js';
 import { type AnyScripts } from './run-script.js';
 
-/** A connection for commands and one that listens for all clients but the dead one. */
-export async function openArena(url: string, scripts: AnyScripts, name: string): Promise<Arena & { close(): void }> {
-  const redis = new Redis(url);
-  const listener = new Redis(url);
+/** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
+export async function openArena(scripts: AnyScripts, name: string): Promise<Arena & { close(): Promise<void> }> {
+  const server = await startRedisServer();
+  const redis = new Redis(server.url);
+  const listener = new Redis(server.url);
   const channelPrefix = `wake:${name}:${process.pid}:`;
   const marks = `${channelPrefix}marks`;
   const heard: string[] = [];
@@ -40,9 +42,10 @@ export async function openArena(url: string, scripts: AnyScripts, name: string):
       if (on) await listener.subscribe(channelPrefix + client);
       else await listener.unsubscribe(channelPrefix + client);
     },
-    close() {
+    async close() {
       redis.disconnect();
       listener.disconnect();
+      await server.stop();
     },
   };
 }

@@ -46,6 +46,12 @@ export interface ForceRelease extends ToOne {
   readonly seenToken: string;
 }
 
+export interface WriteBack extends ToOne {
+  readonly name: 'writeBack';
+  readonly token: string;
+  readonly newToken: string;
+}
+
 export interface Acquire {
   readonly name: 'acquire';
   readonly request: Request;
@@ -53,7 +59,11 @@ export interface Acquire {
   readonly sentMicros: number;
 }
 
-export type Command = Acquire | Release | Renew | Downgrade | ForceRelease;
+export type Command = Acquire | Release | Renew | Downgrade | ForceRelease | WriteBack;
+
+/** The locks that a command is about. */
+export const keysOf = (command: Command): readonly string[] =>
+  command.name === 'acquire' ? command.request.keys : [command.key];
 
 /** How old an acquire may get. */
 export const MAX_AGE_MS = 20_000;

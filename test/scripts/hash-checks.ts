@@ -1,5 +1,3 @@
-import { type MemoryLock, type Run } from '../../lib/testing/memory/memory-lock.js';
-
 type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
@@ -64,7 +62,6 @@ function wrongCounts(hash: Fields): string[] {
     ['owner', hash['owner'] ?? '', owner ?? ''],
     ...[...owners].map((name): [string, Told, Told] => [`owned:${name}`, told(name), counted(name)]),
   ];
-  if (live[0]) expected.push(['fence', Number(hash['fence']), live[0].token]);
   return expected
     .filter(([, is, should]) => is !== should)
     .map(([name, is, should]) => `${name}: ${is}, not ${should}`);
@@ -92,53 +89,4 @@ function wrongQueue(hash: Fields): string[] {
     ...misplaced.map(({ attempt }) => `wrong place of ${attempt}`),
     ...outside.map(({ attempt }) => `${attempt} is outside of first and tail`),
   ];
-}
-
-/** As the hash has it: `fire attempt started ended outcome`. */
-const runText = ({ fire, attempt, started, ended, outcome }: Run): string =>
-  [fire, attempt, started, ended, outcome ?? '-'].join(' ');
-
-const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');
-
-/** All that is known of jobs, by their names, and until when each is remembered. */
-function jobsOf(hash: Fields): string {
-  const told = Object.entries(hash).filter(([field]) => /^(fires|run):/.test(field));
-  return [hash['jobs'] ?? '', ...told.map(([field, value]) => `${field} ${value}`).sort()].join(', ');
-}
-
-function jobsOfModel({ jobs }: MemoryLock): string {
-  const told = [...jobs].flatMap(([name, { fires, run }]) => {
-    const fields = [`fires:${name} ${ring(fires)}`];
-    if (run) fields.push(`run:${name} ${runText(run)}`, `run:by:${name} ${run.by}`);
-    return fields;
-  });
-  return [[...jobs].map(([name, { until }]) => `${name} ${until}`).join(' '), ...told.sort()].join(', ');
-}
-
-/** Where the hash tells another state than the model has. */
-export function differences(hash: Fields, model: MemoryLock): string[] {
-  const byName = (a: string, b: string) => (a < b ? -1 : 1);
-  const holds = holdsOf(hash).map((hold) => Object.values(hold).join(' '));
-  const modelHolds = [...model.holds].map(([attempt, { mode, token, owner, deadline, lease, since }]) =>
-    [attempt, mode, token, owner ?? '-', deadline, lease, since].join(' '),
-  );
-  const queue = waitersOf(hash).map(({ attempt, terms }) => `${attempt} ${terms}`);
-  const modelQueue = model.queue.waiters.map((waiter) => {
-    const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim } = waiter;
-    // 2: has to send its request again in its turn.
-    const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
-    return [attempt, deadline, waiterLeaseMs, mode, howFair, permits, leaseMs, owner ?? '-'].join(' ');
-  });
-  const compared: [string, string, string][] = [
-    ['holds', holds.sort(byName).join(', '), modelHolds.sort(byName).join(', ')],
-    ['queue', queue.join(', '), modelQueue.join(', ')],
-    ['token', hash['token'] ?? '0', `${model.token}`],
-    ['jobs', jobsOf(hash), jobsOfModel(model)],
-    ['floor', hash['floor'] ?? '0', `${model.floor}`],
-    ['late', hash['late'] ?? ';', ring(model.late.map(({ attempt, micros }) => `${attempt} ${micros}`))],
-    ['revoked', hash['revoked'] ?? ';', ring(model.revoked)],
-  ];
-  return compared
-    .filter(([, is, should]) => is !== should)
-    .map(([name, is, should]) => `${name}: [${is}], model [${should}]`);
 }

@@ -30,6 +30,7 @@ const claimAtNight = (fireMs: number, advanceMicros = 1_000): Step => claim('at'
 const release = (pick: number, holdAtLeastMs = 0, runOutcome = '-', unanswered = 0): Step =>
   step({ kind: 'release', pick, holdAtLeastMs, runOutcome, unanswered });
 const done: Step = release(1, 0, 'done');
+const downgrade: Step = step({ kind: 'downgrade', pick: 1, foreign: false });
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
 
 const profile: Profile = {
@@ -230,7 +231,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     steps: [
       claim('at', 1_000),
       done,
-      claimAtNight(1_000, 24_998_000),
+      claimAtNight(1_000, 44_998_000),
       done,
       claim('at', 1_000),
       claimAtNight(2_000, 2_000_000),
@@ -243,19 +244,56 @@ export const KNOWN_GAMES: readonly Game[] = [
     profile: { ...job, owners: ['-', 'ann'] },
     steps: [
       request({ owner: 'ann', fire: { job: NOON, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } }),
-      step({ kind: 'renew', pick: 1, leaseMs: 40_000, foreign: false }),
+      step({ kind: 'renew', pick: 1, leaseMs: 60_000, foreign: false }),
       request(
         { owner: 'ann', fire: { job: NIGHT, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } },
-        26_000_000,
+        46_000_000,
       ),
       done,
       done,
-      claimAtNight(2_000, 11_000_000),
+      claimAtNight(2_000, 30_000_000),
       done,
       claim('at', 1_000),
-      claimAtNight(3_000, 13_000_000),
+      claimAtNight(3_000, 32_000_000),
       done,
       claim('at', 1_000),
+    ],
+  },
+  {
+    // A holder that sends its claim again has it.
+    profile: job,
+    steps: [claim('at', 1_000), step({ kind: 'again', pick: 0 })],
+  },
+  {
+    // A downgrade that is sent again counts the reader once: its owner is gone after one release.
+    profile,
+    steps: [acquire('ann', 'write'), downgrade, downgrade, release(1), acquire('ann', 'read')],
+  },
+  {
+    // A waiter that enters with its owner leaves the queue.
+    profile,
+    steps: [
+      acquire('-', 'write'),
+      acquire('ann', 'write', 30_000),
+      acquire('ann', 'write', 30_000),
+      release(3),
+      poll,
+      release(2),
+      release(1),
+    ],
+  },
+  {
+    // A revocation hands the lock over.
+    profile,
+    steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), step({ kind: 'forceRelease', pick: 1 })],
+  },
+  {
+    // One of several keys is of another type: nothing happens to the others, though a lease is over.
+    profile: { ...profile, locks: 2 },
+    steps: [
+      request({ keys: 1, leaseMs: 10_000 }),
+      step({ kind: 'condition', condition: 'stranger' }),
+      request({ keys: 3 }, 10_000_000),
     ],
   },
   {

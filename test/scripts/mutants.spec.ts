@@ -1,6 +1,7 @@
 import { openArena, playGames } from './arena.js';
 import { MUTANTS, type Mutant, mutate } from './mutants.js';
-import { type AnyScripts, timedScripts } from './run-script.js';
+import { WRITE_BACK_MUTANTS } from './quorum-mutants.js';
+import { type AnyScripts, virtualScripts } from './run-script.js';
 
 /** As many games as each mutant may survive; the true scripts must survive the same ones. */
 const SEED = 4_711;
@@ -54,18 +55,18 @@ const BREAK_A_PROMISE = new Set([
 
 describe('the model test notices broken scripts', () => {
   const survive = async (scripts: AnyScripts, exact = true): Promise<void> => {
-    const arena = await openArena(process.env['REDIS_URL']!, scripts, 'mutants');
+    const arena = await openArena(scripts, 'mutants');
     try {
       await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact });
     } finally {
-      arena.close();
+      await arena.close();
     }
   };
 
-  it('and passes the unmodified ones', () => survive(timedScripts()), 60_000);
+  it('and passes the unmodified ones', () => survive(virtualScripts()), 60_000);
 
   const expectNoticed = async (mutant: Mutant, exact: boolean): Promise<void> => {
-    const failure = await survive(mutate(timedScripts(), mutant), exact).then(
+    const failure = await survive(mutate(virtualScripts(), mutant), exact).then(
       () => 'It survived.',
       (error: Error) => `${error.message} ${String(error.cause)}`,
     );
@@ -75,6 +76,8 @@ describe('the model test notices broken scripts', () => {
   };
 
   it.each(MUTANTS)('when $name', (mutant) => expectNoticed(mutant, true));
+
+  it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
 
   it.each(MUTANTS.filter(({ name }) => BREAK_A_PROMISE.delete(name)))(
     'by a broken promise alone when $name',

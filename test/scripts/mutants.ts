@@ -495,7 +495,101 @@ export const MUTANTS: readonly Mutant[] = [
     replace: "int(token), '0' }",
   },
   { name: 'revoked attempts are not saved', find: "if revoked ~= ';' then", replace: 'if false then' },
+  // The time to live.
   { name: 'the time to live forgets a parked hold', find: 'math.max(held, ', replace: 'math.max(' },
+  {
+    name: 'a free lock is forgotten at once',
+    find: 'math.max(held, remember - now, tonumber(<keepMs>))',
+    replace: 'math.max(held, remember - now, 1)',
+  },
+  { name: 'the key lives no longer than the first lease', find: 'latest - now or 0', replace: 'due - now or 0' },
+  { name: 'a save leaves the time to live as it was', find: "'cursor')\n  end\n  keep()", replace: "'cursor')\n  end" },
+  {
+    name: 'the key lives as long as a lease that is gone',
+    find: 'if hold.deadline >= latest and latest - now > tonumber(<keepMs>) then sweep() end',
+    replace: '',
+  },
+  {
+    name: 'the lease of the last release counts for the next holder',
+    find: 'if writes + reads == 0 then forget_bounds() end',
+    replace: '',
+  },
+  {
+    name: 'a renewal of the only hold narrows no bounds',
+    find: 'if writes + reads == 1 then forget_bounds() end',
+    replace: '',
+  },
+  {
+    name: 'the latest lease is that of the latest hold',
+    find: 'latest = math.max(latest, hold.deadline)',
+    replace: 'latest = hold.deadline',
+  },
+  {
+    name: 'a short lease is not due before a long one',
+    find: 'if due == 0 or hold.deadline < due then due',
+    replace: 'if due == 0 then due',
+  },
+  {
+    name: 'a parked hold does not bound the time to live',
+    find: '  count_hold(hold, 1)\n  bound_by(hold)\nend\n',
+    replace: '  count_hold(hold, 1)\nend\n',
+  },
+  {
+    name: 'a revocation in vain does not prolong the time to live',
+    find: 'begin_writes()\nfor _, ended',
+    replace: 'if #held > 0 then begin_writes() end\nfor _, ended',
+  },
+  // Errors of the server.
+  {
+    name: 'a full server keeps holds whose leases are over',
+    find: 'if is_due then\n    begin_writes()\n',
+    replace: 'if is_due then\n',
+  },
+  {
+    name: 'a full server refuses a holder that asks again',
+    find: 'local function extend(hold)\n  begin_writes()\n',
+    replace: 'local function extend(hold)\n',
+  },
+  {
+    name: 'a full server refuses its waiters',
+    find: 'if not place then return end\n  begin_writes()\n',
+    replace: 'if not place then return end\n',
+  },
+  {
+    name: 'a full server refuses releases',
+    find: 'begin_writes()\nlocal outcome',
+    replace: 'local outcome',
+  },
+  {
+    name: 'a full server refuses renewals',
+    find: "begin_writes()\nif <mode> == 'read'",
+    replace: "if <mode> == 'read'",
+  },
+  {
+    name: 'a full server refuses downgrades',
+    find: 'begin_writes()\n  make_read(hold)',
+    replace: 'make_read(hold)',
+  },
+  {
+    name: 'a full server takes new waiters',
+    find: 'if waiter_lease > 0 then\n    if not place',
+    replace: 'if waiter_lease > 0 then\n    begin_writes()\n    if not place',
+  },
+  {
+    name: 'a full server grants new holds',
+    find: 'local function take(owned_token)\n',
+    replace: 'local function take(owned_token)\n  begin_writes()\n',
+  },
+  {
+    name: 'some of several keys are swept before one of another type is found',
+    find: "for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end",
+    replace: '',
+  },
+  {
+    name: 'what is under the key is replaced',
+    find: 'local loaded = ',
+    replace: "if redis.call('TYPE', KEYS[1]).ok == 'string' then redis.call('DEL', KEYS[1]) end\nlocal loaded = ",
+  },
 ];
 
 /** The scripts with one mutant in them; throws when their text does not have the place. */

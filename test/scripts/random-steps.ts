@@ -25,9 +25,16 @@ export type Action =
   | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
   | { readonly kind: 'downgrade'; readonly pick: number; readonly foreign: boolean }
   | { readonly kind: 'forceRelease'; readonly pick: number }
+  /** A quorum has chosen a token for a hold: by so much greater than the one that it has. */
+  | { readonly kind: 'writeBack'; readonly pick: number; readonly by: number; readonly foreign: boolean }
+  /** The server refuses commands from now on, or no more. */
+  | { readonly kind: 'condition'; readonly condition: Condition }
   /** The process of the deaf client connects its subscriber, or loses it. */
   | { readonly kind: 'listen'; readonly on: boolean }
   | { readonly kind: 'again'; readonly pick: number };
+
+/** `stranger`: something else is under the key of the last lock. */
+export type Condition = 'none' | 'full' | 'replica' | 'stranger';
 
 /** Which fire of a job is claimed; the time of `at` is counted from the begin of the game. */
 export interface Fire {
@@ -100,6 +107,9 @@ const fire: fc.Arbitrary<Fire> = fc.oneof(
 const pick = fc.nat({ max: 997 });
 const leaseMs = fc.constantFrom(...LEASES);
 
+const SECOND = 1_000_000;
+const condition = fc.constantFrom<Condition>('none', 'none', 'none', 'full', 'full', 'replica', 'stranger');
+
 const action: fc.Arbitrary<Action> = fc.oneof(
   {
     weight: 34,
@@ -145,14 +155,25 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('forceRelease' as const), pick }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('listen' as const), on: fc.boolean() }) },
+  {
+    weight: 10,
+    arbitrary: fc.record({
+      kind: fc.constant('writeBack' as const),
+      pick,
+      by: fc.constantFrom(0, 1, 7, SECOND, -1, -7, -SECOND),
+      foreign: fc.constantFrom(false, false, false, true),
+    }),
+  },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('condition' as const), condition }) },
   { weight: 12, arbitrary: fc.record({ kind: fc.constant('again' as const), pick }) },
 );
 
-const SECOND = 1_000_000;
 const advanceMicros = fc.oneof(
   { weight: 5, arbitrary: fc.constantFrom(0, 0, 1, 1_000, SECOND / 2) },
   { weight: 3, arbitrary: fc.constantFrom(3, 7.999, 8, 9.999, 10, 15, 30).map((seconds) => seconds * SECOND) },
   { weight: 1, arbitrary: fc.constantFrom(-1, -1_000, -2 * SECOND, -12 * SECOND, -300 * SECOND, 300 * SECOND) },
+  // Just before the record of an unused lock expires, and just after.
+  { weight: 1, arbitrary: fc.constantFrom(31 * SECOND, 31 * SECOND + 1_000) },
 );
 
 const profile: fc.Arbitrary<Profile> = fc.record({

@@ -30,6 +30,14 @@ export class Referee {
     for (const model of this.#models.values()) model.clockSteppedBack(ms);
   }
 
+  /**
+   * The record of a lock was kept for its time, and is gone. The next token comes from the clock: it is greater than all
+   * others unless the clock was set back.
+   */
+  expired(key: string, now: number): void {
+    this.#of(key).expired(this.#latest - now);
+  }
+
   /** Those of this client who wait are passed over at times. */
   forgetOrder(client: string): void {
     for (const model of this.#models.values()) model.forgetOrder(client);
@@ -42,6 +50,8 @@ export class Referee {
 
   /** @throws when a promise is broken */
   judge(command: Command, { reply, pushes, now }: Answer): void {
+    // It changed nothing, and says nothing about the lock.
+    if (reply[0] === 'error') return;
     this.#latest = Math.max(this.#latest, now);
     // What ended is known before those who were granted after it.
     if (command.name === 'acquire') this.#judgeRefusal(command.request, reply[0]!, now);
@@ -54,7 +64,8 @@ export class Referee {
       told.push(...this.#grantsOfReply(command.request, reply, now));
     for (const { key, ...grant } of told.sort((a, b) => a.token - b.token)) this.#of(key).granted({ ...grant, now });
     const hasEnded = reply[0] === 'released' || (command.name === 'forceRelease' && Number(reply[3]) > 0);
-    if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(pushes.length, now);
+    const calls = pushes.filter((push) => push.split(' ')[1] !== 'revoked');
+    if (command.name !== 'acquire' && hasEnded) this.#of(command.key).checkHandedOver(calls.length, now);
   }
 
   #judgeRefusal(request: Request, outcome: string, now: number): void {
@@ -71,6 +82,7 @@ export class Referee {
     const reads = outcome === 'downgraded' || (command.name === 'renew' && command.mode === 'read');
     if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
     if (outcome !== 'lost' && reads) model.downgraded(attempt, now);
+    if (outcome === 'written' && command.name === 'writeBack') model.written(attempt, Number(command.newToken), now);
     if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);
   }
 

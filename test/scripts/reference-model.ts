@@ -6,7 +6,8 @@ import { type Request, clientOf } from './commands.js';
  */
 interface Belief {
   request: Request;
-  readonly token: number;
+  /** The last one is that of the hold; a quorum replaced those before it. */
+  readonly tokens: number[];
   readonly since: number;
   until: number;
   atMost: number;
@@ -25,11 +26,14 @@ export class ReferenceModel {
   #releasedLast: string | undefined;
   #greatest = 0;
   #hasSteppedBack = false;
+  /** Whether Redis knows no token: the next one comes from its clock alone. */
+  #isForgotten = false;
 
   constructor(private readonly hears: (client: string) => boolean) {}
 
   clockSteppedBack(ms: number): void {
     this.#hasSteppedBack = true;
+    if (this.#isForgotten) this.#greatest = 0;
     for (const one of [...this.#beliefs.values(), ...this.#waiting.values()]) one.until -= ms;
   }
 
@@ -37,7 +41,7 @@ export class ReferenceModel {
     for (const attempt of this.#waiting.keys()) if (clientOf(attempt) === client) this.#waiting.delete(attempt);
   }
 
-  tokenOf = (attempt: string): number | undefined => this.#beliefs.get(attempt)?.token;
+  tokenOf = (attempt: string): number | undefined => this.#beliefs.get(attempt)?.tokens.at(-1);
 
   /** An acquire was answered, and not with a grant. */
   notGranted(request: Request, outcome: string, now: number): void {
@@ -74,7 +78,7 @@ export class ReferenceModel {
     const known = this.#beliefs.get(request.attempt);
     if (known?.parked && this.#releasedLast === request.attempt) throw new Error(`${request.attempt} was granted late`);
     // The server may have kept a hold for longer than its holder could prove, after its clock was set back.
-    if (known?.token === token && !known.parked && known.atMost > now) {
+    if (known?.tokens.at(-1) === token && !known.parked && known.atMost > now) {
       // Of several locks, the shortest lease is told.
       return this.#prolong(known, now, request.keys.length > 1 ? Math.max(remaining, known.until - now) : remaining);
     }
@@ -93,13 +97,14 @@ export class ReferenceModel {
     if (readers > 0 && request.mode === 'write') throw new Error(`${request.attempt} was upgraded`);
     if (request.permits > 0 && readers >= request.permits) throw new Error(`${request.attempt} is one reader too many`);
     // Also an attempt whose own hold has ended re-enters, beside another of its owner's.
-    const reentry = inside && [...kin, known].some((belief) => belief?.token === token);
+    const reentry = inside && [...kin, known].some((belief) => belief?.tokens.includes(token));
     if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
     if (request.fair && !inside && this.#isJudged(request)) this.#checkOrder(request.attempt, now);
     this.#waiting.delete(request.attempt);
+    this.#isForgotten = false;
     this.#greatest = Math.max(this.#greatest, token);
     const until = now + remaining;
-    this.#beliefs.set(request.attempt, { request, token, since: now, until, atMost: until, parked: false });
+    this.#beliefs.set(request.attempt, { request, tokens: [token], since: now, until, atMost: until, parked: false });
   }
 
   renewed(attempt: string, now: number, remaining: number): void {
@@ -111,10 +116,23 @@ export class ReferenceModel {
     belief.request = { ...belief.request, mode: 'read' };
   }
 
+  /** A quorum has replaced the token of a hold. */
+  written(attempt: string, token: number, now: number): void {
+    this.#held(attempt, now).tokens.push(token);
+    this.#greatest = Math.max(this.#greatest, token);
+  }
+
+  /** Nothing is left in Redis. By then, each command that is still under way is too old. */
+  expired(backMs: number): void {
+    this.#releasedLast = undefined;
+    this.#isForgotten = true;
+    if (backMs > 0) this.#greatest = 0;
+  }
+
   /** A renewal or a downgrade was told that there is no such hold. */
   lost(attempt: string, token: string, now: number): void {
     const belief = this.#beliefs.get(attempt);
-    if (!belief || belief.parked || belief.until <= now || `${belief.token}` !== token) return;
+    if (!belief || belief.parked || belief.until <= now || `${belief.tokens.at(-1)}` !== token) return;
     throw new Error(`${attempt} was told a loss within its lease`);
   }
 
@@ -134,7 +152,7 @@ export class ReferenceModel {
     this.#releasedLast = undefined;
     const over = { parked: true, until: -Infinity, atMost: -Infinity };
     for (const belief of this.#beliefs.values()) {
-      const granted = belief.parked ? Math.min(belief.since * 1_000, this.#greatest) : belief.token;
+      const granted = belief.parked ? Math.min(belief.since * 1_000, this.#greatest) : belief.tokens.at(-1)!;
       if (granted <= seenToken) Object.assign(belief, over);
     }
   }

@@ -1,8 +1,9 @@
 import { type Redis } from 'ioredis';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+import { type Values } from '../support/model/wire-values.js';
 
-export type Operands = Readonly<Record<string, string | number | readonly string[]>>;
+export type Operands = Values;
 export type AnyScript = LuaScript<any, any, any>;
 export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 
@@ -18,6 +19,23 @@ local function server_time()
   return tonumber(${arg('nowMicros')})
 end
 `;
+
+/** Added to times of expiry on the operand clock: Redis, which has a clock of its own, must not reach them. */
+export const FAR_MS = 4_398_046_511_104;
+
+/** By this clock, keys expire, too: when, is to be compared to the millisecond. */
+const VIRTUAL_CLOCK = lua`${OPERAND_CLOCK}
+local server = redis
+local redis = { pcall = server.pcall }
+function redis.call(command, ...)
+  if command ~= 'PEXPIRE' then return server.call(command, ...) end
+  local key, ms = ...
+  return server.call('PEXPIREAT', key, string.format('%.0f', 4398046511104 + math.floor(server_time() / 1000) + ms))
+end
+`;
+
+/** The same scripts on servers whose keys expire by that clock, `FAR_MS` later. The server must be told when one is over. */
+export const virtualScripts = (): AnyScripts => createLockScripts(VIRTUAL_CLOCK as never);
 
 /** The lock's scripts with one operand more: `nowMicros`. */
 export const timedScripts = (): AnyScripts => createLockScripts(OPERAND_CLOCK as never);

@@ -8,7 +8,7 @@ import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
 import { Attempt } from './attempt.js';
 import { acquireRequestOf, type LockRequest, requestedLeaseMs } from './request.js';
-import { type Randomness } from '../runtime.js';
+import { type Randomness } from '../randomness.js';
 
 /** A call that acquires a lock, and has not ended yet. */
 export interface WaitingCall {

@@ -2,7 +2,7 @@ import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
-import { type Randomness } from '../runtime.js';
+import { type Randomness } from '../randomness.js';
 import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';

@@ -1,4 +1,4 @@
-import { type Randomness } from '../runtime.js';
+import { type Randomness } from '../randomness.js';
 import { type AcquireRequest, type ReleaseRequest } from './lock-store.js';
 
 /** Random per store, not per load of the module: processes that start from one snapshot must not share an id. */

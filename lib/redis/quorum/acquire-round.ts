@@ -2,7 +2,7 @@ import { nodesText } from '../../core/error-texts.js';
 import { type AcquireReply, type AcquireRequest } from '../../core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut, type NodeAnswer } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
-import { type Randomness } from '../../core/runtime.js';
+import { type Randomness } from '../../core/randomness.js';
 import { MAX_SPLIT_BACKOFF_MS } from '../timing.js';
 import { mayAnswerOnRetry } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';

@@ -1,7 +1,7 @@
-import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { type LockError, LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type SingleClient } from '../client/redis-client.js';
 import { readServerId } from '../connection/server-id.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
@@ -162,9 +162,13 @@ export async function readTime(store: RedisLockStore): Promise<number> {
 }
 
 /** Asks a node about its server. No lock was requested yet, whatever fails here. */
-async function askServer<T>(store: RedisLockStore, name: string, send: (client: Redis) => Promise<T>): Promise<T> {
+async function askServer<T>(
+  store: RedisLockStore,
+  name: string,
+  send: (client: SingleClient) => Promise<T>,
+): Promise<T> {
   const { commands } = store;
-  const client = commands.liveClient() as Redis;
+  const client = commands.liveClient() as SingleClient;
   try {
     return await commands.send(client, () => send(client), { key: name, timeoutMs: NODE_INFO_TIMEOUT_MS });
   } catch (error) {

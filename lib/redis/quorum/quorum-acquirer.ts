@@ -1,5 +1,5 @@
 import { type Clock } from '../../core/clock.js';
-import { type Randomness } from '../../core/runtime.js';
+import { type Randomness } from '../../core/randomness.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import {
   type AcquireReply,

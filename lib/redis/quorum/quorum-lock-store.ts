@@ -15,7 +15,7 @@ import {
 } from '../../core/store/lock-store.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
-import { type Randomness } from '../../core/runtime.js';
+import { type Randomness } from '../../core/randomness.js';
 import { ignoreWrongType } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';

@@ -2,10 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../../core/clock.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
-import { type Randomness } from '../../core/runtime.js';
-import { openSubscriber } from '../connection/open-client.js';
-import { type RedisClient, isCluster } from '../connection/redis-client.js';
-import { type LeadsToMaster } from '../connection/sentinel-watch.js';
+import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
 import { SUBSCRIBER_SETTLED_MS, moveDelayMs, reconnectDelayMs } from '../timing.js';
 import { Heartbeat } from './heartbeat.js';
 import { Subscriber } from './subscriber.js';
@@ -22,7 +19,6 @@ interface WakeUpChannelParts {
   readonly name: string;
   readonly listener: WakeUpListener;
   readonly clock: Clock;
-  readonly random: Randomness;
   readonly reporter: Reporter;
 }
 
@@ -98,12 +94,12 @@ export class WakeUpChannel {
 
   #connect(): void {
     this.#inOurContext(() => {
-      const { name: channel, clock, random } = this.parts;
+      const { name: channel, clock } = this.parts;
       const commandsClient = this.parts.commands.liveClient();
-      const client = openSubscriber(commandsClient, random);
+      const client = commandsClient.openSubscriber();
       if (!client) return this.#onFailure();
       const inOurContext = this.#inOurContext;
-      const isOfCluster = isCluster(commandsClient);
+      const isOfCluster = commandsClient.isCluster;
       const parts = { client, channel, isOfCluster, clock, inOurContext, debug: this.#debug };
       this.#subscriber = new Subscriber(parts, {
         onMessage: (message) => this.#onMessage(message, isOfCluster),

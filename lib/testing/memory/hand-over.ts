@@ -9,6 +9,12 @@ export type Tell = (attempt: string, wakeUp: WakeUp) => boolean;
 /** Whether it is granted only when it sends its request in its turn: for several locks, or for a fire. */
 const isGrantedOnRequest = ({ keys, claim }: ReceivedRequest): boolean => keys.length > 1 || claim !== undefined;
 
+/** How many waiters one command serves, and how many places it looks at, where that is limited. */
+const MOST_GRANTS = 64;
+const MOST_PLACES = 256;
+/** How many places a look for unfair waiters goes through. */
+const LOOKED_AT = 16;
+
 /** The client of an attempt. */
 export const clientOf = (attempt: string): string => attempt.split('.')[0]!;
 
@@ -18,14 +24,18 @@ export class HandOver {
     private readonly tell: Tell,
     /** The least value of the next fencing token: the microseconds since the epoch. */
     private readonly leastToken: () => number,
+    /** Whether a command is kept short, as each script is. */
+    private readonly isShort: () => boolean,
   ) {}
 
   /** Grants with the token of the owner, or with a new one. */
   grant(lock: MemoryLock, request: ReceivedRequest, lease: number, token = this.#nextToken(lock)): void {
     const { owner, mode, attempt, holder } = request;
+    lock.writes.add();
     lock.token = Math.max(lock.token, token);
     const hold = { owner, mode, token, lease, holder, since: lock.now, deadline: lock.now + lease, entry: token };
     lock.holds.set(attempt, hold);
+    lock.bounds.include(hold);
     if (mode === 'write') lock.writer = request;
     else shareEntry(lock, hold);
   }
@@ -35,18 +45,26 @@ export class HandOver {
     const { queue } = lock;
     const news = lock.freed;
     lock.freed = false;
+    let [grants, places] = [0, 0];
     while (!queue.isServed) {
+      places += 1;
+      lock.unserved = this.isShort() && places > MOST_PLACES;
+      if (lock.unserved) return false;
       const waiter = queue.at(queue.head);
       if (waiter) {
         if (!admits(lock, waiter)) return false;
         if (waiter.attempt === me) return true;
-        const isPushed = waiter.fair && !isGrantedOnRequest(waiter);
-        if (!isPushed && queue.head === lock.told && !news) return false;
+        const mustAsk = !waiter.fair || isGrantedOnRequest(waiter);
+        if (mustAsk && queue.head === lock.told && !news) return false;
+        const isPushed = !mustAsk && (grants < MOST_GRANTS || !this.isShort());
         if (!isPushed && this.#call(lock, waiter)) {
           lock.told = queue.head;
           return false;
         }
-        queue.goOn(!isPushed || !this.#push(lock, waiter));
+        if (!waiter.fair) places += LOOKED_AT - 1;
+        const isGranted = isPushed && this.#push(lock, waiter);
+        if (isGranted) grants += 1;
+        queue.goOn(!isGranted);
       } else queue.goOn(false);
     }
     return false;
@@ -90,7 +108,7 @@ export class HandOver {
     const woken = new Set<string>();
     let nextHead: number | undefined;
     let next = queue.head;
-    for (const place of queue.places.slice(0, 16)) {
+    for (const place of queue.places.slice(0, LOOKED_AT)) {
       if (woken.size === 2) break;
       next = place + 1;
       const waiter = queue.at(place);

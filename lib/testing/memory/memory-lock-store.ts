@@ -19,7 +19,7 @@ import { encodeKey, inOrder, storedKey } from '../../core/key.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';
-import { systemRandomness } from '../../core/runtime.js';
+import { systemRandomness } from '../../core/randomness.js';
 
 /** The options of `MemoryLockStore`. */
 export interface MemoryLockStoreOptions {

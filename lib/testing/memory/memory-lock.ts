@@ -1,17 +1,19 @@
 import { type LockMode } from '../../core/lock.errors.js';
+import { LeaseBounds } from './lease-bounds.js';
 import { type ReceivedRequest, MemoryQueue } from './memory-queue.js';
+import { Writes } from './writes.js';
 
 /** One hold of a lock. A parked one, which keeps it taken until `holdAtLeastMs` is over, has token 0. */
 export interface Hold {
   readonly owner: string | undefined;
-  readonly token: number;
   readonly since: number;
   /** The holder, as text for people; empty for a parked hold. */
   readonly holder: string;
+  token: number;
   mode: LockMode;
   deadline: number;
   lease: number;
-  /** Of a reader of a named owner: the token with which the next one re-enters. */
+  /** The token with which the next one of its owner re-enters in this mode. */
   entry: number;
 }
 
@@ -52,7 +54,8 @@ export function remember(ring: string[], attempt: string): void {
 /** One lock: its holds, its waiters, and what it remembers of attempts and jobs. */
 export class MemoryLock {
   readonly holds = new Map<string, Hold>();
-  queue = new MemoryQueue();
+  readonly bounds = new LeaseBounds();
+  queue: MemoryQueue;
   /** The last fencing token. */
   token = 0;
   readonly released: string[] = [];
@@ -70,16 +73,43 @@ export class MemoryLock {
   freed = false;
   /** The place of the first waiter when the command arrived, or of one that was woken since: it knows that it is first. */
   told = 0;
+  /** Whether serving the queue stopped before its end, because the command had done enough. */
+  unserved = false;
+  /** Whether a lease may have ended when the command arrived: the command must save then. */
+  swept = false;
+  /** The time in milliseconds after which Redis forgets the lock; undefined: nothing of it was saved. */
+  expiresAt: number | undefined;
+
+  constructor(readonly writes = new Writes()) {
+    this.queue = new MemoryQueue(writes);
+  }
 
   get now(): number {
     return Math.floor(this.micros / 1_000);
   }
 
-  /** Until when the lock is remembered, by its holds, waiters and jobs, and when it was used last. */
-  keptUntil(keepMs: number): number {
-    const holds = [...this.holds.values(), ...this.queue.waiters].map(({ deadline }) => deadline);
-    const jobs = [...this.jobs.values()].map(({ until }) => until);
-    return Math.max(this.now + keepMs, ...holds, ...jobs);
+  /** Saves what a command has changed, and for how long the lock is remembered. */
+  save(keepMs: number): void {
+    this.writes.add();
+    if (this.holds.size === 0) {
+      this.bounds.forget();
+      this.writer = undefined;
+    }
+    this.queue.settle();
+    this.expiresAt = this.now + this.#timeToLive(keepMs);
+  }
+
+  /** Prolongs the time to live of a lock that was saved before. */
+  keep(keepMs: number): void {
+    this.writes.change();
+    if (this.expiresAt !== undefined) this.expiresAt = this.now + this.#timeToLive(keepMs);
+  }
+
+  /** The longest of the leases, the jobs, and `keepMs`. */
+  #timeToLive(keepMs: number): number {
+    const held = this.holds.size > 0 ? this.bounds.latest - this.now : 0;
+    const jobs = [...this.jobs.values()].map(({ until }) => until - this.now);
+    return Math.max(held, keepMs, ...jobs);
   }
 
   /** Ends the holds whose leases are over; no lease grows longer when the clock steps back. */
@@ -87,12 +117,21 @@ export class MemoryLock {
     this.micros = micros;
     const { now } = this;
     this.freed = false;
+    this.unserved = false;
     this.queue.setTime(now);
     this.told = this.queue.head;
+    this.swept = this.holds.size > 0 && this.bounds.isDue(now);
+    if (this.swept) this.writes.change();
     for (const [attempt, hold] of this.holds) {
       hold.deadline = Math.min(hold.deadline, now + hold.lease);
       if (hold.deadline <= now) this.end(attempt);
     }
+    if (this.swept) this.narrowBounds();
+  }
+
+  narrowBounds(): void {
+    this.bounds.forget();
+    for (const hold of this.holds.values()) this.bounds.include(hold);
   }
 
   end(attempt: string): void {
@@ -114,10 +153,14 @@ export class MemoryLock {
   stretch(hold: Hold, leaseMs: number): void {
     hold.deadline = Math.max(hold.deadline, this.now + leaseMs);
     hold.lease = Math.max(leaseMs, hold.deadline - this.now);
+    this.bounds.include(hold);
   }
 
-  leave(attempt: string): void {
-    if (this.queue.leave(attempt)) this.freed = true;
+  /** Returns true when there was a place to leave. */
+  leave(attempt: string): boolean {
+    const left = this.queue.leave(attempt);
+    if (left) this.freed = true;
+    return left;
   }
 
   wasReleased(attempt: string): boolean {

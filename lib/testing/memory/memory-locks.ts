@@ -10,19 +10,9 @@ import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRenewal, type ReceivedRequest } from './memory-queue.js';
 import { type Look } from './memory-state.js';
-import {
-  admits,
-  busyReply,
-  endRun,
-  entryToken,
-  knows,
-  type LateReply,
-  lostReply,
-  makeRead,
-  refusal,
-  refusedReply,
-  startRun,
-} from './rules.js';
+import { type MemorySettings, Requests } from './requests.js';
+import { type BusyReply, endOrPark, endRun, type LateReply, lostReply, makeRead, replaceToken } from './rules.js';
+import { Writes } from './writes.js';
 
 /** For how long an unused lock is remembered. */
 const KEEP_MS = 600_000;
@@ -35,10 +25,11 @@ const FORGET_EVERY_MS = 60_000;
  * one turn. Random games test that the replies are the same (test/scripts/model.spec.ts).
  */
 export class MemoryLocks {
-  /** Whether holds exclude others; false for a fake, which grants every request. */
-  excludes = true;
+  readonly settings: MemorySettings = { excludes: true, keepMs: KEEP_MS, isShort: false };
+  readonly writes = new Writes();
   readonly #locks = new Map<string, MemoryLock>();
   readonly #handOver: HandOver;
+  readonly #requests: Requests;
   /** The time of the command, read once: everything it does happens at that moment. */
   #micros = 0;
   #forgotAt = 0;
@@ -49,9 +40,10 @@ export class MemoryLocks {
     private readonly clock: () => number,
     /** Tokens are at least as great, whatever the clock says. */
     leastToken = 0,
-    private readonly keepMs = KEEP_MS,
   ) {
-    this.#handOver = new HandOver(tell, () => Math.max(this.#micros, leastToken));
+    const nextMicros = (): number => Math.max(this.#micros, leastToken);
+    this.#handOver = new HandOver(tell, nextMicros, () => this.settings.isShort);
+    this.#requests = new Requests(this.#handOver, this.settings);
   }
 
   get keys(): readonly string[] {
@@ -59,86 +51,69 @@ export class MemoryLocks {
   }
 
   lock(key: string): MemoryLock {
-    const known = this.#locks.get(key) ?? new MemoryLock();
+    const known = this.#known(key) ?? new MemoryLock(this.writes);
     this.#locks.set(key, known);
     return known;
   }
 
+  delete(key: string): void {
+    this.#locks.delete(key);
+  }
+
   /** Read-only lookup; never creates an entry. */
   look(key: string): Look {
-    this.#readClock();
-    return { lock: this.#locks.get(key) ?? new MemoryLock(), now: this.#now };
+    this.#begin();
+    return { lock: this.#known(key) ?? new MemoryLock(), now: this.#now };
   }
 
   /** Removes unused locks now and then, as Redis does when their time to live is over. */
   forgetUnused(): void {
-    this.#readClock();
+    this.#begin();
     if (Math.abs(this.#now - this.#forgotAt) < FORGET_EVERY_MS) return;
     this.#forgotAt = this.#now;
-    for (const [key, lock] of this.#locks) if (lock.keptUntil(this.keepMs) <= this.#now) this.#locks.delete(key);
+    for (const [key, lock] of this.#locks) {
+      if ((lock.expiresAt ?? lock.now + this.settings.keepMs) < this.#now) this.#locks.delete(key);
+    }
   }
 
   /** Grants all keys, or none; then the attempt waits for each up to the first busy one. */
   acquire(request: ReceivedRequest & { readonly sentMicros?: undefined }): AcquireReply;
-  acquire(request: ReceivedRequest): AcquireReply | LateReply;
-  acquire(request: ReceivedRequest): AcquireReply | LateReply {
-    this.#readClock();
-    const { attempt } = request;
-    const locks = request.keys.map((key) => this.#swept(key));
-    const isKnown = locks.some((lock) => knows(lock, attempt));
-    const reason = locks.map((lock) => refusal(lock, request, isKnown)).find((found) => found !== undefined);
-    if (reason) {
-      for (const lock of locks) lock.leave(attempt);
-      for (const lock of locks) if (lock.freed) this.#handOver.serve(lock);
-      return refusedReply(reason, { lock: locks[0]!, request, micros: this.#micros });
+  acquire(request: ReceivedRequest): AcquireReply | BusyReply | LateReply;
+  acquire(request: ReceivedRequest): AcquireReply | BusyReply | LateReply {
+    this.#begin();
+    const queues = request.keys.map((key) => this.lock(key).queue);
+    const before = queues.map(({ pointers }) => pointers);
+    try {
+      return this.#requests.acquire(
+        request.keys.map((key) => this.#swept(key)),
+        request,
+      );
+    } catch (error) {
+      // The first write was refused.
+      for (const [i, queue] of queues.entries()) queue.pointers = before[i]!;
+      throw error;
     }
-    const needed = locks.filter((lock) => !lock.liveHold(attempt) && entryToken(lock, request) === undefined);
-    for (const lock of locks) {
-      const waiter = lock.queue.of(attempt);
-      if (!waiter) continue;
-      if (!lock.queue.at(waiter.place)) lock.freed = true;
-      // It was passed over, and is served again now that it sends its request.
-      else if (request.fair && (locks.length > 1 || needed.includes(lock))) {
-        lock.queue.head = Math.min(lock.queue.head, waiter.place);
-      }
-    }
-    const [busy] = needed.filter((lock) => !this.#hasTurn(lock, request));
-    if (busy) return this.#wait(locks, busy, needed, request);
-    const holds = locks.map((lock) =>
-      this.#take(lock, request, needed.includes(lock) ? undefined : entryToken(lock, request)),
-    );
-    const { now, jobs } = locks[0]!;
-    const run = request.claim && jobs.get(request.claim.job)?.run;
-    for (const lock of locks) lock.queue.sweep();
-    return {
-      outcome: 'granted',
-      fencingTokens: holds.map(({ token }) => token),
-      remainingMs: Math.min(...holds.map(({ deadline }) => deadline - now)),
-      serverTimeMs: now,
-      ...(run?.attempt === attempt && { fireMs: run.fire }),
-    };
   }
 
   /** Ends a hold or a place in the queue; a hold stays parked until `holdAtLeastMs` after its grant. */
   release({ key, attempt, holdAtLeastMs, job, runOutcome, unanswered }: ReleaseRequest): ReleaseReply {
-    this.#readClock();
+    this.#begin();
+    const { keepMs } = this.settings;
     const wasThere = this.lock(key).holds.has(attempt);
     const lock = this.#swept(key);
+    lock.writes.change();
     const hold = lock.holds.get(attempt);
     const place = lock.queue.of(attempt)?.place;
     const wasFirst = place !== undefined && place <= lock.queue.head;
     let outcome: ReleaseReply['outcome'] = wasThere ? 'expired' : 'unknown';
     if (hold?.token) {
       outcome = 'released';
-      lock.end(attempt);
-      const deadline = Math.min(hold.since, lock.now) + holdAtLeastMs;
-      const parked = { ...hold, deadline, lease: deadline - lock.now, token: 0, holder: '' };
-      if (deadline > lock.now) lock.holds.set(attempt, parked);
+      endOrPark(lock, { attempt, holdAtLeastMs, keepMs });
     } else if (place !== undefined) outcome = 'cancelled';
     else if (lock.wasRevoked(attempt)) outcome = 'revoked';
     else if (hold || lock.wasReleased(attempt)) outcome = 'again';
     if (runOutcome && (outcome === 'released' || runOutcome === 'void')) {
-      endRun(lock, { job, attempt, outcome: runOutcome, keepMs: this.keepMs });
+      endRun(lock, { job, attempt, outcome: runOutcome, keepMs });
     }
     lock.queue.leave(attempt);
     remember(lock.released, attempt);
@@ -146,27 +121,45 @@ export class MemoryLocks {
     this.#handOver.serve(lock);
     if (outcome === 'cancelled' && wasFirst) this.#handOver.wakeHead(lock);
     lock.queue.sweep();
+    lock.save(keepMs);
     return { outcome, holds: lock.holds.size, lastToken: lock.token };
   }
 
   renew({ key, attempt, fencingToken, leaseMs, mode }: ReceivedRenewal): RenewReply {
-    this.#readClock();
-    const lock = this.#swept(key);
+    const lock = this.#begun(key);
     const hold = lock.liveHold(attempt, fencingToken);
-    if (hold && mode === 'read') makeRead(lock, hold);
-    if (hold) lock.stretch(hold, leaseMs);
+    if (!hold) return this.#lost(lock, attempt);
+    lock.writes.change();
+    if (mode === 'read') makeRead(lock, hold);
+    // The deadline of the only hold is known to the millisecond.
+    if (lock.holds.size === 1) lock.bounds.forget();
+    lock.stretch(hold, leaseMs);
     if (lock.freed) this.#handOver.serve(lock);
-    if (hold) lock.queue.sweep();
-    return hold ? { outcome: 'renewed', remainingMs: hold.deadline - lock.now } : lostReply(lock, attempt);
+    lock.queue.sweep();
+    lock.save(this.settings.keepMs);
+    return { outcome: 'renewed', remainingMs: hold.deadline - lock.now };
   }
 
   downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
-    this.#readClock();
-    const lock = this.#swept(key);
+    const lock = this.#begun(key);
     const hold = lock.liveHold(attempt, fencingToken);
-    if (hold) makeRead(lock, hold);
-    if (lock.freed) this.#handOver.serve(lock);
-    return hold ? { outcome: 'downgraded' } : lostReply(lock, attempt);
+    if (!hold) return this.#lost(lock, attempt);
+    const isChanged = hold.mode === 'write';
+    if (isChanged) lock.writes.change();
+    makeRead(lock, hold);
+    this.#handOverAndSave(lock, isChanged);
+    return { outcome: 'downgraded' };
+  }
+
+  /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */
+  writeBack({ key, attempt, fencingToken }: HoldRef, newToken: number): { readonly outcome: 'written' } | LostReply {
+    const lock = this.#begun(key);
+    const hold = lock.liveHold(attempt, fencingToken) ?? lock.liveHold(attempt, newToken);
+    if (!hold) return this.#lost(lock, attempt);
+    lock.writes.change();
+    replaceToken(lock, hold, newToken);
+    this.#handOverAndSave(lock, true);
+    return { outcome: 'written' };
   }
 
   /**
@@ -178,12 +171,12 @@ export class MemoryLocks {
     command: string,
     seenToken = Infinity,
   ): { readonly outcome: 'revoked' | 'again'; readonly holds: number } {
-    this.#readClock();
-    const lock = this.#swept(key);
+    const lock = this.#begun(key);
     const isAgain = lock.wasRevoked(command);
     const granted = (hold: Hold): number => hold.token || Math.min(hold.since * 1_000, lock.token);
     const seen = [...lock.holds].filter(([, hold]) => granted(hold) <= seenToken);
     const ended = isAgain ? [] : seen.map(([attempt]) => attempt).toSorted();
+    lock.keep(this.settings.keepMs);
     for (const attempt of ended.filter((one) => lock.liveHold(one))) {
       remember(lock.released, attempt);
       remember(lock.revoked, attempt);
@@ -192,8 +185,28 @@ export class MemoryLocks {
     }
     for (const attempt of ended) lock.end(attempt);
     if (ended.length > 0) remember(lock.revoked, command);
-    if (lock.freed) this.#handOver.serve(lock);
+    this.#handOverAndSave(lock, ended.length > 0);
     return { outcome: isAgain ? 'again' : 'revoked', holds: ended.length };
+  }
+
+  #begin(): void {
+    this.#micros = this.clock();
+    this.writes.start();
+  }
+
+  get #now(): number {
+    return Math.floor(this.#micros / 1_000);
+  }
+
+  /** The lock unless its time to live is over. */
+  #known(key: string): MemoryLock | undefined {
+    const lock = this.#locks.get(key);
+    return lock && this.#now <= (lock.expiresAt ?? Infinity) ? lock : undefined;
+  }
+
+  #begun(key: string): MemoryLock {
+    this.#begin();
+    return this.#swept(key);
   }
 
   /** The lock, without the holds whose leases have ended. */
@@ -203,46 +216,13 @@ export class MemoryLocks {
     return lock;
   }
 
-  #readClock(): void {
-    this.#micros = this.clock();
+  #handOverAndSave(lock: MemoryLock, isChanged: boolean): void {
+    if (lock.freed) this.#handOver.serve(lock);
+    if (lock.swept || isChanged) lock.save(this.settings.keepMs);
   }
 
-  get #now(): number {
-    return Math.floor(this.#micros / 1_000);
-  }
-
-  #wait(
-    locks: readonly MemoryLock[],
-    busy: MemoryLock,
-    needed: readonly MemoryLock[],
-    request: ReceivedRequest,
-  ): AcquireReply {
-    const { attempt } = request;
-    for (const [i, lock] of locks.entries()) {
-      const isPast = i > locks.indexOf(busy);
-      if (isPast) lock.leave(attempt);
-      else if (request.waiterLeaseMs && (needed.includes(lock) || lock.queue.of(attempt))) lock.queue.join(request);
-      if (isPast ? lock.freed : !request.fair || lock.freed) this.#handOver.serve(lock, isPast ? undefined : attempt);
-    }
-    for (const lock of locks) lock.queue.sweep();
-    return busyReply(busy, attempt);
-  }
-
-  #hasTurn(lock: MemoryLock, request: ReceivedRequest): boolean {
-    if (!this.excludes) return true;
-    if (!request.fair) return admits(lock, request);
-    return this.#handOver.serve(lock, request.attempt) || (lock.queue.isServed && admits(lock, request));
-  }
-
-  #take(lock: MemoryLock, request: ReceivedRequest, ownerToken?: number): Hold {
-    const held = lock.liveHold(request.attempt);
-    if (held) lock.stretch(held, request.leaseMs);
-    else {
-      lock.leave(request.attempt);
-      this.#handOver.grant(lock, request, request.leaseMs, ownerToken);
-      startRun(lock, request, this.keepMs);
-    }
-    if (!held || lock.freed) this.#handOver.serve(lock);
-    return lock.holds.get(request.attempt)!;
+  #lost(lock: MemoryLock, attempt: string): LostReply {
+    this.#handOverAndSave(lock, false);
+    return lostReply(lock, attempt);
   }
 }

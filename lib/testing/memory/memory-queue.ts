@@ -1,4 +1,5 @@
 import { type AcquireRequest, type FireClaim, type RenewRequest } from '../../core/store/lock-store.js';
+import { Writes } from './writes.js';
 
 /** An acquire as the server receives it: with the age of the call, since a client's clock means nothing to a server. */
 export interface ReceivedRequest extends Omit<AcquireRequest, 'claim'> {
@@ -14,6 +15,14 @@ export interface Waiter extends ReceivedRequest {
   deadline: number;
 }
 
+/** The places that a queue remembers beside those of its waiters. */
+interface Pointers {
+  readonly head: number;
+  readonly tail: number;
+  readonly first: number;
+  readonly cursor: number;
+}
+
 /** The part of a renewal that the server needs. */
 export type ReceivedRenewal = Pick<RenewRequest, 'key' | 'attempt' | 'fencingToken' | 'leaseMs' | 'mode'>;
 
@@ -27,6 +36,8 @@ export class MemoryQueue {
   #first = 1;
   #cursor = 1;
   #now = 0;
+
+  constructor(private readonly writes = new Writes()) {}
 
   /** All waiters, in order; the leases of some may have ended. */
   get waiters(): Waiter[] {
@@ -55,15 +66,20 @@ export class MemoryQueue {
   at(place: number): Waiter | undefined {
     const waiter = this.#waiters.get(place);
     if (!waiter) return undefined;
-    // More is left than was ever granted: the clock stepped back.
-    waiter.deadline = Math.min(waiter.deadline, this.#now + waiter.waiterLeaseMs);
+    if (waiter.deadline - this.#now > waiter.waiterLeaseMs) {
+      // More is left than was ever granted: the clock stepped back.
+      this.writes.add();
+      waiter.deadline = this.#now + waiter.waiterLeaseMs;
+    }
     if (waiter.deadline > this.#now) return waiter;
+    this.writes.change();
     this.#waiters.delete(place);
     return undefined;
   }
 
   /** Adds a waiter at the end; one that waits already keeps its place. */
   join(request: ReceivedRequest): void {
+    this.writes.add();
     const place = this.of(request.attempt)?.place ?? (this.#tail += 1);
     this.#waiters.set(place, { ...request, place, deadline: this.#now + request.waiterLeaseMs });
   }
@@ -71,7 +87,9 @@ export class MemoryQueue {
   /** Removes a waiter; returns whether it waited. */
   leave(attempt: string): boolean {
     const waiter = this.of(attempt);
-    return waiter !== undefined && this.#waiters.delete(waiter.place);
+    if (!waiter) return false;
+    this.writes.change();
+    return this.#waiters.delete(waiter.place);
   }
 
   /** Moves the head to the next place; a waiter that was passed over keeps its own. */
@@ -90,5 +108,22 @@ export class MemoryQueue {
       this.#cursor += 1;
     }
     this.head = Math.max(this.head, this.#first);
+  }
+
+  /** Counts the places anew when none is in use. */
+  settle(): void {
+    if (this.#first > this.#tail) this.pointers = { head: 1, tail: 0, first: 1, cursor: 1 };
+  }
+
+  /** The places that the queue remembers. */
+  get pointers(): Pointers {
+    return { head: this.head, tail: this.#tail, first: this.#first, cursor: this.#cursor };
+  }
+
+  set pointers({ head, tail, first, cursor }: Pointers) {
+    this.head = head;
+    this.#tail = tail;
+    this.#first = first;
+    this.#cursor = cursor;
   }
 }

@@ -17,7 +17,7 @@ export function entryToken(lock: MemoryLock, request: ReceivedRequest): number |
   if (request.owner === undefined) return undefined;
   const mine = lock.ofOwner(request.owner);
   const writing = mine.find(({ mode }) => mode === 'write');
-  return writing ? writing.token : admits(lock, request) ? mine[0]?.entry : undefined;
+  return writing ? writing.entry : admits(lock, request) ? mine[0]?.entry : undefined;
 }
 
 /** The readers of one owner re-enter with the greatest token that any of them got. */
@@ -32,8 +32,19 @@ export function shareEntry(lock: MemoryLock, hold: Hold): void {
 export function makeRead(lock: MemoryLock, hold: Hold): void {
   if (hold.mode === 'read') return;
   hold.mode = 'read';
+  hold.entry = hold.token;
   shareEntry(lock, hold);
+  if (lock.writer && lock.holds.get(lock.writer.attempt) === hold) lock.writer = undefined;
   lock.freed = true;
+}
+
+/** Replaces the token of a hold. Its owner re-enters with it, unless another of its holds has a greater one. */
+export function replaceToken(lock: MemoryLock, hold: Hold, token: number): void {
+  hold.token = token;
+  lock.token = Math.max(lock.token, token);
+  const kin = hold.owner === undefined ? [hold] : lock.ofOwner(hold.owner).filter(({ mode }) => mode === hold.mode);
+  const entry = kin.length === 1 ? token : Math.max(hold.entry, token);
+  for (const one of kin) one.entry = entry;
 }
 
 /** Why a request is refused; undefined when it is not. */
@@ -128,12 +139,17 @@ function rememberJob({ jobs, holds, now }: MemoryLock, name: string, ms: number)
   return job;
 }
 
+/** A `busy` reply, and what the scripts say instead: a time that may be too early, and a place that may be too far back. */
+export type BusyReply = Extract<AcquireReply, { outcome: 'busy' }> & {
+  readonly rough: { readonly retryMs: number; readonly ahead: number; readonly unserved: boolean };
+};
+
 /** Builds the `busy` reply. */
-export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireReply, { outcome: 'busy' }> {
+export function busyReply(lock: MemoryLock, attempt: string): BusyReply {
   const remaining = [...lock.holds.values()].map(({ deadline }) => deadline - lock.now);
   const { head, waiters } = lock.queue;
   const place = waiters.filter((waiter) => waiter.place >= head).findIndex((waiter) => waiter.attempt === attempt);
-  const { writer } = lock;
+  const { writer, bounds } = lock;
   const holder = writer && lock.liveHold(writer.attempt)?.mode === 'write' ? writer.holder : undefined;
   const written = [...lock.holds].find(([, { mode, token }]) => mode === 'write' && token > 0);
   return {
@@ -144,6 +160,11 @@ export function busyReply(lock: MemoryLock, attempt: string): Extract<AcquireRep
     holder,
     owner: written && (written[1].owner ?? written[0]),
     serverTimeMs: lock.now,
+    rough: {
+      retryMs: remaining.length > 0 ? bounds.due - lock.now : 0,
+      ahead: Math.max((lock.queue.of(attempt)?.place ?? 0) - head, 0),
+      unserved: lock.unserved,
+    },
   };
 }
 
@@ -162,6 +183,23 @@ export const refusedReply = (
   reason === 'late'
     ? { outcome: 'refused', reason, micros }
     : { outcome: 'refused', reason, claimedBy: reason === 'claimed' ? claimedBy(lock, request) : undefined };
+
+/** Ends a hold that its holder releases; it stays parked until `holdAtLeastMs` after its grant. */
+export function endOrPark(
+  lock: MemoryLock,
+  { attempt, holdAtLeastMs, keepMs }: { attempt: string; holdAtLeastMs: number; keepMs: number },
+): void {
+  const hold = lock.holds.get(attempt)!;
+  const { bounds, now } = lock;
+  const deadline = Math.min(hold.since, now) + holdAtLeastMs;
+  lock.end(attempt);
+  // Otherwise the lock would be remembered for a lease that is gone.
+  if (lock.holds.size === 0 || (hold.deadline >= bounds.latest && bounds.latest - now > keepMs)) lock.narrowBounds();
+  if (deadline <= now) return;
+  const parked = { ...hold, deadline, lease: deadline - now, token: 0, holder: '' };
+  lock.holds.set(attempt, parked);
+  bounds.include(parked);
+}
 
 /** Builds the reply of a command whose hold is gone. */
 export const lostReply = (lock: MemoryLock, attempt: string): LostReply => ({

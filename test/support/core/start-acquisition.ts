@@ -10,7 +10,7 @@ import { lockOptions } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
 import { outcomeOf } from '../waiting/outcome.js';
-import { systemRandomness } from '../../../lib/core/runtime.js';
+import { systemRandomness } from '../../../lib/core/randomness.js';
 
 /** Notes the attempts of one call: those that it had (null: it ended), and those that were given back. */
 class NotedAttempts extends Attempts {

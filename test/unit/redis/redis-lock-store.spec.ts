@@ -6,7 +6,7 @@ import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../li
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { systemRandomness } from '../../../lib/core/runtime.js';
+import { systemRandomness } from '../../../lib/core/randomness.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };

@@ -12,7 +12,7 @@ import {
 import { LockStoreError } from '../../../core/lock.errors.js';
 import { type CaseTime } from './case-time.js';
 import { promised } from './promised.js';
-import { systemRandomness } from '../../../core/runtime.js';
+import { systemRandomness } from '../../../core/randomness.js';
 
 /** A lease that does not end while a case runs. */
 export const LONG_MS = 30_000;

@@ -1,4 +1,4 @@
-import { systemRandomness } from '../../../../../lib/core/runtime.js';
+import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { Releaser } from '../../../../../lib/core/hold/releaser.js';

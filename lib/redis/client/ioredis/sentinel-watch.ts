@@ -1,18 +1,24 @@
 import { isIP } from 'node:net';
-import type { Redis, RedisOptions } from 'ioredis';
-import { type Clock } from '../../core/clock.js';
-import { type Reporter, withoutRepeats } from '../../core/reporter.js';
-import { MAX_SENTINELS, MAX_SENTINEL_RETRIES, SENTINEL_PING_MS, reconnectDelayMs } from '../timing.js';
-import { readableText } from './error-advice.js';
-import { openSentinel } from './open-client.js';
-import { type RedisClient, closeClient, isCluster } from './redis-client.js';
-import { type ServerAddress, addressText, reachedBy } from './server-address.js';
+import { Redis, type RedisOptions } from 'ioredis';
+import { type Clock } from '../../../core/clock.js';
+import { withoutRepeats } from '../../../core/reporter.js';
+import {
+  CONNECT_TIMEOUT_MS,
+  MAX_SENTINELS,
+  MAX_SENTINEL_RETRIES,
+  SENTINEL_COMMAND_TIMEOUT_MS,
+  SENTINEL_PING_MS,
+  reconnectDelayMs,
+} from '../../timing.js';
+import { readableText } from '../../connection/error-advice.js';
+import { type LeadsToMaster, type MasterWatch } from '../redis-client.js';
+import { type ServerAddress, addressText } from '../server-address.js';
+import { type ClientParts } from './ioredis-base.js';
+import { closeConnection } from './lifecycle.js';
+import { WITHOUT_QUEUE, reachedBy } from './ioredis-options.js';
 
 /** Every sentinel announces the first when its view changes; the leader of a failover announces the second before that. */
 const [SWITCHED, PROMOTED] = ['+switch-master', '+promoted-slave'] as const;
-
-/** Whether a connection leads to the server that a sentinel has just named the master. */
-export type LeadsToMaster = (client: RedisClient) => boolean;
 
 /**
  * Learns from all sentinels that another server is the master now. Sentinels direct new clients there seconds before they
@@ -20,7 +26,7 @@ export type LeadsToMaster = (client: RedisClient) => boolean;
  * one per sentinel and store: ioredis would open one per sentinel and connection, asks the sentinel that comes first, and
  * misses what that sentinel learns while ioredis connects.
  */
-export class SentinelWatch {
+export class SentinelWatch implements MasterWatch {
   readonly #links = new Map<string, SentinelLink>();
   #isRefused = false;
   #isClosed = false;
@@ -28,8 +34,7 @@ export class SentinelWatch {
   constructor(
     private readonly options: RedisOptions,
     private readonly onMaster: (leadsToMaster: LeadsToMaster) => void,
-    private readonly clock: Clock,
-    private readonly reporter: Reporter,
+    private readonly parts: ClientParts,
   ) {
     for (const { host = '127.0.0.1', port = 26_379 } of options.sentinels!) this.#add({ host, port }, reconnectDelayMs);
   }
@@ -43,7 +48,7 @@ export class SentinelWatch {
     const name = addressText(sentinel);
     if (this.#isClosed || this.#links.has(name) || this.#links.size >= MAX_SENTINELS) return;
     const client = openSentinel(sentinel, { ...this.options, retryStrategy });
-    const debug = withoutRepeats((line) => this.reporter.debug(line));
+    const debug = withoutRepeats((line) => this.parts.reporter.debug(line));
     client.on('error', (error: Error) => debug(`Redis sentinel: ${readableText(error)}`));
     client.once('end', () => this.#links.delete(name));
     const listener: SentinelListener = {
@@ -51,7 +56,7 @@ export class SentinelWatch {
       onSentinel: (other) => this.#onSentinel(reachedBy(other, this.options.natMap)),
       onRefused: (error) => this.#onRefused(error),
     };
-    this.#links.set(name, new SentinelLink(client, this.options.name!, listener, this.clock));
+    this.#links.set(name, new SentinelLink(client, this.options.name!, listener, this.parts.clock));
   }
 
   /** Where addresses change, sentinels that the application does not name may be gone for good: their retries are limited. */
@@ -62,17 +67,16 @@ export class SentinelWatch {
 
   #onRefused({ message }: Error): void {
     if (!this.#isRefused) {
-      this.reporter.warn(`Failovers are noticed up to ${SENTINEL_PING_MS} ms late, by polling: ${message}`);
+      this.parts.reporter.warn(`Failovers are noticed up to ${SENTINEL_PING_MS} ms late, by polling: ${message}`);
     }
     this.#isRefused = true;
   }
 
   /** A host name does not show whether a connection leads there: then only a change counts, and not the first answer. */
   #onMaster({ host, port }: ServerAddress, isFirst: boolean): void {
-    this.onMaster((client) => {
-      const { remoteAddress = '', remotePort } = (client as Redis).stream ?? {};
-      if (remotePort !== port) return false;
-      return isIP(host) === 0 ? isFirst : remoteAddress.replace(/^::ffff:/, '') === host;
+    this.onMaster(({ peer }) => {
+      if (peer?.port !== port) return false;
+      return isIP(host) === 0 ? isFirst : peer.host === host;
     });
   }
 }
@@ -105,7 +109,7 @@ class SentinelLink {
 
   async close(): Promise<void> {
     this.#cancelPing?.();
-    await closeClient(this.client, this.clock);
+    await closeConnection(this.client, this.clock);
   }
 
   async #askMaster(): Promise<void> {
@@ -163,21 +167,19 @@ class SentinelLink {
   }
 }
 
-/**
- * Calls `leave` when a connection leads to another server than the master, now or as soon as it is connected, and not only
- * when it is ready: a server that hangs would never let it be. A connection that is about to ask a sentinel needs nothing;
- * one that is asking must not be cut meanwhile, or ioredis would end it for good.
- */
-export function ifElsewhere(client: Redis, leadsToMaster: LeadsToMaster, leave: () => void): void {
-  if (client.status === 'connecting') client.once('connect', () => ifElsewhere(client, leadsToMaster, leave));
-  if ((client.status === 'connect' || client.status === 'ready') && !leadsToMaster(client)) leave();
-}
-
-/** The watch of a client that finds its master by sentinels; null for any other. */
-export function watchSentinels(client: RedisClient, ...rest: RestOf<typeof SentinelWatch>): SentinelWatch | null {
-  const options = client.options as RedisOptions;
-  return options.sentinels && !isCluster(client) ? new SentinelWatch(options, ...rest) : null;
-}
-
-type RestOf<Type extends new (...args: any) => any> =
-  ConstructorParameters<Type> extends [any, ...infer Rest] ? Rest : never;
+/** Opens a connection to a sentinel, with the options that ioredis takes for the sentinels of such a client. */
+const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Redis =>
+  new Redis({
+    ...sentinel,
+    ...WITHOUT_QUEUE,
+    protocol: 2,
+    family: options.family,
+    username: options.sentinelUsername,
+    password: options.sentinelPassword,
+    tls: options.sentinelTLS,
+    connectTimeout: options.connectTimeout ?? CONNECT_TIMEOUT_MS,
+    commandTimeout: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
+    retryStrategy: options.retryStrategy,
+    enableReadyCheck: false,
+    autoResubscribe: false,
+  });

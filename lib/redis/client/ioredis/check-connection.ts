@@ -1,5 +1,6 @@
-import { LockConfigurationError } from '../../core/lock.errors.js';
-import type { RedisClient } from './redis-client.js';
+import { LockConfigurationError } from '../../../core/lock.errors.js';
+import { reading } from '../../../core/read-options.js';
+import type { Ioredis } from './ioredis-options.js';
 
 const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or an ioredis client';
 
@@ -10,7 +11,7 @@ const CLIENT_METHODS = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect',
  * Whether a value is meant to be a client: it has methods that no options have. `instanceof` fails when the application and
  * this package load two copies of ioredis. `checkClient` checks whether the store can use it.
  */
-export const isRedisClient = (value: unknown): value is RedisClient =>
+export const isRedisClient = (value: unknown): value is Ioredis =>
   hasMethod(value, 'evalsha') || hasMethod(value, 'duplicate');
 
 const hasMethod = (value: unknown, name: string): boolean =>
@@ -20,7 +21,7 @@ const hasMethod = (value: unknown, name: string): boolean =>
  * Checks a client before the first lock fails on it.
  * @throws LockConfigurationError for one that lacks a method, or that subscribes and thus runs no commands
  */
-export function checkClient(client: RedisClient, name = '`connection`'): void {
+export function checkClient(client: Ioredis, name = '`connection`'): void {
   const missing = CLIENT_METHODS.filter((method) => !hasMethod(client, method));
   if (missing.length > 0) {
     const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
@@ -39,6 +40,10 @@ export function checkClient(client: RedisClient, name = '`connection`'): void {
  * @throws LockConfigurationError that says what was given; never a URL, which may hold a password
  */
 export function checkConnection(connection: unknown): void {
+  reading('The option `connection`', () => checkAll(connection));
+}
+
+function checkAll(connection: unknown): void {
   if (!Array.isArray(connection)) return checkOne(connection, '`connection`');
   if (connection.length === 0) {
     throw new LockConfigurationError('Expected `connection` to list the masters of a quorum, got an empty list.');
@@ -84,7 +89,7 @@ function isPlainObject(value: unknown): value is { cluster?: unknown } {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   // By the constructor's name: options may come from another realm.
-  return prototype === null || (prototype as object).constructor.name === 'Object';
+  return prototype === null || (prototype as { constructor?: Function }).constructor?.name === 'Object';
 }
 
 const describe = (value: unknown): string =>

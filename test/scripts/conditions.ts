@@ -1,0 +1,62 @@
+import { type Redis } from 'ioredis';
+import { READ_ONLY, type ScriptModel } from '../support/model/script-model.js';
+import { type Condition } from './random-steps.js';
+
+/** What stands under the key of a lock instead of it. */
+const STRANGER = 'mine';
+
+/** Brings a server and the model of it into the same condition, and out of it again. Locks outlive all of them. */
+export class Conditions {
+  #current: Condition = 'none';
+
+  constructor(
+    private readonly redis: Redis,
+    private readonly model: ScriptModel,
+    /** The last one is that under which something else may be. */
+    private readonly keys: readonly string[],
+  ) {}
+
+  async change(next: Condition): Promise<void> {
+    if (next === this.#current) return;
+    await this.#set(this.#current, false);
+    await this.#set(next, true);
+    this.#current = next;
+  }
+
+  /** Whether something else is under a key now. */
+  hides(key: string): boolean {
+    return this.model.strangers.has(key);
+  }
+
+  async #set(condition: Condition, on: boolean): Promise<void> {
+    switch (condition) {
+      case 'full':
+        this.model.isFull = on;
+        await this.redis.config('SET', 'maxmemory', on ? '1' : '0');
+        break;
+      case 'replica':
+        this.model.refusesWrites = on ? READ_ONLY : undefined;
+        // Nobody listens on that port: the data stays as it is.
+        await (on ? this.redis.replicaof('127.0.0.1', 1) : this.redis.replicaof('NO', 'ONE'));
+        break;
+      case 'stranger':
+        await this.#hide(this.keys.at(-1)!, on);
+        break;
+      default:
+    }
+  }
+
+  async #hide(key: string, on: boolean): Promise<void> {
+    const aside = `${key}:aside`;
+    if (on) {
+      if (await this.redis.exists(key)) await this.redis.rename(key, aside);
+      await this.redis.set(key, STRANGER);
+      this.model.strangers.add(key);
+      return;
+    }
+    if ((await this.redis.get(key)) !== STRANGER) throw new Error(`${key} was written`);
+    await this.redis.del(key);
+    if (await this.redis.exists(aside)) await this.redis.rename(aside, key);
+    this.model.strangers.delete(key);
+  }
+}

@@ -1,0 +1,139 @@
+import { type MemoryLock } from '../../lib/testing/memory/memory-lock.js';
+import { type Command, type Request } from './commands.js';
+import { type Action, JOBS, NO_FIRE, type Profile } from './random-steps.js';
+import { EVERY_TOKEN } from './run-script.js';
+
+/** When a game begins. */
+export const START_MS = 1_800_000_000_000;
+
+/** What a game knows when a command is chosen. */
+interface Known {
+  readonly keys: readonly string[];
+  readonly profile: Profile;
+  look(key: string): MemoryLock;
+  /** The token that an attempt was told. */
+  tokenOf(key: string, attempt: string): number | undefined;
+  micros(): number;
+}
+
+/** An action that is sent as a command. */
+export type Sent = Exclude<Action, { kind: 'listen' | 'condition' }>;
+
+const NOBODY = 'nobody.000001';
+const choose = <T>(list: readonly T[], pick: number): T | undefined => list[pick % list.length];
+
+/** Makes commands of the actions of a game, about what exists by then. */
+export class NextCommand {
+  /** All requests of the game, by their attempts. */
+  readonly requests = new Map<string, Request>();
+  readonly #sent: Command[] = [];
+  #operatorCommands = 0;
+
+  constructor(private readonly known: Known) {}
+
+  of(action: Sent): Command {
+    const command = this.#commandOf(action);
+    this.#sent.push(command);
+    return command;
+  }
+
+  #commandOf(action: Sent): Command {
+    if (action.kind === 'acquire') return this.#acquire(this.#newRequest(action));
+    if (action.kind === 'again') return choose(this.#sent.slice(-25), action.pick) ?? this.#plainAcquire();
+    const key = choose(this.known.keys, Math.floor(action.pick / 331))!;
+    const { queue, holds } = this.known.look(key);
+    const waiting = queue.waiters.map(({ attempt }) => attempt);
+    const holding = [...holds.keys()];
+    // Mostly somebody of whom the lock knows, at times anybody.
+    const attemptOf = (known: string[]): string | undefined =>
+      choose(known.length > 0 && action.pick % 8 > 0 ? known : [...this.requests.keys()], action.pick);
+    if (action.kind === 'poll') {
+      const request = this.requests.get(attemptOf(waiting) ?? '');
+      if (!request) return this.#plainAcquire();
+      return this.#acquire(action.last ? { ...request, waiterLeaseMs: 0 } : request);
+    }
+    if (action.kind === 'release') {
+      const attempt = attemptOf([...holding, ...waiting]) ?? NOBODY;
+      const { holdAtLeastMs, runOutcome, unanswered, pick } = action;
+      const job = this.#jobOf(attempt, pick);
+      return { name: 'release', key, attempt, holdAtLeastMs, job, runOutcome, unanswered };
+    }
+    return this.#ofHold(action, key, attemptOf(holding) ?? NOBODY);
+  }
+
+  /** A command about a hold, which is at times gone, or has another token. */
+  #ofHold(
+    action: Exclude<Sent, { kind: 'acquire' | 'again' | 'poll' | 'release' }>,
+    key: string,
+    attempt: string,
+  ): Command {
+    const { pick } = action;
+    const known = this.known.tokenOf(key, attempt) ?? 1;
+    const token = `${'foreign' in action && action.foreign ? (pick % 2) * (known - 1) : known}`;
+    switch (action.kind) {
+      case 'renew': {
+        // At times of one whose downgrade did not arrive.
+        const mode = pick % 4 === 3 ? 'read' : 'write';
+        return { name: 'renew', key, attempt, token, leaseMs: action.leaseMs, mode };
+      }
+      case 'downgrade':
+        return { name: 'downgrade', key, attempt, token };
+      case 'writeBack':
+        return { name: 'writeBack', key, attempt, token, newToken: `${Math.max(known + action.by, 1)}` };
+      default: {
+        this.#operatorCommands += 1;
+        const operator = `op.force${String(this.#operatorCommands).padStart(3, '0')}`;
+        // At times the operator looked long ago.
+        return {
+          name: 'forceRelease',
+          key,
+          attempt: operator,
+          seenToken: pick % 4 === 0 ? `${known}` : EVERY_TOKEN,
+        };
+      }
+    }
+  }
+
+  /** That of the attempt; at times another one, which is none of its business. */
+  #jobOf(attempt: string, pick: number): string {
+    return pick % 16 === 15 ? choose(JOBS, pick >> 4)! : (this.requests.get(attempt)?.job ?? '-');
+  }
+
+  #plainAcquire(): Command {
+    const who = { client: 'c1-8f2e91a', owner: '-', keys: 0, fire: NO_FIRE };
+    const request = { ...who, mode: 'write', leaseMs: 10_000, waiterLeaseMs: 30_000, fair: 1 };
+    return this.#acquire(this.#newRequest({ kind: 'acquire', ...request }));
+  }
+
+  #acquire(request: Request): Command {
+    return { name: 'acquire', request, sentMicros: this.known.micros() };
+  }
+
+  #newRequest({ client, keys, fire, ...action }: Extract<Action, { kind: 'acquire' }>): Request {
+    const { modes, fairness, owners, permits, jobs } = this.known.profile;
+    const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
+    // Numbered by client: two of the clients leave the same fingerprints when they are released.
+    const number = [...this.requests.keys()].filter((known) => known.startsWith(client)).length + 1;
+    const attempt = `${client}.${String(number).padStart(6, '0')}`;
+    const mode = allowed(action.mode, modes);
+    // Each bit of the number chooses a lock, so that several are chosen often.
+    const several = this.known.keys.filter((_, i) => (keys >> i) % 2 === 1);
+    const named = several.length > 0 ? several : this.known.keys.slice(0, 1);
+    const claims = jobs && mode === 'write' && fire.fireKind !== '-' && named.length === 1;
+    const fireMs = fire.fireKind === 'at' ? START_MS + fire.fireMs : fire.fireMs;
+    const request: Request = {
+      keys: named,
+      attempt,
+      mode,
+      owner: allowed(action.owner, owners),
+      fair: allowed(action.fair, fairness),
+      leaseMs: action.leaseMs,
+      waiterLeaseMs: action.waiterLeaseMs,
+      permits,
+      holder: `host:1 ${attempt}`,
+      ...(claims ? { ...fire, fireMs } : NO_FIRE),
+    };
+    this.requests.set(attempt, request);
+    return request;
+  }
+}

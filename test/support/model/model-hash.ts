@@ -1,0 +1,91 @@
+import { type Hold, type MemoryLock, type Run } from '../../../lib/testing/memory/memory-lock.js';
+import { type Waiter } from '../../../lib/testing/memory/memory-queue.js';
+
+type Fields = [field: string, value: string | number][];
+
+/** The hash of a lock that Redis would have (lib/redis/scripts/parts/state.ts); empty: there is no key. */
+export function hashOfModel(lock: MemoryLock): Record<string, string> {
+  if (lock.expiresAt === undefined) return {};
+  const { token, released, revoked, late, floor } = lock;
+  const fields: Fields = [
+    ['token', token],
+    ['released', ring(released)],
+  ];
+  if (revoked.length > 0) fields.push(['revoked', ring(revoked)]);
+  if (late.length > 0) fields.push(['late', ring(late.map(({ attempt, micros }) => `${attempt} ${micros}`))]);
+  if (floor > 0) fields.push(['floor', floor]);
+  fields.push(...holdFields(lock), ...queueFields(lock), ...jobFields(lock));
+  return Object.fromEntries(fields.map(([field, value]) => [field, String(value)]));
+}
+
+const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');
+
+function holdFields(lock: MemoryLock): Fields {
+  const { holds, bounds, writer } = lock;
+  if (holds.size === 0) return [];
+  const all = [...holds];
+  const writes = all.filter(([, { mode }]) => mode === 'write');
+  const live = writes.filter(([, { token }]) => token > 0);
+  const [attempt, writing] = live[0] ?? [];
+  return [
+    ['writes', writes.length],
+    ['reads', all.length - writes.length],
+    ['parked', writes.length - live.length],
+    ['owner', writing?.owner ?? attempt ?? ''],
+    ['writer', writer?.attempt ?? ''],
+    // Nobody re-enters with it when nobody writes.
+    ...(writing ? [['fence', writing.entry] satisfies Fields[number]] : []),
+    ...Object.entries(bounds),
+    ...all.flatMap(([who, hold]) => oneHold(who, hold)),
+    ...ownedFields(lock),
+  ];
+}
+
+function oneHold(attempt: string, { deadline, lease, mode, token, since, owner, holder }: Hold): Fields {
+  const record = [deadline, lease, mode, token, since, owner ?? '-'].join(' ');
+  return [[`hold:${attempt}`, record], ...(token > 0 ? [[`id:${attempt}`, holder] satisfies Fields[number]] : [])];
+}
+
+/** The named owners that read. */
+function ownedFields({ holds }: MemoryLock): Fields {
+  const readers = [...holds.values()].filter(({ mode, token, owner }) => mode === 'read' && token > 0 && owner);
+  const names = new Set(readers.map(({ owner }) => owner!));
+  return [...names].map((name) => {
+    const mine = readers.filter(({ owner }) => owner === name);
+    return [`owned:${name}`, `${mine.length} ${mine[0]!.entry}`];
+  });
+}
+
+function queueFields({ queue }: MemoryLock): Fields {
+  const { pointers } = queue;
+  if (pointers.first > pointers.tail) return [];
+  return [...Object.entries(pointers), ...queue.waiters.flatMap(waiterFields)];
+}
+
+function waiterFields(waiter: Waiter): Fields {
+  const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim, place, holder } = waiter;
+  // 2: has to send its request again in its turn.
+  const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
+  const record = [deadline, waiterLeaseMs, mode, howFair, permits, leaseMs, owner ?? '-', attempt].join(' ');
+  return [
+    [`queue:${place}`, record],
+    [`place:${attempt}`, place],
+    [`id:${attempt}`, holder],
+  ];
+}
+
+function jobFields({ jobs }: MemoryLock): Fields {
+  if (jobs.size === 0) return [];
+  return [
+    ['jobs', [...jobs].map(([name, { until }]) => `${name} ${until}`).join(' ')],
+    ...[...jobs].flatMap(([name, { fires, run }]): Fields => [
+      [`fires:${name}`, ring(fires)],
+      ...(run ? runFields(name, run) : []),
+    ]),
+  ];
+}
+
+const runFields = (name: string, { fire, attempt, started, ended, outcome, by }: Run): Fields => [
+  [`run:${name}`, [fire, attempt, started, ended, outcome ?? '-'].join(' ')],
+  [`run:by:${name}`, by],
+];
