@@ -58,8 +58,8 @@ export const BUGS: readonly FoundBug[] = [
   },
   {
     name: 'a fair request passes the queue',
-    file: 'lib/testing/memory/memory-locks.ts',
-    find: 'return this.#handOver.serve(lock, request.attempt) || (lock.queue.isServed && admits(lock, request));',
+    file: 'lib/testing/memory/requests.ts',
+    find: 'return this.handOver.serve(lock, request.attempt) || (lock.queue.isServed && admits(lock, request));',
     replace: 'return admits(lock, request);',
     profile: 'calm',
     seeds: 8,
