@@ -81,6 +81,7 @@ export default {
     project('architecture', ['test/architecture']),
     project('unit', ['test/unit']),
     project('scripts', ['test/scripts'], part?.scripts),
+    project('simulation', ['test/simulation']),
     project('chaos', ['test/chaos']),
     project('contract', ['test/contract'], { globals: { TOPOLOGY: 'single' } }),
     contractOn('memory', part?.contract),

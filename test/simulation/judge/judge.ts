@@ -77,7 +77,7 @@ export class Judge implements ServerWatch {
     const hold = call.app.holdOf(attempt);
     const { keys, mode } = lock;
     const askedAt = hold ? call.askedAt : (call.outer?.held?.askedAt ?? call.startedAt);
-    const moments = { grantedAt: world.now, askedAt, releasedAt: Infinity, doneAt: Infinity };
+    const moments = { grantedAt: world.now, askedAt, releasedAt: Infinity, wantedUntil: Infinity, doneAt: Infinity };
     const { owner } = call.plan.options;
     const held: Held = { call, lock, hold, attempt, keys, mode, owner, lost: null, ...moments };
     call.held = held;
@@ -96,7 +96,9 @@ export class Judge implements ServerWatch {
   }
 
   onReleasing(held: Held): void {
-    held.releasedAt = this.facts.world.now;
+    const { now } = this.facts.world;
+    held.releasedAt = now;
+    held.wantedUntil = now + held.lock.remainingMs;
     this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
   }
 

@@ -69,7 +69,7 @@ export class Leftovers implements Rule {
     if (held.releasedAt === Infinity || held.call.plan.nested) return undefined;
     // Nobody knows whether the work goes on: a lost lock that is dropped ends with its lease.
     if (held.call.plan.isDropped && held.lost !== null) return undefined;
-    return { since: held.releasedAt, until: held.releasedAt + call.leaseMs / 2 };
+    return { since: held.releasedAt, until: held.wantedUntil };
   }
 
   onEnd(): void {

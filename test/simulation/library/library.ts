@@ -34,6 +34,9 @@ export interface Library {
   network: Network | null;
 }
 
+/** The service is made without Nest: its decorators do nothing. */
+const NEST = { Injectable: () => () => undefined, Inject: () => () => undefined };
+
 /** Loads the library from its source, with a bug if one is given. */
 export function loadLibrary(bug?: PlantedBug): Library {
   const ports: Pick<Library, 'network'> = { network: null };
@@ -44,7 +47,8 @@ export function loadLibrary(bug?: PlantedBug): Library {
   }
   // Clusters are not simulated yet.
   class Cluster {}
-  const load = createLoader({ changes: bug ? [bug] : [], packages: { ioredis: { Redis, Cluster } } });
+  const packages = { ioredis: { Redis, Cluster }, '@nestjs/common': NEST };
+  const load = createLoader({ changes: bug ? [bug] : [], packages });
   const { createLockScripts } = load('lib/redis/scripts/lock-scripts.ts');
   const { LockError, LockLostError, LockStoreError } = load('lib/core/lock.errors.ts');
   return Object.assign(ports, {

@@ -2,7 +2,7 @@ import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { ReplyError } from './reply-error.js';
 
-export type ScriptName = keyof LockScripts;
+type ScriptName = keyof LockScripts;
 
 /** A script that arrived, with its operands by name. */
 export interface ScriptCall {

@@ -76,6 +76,8 @@ export interface Held {
   /** When its acquire was sent first. */
   readonly askedAt: number;
   releasedAt: number;
+  /** Until when its release is tried: what was proven of its lease. */
+  wantedUntil: number;
   /** When the release was confirmed to the holder. */
   doneAt: number;
   lost: LockLostReason | null;

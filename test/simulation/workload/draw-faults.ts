@@ -63,7 +63,7 @@ const DRAW: { readonly [Kind in FaultKind]: Draw<Kind> } = {
   },
   stepClock: ({ rng, server }) => ({ server, ms: rng.pick([-1, -1, 1]) * rng.skewed(1, 8_000) }),
   flushScripts: ({ server }) => ({ server }),
-  refuse: ({ rng, server }) => ({ server, text: rng.pick(REFUSALS), ms: rng.skewed(10, 4_000) }),
+  refuse: ({ rng, server }) => ({ server, text: rng.pick(REFUSALS), ms: rng.float(10, 4_000) }),
   foreignKey: ({ rng, server, key }) => ({ server, key, ms: rng.skewed(10, 3_000) }),
 };
 

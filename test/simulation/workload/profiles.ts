@@ -54,6 +54,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   given: profile(BAD_NETWORK, faults(NETWORK, { closeGiven: 10_000, stall: 10_000 })),
   long: profile({ maxLeaseMs: 40_000, shortLeases: false, ms: 60_000 }),
   longNetwork: profile(BAD_NETWORK, faults(NETWORK, SERVER), { maxLeaseMs: 40_000, ms: 60_000 }),
+  longErrors: profile(faults({ refuse: 12_000 }), { maxLeaseMs: 40_000, shortLeases: false, ms: 60_000 }),
   chaos: profile(
     BAD_NETWORK,
     faults(NETWORK, PROCESSES, SERVER, { revoke: 15_000, refuse: 20_000, stepClock: 30_000 }),
