@@ -31,6 +31,7 @@ const release = (pick: number, holdAtLeastMs = 0, runOutcome = '-', unanswered =
   step({ kind: 'release', pick, holdAtLeastMs, runOutcome, unanswered });
 const done: Step = release(1, 0, 'done');
 const downgrade: Step = step({ kind: 'downgrade', pick: 1, foreign: false });
+const writeBack = (pick: number, by: number): Step => step({ kind: 'writeBack', pick, by, foreign: false });
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
 
 const profile: Profile = {
@@ -286,6 +287,20 @@ export const KNOWN_GAMES: readonly Game[] = [
     // A revocation hands the lock over.
     profile,
     steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), step({ kind: 'forceRelease', pick: 1 })],
+  },
+  // A lower token is that of the owner if no other hold writes: neither a parked one nor one that reads does.
+  { profile, steps: [acquire('ann', 'write'), acquire('ann', 'write'), writeBack(2, -7)] },
+  { profile, steps: [acquire('ann', 'write'), acquire('ann', 'write'), release(1, 90_000), writeBack(2, -7)] },
+  { profile, steps: [acquire('ann', 'write'), acquire('ann', 'read'), writeBack(2, -7)] },
+  {
+    // A place that became free is handed over, with more than the new token.
+    profile: { ...profile, permits: 2 },
+    steps: [
+      request({ mode: 'read', leaseMs: 10_000 }),
+      acquire('-', 'read'),
+      acquire('-', 'read', 30_000),
+      { ...writeBack(1, 20_000_000), advanceMicros: 9_998_000 },
+    ],
   },
   {
     // One of several keys is of another type: nothing happens to the others, though a lease is over.

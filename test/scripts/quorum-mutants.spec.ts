@@ -5,7 +5,7 @@ import { type AnyScripts, timedScripts } from './run-script.js';
 import { VOID_CLAIM_CHECKS } from './void-claim-checks.js';
 import { WRITE_BACK_CHECKS } from './write-back-checks.js';
 
-/** The games of the models know neither a write-back nor a void claim: here the checks of the two play instead. */
+/** Games seldom get to the corners of a write-back and of a void claim: here, the checks of the two play. */
 describe.each<[string, Checks, readonly Mutant[]]>([
   ['a write-back', WRITE_BACK_CHECKS, WRITE_BACK_MUTANTS],
   ['a void claim', VOID_CLAIM_CHECKS, VOID_CLAIM_MUTANTS],
