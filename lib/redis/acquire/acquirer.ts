@@ -1,4 +1,3 @@
-import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';

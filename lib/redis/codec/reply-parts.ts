@@ -47,7 +47,7 @@ export class ReplyParts {
   }
 }
 
-export const unreadableError = (key: string, reply: string): LockStoreError =>
+const unreadableError = (key: string, reply: string): LockStoreError =>
   new LockStoreError(
     `Redis sent a reply for the lock "${key}" that none of its scripts can send: "${shortened(reply)}". Check what answers ` +
       'at its address, and whether something else writes to its keys.',

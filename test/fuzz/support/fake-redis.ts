@@ -95,7 +95,7 @@ function read(words: readonly string[]): Received {
 /** The token of every grant: what a real server would send at this time. */
 let lastToken = 0;
 
-export function nextToken(): number {
+function nextToken(): number {
   lastToken = Math.max(lastToken + 1, Date.now() * 1_000);
   return lastToken;
 }

@@ -98,7 +98,7 @@ export const oddValue = named(ODD);
 const plain = (value: unknown): Named => new Named(fc.stringify(value), () => value);
 
 /** Plain values of all types, near the limits, too. */
-export const plainValue: fc.Arbitrary<Named> = fc
+const plainValue: fc.Arbitrary<Named> = fc
   .oneof(
     fc.integer(),
     fc.maxSafeInteger(),
