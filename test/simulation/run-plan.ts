@@ -34,8 +34,8 @@ const LAST_MS = 12_000;
 const LOOK_MS = 5_000;
 /** How long a process lives on after its shutdown: what it still does then is noticed. */
 const AFTER_CLOSE_MS = 3_000;
-/** After the last fault, everything ends within this time: the longest lease and wait, and the recovery. */
-const QUIET_MS = 90_000;
+/** After the last fault, everything ends within this time: a queue of the longest leases, one after the other. */
+const QUIET_MS = 600_000;
 
 /** Runs a plan to its end, or until a promise is broken. */
 export async function runPlan(library: Library, plan: Plan, { isTraced = false } = {}): Promise<Report> {
@@ -169,9 +169,18 @@ class Simulation implements Stage {
 
   #isBusy(): boolean {
     const { pending, held, plan, world } = this.#facts;
-    if (pending.size > 0 || held.size > 0) this.#busyUntil = world.now + LAST_MS;
+    if (pending.size > 0 || held.size > 0 || this.#isAnyParked()) this.#busyUntil = world.now + LAST_MS;
     const recoveredAt = plan.profile.ms + (plan.profile.isCalm ? LAST_MS : RECOVERY_MS + 4_000);
     return world.now < Math.max(recoveredAt, this.#busyUntil);
+  }
+
+  /** Whether a lock is kept because of its `holdAtLeastMs`. */
+  #isAnyParked(): boolean {
+    return this.#network.servers.some(({ model, nowMs }) =>
+      [...model.locks.keys].some((key) =>
+        [...model.locks.lock(key).holds.values()].some(({ deadline, token }) => token === 0 && deadline > nowMs),
+      ),
+    );
   }
 
   #addServers(): void {
