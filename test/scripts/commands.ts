@@ -29,30 +29,30 @@ export interface Release extends ToOne {
   readonly unanswered: number;
 }
 
-export interface Renew extends ToOne {
+interface Renew extends ToOne {
   readonly name: 'renew';
   readonly token: string;
   readonly leaseMs: number;
   readonly mode: string;
 }
 
-export interface Downgrade extends ToOne {
+interface Downgrade extends ToOne {
   readonly name: 'downgrade';
   readonly token: string;
 }
 
-export interface ForceRelease extends ToOne {
+interface ForceRelease extends ToOne {
   readonly name: 'forceRelease';
   readonly seenToken: string;
 }
 
-export interface WriteBack extends ToOne {
+interface WriteBack extends ToOne {
   readonly name: 'writeBack';
   readonly token: string;
   readonly newToken: string;
 }
 
-export interface Acquire {
+interface Acquire {
   readonly name: 'acquire';
   readonly request: Request;
   /** By the server's clock. */
