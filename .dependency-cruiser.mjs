@@ -13,7 +13,8 @@ const TEST_WIRING = ['redis-lock-testing.module', 'fake-lock.service', 'fake-loc
 const LAYERS = [
   { from: ['index'], lib: [''] },
   { from: ['core'], lib: ['core'] },
-  { from: ['redis'], lib: ['core', 'redis'], packages: ['ioredis'] },
+  { from: ['redis'], lib: ['core', 'redis'] },
+  { from: ['redis/client/ioredis'], lib: [], packages: ['ioredis'] },
   { from: ['schedule'], lib: ['core', 'schedule'], packages: ['@nestjs/'] },
   { from: ['keys'], lib: ['core', 'keys'] },
   {
@@ -35,15 +36,15 @@ const LAYERS = [
     types: ['redis-lock.service'],
     packages: [...NEST, '@opentelemetry/api', 'prom-client'],
   },
-  { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: [...NEST, 'ioredis'] },
+  { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: NEST },
   {
     from: ['redis-lock.module-definition', 'redis-lock.options'],
     lib: ['core', ...ROOT_FILES],
     types: FOLDERS,
-    packages: [...NEST, 'ioredis'],
+    packages: NEST,
   },
   // The option `connection` is checked where a client is used.
-  { from: ['redis-lock.options'], lib: ['redis/connection/check-connection'] },
+  { from: ['redis-lock.options'], lib: ['redis/client/ioredis/check-connection'] },
   { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
   {
     from: ['redis-lock.service', 'redis-lock.tokens'],

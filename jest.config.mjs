@@ -16,7 +16,9 @@ const SPEC = '\\.spec\\.ts$';
 
 /** One project per kind of test, so that each can be run alone: `npm run test:jest -- --selectProjects unit`. */
 const common = {
-  testEnvironment: 'node',
+  // Warnings and unhandled rejections fail tests.
+  testEnvironment: '<rootDir>/test/support/strict/environment.mjs',
+  waitForUnhandledRejections: true,
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
   transform: { '^.+\\.ts$': ['@swc/jest', SWC] },
@@ -79,6 +81,8 @@ export default {
     project('architecture', ['test/architecture']),
     project('unit', ['test/unit']),
     project('scripts', ['test/scripts'], part?.scripts),
+    project('simulation', ['test/simulation']),
+    project('chaos', ['test/chaos']),
     project('contract', ['test/contract'], { globals: { TOPOLOGY: 'single' } }),
     contractOn('memory', part?.contract),
     ...['cluster', 'quorum'].map((name) => contractOn(name, { ...startedFor(name), ...part?.contract })),
@@ -87,6 +91,7 @@ export default {
     ),
     project('faults', ['test/faults']),
     project('nest', ['test/nest']),
+    project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),
   ],
 };

@@ -46,6 +46,6 @@ export type { RedisLockModuleOptions } from './redis-lock.options.js';
 export type { Key, LockActivity } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
-export type { RedisClusterOptions, RedisConnection } from './redis/connection/redis-client.js';
+export type { RedisClusterOptions, RedisConnection } from './redis/client/ioredis/ioredis-options.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';

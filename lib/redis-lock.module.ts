@@ -30,6 +30,7 @@ import {
   type ResolvedModuleOptions,
   checkExtras,
   checkNoExtras,
+  readModuleOptions,
   resolveModuleOptions,
 } from './redis-lock.options.js';
 import { checkIsStatic, checkRegisteredOnce, refuseBareImport } from './redis-lock.registration.js';
@@ -48,6 +49,8 @@ import {
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs, stopJobs } from './schedule/scheduler.js';
+import { systemRandomness } from './core/randomness.js';
+import { systemRuntime } from './core/runtime.js';
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [
@@ -64,10 +67,10 @@ const BY_TOKEN: Provider[] = [
 ];
 
 const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore =>
-  openStore({ ...options, scripts, clock, reporter: logger });
+  openStore({ ...options, scripts, clock, random: systemRandomness, reporter: logger });
 
 const createLocker = (store: LockStore, clock: Clock): Locker =>
-  new Locker(clock, store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
+  new Locker(systemRuntime(clock), store, logger, `${hostname().slice(0, 40)}:${process.pid}`);
 
 /** Distributed locks on Redis. Import it once with `forRoot` or `forRootAsync`, and use `@Locked` anywhere. */
 @Module({
@@ -107,8 +110,9 @@ export class RedisLockModule
    * @throws LockConfigurationError
    */
   static override forRoot(options: RedisLockModuleOptions = {}): DynamicModule {
-    checkExtras(options);
-    return withTokens(super.forRoot(options), options.name);
+    const own = readModuleOptions(options);
+    checkExtras(own);
+    return withTokens(super.forRoot(own), own.name);
   }
 
   /**

@@ -1,3 +1,4 @@
+import { quoted } from './core/key.js';
 import { LockConfigurationError } from './core/lock.errors.js';
 import {
   type LockDefaults,
@@ -6,11 +7,10 @@ import {
   checkDuration,
   checkLockOptions,
   checkOnUnavailable,
-  checkIsObject,
-  checkOptionNames,
 } from './core/lock.options.js';
-import { checkConnection } from './redis/connection/check-connection.js';
-import type { RedisConnection } from './redis/connection/redis-client.js';
+import { checkIsObject, readOptions, refuse } from './core/read-options.js';
+import { checkConnection } from './redis/client/ioredis/check-connection.js';
+import type { RedisConnection } from './redis/client/ioredis/ioredis-options.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {
@@ -114,14 +114,21 @@ export type Extras = Pick<RedisLockModuleOptions, 'name' | 'isGlobal'>;
 const EXTRAS = { name: true, isGlobal: true } satisfies Record<keyof Extras, true>;
 
 /**
+ * Copies the options of the module.
+ * @throws LockConfigurationError for an unknown one
+ */
+export const readModuleOptions = (options: RedisLockModuleOptions): RedisLockModuleOptions =>
+  readOptions(options, Object.keys(OPTIONS), 'RedisLockModule');
+
+/**
  * Checks the options of the module and fills in the defaults.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
-  checkOptionNames(options, Object.keys(OPTIONS), 'RedisLockModule');
-  const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = options;
-  const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = options;
-  const { minReplicas = 0, replicaTimeoutMs = 500 } = options;
+  const own = readModuleOptions(options);
+  const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
+  const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
+  const { minReplicas = 0, replicaTimeoutMs = 500 } = own;
   checkOnUnavailable(onUnavailable);
   checkLockOptions({ leaseMs, waitMs, maxHoldMs });
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
@@ -143,8 +150,7 @@ export function checkExtras(options: { name?: unknown; isGlobal?: unknown } | un
   checkIsObject(options, 'RedisLockModule');
   const { name, isGlobal } = options;
   checkConnectionName(name, 'name');
-  if (isGlobal === undefined || typeof isGlobal === 'boolean') return;
-  throw new LockConfigurationError(`Expected \`isGlobal\` to be true or false, got ${JSON.stringify(isGlobal)}.`);
+  if (isGlobal !== undefined && typeof isGlobal !== 'boolean') refuse('isGlobal', isGlobal, 'true or false');
 }
 
 /**
@@ -164,9 +170,9 @@ export function checkNoExtras(options: object | null): void {
 function checkKeyPrefix(keyPrefix: unknown): void {
   const valid = typeof keyPrefix === 'string' && keyPrefix.length > 0 && keyPrefix.length <= 128;
   if (valid && !/[{}\p{Surrogate}]/u.test(keyPrefix)) return;
-  throw new LockConfigurationError(
-    `Expected \`keyPrefix\` to be a string of 1 to 128 characters without braces, got ${JSON.stringify(keyPrefix)}.`,
-  );
+  const expected = 'a string of 1 to 128 characters without braces';
+  if (typeof keyPrefix !== 'string') refuse('keyPrefix', keyPrefix, expected);
+  throw new LockConfigurationError(`Expected \`keyPrefix\` to be ${expected}, got ${quoted(keyPrefix)}.`);
 }
 
 function checkHashTag(hashTag: unknown): void {
@@ -176,9 +182,7 @@ function checkHashTag(hashTag: unknown): void {
 
 function checkReplicas(minReplicas: unknown, replicaTimeoutMs: number, leaseMs: number): void {
   if (!Number.isInteger(minReplicas) || (minReplicas as number) < 0 || (minReplicas as number) > 100) {
-    throw new LockConfigurationError(
-      `Expected \`minReplicas\` to be a whole number from 0 to 100, got ${String(minReplicas)}.`,
-    );
+    refuse('minReplicas', minReplicas, 'a whole number from 0 to 100');
   }
   checkDuration(replicaTimeoutMs, 'replicaTimeoutMs', { min: 1, max: 60_000 });
   if (minReplicas === 0 || replicaTimeoutMs < leaseMs) return;

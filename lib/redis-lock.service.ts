@@ -2,11 +2,13 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
-import { jobName } from './core/key.js';
+import { checkedKey, jobName } from './core/key.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
-import { checkLockOptions, checkOptionNames, resolveLockOptions, type LockOptions } from './core/lock.options.js';
+import { checkLockOptions, resolveLockOptions, type LockOptions } from './core/lock.options.js';
+import { readOptions } from './core/read-options.js';
+import { messageOf } from './core/reporter.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type ListOptions } from './core/store/lock-state.js';
@@ -67,8 +69,7 @@ export class RedisLockService {
    */
   async acquire(key: Key, options: LockOptions = {}): Promise<Lock> {
     const keys = keysOf(key);
-    checkLockOptions(options);
-    const resolved = resolveLockOptions(options, this.defaults);
+    const resolved = resolveLockOptions(checkLockOptions(options), this.defaults);
     const request = this.locker.request(keys, resolved);
     refuseReentry(this.locker, request);
     const lock = await this.#awaited.keepAlive(this.locker.acquire(request));
@@ -81,7 +82,7 @@ export class RedisLockService {
    */
   async tryAcquire(key: Key, options: LockOptions = {}): Promise<Lock | null> {
     try {
-      return await this.acquire(key, { ...options, waitMs: 0 });
+      return await this.acquire(key, { ...checkLockOptions(options), waitMs: 0 });
     } catch (error) {
       if (error instanceof LockBusyError) return null;
       throw error;
@@ -109,8 +110,7 @@ export class RedisLockService {
       throw new LockConfigurationError(text, { key: keys.join(', ') });
     }
     const options = typeof optionsOrWork === 'function' ? {} : optionsOrWork;
-    checkLockOptions(options);
-    return runWithLock(await this.enter(keys, options), work);
+    return runWithLock(await this.enter(keys, checkLockOptions(options)), work);
   }
 
   /** Internal: enters a lock with checked options; the chain of calls may hold it already. */
@@ -149,8 +149,7 @@ export class RedisLockService {
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
-    checkOptionNames(options, Object.keys(LIST_OPTIONS));
-    const { prefix = '', limit = 1_000 } = options;
+    const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, Object.keys(LIST_OPTIONS));
     return this.#awaited.keepAliveEach(this.store.list({ prefix, limit }));
   }
 
@@ -192,11 +191,27 @@ export class RedisLockService {
   }
 }
 
+/** @throws LockKeyError for anything but a text, or a list with texts only */
 function keysOf(key: Key): readonly string[] {
-  const keys: unknown = typeof key === 'string' ? [key] : key;
-  if (Array.isArray(keys) && keys.length > 0) return keys as readonly string[];
-  const got = Array.isArray(keys) ? 'an empty list' : `a value of type ${typeof key}`;
+  if (typeof key === 'string') return [key];
+  try {
+    const keys = Array.isArray(key) ? copyOf(key) : [];
+    if (keys.length > 0) return keys;
+  } catch (cause) {
+    if (cause instanceof LockKeyError) throw cause;
+    throw new LockKeyError(`The lock key cannot be read: ${messageOf(cause)}. Pass a string or an array of them.`, {
+      cause,
+    });
+  }
+  const got = Array.isArray(key) ? 'an empty list' : `a value of type ${typeof key}`;
   throw new LockKeyError(`Expected a lock key to be a non-empty string, or a non-empty list of them, got ${got}.`);
+}
+
+/** Reads each key once, up to the first that is none: a list may be huge and empty, or change while it is read. */
+function copyOf(list: readonly unknown[]): readonly string[] {
+  const keys: string[] = [];
+  for (let i = 0; i < list.length; i += 1) keys.push(checkedKey(list[i]));
+  return keys;
 }
 
 function checkJob(key: string, job: unknown): string {

@@ -1,6 +1,7 @@
 // Runs the checks of the project; the last line sums them up. `npm test` tests every promise, and `npm run test:all` (`--all`)
 // repeats the tests: on other topologies, for longer, in other apps.
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -21,7 +22,7 @@ const BUILT = [
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
-const CODE = ['architecture', 'unit', 'scripts', 'nest'];
+const CODE = ['architecture', 'unit', 'scripts', 'chaos', 'nest', 'fuzz'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
@@ -32,6 +33,21 @@ const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM
 const WORKERS = '--maxWorkers=5';
 /** Nodes of clusters and quorums compute, too. */
 const FEWER_WORKERS = '--maxWorkers=3';
+
+/** How long each of the runs with a new seed takes. */
+const SIMULATED_SECONDS = { old: 30, new: 60 };
+const CHAOS_SECONDS = 120;
+
+/** A run with a seed. Its command is printed, so that it can be repeated. */
+const seeded = (name, title, ...args) => ({
+  name: title,
+  title,
+  needs: ['redis', 'build'],
+  run: () => {
+    console.log(`npm run ${name} -- ${args.join(' ')}`);
+    return npm(name, ['--', ...args]);
+  },
+});
 
 /** `needs` names the steps that must have passed; a step with `beside` runs at the same time as the others. */
 const TEST = [
@@ -85,7 +101,7 @@ const REPEATS = [
     name: 'topologies',
     title: 'The contract on every topology, and the mutants',
     needs: ['redis', 'build'],
-    run: () => jest(['scripts', ...SHARED, ...FURTHER], { PART: 'again' }, FEWER_WORKERS),
+    run: () => jest(['scripts', 'simulation', ...SHARED, ...FURTHER], { PART: 'again' }, FEWER_WORKERS),
   },
   {
     name: 'random',
@@ -94,6 +110,11 @@ const REPEATS = [
     run: () =>
       jest(['scripts', 'contract', 'contract-cluster', 'faults'], LONG, WORKERS, `--testPathPatterns=${RANDOM}`),
   },
+  seeded('simulate', 'Simulation, seeds from 1 on', '--seed=1', `--seconds=${SIMULATED_SECONDS.old}`),
+  seeded('simulate', 'Simulation, a new seed', `--seed=${randomInt(1e9)}`, `--seconds=${SIMULATED_SECONDS.new}`),
+  seeded('chaos', 'Chaos on one Redis', '--topology=single', `--seed=${randomInt(1e6)}`, `--seconds=${CHAOS_SECONDS}`),
+  seeded('chaos', 'Chaos on a quorum', '--topology=quorum', `--seed=${randomInt(1e6)}`, `--seconds=${CHAOS_SECONDS}`),
+  seeded('model', 'The formal model', '--seconds=60', `--seed=${randomInt(1e6)}`),
 ];
 
 /** @returns {Counts} */

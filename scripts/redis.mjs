@@ -49,12 +49,13 @@ export async function provideRedis() {
  * @param {string[]} [options.args] Arguments of `redis-server`; they override those of this script. The first may be a
  *   configuration file.
  * @param {number} [options.port] Exactly this port, for a restart; by default, a free one.
+ * @param {NodeJS.ProcessEnv} [options.env] Further variables of its environment.
  * @returns {Promise<StartedRedis>}
  */
-export async function startRedisServer({ args = [], port } = {}) {
+export async function startRedisServer({ args = [], port, env } = {}) {
   const program = ensureRedisServer();
   for (let launch = 1; ; launch++) {
-    const { server, ready } = launchServer(program, port ?? (await freePorts(1))[0], args);
+    const { server, ready } = launchServer(program, port ?? (await freePorts(1))[0], args, env);
     try {
       await ready();
       return server;
@@ -102,14 +103,15 @@ export function makeFolder() {
   return { path, remove };
 }
 
-function launchServer(program, port, args) {
+function launchServer(program, port, args, env) {
   const dir = mkdtempSync(join(tmpdir(), 'nestjs-redis-lock-'));
   // A configuration file must come first.
   const files = args.slice(0, args[0]?.startsWith('-') ? 0 : 1);
   const settings = [...files, '--bind', HOST, '--port', String(port), '--dir', dir, '--loglevel', 'warning'];
   settings.push('--save', '', '--appendonly', 'no', ...args.slice(files.length));
   // In a process group of its own, the server does not receive Ctrl-C: the processes that use it must end first.
-  const child = spawn(program, settings, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const stdio = ['ignore', 'pipe', 'pipe'];
+  const child = spawn(program, settings, { detached: true, stdio, env: { ...process.env, ...env } });
   const guard = child.pid && guardOf(dir, child.pid);
   const cleanUp = () => {
     running.delete(endNow);

@@ -32,15 +32,20 @@ export function storedKey(key: string, tagOf: (key: string) => string = NO_TAG):
 }
 
 /** A key for error texts, cut if it is long. */
-const quoted = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key);
+export const quoted = (key: string): string => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key);
+
+/**
+ * Returns a key if it is a text with something in it.
+ * @throws LockKeyError
+ */
+export function checkedKey(key: unknown): string {
+  if (typeof key === 'string' && key !== '') return key;
+  const got = key === '' ? 'an empty one' : typeof key;
+  throw new LockKeyError(`Expected a lock key to be a non-empty string, got ${got}.`);
+}
 
 function checkKeyText(key: string): void {
-  if (typeof key !== 'string' || key === '') {
-    throw new LockKeyError(
-      `Expected a lock key to be a non-empty string, got ${key === '' ? 'an empty one' : typeof key}.`,
-    );
-  }
-  if (isWellFormed(key)) return;
+  if (isWellFormed(checkedKey(key))) return;
   const text = `The lock key ${quoted(key)} holds half of a surrogate pair, which Redis would mix up with others.`;
   throw new LockKeyError(`${text} Cut strings between characters.`, { key });
 }

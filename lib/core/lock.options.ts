@@ -1,5 +1,6 @@
 import { isWellFormed } from './key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
+import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
 export interface LockOptions {
@@ -92,52 +93,59 @@ const MAX_OWNER_LENGTH = 128;
 
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   mode: (value, where) => {
-    if (value !== 'write' && value !== 'read') fail(where, value, `'write' or 'read'`);
+    if (value !== 'write' && value !== 'read') refuse(where, value, `'write' or 'read'`);
   },
   leaseMs: (value, where) => checkDuration(value, where, { min: MIN_LEASE_MS, max: MAX_LEASE_MS }),
   waitMs: (value, where) => checkDuration(value, where, { min: 0, max: Infinity }),
   maxHoldMs: (value, where) => checkDuration(value, where, { min: 1, max: Infinity }),
   holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
   renew: (value, where) => {
-    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+    if (typeof value !== 'boolean') refuse(where, value, 'true or false');
   },
   permits: checkPermits,
   fair: (value, where) => {
-    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+    if (typeof value !== 'boolean') refuse(where, value, 'true or false');
   },
   owner: (value, where) => {
     const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
     if (!valid || !isWellFormed(value)) {
-      fail(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
+      refuse(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
     }
   },
   signal: (value, where) => {
-    if (typeof value?.addEventListener !== 'function') fail(where, value, 'an AbortSignal');
+    if (!isSignal(value)) refuse(where, value, 'an AbortSignal');
   },
   reentrant: (value, where) => {
-    if (typeof value !== 'boolean') fail(where, value, 'true or false');
+    if (typeof value !== 'boolean') refuse(where, value, 'true or false');
   },
 };
+
+const SIGNAL_METHODS = ['addEventListener', 'removeEventListener', 'throwIfAborted'] as const;
+
+function isSignal(value: Partial<AbortSignal> | null): boolean {
+  try {
+    return SIGNAL_METHODS.every((name) => typeof value?.[name] === 'function');
+  } catch {
+    return false;
+  }
+}
 
 /** The names of all options of an acquisition. */
 export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
 
 /**
- * Checks the options of one call.
+ * Checks the options of one call and returns a copy of them; `allowed` names further ones, which the caller checks.
  * @throws LockConfigurationError that names the option, the value and what was expected
  */
-export function checkLockOptions(options: object, allowed: readonly string[] = []): void {
-  if (typeof options !== 'object' || options === null) fail('options', options, 'an object such as { waitMs: 0 }');
-  for (const [name, value] of Object.entries(options)) {
-    if (allowed.includes(name)) continue;
-    if (!Object.hasOwn(CHECKS, name)) {
-      const known = [...LOCK_OPTION_NAMES, ...allowed].join(', ');
-      throw new LockConfigurationError(`Unknown lock option \`${name}\`; expected one of ${known}.`);
-    }
-    if (value !== undefined) CHECKS[name as keyof LockOptions](value, name);
+export function checkLockOptions(options: object, allowed: readonly string[] = []): LockOptions {
+  if (typeof options !== 'object' || options === null) refuse('options', options, 'an object such as { waitMs: 0 }');
+  const own = readOptions(options, [...LOCK_OPTION_NAMES, ...allowed], undefined, 'lock option') as LockOptions;
+  for (const [name, value] of Object.entries(own)) {
+    if (!allowed.includes(name)) CHECKS[name as keyof LockOptions](value, name);
   }
-  const { permits, mode } = options as LockOptions;
-  if (permits !== undefined && mode !== 'read') fail('permits', permits, "left out, or used with `mode: 'read'`");
+  const { permits, mode } = own;
+  if (permits !== undefined && mode !== 'read') refuse('permits', permits, "left out, or used with `mode: 'read'`");
+  return own;
 }
 
 /**
@@ -146,7 +154,7 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
  */
 export function checkPermits(value: unknown, where: string): void {
   if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
-  fail(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
+  refuse(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
 }
 
 /**
@@ -185,7 +193,7 @@ export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
 /** @throws LockConfigurationError unless it is a value of `onUnavailable` */
 export function checkOnUnavailable(value: unknown): void {
   if (!['fail', 'skip', 'run-unlocked'].includes(value as string)) {
-    fail('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
+    refuse('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
   }
 }
 
@@ -195,32 +203,8 @@ export function checkOnUnavailable(value: unknown): void {
  */
 export function checkConnectionName(name: unknown, where: string): void {
   if (name !== undefined && (typeof name !== 'string' || name === ''))
-    fail(where, name, 'a non-empty string or left out');
+    refuse(where, name, 'a non-empty string or left out');
 }
-
-/**
- * Checks that options are an object; `of` names what they belong to, for the error text.
- * @throws LockConfigurationError
- */
-export function checkIsObject(options: unknown, of?: string): asserts options is object {
-  if (typeof options === 'object' && options !== null) return;
-  // The value is left out: it may be a URL with a password.
-  const got = typeof options === 'string' ? 'a string' : String(options);
-  throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${got}.`);
-}
-
-/**
- * Checks that options are an object and that all of its names are known: an unknown one may be misspelt.
- * @throws LockConfigurationError
- */
-export function checkOptionNames(options: unknown, known: readonly string[], of?: string): void {
-  checkIsObject(options, of);
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown === undefined) return;
-  throw new LockConfigurationError(`Unknown option \`${unknown}\`${whose(of)}; expected one of ${known.join(', ')}.`);
-}
-
-const whose = (of: string | undefined): string => (of === undefined ? '' : ` of ${of}`);
 
 /**
  * Checks a duration in milliseconds; `orElse` names other values that are allowed, for the error text.
@@ -230,12 +214,5 @@ export function checkDuration(value: unknown, where: string, range: { min: numbe
   const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
   if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
   const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
-  fail(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
-}
-
-function fail(where: string, value: unknown, expected: string): never {
-  const plain = ['string', 'number', 'boolean', 'bigint', 'undefined'].includes(typeof value) || value === null;
-  const text = value === '' ? '""' : `\`${value as string}\``;
-  const got = plain ? `${text} (${typeof value})` : `a value of type ${typeof value}`;
-  throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got ${got}.`);
+  refuse(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
 }

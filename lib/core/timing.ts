@@ -1,3 +1,5 @@
+import { type Randomness } from './randomness.js';
+
 /** Every delay, limit and retry of the core, with its reason. All are in milliseconds unless they say otherwise. */
 
 // --- Leases ---
@@ -64,7 +66,8 @@ export function busyRetryMs({ retryMs, ahead }: { retryMs: number; ahead: number
 export const splitRetryMs = (retryMs: number, splits: number): number => retryMs * Math.min(splits, 8);
 
 /** The pause after a failed acquire: longer each time, but a store that is back is noticed within half a second. */
-export const failureRetryMs = (failures: number): number => jittered(Math.min(20 * 2 ** failures, 500));
+export const failureRetryMs = (failures: number, random: Randomness): number =>
+  jittered(Math.min(20 * 2 ** failures, 500), random);
 
 /** How long a call of an iteration's consumer may wait for the iteration's lock before it counts as waiting for itself. */
 export const STANDSTILL_MS = 500;
@@ -81,7 +84,8 @@ export const LAST_RELEASES_MS = 250;
 export const RELEASES_AT_A_TIME = 100;
 
 /** The pause before the next round of releases: longer with each round in a row that had no answer, up to a second. */
-export const releaseRetryMs = (silentRounds: number): number => jittered(Math.min(50 * 2 ** silentRounds, 1_000));
+export const releaseRetryMs = (silentRounds: number, random: Randomness): number =>
+  jittered(Math.min(50 * 2 ** silentRounds, 1_000), random);
 
 // --- Reporting ---
 
@@ -92,4 +96,4 @@ export const LINES_IN_FULL = 10;
 export const LOG_WINDOW_MS = 10_000;
 
 /** From half of `ms` to all of it: processes that failed together do not try again together. */
-const jittered = (ms: number): number => ms * (0.5 + Math.random() / 2);
+const jittered = (ms: number, random: Randomness): number => ms * (0.5 + random.fraction() / 2);

@@ -15,7 +15,9 @@ export function decoratedMethod(
 ): { readonly where: string; readonly method: AnyMethod } {
   refuseStandardDecorator(name);
   if (name === undefined) {
-    throw new LockConfigurationError(`${(target as Function).name}: a class cannot be locked; ${ADVICE}.`);
+    throw new LockConfigurationError(
+      `${(target as Function | undefined)?.name ?? 'the decorator'}: a class cannot be locked; ${ADVICE}.`,
+    );
   }
   const where = memberName(target, name);
   if (typeof target === 'function') {
@@ -33,7 +35,7 @@ export function decoratedMethod(
 
 /** Names a member in error texts: `OrdersService.charge`. */
 const memberName = (target: object, name: string | symbol): string =>
-  `${typeof target === 'function' ? target.name : target.constructor.name}.${String(name)}`;
+  `${typeof target === 'function' ? target.name : target.constructor?.name}.${String(name)}`;
 
 /** The advice for code that was compiled with the decorators of ECMAScript. */
 const STANDARD_ADVICE =

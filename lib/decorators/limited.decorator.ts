@@ -26,5 +26,5 @@ export function Limited<const K extends KeySpec, B extends IfBusy, P extends Onc
 ): LockedMethodDecorator<K, SkippedBy<B, P, U>> {
   refuseBareDecorator("@Limited('tenant:<0>', 5)", key, permits);
   // Without type checks, `permits` may be undefined, which would mean no limit.
-  return lockMethod('read', key, { ...options, permits: permits ?? NaN });
+  return lockMethod('read', key, options, permits ?? NaN);
 }

@@ -16,12 +16,17 @@ import { type AnyMethod, decoratedMethod } from './decorated-method.js';
  * copied keeps routes, cron jobs, guards, name and length, above and below other decorators. No explorer runs at start-up,
  * so nobody can have taken the bare method before.
  */
-export function lockMethod(mode: LockMode, key: KeySpec, options: LockedOptions = {}) {
+export function lockMethod(
+  mode: LockMode,
+  key: KeySpec,
+  options: LockedOptions = {},
+  permits?: LockedOptions['permits'],
+) {
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const { where, method } = decoratedMethod(target, name, descriptor);
     const returnType: unknown = Reflect.getMetadata('design:returntype', target, name);
-    const compiled = compileCall(key, options, { where, mode, kind: resultKindOf(method, returnType) });
-    const property = injectInterceptor(target, options.connection);
+    const compiled = compileCall(key, options, { where, mode, permits, kind: resultKindOf(method, returnType) });
+    const property = injectInterceptor(target, compiled.options.connection);
     const iterates = mayBeIterable(method, returnType);
     const wrap = (result: unknown) => (iterates ? iterablePromise(result as Promise<unknown>, where) : result);
     const locked: AnyMethod = new Proxy(method, {

@@ -18,6 +18,7 @@ import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall } from './locked-call.js';
+import { systemRandomness } from '../core/randomness.js';
 
 /** How a locked call goes on: under its lock, without it (if its options say so), or not at all. */
 export type Entered =
@@ -165,5 +166,5 @@ async function fireOf(fires: FireFinder, method: Function, where: string): Promi
 /** The first claim wins, and without a delay the fastest instance would always be first. */
 async function spread({ options }: LockedCall, clock: Clock): Promise<void> {
   const spreadMs = options.spreadMs ?? DEFAULT_SPREAD_MS;
-  if (spreadMs > 0) await new Promise<void>((resume) => clock.setTimer(resume, Math.random() * spreadMs));
+  if (spreadMs > 0) await new Promise<void>((resume) => clock.setTimer(resume, systemRandomness.fraction() * spreadMs));
 }

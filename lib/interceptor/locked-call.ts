@@ -1,7 +1,7 @@
-import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
+import { LockConfigurationError } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
-import { type LockedOptions, checkLockedOptions } from './locked.options.js';
+import { type LockedBy, type LockedOptions, checkLockedOptions } from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** A locked method, compiled when its class is defined. Its options and key templates have been checked. */
@@ -23,14 +23,11 @@ export interface LockedCall {
  * Checks and compiles the arguments of a decorator.
  * @throws LockKeyError, LockConfigurationError; their texts begin with `where`
  */
-export function compileCall(
-  key: KeySpec,
-  options: LockedOptions,
-  { where, kind, mode }: { where: string; kind: ResultKind; mode: LockMode },
-): Omit<LockedCall, 'name' | 'method'> {
-  checkLockedOptions(options, { where, kind, mode });
-  const keyOf = options.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
-  return { where, kind, template: describeKeySpec(key), keyOf, options: { ...options, mode } };
+export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy): Omit<LockedCall, 'name' | 'method'> {
+  const { where, kind } = by;
+  const own = checkLockedOptions(options, by);
+  const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
+  return { where, kind, template: describeKeySpec(key), keyOf, options: own };
 }
 
 /** A fire is claimed on one key. */

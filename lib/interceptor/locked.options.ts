@@ -6,8 +6,11 @@ import {
   checkDuration,
   checkLockOptions,
   checkOnUnavailable,
+  LOCK_OPTION_NAMES,
   MAX_LEASE_MS,
 } from '../core/lock.options.js';
+import { readOptions } from '../core/read-options.js';
+import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** The options of the decorators. All durations are whole milliseconds. */
@@ -61,28 +64,41 @@ const DECORATOR_OPTIONS = {
   ifBusy: true, oncePer: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
 } satisfies Record<Exclude<keyof LockedOptions, keyof LockOptions>, true>; // prettier-ignore
 
+const NAMES = [...LOCK_OPTION_NAMES, ...Object.keys(DECORATOR_OPTIONS)];
+
 const MAX_SPREAD_MS = 3_600_000;
 
+/** What the decorator says itself, beside its options. */
+export interface LockedBy {
+  readonly mode: LockMode;
+  readonly permits?: LockedOptions['permits'];
+  readonly kind: ResultKind;
+  readonly where: string;
+}
+
 /**
- * Checks the options of a decorator when the class is defined.
+ * Checks the options of a decorator when the class is defined, and returns a copy of them, with the mode.
  * @throws LockConfigurationError that begins with the class and the method
  */
 export function checkLockedOptions(
   options: LockedOptions,
-  { mode, kind, where }: { mode: LockMode; kind: ResultKind; where: string },
-): void {
+  { mode, permits, kind, where }: LockedBy,
+): LockedOptions & Pick<LockOptions, 'mode'> {
   try {
     const isObject = typeof options === 'object' && options !== null;
     if (isObject && 'mode' in options) {
       fail('`mode` is set by the decorator: use @ReadLocked or @WriteLocked.');
     }
-    checkLockOptions(isObject ? { ...options, mode, ...standIn(options) } : options, Object.keys(DECORATOR_OPTIONS));
-    checkConnectionName(options.connection, 'connection');
-    if (options.onUnavailable !== undefined) checkOnUnavailable(options.onUnavailable);
-    checkIfBusy(options, kind);
-    checkOncePer(options, mode);
+    const own: LockedOptions = isObject ? readOptions(options, NAMES, undefined, 'lock option') : options;
+    if (isObject && permits !== undefined) own.permits = permits;
+    checkLockOptions(isObject ? { ...own, mode, ...standIn(own) } : own, Object.keys(DECORATOR_OPTIONS));
+    checkConnectionName(own.connection, 'connection');
+    if (own.onUnavailable !== undefined) checkOnUnavailable(own.onUnavailable);
+    checkIfBusy(own, kind);
+    checkOncePer(own, mode);
+    return { ...own, mode };
   } catch (error) {
-    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+    throw new LockConfigurationError(`${where}: ${messageOf(error)}`, { cause: error });
   }
 }
 

@@ -1,4 +1,5 @@
 import { isWellFormed } from '../core/key.js';
+import { shortened } from '../core/read-options.js';
 
 /** A value that may fill a key: it has one stable string form. */
 export type KeyPart = string | number | bigint | boolean;
@@ -18,8 +19,16 @@ export function describeValue(value: unknown): string {
   if (typeof value === 'symbol' || typeof value === 'function') return `a ${typeof value}`;
   if (typeof value !== 'object' || value === null) return String(value);
   // From the prototype, because an own `constructor` may come from a request body.
-  const type: unknown = Object.getPrototypeOf(value)?.constructor?.name;
-  return typeof type === 'string' && type !== '' ? `an object (${type})` : 'an object';
+  const type = typeNameOf(value);
+  return typeof type === 'string' && type !== '' ? `an object (${shortened(type)})` : 'an object';
+}
+
+function typeNameOf(value: object): unknown {
+  try {
+    return Object.getPrototypeOf(value)?.constructor?.name;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The characters that may separate values, the best first; never one that occurs in percent codes (`%`, 0-9, A-F). */

@@ -1,5 +1,6 @@
 import { isWellFormed } from '../core/key.js';
 import { LockKeyError } from '../core/lock.errors.js';
+import { shortened } from '../core/read-options.js';
 import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } from './key-part.js';
 
 /** A parsed key template: `'order:<0.id>'` filled with `[{ id: 'A-17' }]` is `'order:A-17'`. */
@@ -45,7 +46,7 @@ export function parseKeyTemplate(template: string, where?: string): KeyTemplate 
     throw new LockKeyError(`${prefix}the key template is ${describeValue(template)}, ${expected}.`);
   }
   const errorFor: ErrorFor = (problem) =>
-    new LockKeyError(`${prefix}key template '${template}': ${problem}.`, { key: template });
+    new LockKeyError(`${prefix}key template '${shortened(template)}': ${problem}.`, { key: template });
   if (!isWellFormed(template)) throw errorFor('it has a lone surrogate; expected well-formed text, so remove it');
   refuseBraces(template, errorFor);
   const { textBefore, placeholders } = split(template, errorFor);

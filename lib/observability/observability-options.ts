@@ -1,5 +1,6 @@
-import { checkConnectionName, checkOptionNames } from '../core/lock.options.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { checkConnectionName } from '../core/lock.options.js';
+import { readOptions } from '../core/read-options.js';
 
 /** The bounds of the histograms' buckets, in seconds, in rising order. */
 export interface BucketOptions {
@@ -27,14 +28,18 @@ export interface ConnectionsOption {
 export const BUCKET_NAMES = { acquireBuckets: true, holdBuckets: true } satisfies Record<keyof BucketOptions, true>;
 
 /**
- * Checks the options of `where`; `names` are those that it has.
+ * Checks the options of `where` and returns a copy of them; `names` are those that it has.
  * @throws LockConfigurationError
  */
-export function checkExporterOptions(options: unknown, where: string, names: Readonly<Record<string, true>>): void {
-  checkOptionNames(options, Object.keys(names), where);
-  const given = options as Record<string, unknown>;
-  for (const name of Object.keys(BUCKET_NAMES)) checkBuckets(given[name], name);
-  checkConnections(given.connections);
+export function checkExporterOptions<T extends object>(
+  options: T,
+  where: string,
+  names: Readonly<Record<string, true>>,
+): T {
+  const own = readOptions(options, Object.keys(names), where) as Record<string, unknown>;
+  for (const name of Object.keys(BUCKET_NAMES)) checkBuckets(own[name], name);
+  checkConnections(own['connections']);
+  return own as T;
 }
 
 function checkBuckets(value: unknown, name: string): void {

@@ -51,12 +51,12 @@ const shareTracing = sharedRuns();
  * @throws LockConfigurationError for a wrong option
  */
 export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptions = {}): () => void {
-  checkExporterOptions(options, 'instrumentLocks', NAMES);
-  const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
-  const measure = () => measureLocks(locks, recorderOf(meterProvider, options));
+  const own = checkExporterOptions(options, 'instrumentLocks', NAMES);
+  const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = own;
+  const measure = () => measureLocks(locks, recorderOf(meterProvider, own));
   const stops = [
     shareMeasuring(locks.events, meterProvider, measure),
-    shareTracing(locks.events, tracerProvider, () => traceLocks(locks, tracerProvider, options)),
+    shareTracing(locks.events, tracerProvider, () => traceLocks(locks, tracerProvider, own)),
   ];
   return () => {
     for (const stop of stops) stop();
@@ -111,8 +111,8 @@ export class OpenTelemetryLockModule implements OnModuleInit, OnApplicationShutd
 
   /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
   static forRoot(options: OpenTelemetryLockModuleOptions = {}): DynamicModule {
-    checkExporterOptions(options, 'OpenTelemetryLockModule', MODULE_NAMES);
-    return { module: OpenTelemetryLockModule, providers: [{ provide: OPTIONS, useValue: options }] };
+    const own = checkExporterOptions(options, 'OpenTelemetryLockModule', MODULE_NAMES);
+    return { module: OpenTelemetryLockModule, providers: [{ provide: OPTIONS, useValue: own }] };
   }
 
   onModuleInit(): void {

@@ -42,9 +42,9 @@ const shareRun = sharedRuns();
  * @throws LockConfigurationError for a wrong option
  */
 export function collectLockMetrics(locks: LockSource, options: CollectLockMetricsOptions = {}): () => void {
-  checkExporterOptions(options, 'collectLockMetrics', NAMES);
-  const { registry = register } = options;
-  return shareRun(locks.events, registry, () => measureLocks(locks, recorderOf(registry, options)));
+  const own = checkExporterOptions(options, 'collectLockMetrics', NAMES);
+  const { registry = register } = own;
+  return shareRun(locks.events, registry, () => measureLocks(locks, recorderOf(registry, own)));
 }
 
 /** Provider token of the options; internal. */
@@ -63,8 +63,8 @@ export class PrometheusLockModule implements OnModuleInit, OnApplicationShutdown
 
   /** @throws LockConfigurationError for a wrong option, and at the start of the app when a connection has no module */
   static forRoot(options: PrometheusLockModuleOptions = {}): DynamicModule {
-    checkExporterOptions(options, 'PrometheusLockModule', MODULE_NAMES);
-    return { module: PrometheusLockModule, providers: [{ provide: OPTIONS, useValue: options }] };
+    const own = checkExporterOptions(options, 'PrometheusLockModule', MODULE_NAMES);
+    return { module: PrometheusLockModule, providers: [{ provide: OPTIONS, useValue: own }] };
   }
 
   onModuleInit(): void {

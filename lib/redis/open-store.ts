@@ -1,7 +1,7 @@
 import { newClientId } from '../core/store/attempt-ids.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
-import { type RedisConnection } from './connection/redis-client.js';
+import { type RedisConnection } from './client/ioredis/ioredis-options.js';
 import { RedisLockStore, type RedisLockStoreOptions } from './redis-lock-store.js';
 
 interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {
@@ -12,10 +12,15 @@ interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clien
 /** Opens the store of a connection: one Redis, Sentinel or a cluster, or a quorum. */
 export function openStore({ connection, ...options }: StoreOptions): LockStore {
   if (!isList(connection)) return new RedisLockStore({ ...options, connection });
-  const clientId = newClientId();
+  const { clock, random, reporter, minReplicas, replicaTimeoutMs } = options;
+  const clientId = newClientId(random);
   const nodes = connection.map((one) => new RedisLockStore({ ...options, connection: one, clientId }));
-  const { clock, reporter, minReplicas, replicaTimeoutMs } = options;
-  return new QuorumLockStore(clientId, nodes, clock, { reporter, confirmMs: minReplicas > 0 ? replicaTimeoutMs : 0 });
+  return new QuorumLockStore(clientId, nodes, {
+    clock,
+    random,
+    reporter,
+    confirmMs: minReplicas > 0 ? replicaTimeoutMs : 0,
+  });
 }
 
 const isList = (connection: StoreOptions['connection']): connection is readonly RedisConnection[] =>

@@ -17,17 +17,25 @@ import {
 } from '../core/store/lock-store.js';
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
+import { type Randomness } from '../core/randomness.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
+import { checkClient, isRedisClient } from './client/ioredis/check-connection.js';
+import { IoredisClients } from './client/ioredis/ioredis-clients.js';
+import { type RedisConnection } from './client/ioredis/ioredis-options.js';
+import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { ScriptCalls } from './codec/script-calls.js';
-import { isUnservedRelease, readDowngradeReply, readReleaseReply, readRenewReply } from './codec/store-replies.js';
-import { checkClient, isRedisClient } from './connection/check-connection.js';
+import {
+  isUnservedRelease,
+  readDowngradeReply,
+  readForceReleaseReply,
+  readReleaseReply,
+  readRenewReply,
+  readWriteBackReply,
+} from './codec/store-replies.js';
 import { CommandRunner, type ScriptCall } from './connection/command-runner.js';
-import { openClient } from './connection/open-client.js';
-import { type RedisClient, type RedisConnection, isCluster } from './connection/redis-client.js';
-import { type LeadsToMaster, type SentinelWatch, watchSentinels } from './connection/sentinel-watch.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
@@ -44,6 +52,7 @@ export interface RedisLockStoreOptions {
   readonly hashTag?: ((key: string) => string | undefined) | undefined;
   readonly scripts: LockScripts;
   readonly clock: Clock;
+  readonly random: Randomness;
   readonly reporter: Reporter;
 }
 
@@ -59,18 +68,19 @@ export class RedisLockStore implements LockStore {
   /** Connections and timers belong to the module, whichever call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   #channel: WakeUpChannel | null = null;
-  #sentinels: SentinelWatch | null = null;
+  #masters: MasterWatch | null = null;
   #listener: WakeUpListener | null = null;
 
   constructor(private readonly options: RedisLockStoreOptions) {
-    const { connection, clock, reporter, keyPrefix, keepMs } = options;
+    const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
     const isGiven = isRedisClient(connection);
     if (isGiven) checkClient(connection);
-    this.#client = isGiven ? connection : openClient(connection);
-    this.clientId = options.clientId ?? newClientId();
+    const clients = new IoredisClients({ clock, random, reporter });
+    this.#client = isGiven ? clients.of(connection) : clients.open(connection);
+    this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only the subscribers that are connected to itself.
-    const countReceivers = isCluster(this.#client) ? 0 : 1;
+    const countReceivers = this.#client.isCluster ? 0 : 1;
     const shared = { keepMs, channelPrefix: this.#channelPrefix, countReceivers } as const;
     this.#calls = new ScriptCalls(options.scripts, this.#keys, shared);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
@@ -103,11 +113,12 @@ export class RedisLockStore implements LockStore {
     // A pushed grant is not confirmed by replicas: its new holder has to request it.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
     const { clock, reporter } = this.options;
-    this.commands.connect();
+    const { commands } = this;
+    commands.connect();
     const name = this.#channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel(this.commands, name, listener, clock, reporter));
+    this.#channel = this.#inOurContext(() => new WakeUpChannel({ commands, name, listener, clock, reporter }));
     this.commands.onServerId = () => this.#channel?.follow();
-    this.#sentinels = this.#inOurContext(() => watchSentinels(this.#client, this.#onMaster, clock, reporter));
+    this.#masters = this.#inOurContext(() => this.#client.watchMaster(this.#onMaster));
   }
 
   /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
@@ -135,7 +146,7 @@ export class RedisLockStore implements LockStore {
 
   async #renewOne(request: RenewRequest): Promise<RenewReply> {
     try {
-      return readRenewReply(await this.commands.run(this.#calls.renew(request)));
+      return readRenewReply(request.key, await this.commands.run(this.#calls.renew(request)));
     } catch (cause) {
       return { outcome: 'unknown', cause };
     }
@@ -146,7 +157,7 @@ export class RedisLockStore implements LockStore {
     const call = this.#calls.release(request, timeoutMs);
     const reply = await this.commands.run(call);
     void this.#serveQueue(call, reply);
-    return readReleaseReply(reply, this.commands.epoch !== epoch);
+    return readReleaseReply(request.key, reply, this.commands.epoch !== epoch);
   }
 
   /** Sends a release again until the queue is served; it changes nothing else by then. `reply`: the first reply. */
@@ -158,15 +169,14 @@ export class RedisLockStore implements LockStore {
   }
 
   async downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
-    return readDowngradeReply(await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
+    return readDowngradeReply(hold.key, await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
   }
 
   async forceRelease(key: string): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
-      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId), fencingToken);
-      const [outcome, , , holds] = await this.commands.run(call);
-      const hasEnded = outcome === 'again' || Number(holds) > 0;
+      const call = this.#calls.forceRelease(key, randomAttempt(this.clientId, this.options.random), fencingToken);
+      const hasEnded = readForceReleaseReply(key, await this.commands.run(call));
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;
     }
   }
@@ -181,7 +191,7 @@ export class RedisLockStore implements LockStore {
 
   /** The last run of each job. */
   async runs(key: string): Promise<readonly LastRun[]> {
-    return readRuns(await this.commands.run(this.#calls.inspect(key)));
+    return readRuns(key, await this.commands.run(this.#calls.inspect(key)));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -196,12 +206,11 @@ export class RedisLockStore implements LockStore {
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose; false when the hold is lost. */
   async writeBack(hold: HoldRef, newToken: number, timeoutMs: number): Promise<boolean> {
-    const [outcome] = await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs));
-    return outcome === 'written';
+    return readWriteBackReply(hold.key, await this.commands.run(this.#calls.writeBack(hold, newToken, timeoutMs)));
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#sentinels, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
+    await Promise.all([this.#masters, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
   }
 
   /** Passed as an argument, because the key prefix of ioredis does not apply to channels. */

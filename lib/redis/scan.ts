@@ -1,7 +1,7 @@
-import { type Redis } from 'ioredis';
+import { LockStoreError } from '../core/lock.errors.js';
+import { type SingleClient } from './client/redis-client.js';
 import { type RedisKeys } from './codec/redis-keys.js';
 import { type CommandRunner } from './connection/command-runner.js';
-import { isCluster } from './connection/redis-client.js';
 import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
@@ -29,27 +29,47 @@ async function* scanNodes(
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
   // ioredis adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
-  const before = client.options.keyPrefix ?? '';
+  const before = client.keyPrefix;
   const pattern = keys.pattern(prefix, before);
   const request = { key: `${prefix}*`, timeoutMs: OPERATOR_TIMEOUT_MS };
   // A cluster knows all of its nodes when it is ready.
-  const nodes: readonly Redis[] = isCluster(client)
+  const nodes: readonly SingleClient[] = client.isCluster
     ? await commands.send(client, async () => client.nodes('master'), request)
     : [client];
   for (const node of nodes) {
     let cursor = '0';
+    const cursors = new Set<string>();
+    let repeats = 0;
     do {
-      const scan = () => node.scan(cursor, 'MATCH', pattern, 'COUNT', 100);
-      const to = { node: isCluster(client) ? node : undefined };
+      const scan = async () => readScan(await node.scan(cursor, pattern, 100));
+      const to = { node: client.isCluster ? node : undefined };
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
       for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);
         yield key;
       }
+      if (cursors.has(next) && (repeats += 1) > MAX_REPEATS) throw endlessError(request.key);
+      cursors.add(next);
       cursor = next;
     } while (cursor !== '0');
   }
+}
+
+/** A cursor may come twice while the server changes the size of its table; an endless SCAN has no other end. */
+const MAX_REPEATS = 100;
+
+const endlessError = (key: string): LockStoreError =>
+  new LockStoreError(`Redis sends the same cursors of SCAN for "${key}" again and again. Check what answers there.`, {
+    key,
+  });
+
+/** @throws Error for an answer that is none to SCAN */
+function readScan(answer: unknown): [cursor: string, keys: string[]] {
+  const [cursor, keys] = Array.isArray(answer) ? (answer as unknown[]) : [];
+  const isRight = /^\d+$/.test(String(cursor)) && Array.isArray(keys) && keys.every((key) => typeof key === 'string');
+  if (!isRight) throw new Error('the answer to SCAN has no cursor and keys');
+  return [String(cursor), keys];
 }
 
 /** Passes over a key of another type: something other than a lock is stored under the same prefix. */

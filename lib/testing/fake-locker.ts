@@ -6,6 +6,7 @@ import { type StoreHold } from '../core/hold/store-hold.js';
 import { type CompositeHold } from '../core/hold/composite-hold.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
+import { systemRuntime } from '../core/runtime.js';
 import { Locker } from '../core/acquire/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
 import { awayError, type GrantingStore, holderFor } from './granting-store.js';
@@ -38,7 +39,7 @@ export class FakeLocker extends Locker {
   #closed: Promise<void> | null = null;
 
   constructor(parts: FakeLockerParts) {
-    super(parts.clock, parts.store, silent, 'test:0');
+    super(systemRuntime(parts.clock), parts.store, silent, 'test:0');
     this.#fake = parts;
   }
 

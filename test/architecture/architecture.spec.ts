@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Sources, refusedImports, refusedSizes, root } from './planted.js';
+import { type Sources, filesWithRefusedGlobals, refusedImports, refusedSizes, root } from './planted.js';
 import { indexViolations } from './rules.js';
 
 // `npm run lint` applies .dependency-cruiser.mjs and .oxlintrc.json to lib. Here is what they have to find.
@@ -62,6 +62,7 @@ const REFUSED: [file: string, statement: string, target: string][] = [
   ['redis/1.ts', `import { Injectable } from '@nestjs/common';`, '@nestjs/common'],
   ['redis/scripts/2.ts', `import { B } from '../../interceptor/b.js';`, '../../interceptor/b.js'],
   ['redis/3.ts', `import { S } from '../redis-lock.service.js';`, '../redis-lock.service.js'],
+  ['redis/4.ts', `import { Redis } from 'ioredis';`, 'ioredis'],
   ['interceptor/1.ts', `import { B } from '../redis/b.js';`, '../redis/b.js'],
   ['interceptor/2.ts', `import { B } from '../decorators/b.js';`, '../decorators/b.js'],
   ['interceptor/3.ts', `import { Redis } from 'ioredis';`, 'ioredis'],
@@ -108,7 +109,8 @@ describe('the rule of the layers', () => {
   it('accepts what goes along', async () => {
     const accepted: Sources = {
       'core/1.ts': `import { randomUUID } from 'node:crypto'; import { b } from './b.js';`,
-      'redis/scripts/1.ts': `import { Redis } from 'ioredis'; import { b } from '../../core/b.js'; import './c.js';`,
+      'redis/client/ioredis/1.ts': `import { Redis } from 'ioredis';`,
+      'redis/scripts/1.ts': `import { b } from '../../core/b.js'; import './c.js';`,
       'interceptor/1.ts': `import { of } from 'rxjs'; import { S } from '../redis-lock.service.js';`,
       'interceptor/2.ts': `import type { B } from '../redis-lock.options.js';`,
       'decorators/1.ts': `import { B } from '../interceptor/b.js'; import { Inject } from '@nestjs/common';`,
@@ -164,5 +166,38 @@ describe('the rule of the sizes', () => {
   it('does not count the lines of a script', async () => {
     const script = `export const f = () => lua\`\n${linesOf(50)}\`;`;
     expect(await refusedSizes({ 'redis/scripts/release.ts': script })).toEqual([]);
+  }, 60_000);
+});
+
+describe('the rule of the globals', () => {
+  const USES = [
+    'Math.random()',
+    'Date.now()',
+    'performance.now()',
+    'setTimeout(f, 1)',
+    'setInterval(f, 1)',
+    'setImmediate(f)',
+    'queueMicrotask(f)',
+    'process.nextTick(f)',
+    'process.hrtime()',
+    'AbortSignal.timeout(1)',
+    'new FinalizationRegistry(f)',
+    'crypto.randomUUID()',
+  ];
+  const IMPORTS = [
+    `import { randomBytes } from 'node:crypto';`,
+    `import { randomUUID } from 'node:crypto';`,
+    `import { setTimeout } from 'node:timers/promises';`,
+    `import { performance } from 'node:perf_hooks';`,
+  ];
+  const texts = [...USES.map((use) => `export const a = (f) => ${use};`), ...IMPORTS];
+  const inFolder = (folder: string): Sources =>
+    Object.fromEntries(texts.map((text, i) => [`${folder}/${String(i).padStart(2, '0')}.ts`, text]));
+
+  it('refuses time, randomness and garbage collection below the Nest layer, except for the runtime', async () => {
+    const refused = { ...inFolder('core'), ...inFolder('redis/quorum') };
+    const allowed = { ...inFolder('observability'), 'core/randomness.ts': texts[0]!, 'core/clock.ts': texts[3]! };
+    const files = Object.keys(refused).map((path) => `lib/${path}`);
+    expect(await filesWithRefusedGlobals({ ...refused, ...allowed })).toEqual(files.sort());
   }, 60_000);
 });

@@ -21,12 +21,29 @@ export async function refusedImports(lib: Sources): Promise<string[]> {
   );
 }
 
-/** What the named rules of oxlint refuse in a lib of these files. */
+interface Diagnostic {
+  readonly code: string;
+  readonly message: string;
+  readonly filename: string;
+}
+
+/** What the rules of sizes refuse in a lib of these files. */
 export async function refusedSizes(lib: Sources): Promise<string[]> {
-  const output = await runInProject(lib, 'oxlint/bin/oxlint', '--format', 'json');
-  const { diagnostics }: { diagnostics: { code: string; message: string; filename: string }[] } = JSON.parse(output);
-  const sizes = diagnostics.filter(({ code }) => code.includes('max-lines'));
+  const sizes = await diagnosticsOf(lib, 'max-lines');
   return sizes.map(({ filename, message }) => `${filename}: ${/\(\d+\)/.exec(message)![0].slice(1, -1)}`).sort();
+}
+
+/** The files in which the rules of globals refuse something. */
+export async function filesWithRefusedGlobals(lib: Sources): Promise<string[]> {
+  const refused = await diagnosticsOf(lib, 'no-restricted');
+  return [...new Set(refused.map(({ filename }) => filename))].sort();
+}
+
+/** What those rules of oxlint find whose name has this text. */
+async function diagnosticsOf(lib: Sources, rules: string): Promise<readonly Diagnostic[]> {
+  const output = await runInProject(lib, 'oxlint/bin/oxlint', '--format', 'json');
+  const { diagnostics } = JSON.parse(output) as { readonly diagnostics: readonly Diagnostic[] };
+  return diagnostics.filter(({ code }) => code.includes(rules));
 }
 
 async function runInProject(lib: Sources, program: string, ...args: string[]): Promise<string> {

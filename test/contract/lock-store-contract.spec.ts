@@ -5,6 +5,7 @@ import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { lockStoreContract } from '../../lib/testing/index.js';
 import { MemoryLockServer, MemoryLockStore } from '../../lib/testing/index.js';
 import { topology } from '../support/topologies/topology.js';
+import { systemRandomness } from '../../lib/core/randomness.js';
 
 const ignore = (): void => undefined;
 const scripts = createLockScripts();
@@ -17,7 +18,7 @@ function open(): LockStore {
   if (topology.isMemory) return new MemoryLockStore(memory);
   const { connection } = topology;
   const reporter = { debug: ignore, warn: ignore, error: ignore };
-  const common = { connection, clock: systemClock, reporter, scripts, hashTag };
+  const common = { connection, clock: systemClock, random: systemRandomness, reporter, scripts, hashTag };
   return openStore({ ...common, keyPrefix: 'lock:', keepMs: 60_000, minReplicas: 0, replicaTimeoutMs: 500 });
 }
 

@@ -134,7 +134,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
     attempt.onAnswer(mayBeCarriedOut(error));
     if (this.#hasEnded) return;
     this.#answers.onFailure(error);
-    if (error instanceof LockStoreError && error.retryable) this.#wait(failureRetryMs(this.#answers.failures));
+    if (error instanceof LockStoreError && error.retryable)
+      this.#wait(failureRetryMs(this.#answers.failures, this.context.random));
     else this.cancel(error);
   }
 

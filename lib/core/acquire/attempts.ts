@@ -8,6 +8,7 @@ import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
 import { Attempt } from './attempt.js';
 import { acquireRequestOf, type LockRequest, requestedLeaseMs } from './request.js';
+import { type Randomness } from '../randomness.js';
 
 /** A call that acquires a lock, and has not ended yet. */
 export interface WaitingCall {
@@ -33,6 +34,7 @@ export interface AttemptsParts {
 /** The collaborators of an `Acquisition`. */
 export interface AcquireContext {
   readonly clock: Clock;
+  readonly random: Randomness;
   readonly timers: TimerQueue;
   readonly events: LockEvents;
   readonly attempts: Attempts;

@@ -12,6 +12,8 @@ import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
+import { type Randomness } from '../randomness.js';
+import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { TimerQueue } from '../timer-queue.js';
@@ -22,11 +24,13 @@ import { failedEvent, forKeys, type LockRequest } from './request.js';
 
 /** Acquires the locks of a module from its store. */
 export class Locker implements WakeUpListener {
+  readonly clock: Clock;
   readonly events: LockEvents;
   readonly timers: TimerQueue;
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
+  readonly #random: Randomness;
   readonly #attempts: Attempts;
   readonly #releaser: Releaser;
   readonly #thrown: LogLimit;
@@ -35,25 +39,27 @@ export class Locker implements WakeUpListener {
   protected isClosing = false;
 
   constructor(
-    readonly clock: Clock,
+    { clock, random, watchGarbage }: Runtime,
     private readonly store: LockStore,
     reporter: Reporter,
     /** The name of this process, for people to read: `host:pid`. */
     private readonly instance: string,
   ) {
+    this.clock = clock;
+    this.#random = random;
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
-    this.handles = new HandleRegistry(reporter);
+    this.handles = new HandleRegistry(watchGarbage, reporter);
     this.awaited = new AwaitedCalls(clock);
     const { timers, events, awaited } = this;
-    const releaser = (this.#releaser = new Releaser(clock, timers, store, reporter));
+    const releaser = (this.#releaser = new Releaser({ clock, random, timers, store, reporter }));
     this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser });
     this.#attempts = new Attempts({
       clock,
       store,
       releaser,
-      nextId: attemptIds(store.clientId),
+      nextId: attemptIds(store.clientId, random),
       isHeld: (attempt) => this.holds.has(attempt),
     });
     store.listen(this);
@@ -146,7 +152,7 @@ export class Locker implements WakeUpListener {
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
-      acquisition = new Acquisition({ clock, timers, events, attempts: this.#attempts }, grouped);
+      acquisition = new Acquisition({ clock, random: this.#random, timers, events, attempts: this.#attempts }, grouped);
       const grant = await acquisition.granted;
       const holds = request.keys.map((key) => grant.holds.find((hold) => hold.key === key)!);
       return this.#hold(grouped, { ...grant, holds }, acquisition.hasWaited);

@@ -3,6 +3,7 @@ import { type LockMode, LockNotHeldError } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
 import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
+import { type GarbageWatch, type Runtime } from '../runtime.js';
 import { type HandleTracker, type Hold } from './hold.js';
 
 /**
@@ -71,9 +72,9 @@ class LockHandle implements Lock {
 
 /** Hands out handles, and releases the locks of those that are dropped. */
 export class HandleRegistry implements HandleTracker {
-  readonly #dropped: FinalizationRegistry<Hold>;
+  readonly #dropped: GarbageWatch<Hold>;
 
-  constructor(reporter: Reporter) {
+  constructor(watchGarbage: Runtime['watchGarbage'], reporter: Reporter) {
     const onDropped = (lock: Hold): void => {
       if (lock.lost) return;
       const text =
@@ -85,7 +86,7 @@ export class HandleRegistry implements HandleTracker {
       void lock.release();
     };
     // A collection may happen in the context of any call.
-    this.#dropped = new FinalizationRegistry(AsyncLocalStorage.bind(onDropped));
+    this.#dropped = watchGarbage(AsyncLocalStorage.bind(onDropped));
   }
 
   handOut(lock: Hold): Lock {

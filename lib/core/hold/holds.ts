@@ -160,12 +160,12 @@ export class Holds implements HoldKeeper {
       attempt,
       holdAtLeastMs,
       // An extension may have made the lease longer.
-      leaseMs: Math.max(leaseMs, Math.ceil(hold.deadline - this.clock.now())),
+      leaseMs: Math.max(leaseMs, Math.ceil(hold.keptUntil - this.clock.now())),
       job,
       runOutcome: job === undefined ? undefined : outcome,
       unanswered: unanswered(),
     };
-    const { reply, tries } = await this.parts.releaser.giveBack(request, hold.deadline, commandTimeoutMs(leaseMs));
+    const { reply, tries } = await this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs));
     const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
     // After a try without an answer, any other reply proves nothing: that try may have released it.
     if (reply && tries === 1 && !wasHeld) {

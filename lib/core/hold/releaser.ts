@@ -2,6 +2,7 @@ import { type Clock } from '../clock.js';
 import { LockError } from '../lock.errors.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter, messageOf } from '../reporter.js';
+import { type Randomness } from '../randomness.js';
 import { type LockStore, type ReleaseReply, type ReleaseRequest } from '../store/lock-store.js';
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { releaseRetryMs, RELEASES_AT_A_TIME } from '../timing.js';
@@ -15,6 +16,15 @@ export interface ReleaseOutcome {
   readonly reply: ReleaseReply | undefined;
   /** How many commands were sent; all but the last had no answer. */
   readonly tries: number;
+}
+
+/** What releases are sent with. */
+export interface ReleaserParts {
+  readonly clock: Clock;
+  readonly random: Randomness;
+  readonly timers: TimerQueue;
+  readonly store: LockStore;
+  readonly reporter: Reporter;
 }
 
 interface Pending {
@@ -45,12 +55,8 @@ export class Releaser {
   #idlers: (() => void)[] = [];
   readonly #log: LogLimit;
 
-  constructor(
-    private readonly clock: Clock,
-    private readonly timers: TimerQueue,
-    private readonly store: LockStore,
-    reporter: Reporter,
-  ) {
+  constructor(private readonly parts: ReleaserParts) {
+    const { clock, timers, reporter } = parts;
     const what = 'locks could not be released and end with their leases';
     this.#log = new LogLimit(clock, timers, what, (line) => reporter.warn(line));
   }
@@ -89,11 +95,11 @@ export class Releaser {
     this.#underWay += 1;
     let isAnswered = true;
     try {
-      const reply = await this.store.release(request, timeoutMs);
+      const reply = await this.parts.store.release(request, timeoutMs);
       resolve({ reply, tries: pending.tries });
     } catch (error) {
       isAnswered = !isRetryable(error);
-      if (isAnswered || this.#isStopped || this.clock.now() >= pending.until) this.#leaveToLease(pending, error);
+      if (isAnswered || this.#isStopped || this.parts.clock.now() >= pending.until) this.#leaveToLease(pending, error);
       else this.#retryLater(pending, error);
     }
     this.#underWay -= 1;
@@ -111,14 +117,15 @@ export class Releaser {
 
   #scheduleRound(): void {
     if (this.#nextRound || this.#inRound > 0 || this.#waiting.size === 0) return;
-    const at = this.clock.now() + releaseRetryMs(this.#silentRounds);
-    this.#nextRound = this.timers.schedule(at, () => this.#startRound());
+    const { clock, random, timers } = this.parts;
+    const at = clock.now() + releaseRetryMs(this.#silentRounds, random);
+    this.#nextRound = timers.schedule(at, () => this.#startRound());
   }
 
   #startRound(): void {
     this.#nextRound?.cancel();
     this.#nextRound = null;
-    const now = this.clock.now();
+    const now = this.parts.clock.now();
     for (const pending of this.#waiting) if (now >= pending.until) this.#leaveToLease(pending, this.#lastError);
     this.#isAnswered = false;
     for (let i = 0; i < RELEASES_AT_A_TIME; i += 1) this.#tryNext();

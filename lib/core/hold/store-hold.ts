@@ -59,6 +59,7 @@ export class StoreHold extends Hold {
   renewError: unknown;
   #mode: LockMode;
   #lease: Lease;
+  #askedUntil = -Infinity;
   readonly #loss = new Loss();
 
   constructor(
@@ -108,6 +109,19 @@ export class StoreHold extends Hold {
   /** Until when the lease is proven, on the monotonic clock. */
   get deadline(): number {
     return this.#lease.deadline;
+  }
+
+  /**
+   * Until when the store may keep it, on the monotonic clock: a renewal without an answer may have been carried out, and a
+   * release is due until then.
+   */
+  get keptUntil(): number {
+    return Math.max(this.deadline, this.#askedUntil);
+  }
+
+  /** A renewal of this length is sent now. */
+  onRenewing(leaseMs: number): void {
+    this.#askedUntil = Math.max(this.#askedUntil, this.keeper.clock.now() + leaseMs);
   }
 
   /** How long it has been held so far, counted from `grant.sent`. */

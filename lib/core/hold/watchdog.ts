@@ -82,6 +82,7 @@ export class Watchdog {
   /** Renews one lease now, with the length that the caller asks for. */
   async extend(lock: StoreHold, leaseMs: number): Promise<Renewal> {
     const sent = moment(this.clock);
+    lock.onRenewing(leaseMs);
     const renewal = renewalOf(lock, await this.#sendRenewals(requestsOf(lock, leaseMs, this.#timeoutOf(lock))));
     const watch = this.#watched.get(lock);
     if (watch) this.#apply(watch, sent, renewal);
@@ -145,6 +146,7 @@ export class Watchdog {
 
   async #renew(batch: readonly Watch[], timeoutMs: number): Promise<void> {
     const sent = moment(this.clock);
+    for (const { lock } of batch) lock.onRenewing(lock.grant.leaseMs);
     const requests = batch.map(({ lock }) => requestsOf(lock, lock.grant.leaseMs, timeoutMs));
     const replies = await this.#sendRenewals(requests.flat());
     let at = 0;

@@ -1,16 +1,16 @@
-import { randomBytes } from 'node:crypto';
+import { type Randomness } from '../randomness.js';
 import { type AcquireRequest, type ReleaseRequest } from './lock-store.js';
 
 /** Random per store, not per load of the module: processes that start from one snapshot must not share an id. */
-export const newClientId = (): string => randomBytes(9).toString('base64url');
+export const newClientId = (random: Randomness): string => random.text(9);
 
 /** The attempt of a single command that is no acquisition. All characters by which a store recognises it are random. */
-export const randomAttempt = (clientId: string): string => `${clientId}.${randomBytes(6).toString('base64url')}`;
+export const randomAttempt = (clientId: string, random: Randomness): string => `${clientId}.${random.text(6)}`;
 
 /** Returns a function that makes the attempt ids of one client: `<client id>.<salt><counter>`. */
-export function attemptIds(clientId: string): () => string {
+export function attemptIds(clientId: string, random: Randomness): () => string {
   // Sets attempts of two processes apart even in the few characters by which released attempts are remembered.
-  const salt = randomBytes(2).toString('base64url').slice(0, 2);
+  const salt = random.text(2).slice(0, 2);
   let counter = 0;
   return () => {
     counter += 1;

@@ -1,5 +1,6 @@
 import { isWellFormed } from '../key.js';
-import { LockConfigurationError, type LockMode } from '../lock.errors.js';
+import { type LockMode } from '../lock.errors.js';
+import { refuse } from '../read-options.js';
 import { type LastRun, type LockState } from './lock-store.js';
 
 /** The mode of a lock with these holders. */
@@ -17,10 +18,10 @@ export interface ListOptions {
 /** @throws LockConfigurationError */
 export function checkListOptions({ prefix, limit }: ListOptions): void {
   if (typeof prefix !== 'string' || !isWellFormed(prefix)) {
-    throw new LockConfigurationError(`Expected \`prefix\` to be a well-formed string, got ${JSON.stringify(prefix)}.`);
+    refuse('prefix', prefix, 'a well-formed string');
   }
   if (!Number.isSafeInteger(limit) || limit < 1) {
-    throw new LockConfigurationError(`Expected \`limit\` to be a whole number from 1, got ${String(limit)}.`);
+    refuse('limit', limit, 'a whole number from 1');
   }
 }
 

@@ -7,7 +7,8 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../core/lock.errors.js';
-import { checkDuration, checkOptionNames } from '../../core/lock.options.js';
+import { checkDuration } from '../../core/lock.options.js';
+import { readOptions } from '../../core/read-options.js';
 import {
   answerTo,
   checkStatus,
@@ -60,8 +61,8 @@ export class LockExceptionFilter implements ExceptionFilter<LockError> {
 
   /** @throws LockConfigurationError */
   constructor(@Optional() @Inject(OPTIONS) options: LockExceptionFilterOptions = {}) {
-    checkOptionNames(options, Object.keys(FILTER_OPTIONS), 'LockExceptionFilter');
-    const { retryAfterMs, status } = options;
+    const known = Object.keys(FILTER_OPTIONS);
+    const { retryAfterMs, status }: LockExceptionFilterOptions = readOptions(options, known, 'LockExceptionFilter');
     if (retryAfterMs !== undefined) checkDuration(retryAfterMs, 'retryAfterMs', { min: 0, max: 24 * 3_600_000 });
     if (status !== undefined) checkStatus(status);
     this.#options = { retryAfterMs, status };

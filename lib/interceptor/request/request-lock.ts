@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { type Observable, catchError, concatMap, defer, from, of, tap, throwError } from 'rxjs';
 import { LockConfigurationError, LockKeyError, type LockMode, passFor } from '../../core/lock.errors.js';
-import { checkIsObject } from '../../core/lock.options.js';
+import { checkIsObject } from '../../core/read-options.js';
 import { type KeySpec, describeKeySpec } from '../../keys/key-spec.js';
 import { getLockInterceptorToken } from '../../redis-lock.tokens.js';
 import { type LockedCall, compileCall } from '../locked-call.js';

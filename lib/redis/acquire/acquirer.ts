@@ -3,6 +3,7 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import { printable } from '../../core/printable.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
+import { addressText } from '../client/server-address.js';
 import { type RedisKeys } from '../codec/redis-keys.js';
 import { type ScriptCalls } from '../codec/script-calls.js';
 import {
@@ -12,12 +13,13 @@ import {
   readAcquireReply,
   serverMicrosIn,
 } from '../codec/store-replies.js';
-import { serverOf } from '../connection/cluster-slots.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
-import { isCluster } from '../connection/redis-client.js';
 import { MAX_SENT, maxAcquireAgeMs } from '../timing.js';
 import { type ReplicaAcks } from './replica-acks.js';
 import { ServerClock } from './server-clock.js';
+
+/** The name of the server of a client that is not one of a cluster. */
+const ONLY_SERVER = '';
 
 /** What an acquirer works with. */
 interface AcquirerParts {
@@ -83,7 +85,7 @@ export class Acquirer {
 
   /** `maybeResent`: the reply may be that of a second copy, and the first may still arrive. */
   #read({ keys }: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
-    const answer = readAcquireReply(keys.join(', '), keys.length > 1, reply);
+    const answer = readAcquireReply(keys, reply);
     const unanswered = maybeResent ? { unanswered: true } : {};
     if (answer.outcome === 'granted') return { ...answer, ...unanswered };
     if (answer.outcome !== 'busy') return answer;
@@ -143,16 +145,18 @@ export class Acquirer {
     const { commands } = this.parts;
     const storageKey = this.parts.keys.storageKey(keys[0]!);
     const client = commands.liveClient(storageKey);
-    const server = serverOf(client, storageKey);
-    // Only a reply tells which node serves: it refuses the first acquire, which names no time, and reports its own.
-    if (isCluster(client)) return server;
+    if (client.isCluster) {
+      // Only a reply tells which node serves: it refuses the first acquire, which names no time, and reports its own.
+      const address = client.masterAddressOf(storageKey);
+      return address ? addressText(address) : ONLY_SERVER;
+    }
     const key = keys.join(', ');
     try {
-      await this.#serverClock.learn(server, () => commands.send(client, () => client.time(), { key, timeoutMs }));
+      await this.#serverClock.learn(ONLY_SERVER, () => commands.send(client, () => client.time(), { key, timeoutMs }));
     } catch (error) {
       throw asFailureOf(error, false, key);
     }
-    return server;
+    return ONLY_SERVER;
   }
 
   #callOf(request: AcquireRequest, server: string, timeoutMs: number): ScriptCall {

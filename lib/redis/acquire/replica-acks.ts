@@ -1,15 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Cluster, Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type ClusterClient, type LeadsToMaster, type RedisClient, type SingleClient } from '../client/redis-client.js';
+import { type ServerAddress, addressText } from '../client/server-address.js';
 import { CommandRunner, type ScriptCall } from '../connection/command-runner.js';
-import { masterAddressOf } from '../connection/cluster-slots.js';
-import { duplicateRedis, openNode } from '../connection/open-client.js';
-import { type RedisClient, databaseOf, endsForGood, isCluster } from '../connection/redis-client.js';
 import { readRedirect } from '../connection/redis-errors.js';
-import { type LeadsToMaster } from '../connection/sentinel-watch.js';
-import { type ServerAddress, addressText, reachedBy } from '../connection/server-address.js';
 import { MAX_REDIRECTS, WAIT_ROUND_TRIP_MS } from '../timing.js';
 
 interface ReplicaAcksOptions {
@@ -41,10 +37,10 @@ export class ReplicaAcks {
    */
   confirm(call: ScriptCall): Promise<string[]> {
     const client = this.client(String(call.operands[1]));
-    if (isCluster(client)) return this.#confirmOnNode(client, call);
+    if (client.isCluster) return this.#confirmOnNode(client, call);
     // A given client may select another database, and its locks move there.
-    const database = `database ${databaseOf(client)}`;
-    const connection = this.#connections.get(database) ?? this.#open(database, () => duplicateRedis(client))!;
+    const database = `database ${client.database}`;
+    const connection = this.#connections.get(database) ?? this.#open(database, () => client.duplicate())!;
     return connection.confirm(call);
   }
 
@@ -58,8 +54,8 @@ export class ReplicaAcks {
   }
 
   /** Follows the redirections to the slot: the cluster client's view may be outdated, or the slot may be moving. */
-  async #confirmOnNode(cluster: Cluster, call: ScriptCall): Promise<string[]> {
-    let address = masterAddressOf(cluster, String(call.operands[1]));
+  async #confirmOnNode(cluster: ClusterClient, call: ScriptCall): Promise<string[]> {
+    let address = cluster.masterAddressOf(String(call.operands[1]));
     let asking = false;
     for (let redirects = 0; ; redirects++) {
       const node = address && this.#nodeAt(cluster, address);
@@ -69,22 +65,22 @@ export class ReplicaAcks {
       } catch (error) {
         const redirect = readRedirect((error as Error).cause);
         if (!redirect || redirects === MAX_REDIRECTS) throw error;
-        address = reachedBy(redirect.address, cluster.options.natMap);
+        address = cluster.reachedBy(redirect.address);
         asking = redirect.isAsk;
       }
     }
   }
 
-  #nodeAt(cluster: Cluster, address: ServerAddress): AckConnection | null {
+  #nodeAt(cluster: ClusterClient, address: ServerAddress): AckConnection | null {
     const name = addressText(address);
-    return this.#connections.get(name) ?? this.#open(name, () => openNode(cluster, address));
+    return this.#connections.get(name) ?? this.#open(name, () => cluster.openNode(address));
   }
 
-  #open(place: string, connect: () => Redis | null): AckConnection | null {
+  #open(place: string, connect: () => SingleClient | null): AckConnection | null {
     const client = this.#inOurContext(connect);
     if (!client) return null;
     const connection = this.#inOurContext(() => new AckConnection(client, this.options));
-    if (endsForGood(client)) client.once('end', () => this.#connections.delete(place));
+    if (client.endsForGood) client.once('ended', () => this.#connections.delete(place));
     this.#connections.set(place, connection);
     return connection;
   }
@@ -108,7 +104,7 @@ class AckConnection {
   #isBusy = false;
 
   constructor(
-    client: Redis,
+    client: SingleClient,
     private readonly options: ReplicaAcksOptions,
   ) {
     this.commands = new CommandRunner(client, true, options.clock, options.reporter);
@@ -148,7 +144,7 @@ class AckConnection {
 
   #acks({ key }: ScriptCall): Promise<number> {
     const { minReplicas, replicaTimeoutMs } = this.options;
-    const client = this.commands.liveClient() as Redis;
+    const client = this.commands.liveClient() as SingleClient;
     const wait = () => client.wait(minReplicas, replicaTimeoutMs);
     return this.commands.send(client, wait, { key, timeoutMs: replicaTimeoutMs + WAIT_ROUND_TRIP_MS });
   }

@@ -18,8 +18,8 @@ export class ServerClock {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Asks the server for its time, unless it is known; simultaneous calls share one question. */
-  async learn(server: string, ask: () => Promise<readonly (string | number)[]>): Promise<void> {
+  /** Asks the server for its time in microseconds, unless it is known; simultaneous calls share one question. */
+  async learn(server: string, ask: () => Promise<number>): Promise<void> {
     if (this.#readings.has(server)) return;
     const question = this.#questions.get(server) ?? this.#ask(server, ask);
     this.#questions.set(server, question);
@@ -38,10 +38,9 @@ export class ServerClock {
     return reading.micros + Math.floor((this.clock.now() - reading.at) * 1_000 * (1 - CLOCK_DRIFT));
   }
 
-  async #ask(server: string, ask: () => Promise<readonly (string | number)[]>): Promise<void> {
+  async #ask(server: string, ask: () => Promise<number>): Promise<void> {
     try {
-      const [seconds, micros] = await ask();
-      this.onReply(server, Number(seconds) * 1_000_000 + Number(micros));
+      this.onReply(server, await ask());
     } finally {
       this.#questions.delete(server);
     }

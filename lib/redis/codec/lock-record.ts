@@ -1,10 +1,12 @@
 import { type LockMode } from '../../core/lock.errors.js';
+import { ReplyParts } from './reply-parts.js';
 import { modeOf, readHolderText } from '../../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/parts/state.ts). */
 export function readLockState(key: string, reply: readonly string[]): LockState {
-  const now = Number(reply[0]);
+  const parts = new ReplyParts(key, reply);
+  const now = parts.whole(0);
   const fields = fieldsOf(reply);
   const holders: LockHolder[] = [];
   let waiters = 0;
@@ -12,29 +14,41 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
     if (field.startsWith('queue:') && Number(value.split(' ')[0]) > now) waiters += 1;
     if (!field.startsWith('hold:')) continue;
     const attempt = field.slice('hold:'.length);
+    if (!HOLD.test(value)) parts.refuse();
     const holder = readHolder(attempt, value, fields.get(`id:${attempt}`) ?? '', now);
     if (holder.remainingMs > 0) holders.push(holder);
   }
-  return { key, mode: modeOf(holders), holders, waiters, fencingToken: Number(fields.get('token') ?? 0) };
+  const fencingToken = new ReplyParts(key, [fields.get('token') ?? '0']).whole(0);
+  return { key, mode: modeOf(holders), holders, waiters, fencingToken };
 }
+
+/** `deadline lease mode token since owner`; the owner is percent-encoded. */
+const HOLD = /^\d+ \d+ (?:read|write) \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+$/;
 
 const RUN = /^run:(?!by:)(?<job>.+)$/u;
 
 /** Reads the last run of each job from the same reply. */
-export function readRuns(reply: readonly string[]): readonly LastRun[] {
+export function readRuns(key: string, reply: readonly string[]): readonly LastRun[] {
+  const parts = new ReplyParts(key, reply);
+  const now = parts.whole(0);
   const fields = fieldsOf(reply);
   return [...fields].flatMap(([field, run]) => {
     const job = RUN.exec(field)?.groups?.['job'];
-    return job === undefined ? [] : [readRun(job, run, fields, Number(reply[0]))];
+    if (job === undefined) return [];
+    if (!RECORD.test(run)) parts.refuse();
+    return [readRun(job, run, fields, now)];
   });
 }
+
+/** `fire attempt started ended outcome` */
+const RECORD = /^\d+ \S+ \d+ \d+ \S+$/;
 
 function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, now: number): LastRun {
   const [fire, attempt, started, ended, outcome] = run.split(' ');
   const [deadline, , , token] = (fields.get(`hold:${attempt}`) ?? '0').split(' ');
   const holds = Number(deadline) > now && token !== '0';
   return {
-    job: decodeURIComponent(job),
+    job: decoded(job),
     fire: new Date(Number(fire)),
     instance: fields.get(`run:by:${job}`) ?? '',
     attempt: attempt!,
@@ -53,7 +67,7 @@ function fieldsOf(reply: readonly string[]): Map<string, string> {
 function readHolder(attempt: string, record: string, id: string, now: number): LockHolder {
   const [deadline, lease, mode, token, since, owner] = record.split(' ');
   return {
-    owner: owner === '-' ? attempt : decodeURIComponent(owner!),
+    owner: owner === '-' ? attempt : decoded(owner!),
     attempt,
     mode: mode as LockMode,
     ...readHolderText(id),
@@ -62,4 +76,13 @@ function readHolder(attempt: string, record: string, id: string, now: number): L
     remainingMs: Math.max(0, Math.min(Number(deadline) - now, Number(lease))),
     fencingToken: Number(token),
   };
+}
+
+/** What is no percent code that we wrote stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -1,7 +1,8 @@
-import { encodeKey, inOrder, isWellFormed, storedKey } from '../../core/key.js';
-import { LockKeyError } from '../../core/lock.errors.js';
-import { slotOf } from '../connection/cluster-slots.js';
-import { type RedisClient, isCluster } from '../connection/redis-client.js';
+import { encodeKey, inOrder, isWellFormed, quoted, storedKey } from '../../core/key.js';
+import { type LockErrorDetails, LockKeyError } from '../../core/lock.errors.js';
+import { messageOf } from '../../core/reporter.js';
+import { slotOf } from '../client/cluster-slots.js';
+import { type RedisClient } from '../client/redis-client.js';
 
 const NO_TAG = (): undefined => undefined;
 
@@ -23,7 +24,7 @@ export class RedisKeys {
 
   /** How a key that was checked is stored. */
   storageKey(key: string): string {
-    return this.prefix + tagText(this.hashTag(key)) + encodeKey(key);
+    return this.prefix + this.#checkedTagOf(key) + encodeKey(key);
   }
 
   /** The key as the caller gave it. */
@@ -43,12 +44,20 @@ export class RedisKeys {
     return `${literal(before + this.prefix)}${anyTag}${literal(encodeKey(prefix))}*`;
   }
 
+  /** Each time, since a function of the application may return, or throw, something else than before. */
   #checkedTagOf(key: string): string {
-    const tag: unknown = this.hashTag(key);
+    const refuse = (got: string, details: LockErrorDetails = {}): never => {
+      const text = `Expected \`hashTag\` to return a non-empty string or undefined for the lock key ${quoted(key)}, got ${got}.`;
+      throw new LockKeyError(text, { key, ...details });
+    };
+    let tag: unknown;
+    try {
+      tag = this.hashTag(key);
+    } catch (cause) {
+      return refuse(`the error: ${messageOf(cause)}`, { cause });
+    }
     if (tag === undefined || (typeof tag === 'string' && tag !== '' && isWellFormed(tag))) return tagText(tag);
-    const got = typeof tag === 'string' ? JSON.stringify(tag) : typeof tag;
-    const text = `Expected \`hashTag\` to return a non-empty string or undefined for the lock key "${key}", got ${got}.`;
-    throw new LockKeyError(text, { key });
+    return refuse(typeof tag === 'string' ? quoted(tag) : typeof tag);
   }
 }
 
@@ -61,12 +70,11 @@ const tagText = (tag: string | undefined): string => (tag === undefined ? '' : `
 export function groupKeys(
   keys: readonly string[],
   storageKey: (key: string) => string,
-  client: RedisClient,
+  { isCluster, keyPrefix }: Pick<RedisClient, 'isCluster' | 'keyPrefix'>,
 ): readonly (readonly string[])[] {
-  const before = client.options.keyPrefix ?? '';
   const groups = new Map<number, string[]>();
   for (const [stored, key] of inOrder(keys, storageKey)) {
-    const slot = isCluster(client) ? slotOf(before + stored) : 0;
+    const slot = isCluster ? slotOf(keyPrefix + stored) : 0;
     groups.set(slot, [...(groups.get(slot) ?? []), key]);
   }
   return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group);

@@ -1,31 +1,34 @@
-import { LockKeyError } from '../../core/lock.errors.js';
 import { type AcquireReply, type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
+import { ReplyParts } from './reply-parts.js';
 
 type Reply = readonly string[];
-type Refusal = Extract<AcquireReply, { outcome: 'refused' }>['reason'];
 
-/** Reads the reply of the acquire script, or of acquire-many for `several` keys. */
-export function readAcquireReply(key: string, several: boolean, reply: Reply): AcquireReply {
-  const [outcome, , now, first = '', second, third, fourth, , , lastToken] = reply;
-  const serverTimeMs = Number(now);
-  if (outcome === 'refused') return { outcome, reason: first as Refusal, claimedBy: second || undefined };
-  if (outcome === 'busy') {
-    const [holder, owner] = [third || undefined, fourth || undefined];
-    const place = { retryMs: Number(first), ahead: Number(second) };
-    return { outcome, ...place, holder, owner, serverTimeMs, lastToken: Number(lastToken) };
+/**
+ * Reads the reply of the acquire script, or of acquire-many for several keys.
+ * @throws LockStoreError for anything else: what cannot be read is no grant
+ */
+export function readAcquireReply(keys: readonly string[], reply: Reply): AcquireReply {
+  const parts = new ReplyParts(keys.join(', '), reply);
+  const outcome = parts.oneOf(0, ['granted', 'busy', 'refused']);
+  if (outcome === 'busy') return readBusyReply(parts);
+  if (outcome === 'refused') {
+    const reason = parts.oneOf(3, ['released', 'upgrade', 'claimed']);
+    return { outcome, reason, claimedBy: parts.text(4) || undefined };
   }
-  if (several) {
-    const fencingTokens = reply.slice(4).map((token) => safeToken(key, token));
-    return { outcome: 'granted', fencingTokens, remainingMs: Number(first), serverTimeMs };
+  const serverTimeMs = parts.whole(2);
+  if (keys.length > 1) {
+    if (reply.length !== 4 + keys.length) parts.refuse();
+    const fencingTokens = keys.map((_key, i) => parts.token(4 + i));
+    return { outcome, fencingTokens, remainingMs: parts.lease(3), serverTimeMs };
   }
-  const granted = { fencingTokens: [safeToken(key, first)], remainingMs: Number(second), serverTimeMs };
-  return fourth ? { outcome: 'granted', ...granted, fireMs: Number(fourth) } : { outcome: 'granted', ...granted };
+  const granted = { fencingTokens: [parts.token(3)], remainingMs: parts.lease(4), serverTimeMs };
+  return parts.text(6) ? { outcome, ...granted, fireMs: parts.whole(6) } : { outcome, ...granted };
 }
 
-function safeToken(key: string, text: string): number {
-  const token = Number(text);
-  if (Number.isSafeInteger(token)) return token;
-  throw new LockKeyError(`The fencing token of the lock "${key}" is not a safe integer: ${text}.`, { key });
+function readBusyReply(parts: ReplyParts): AcquireReply {
+  const place = { retryMs: parts.whole(3), ahead: parts.whole(4) };
+  const [holder, owner] = [parts.text(5) || undefined, parts.text(6) || undefined];
+  return { outcome: 'busy', ...place, holder, owner, serverTimeMs: parts.whole(2), lastToken: parts.whole(9) };
 }
 
 /** Whether an acquire was refused as late: it was sent too long ago, or at an unknown time. */
@@ -44,27 +47,47 @@ export const isUnservedAcquire = (reply: Reply): boolean => reply[0] === 'busy' 
 /** The same for a release. */
 export const isUnservedRelease = (reply: Reply): boolean => reply[5] === '1';
 
-/** Reads the reply of the renew script. */
-export const readRenewReply = (reply: Reply): RenewReply =>
-  reply[0] === 'renewed' ? { outcome: 'renewed', remainingMs: Number(reply[3]) } : readLostReply(reply);
+/** Reads the reply of the renew script. @throws LockStoreError for anything else */
+export function readRenewReply(key: string, reply: Reply): RenewReply {
+  const parts = new ReplyParts(key, reply);
+  const outcome = parts.oneOf(0, ['renewed', 'lost']);
+  return outcome === 'renewed' ? { outcome, remainingMs: parts.lease(3) } : readLostReply(parts);
+}
 
-/** Reads the reply of the downgrade script. */
-export const readDowngradeReply = (reply: Reply): { readonly outcome: 'downgraded' } | LostReply =>
-  reply[0] === 'downgraded' ? { outcome: 'downgraded' } : readLostReply(reply);
+/** Reads the reply of the downgrade script. @throws LockStoreError for anything else */
+export function readDowngradeReply(key: string, reply: Reply): { readonly outcome: 'downgraded' } | LostReply {
+  const parts = new ReplyParts(key, reply);
+  const outcome = parts.oneOf(0, ['downgraded', 'lost']);
+  return outcome === 'downgraded' ? { outcome } : readLostReply(parts);
+}
 
 /** Reads the reply `lost attempt now token revoked`. */
-export const readLostReply = ([, , , lastToken, revoked]: Reply): LostReply => ({
+const readLostReply = (parts: ReplyParts): LostReply => ({
   outcome: 'lost',
-  lastToken: Number(lastToken),
-  revoked: revoked === '1',
+  lastToken: parts.whole(3),
+  revoked: parts.oneOf(4, ['0', '1']) === '1',
 });
+
+/** Whether the write-back script has replaced the token; false: the hold is lost. @throws LockStoreError for anything else */
+export const readWriteBackReply = (key: string, reply: Reply): boolean =>
+  new ReplyParts(key, reply).oneOf(0, ['written', 'lost']) === 'written';
+
+/** Whether the force-release script has ended a hold, now or before. @throws LockStoreError for anything else */
+export function readForceReleaseReply(key: string, reply: Reply): boolean {
+  const parts = new ReplyParts(key, reply);
+  return parts.oneOf(0, ['revoked', 'again']) === 'again' || parts.whole(3) > 0;
+}
+
+const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked', 'unknown'] as const;
 
 /**
  * Reads the reply of the release script. `maybeResent`: the connection was lost meanwhile, and the first of two copies may
  * have ended the hold; then a missing trace does not prove that the hold was lost before.
+ * @throws LockStoreError for anything else
  */
-export function readReleaseReply(reply: Reply, maybeResent: boolean): ReleaseReply {
-  const outcome = reply[0] as ReleaseReply['outcome'];
+export function readReleaseReply(key: string, reply: Reply, maybeResent: boolean): ReleaseReply {
+  const parts = new ReplyParts(key, reply);
+  const outcome = parts.oneOf(0, RELEASE_OUTCOMES);
   const mayBeOurs = maybeResent && (outcome === 'unknown' || outcome === 'expired');
-  return { outcome: mayBeOurs ? 'again' : outcome, holds: Number(reply[3]), lastToken: Number(reply[4]) };
+  return { outcome: mayBeOurs ? 'again' : outcome, holds: parts.whole(3), lastToken: parts.whole(4) };
 }

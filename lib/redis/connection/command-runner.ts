@@ -1,16 +1,14 @@
-import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type LeadsToMaster, type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { type LuaScript } from '../scripts/lua.js';
 import { type Destination } from './cluster-nodes.js';
 import { Command, type CommandRequest } from './command.js';
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
-import { duplicateClient } from './open-client.js';
-import { type RedisClient, addressOf, endsForGood, isCluster } from './redis-client.js';
 import { isNoScript, storeError } from './redis-errors.js';
-import { type LeadsToMaster, ifElsewhere } from './sentinel-watch.js';
+import { ifElsewhere } from './demotion.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
 
@@ -19,12 +17,15 @@ type AnyScript = LuaScript<any, any, any>;
 /** One script to run, and what to expect of its reply. */
 export interface ScriptCall extends Pick<CommandRequest<string[]>, 'key' | 'timeoutMs' | 'onLate' | 'onStart'> {
   readonly script: AnyScript;
-  readonly operands: readonly (string | number)[];
+  readonly operands: Operands;
   /** Whether to send ASKING first: a node to which the slot is moving serves no other command. */
   readonly asking?: boolean;
   /** What the second element of the reply has to be; any other reply belongs to another command. */
   readonly echo?: string;
 }
+
+/** No script of ours replies with a list in a list. */
+const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
 
 /**
  * Runs scripts and commands under deadlines of our own: ioredis may leave a promise pending forever (a half-open socket, a
@@ -60,7 +61,7 @@ export class CommandRunner {
   /** The runner that reaches all nodes: another one than this when a node of a given cluster does not answer. */
   get forAllNodes(): CommandRunner {
     const client = this.liveClient();
-    const nodes = isCluster(client) ? client.nodes('master') : [];
+    const nodes = client.isCluster ? client.nodes('master') : [];
     const silent = nodes.find((node) => this.#health.isSilent({ node }));
     return (silent && this.#spareFor({ node: silent })) ?? this;
   }
@@ -74,7 +75,8 @@ export class CommandRunner {
 
   /** Where commands go, for people: never a password. */
   get address(): string {
-    return addressOf(this.#live.current);
+    const { current } = this.#live;
+    return current.isCluster ? 'a cluster' : current.address;
   }
 
   /** Another number after a connection was lost, to any node: commands sent before may have been sent twice. */
@@ -99,7 +101,7 @@ export class CommandRunner {
     const spare = this.#spareFor({ storageKey });
     if (spare) return spare.run(call);
     const isOurs = (reply: unknown): reply is unknown[] =>
-      Array.isArray(reply) && (echo === undefined || String(reply[1]) === echo);
+      Array.isArray(reply) && reply.every(isPlain) && (echo === undefined || String(reply[1]) === echo);
     const onLateReply = (reply: unknown) => isOurs(reply) && onLate?.(reply.map(String));
     const request: CommandRequest<unknown> = { key, storageKey, timeoutMs, onStart, onLate: onLateReply };
     const reply = await this.#perform(request, async (command) => {
@@ -119,7 +121,8 @@ export class CommandRunner {
   /** Behind Sentinel: leaves a server that is no longer the master; `onMove` receives the connection that follows. */
   move(leadsToMaster: LeadsToMaster, onMove: (next: RedisClient) => void): void {
     const client = this.#live.current;
-    ifElsewhere(client as Redis, leadsToMaster, () => {
+    if (client.isCluster) return;
+    ifElsewhere(client, leadsToMaster, () => {
       this.#health.onDemotion(client);
       onMove(this.#live.current);
     });
@@ -142,7 +145,7 @@ export class CommandRunner {
     if (this.#live.isClosed || !this.#health.isSilent(to)) return null;
     const { current, inOurContext } = this.#live;
     return (this.#spare ??= inOurContext(() => {
-      return new CommandRunner(duplicateClient(current), true, this.clock, this.reporter);
+      return new CommandRunner(current.duplicate(), true, this.clock, this.reporter);
     }));
   }
 
@@ -155,7 +158,7 @@ export class CommandRunner {
       const { wasSent, sentBy, sentTo } = command;
       if (sentBy) this.#health.onFailure(error as Error, sentBy, sentTo);
       const { current, state } = this.#live;
-      const isSingle = !isCluster(current) && !endsForGood(current);
+      const isSingle = !current.isCluster && !current.endsForGood;
       throw storeError(request.key, error, { connectionError: state.lastError, wasSent, isSingle });
     } finally {
       this.#commands.delete(command);
@@ -164,20 +167,18 @@ export class CommandRunner {
 
   /** EVALSHA, and EVAL where the server does not know the script. */
   async #evaluate({ script, operands, asking }: ScriptCall, command: Command<unknown>): Promise<unknown> {
-    const [numberOfKeys, ...rest] = operands as [number, ...(string | number)[]];
     const deliver = (send: (client: RedisClient) => Promise<unknown>): Promise<unknown> => {
       const sendAfterAsking = (client: RedisClient): Promise<unknown> => {
-        // Valid for the next command only, which reports a refusal.
-        if (asking) (client as Redis).asking().catch(() => undefined);
+        if (asking) (client as SingleClient).asking();
         return send(client);
       };
       return command.deliver(() => this.#live.current, sendAfterAsking);
     };
     try {
-      return await deliver((client) => client.evalsha(script.sha1, numberOfKeys, ...rest));
+      return await deliver((client) => client.evaluateSha(script.sha1, operands));
     } catch (error) {
       if (!isNoScript(error as Error)) throw error;
-      return deliver((client) => client.eval(script.text, numberOfKeys, ...rest));
+      return deliver((client) => client.evaluate(script.text, operands));
     }
   }
 }

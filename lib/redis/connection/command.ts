@@ -1,10 +1,9 @@
-import { type Redis } from 'ioredis';
 import { setDeadline } from '../../core/clock.js';
 import { MAX_CONNECTION_LOSSES } from '../timing.js';
 import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type ConnectionHealth } from './connection-health.js';
 import { type LiveClient } from './live-client.js';
-import { type RedisClient } from './redis-client.js';
+import { type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { isLost, isRetryable, isUnsent } from './redis-errors.js';
 
 /** What a command is for, and for how long its answer is waited for. */
@@ -14,7 +13,7 @@ export interface CommandRequest<T> {
   /** The storage key that the command is about, or none. */
   readonly storageKey?: string;
   /** The connection to a node of a cluster to send by, if not the one that serves the key. */
-  readonly node?: Redis | undefined;
+  readonly node?: SingleClient | undefined;
   readonly timeoutMs: number;
   /** Receives an answer that comes after the timeout. */
   readonly onLate?: (answer: T) => void;

@@ -1,8 +1,7 @@
-import { type Redis } from 'ioredis';
 import { type Reporter } from '../../core/reporter.js';
 import { type Destination, nodeOf } from './cluster-nodes.js';
 import { type LiveClient } from './live-client.js';
-import { type RedisClient, isCluster } from './redis-client.js';
+import { type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { isReadOnly, isSubscriber } from './redis-errors.js';
 import { type SilenceWatch } from './silence-watch.js';
 
@@ -44,7 +43,7 @@ export class ConnectionHealth {
   onDemotion(client: RedisClient): void {
     const { live } = this;
     if (live.isClosed || client !== live.client) return;
-    if (live.isOwned) live.inOurContext(() => client.disconnect(true));
+    if (live.isOwned) live.inOurContext(() => client.reconnect());
     else live.leaveGiven('is connected to a server that is no longer the master');
   }
 
@@ -54,9 +53,9 @@ export class ConnectionHealth {
     // After `close()`, nobody would close a new connection.
     if (live.isClosed || client !== live.client) return;
     const node = nodeOf(client, to);
-    if (live.isOwned) return this.#cut(isCluster(client) ? node : client);
+    if (live.isOwned) return this.#cut(client.isCluster ? node : client);
     // A given client may wait behind a blocking command of the application.
-    if (!isCluster(client)) return live.leaveGiven();
+    if (!client.isCluster) return live.leaveGiven();
     if (node) this.#markSilent(node);
   }
 
@@ -82,15 +81,15 @@ export class ConnectionHealth {
   }
 
   /** Of a cluster, only the connection to the node: the others answer. One that is not ready yet has its own deadline. */
-  #cut(client: RedisClient | undefined): void {
+  #cut(client: SingleClient | undefined): void {
     // Once: it stays ready until its socket is closed, and each cut leaves a listener there.
     if (client?.status !== 'ready' || this.#closing.has(client)) return;
     this.#closing.add(client);
-    client.once('close', () => this.#closing.delete(client));
-    this.live.inOurContext(() => client.disconnect(true));
+    client.once('closed', () => this.#closing.delete(client));
+    this.live.inOurContext(() => client.reconnect());
   }
 
-  #markSilent(node: Redis): void {
+  #markSilent(node: SingleClient): void {
     if (!this.live.nodes.markSilent(node)) return;
     this.reporter.warn('A node of the given cluster does not answer; its locks continue on a connection of their own.');
     this.live.beginEpoch();

@@ -1,3 +1,4 @@
+import { printable } from '../../core/printable.js';
 /** What to do about a passing state of a server: a retry within the deadline may help. */
 const PASSING: Advice = {
   LOADING: 'Redis still loads its data: wait for it.',
@@ -64,10 +65,13 @@ export function adviceOn({ name, message }: Error, isSingle: boolean): string {
 const find = (advice: Advice, message: string): string | undefined =>
   Object.entries(advice).find(([what]) => new RegExp(`\\b(${what})\\b`).test(message))?.[1];
 
+/** What answers may be no Redis, and its text may be of any length. */
+const MAX_SHOWN = 500;
+
 /** The text of an error, to stand inside a sentence: without its place in a script, and without advice about ioredis. */
 export function readableText(error: Error): string {
   const text = error.message || textOfMany(error);
-  return text
+  return printable(text.slice(0, MAX_SHOWN))
     .replace(/^ERR Error running script \(call to \w+\): (@\w+: ?\d+: )+/, '')
     .replace(/ script: \w+, on @\w+:\d+\.?$/, '')
     .replace(/ Retrying from scratch after \d+ms\./, '')

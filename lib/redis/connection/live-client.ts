@@ -1,16 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { errorMonitor } from 'node:events';
-import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { GIVEN_CLIENT_AWAY_MS } from '../timing.js';
 import { ClusterNodes, type Destination } from './cluster-nodes.js';
 import { ConnectionState } from './connection-state.js';
-import { duplicateClient } from './open-client.js';
-import { type RedisClient, closeClient, endsForGood, isCluster, isWritable } from './redis-client.js';
 import { ServerId } from './server-id.js';
 import { type SilenceWatch } from './silence-watch.js';
-import { supervise } from './supervise.js';
 
 const ignore = (): void => undefined;
 
@@ -32,8 +28,7 @@ export class LiveClient {
   readonly nodes: ClusterNodes;
   #client: RedisClient;
   #isOwned: boolean;
-  /** The client of the application, after it was left. */
-  #left: Redis | null = null;
+  #stopFollowing = ignore;
   #stopWatching: (() => void) | null = null;
 
   /** `isOwned`: the client is ours to cut and to close. */
@@ -68,7 +63,7 @@ export class LiveClient {
   /** The client to send by, watched from then on. A given one that was closed, or has been away for long, is left. */
   get current(): RedisClient {
     this.#stopWatching ??= this.#watch(this.#client);
-    if (!this.#isOwned && this.#client.status === 'end') this.leaveGiven('was closed');
+    if (!this.#isOwned && this.#client.status === 'ended') this.leaveGiven('was closed');
     if (!this.#isOwned && this.state.isAwayFor(GIVEN_CLIENT_AWAY_MS)) this.leaveGiven();
     return this.#client;
   }
@@ -77,21 +72,21 @@ export class LiveClient {
   connect(): void {
     const client = this.current;
     if (client.status === 'ready') this.#identify();
-    if (client.status !== 'wait') return;
+    if (client.status !== 'idle') return;
     this.state.onConnecting();
     void this.inOurContext(() => client.connect().catch(ignore));
   }
 
   /** Whether a command is sent at once; if not, starts what may help. */
   isReady(client: RedisClient, to: Destination): boolean {
-    if (client === this.#client && client.status === 'wait') this.connect();
-    if (!isWritable(client)) return false;
-    return !isCluster(client) || this.nodes.isReady(client, to);
+    if (client === this.#client && client.status === 'idle') this.connect();
+    if (!client.isWritable) return false;
+    return !client.isCluster || this.nodes.isReady(client, to);
   }
 
   /** Whether the client has ended, and stays closed. */
   get hasEnded(): boolean {
-    return this.#client.status === 'end' && endsForGood(this.#client);
+    return this.#client.status === 'ended' && this.#client.endsForGood;
   }
 
   /** The present client has answered. */
@@ -105,7 +100,7 @@ export class LiveClient {
     const given = this.#client;
     this.reporter.warn(`The given Redis client ${why}; locks continue on a connection of their own.`);
     this.#isOwned = true;
-    if (!isCluster(given)) this.#left = given.on('select', this.#followDatabase);
+    if (!given.isCluster) this.#stopFollowing = given.on('database', () => this.#followDatabase(given));
     this.#adoptCopyOf(given);
   }
 
@@ -118,42 +113,37 @@ export class LiveClient {
   async close(): Promise<void> {
     this.isClosed = true;
     (this.#stopWatching ??= ignore)();
-    this.#left?.off('select', this.#followDatabase);
-    if (this.#isOwned) await closeClient(this.#client);
+    this.#stopFollowing();
+    if (this.#isOwned) await this.#client.close();
   }
 
   /** The application selected another database with its client, and its locks move there, too. */
-  readonly #followDatabase = (): void => {
+  #followDatabase(left: SingleClient): void {
     const before = this.#client;
-    this.#adoptCopyOf(this.#left!);
-    void closeClient(before);
-  };
+    this.#adoptCopyOf(left);
+    void before.close();
+  }
 
   #adoptCopyOf(original: RedisClient): void {
     this.#stopWatching?.();
-    this.#client = this.inOurContext(() => duplicateClient(original));
+    this.#client = this.inOurContext(() => original.duplicate());
     this.serverId.forget();
     this.#stopWatching = this.#watch(this.#client);
     this.beginEpoch();
   }
 
   #watch(client: RedisClient): () => void {
-    if (client.status !== 'ready' && client.status !== 'wait') this.state.onConnecting();
-    const listeners = new Map<string | symbol, (error: Error) => void>([
-      ['close', () => this.#onClose()],
-      ['ready', () => this.#onReady(client)],
-      ['end', () => this.state.changed()],
-      [errorMonitor, (error) => this.#onError(error)],
-    ]);
-    for (const [event, listener] of listeners) client.on(event as 'error', listener);
-    // Without a listener, ioredis writes to the console. For a given client, that is up to the application.
-    if (this.#isOwned) client.on('error', ignore);
-    const stopNodes = isCluster(client) ? this.nodes.watch(client) : ignore;
-    const stopSupervision = this.#isOwned ? this.inOurContext(() => supervise(client, this.clock)) : ignore;
+    if (client.status !== 'ready' && client.status !== 'idle') this.state.onConnecting();
+    const stops = [
+      client.on('closed', () => this.#onClose()),
+      client.on('ready', () => this.#onReady(client)),
+      client.on('ended', () => this.state.changed()),
+      client.on('error', (error) => this.#onError(error)),
+    ];
+    if (client.isCluster) stops.push(this.nodes.watch(client));
+    if (this.#isOwned) stops.push(this.inOurContext(() => client.supervise()));
     return () => {
-      for (const [event, listener] of listeners) client.off(event, listener);
-      stopNodes();
-      stopSupervision();
+      for (const stop of stops) stop();
     };
   }
 
@@ -179,7 +169,7 @@ export class LiveClient {
   /** Asks before any command of ours is sent on a new connection, so that the answer comes before theirs. */
   #identify(): void {
     const client = this.#client;
-    if (isCluster(client)) return;
+    if (client.isCluster) return;
     const askedAt = this.clock.now();
     this.serverId.ask(client, () => {
       this.silence.onAnswer(client, askedAt);

@@ -1,6 +1,6 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import { adviceOn, isPassing, needsCluster, readableText } from './error-advice.js';
-import { type ServerAddress, readAddress } from './server-address.js';
+import { type ServerAddress, readAddress } from '../client/server-address.js';
 
 /** Whether a retry may help: after any failure of the connection, and in a passing state of the server. */
 export const isRetryable = (error: unknown): boolean =>

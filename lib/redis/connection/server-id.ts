@@ -1,4 +1,4 @@
-import { type Redis } from 'ioredis';
+import { type SingleClient } from '../client/redis-client.js';
 import { type Reporter } from '../../core/reporter.js';
 import { isRetryable } from './redis-errors.js';
 
@@ -6,7 +6,7 @@ import { isRetryable } from './redis-errors.js';
  * The run id of the server that a connection leads to, another one each time a server starts; null where the server does
  * not report it. Rejects as INFO does.
  */
-export async function readServerId(client: Redis): Promise<string | null> {
+export async function readServerId(client: SingleClient): Promise<string | null> {
   return /^run_id:(\w+)/m.exec(await client.info('server'))?.[1] ?? null;
 }
 
@@ -28,7 +28,7 @@ export class ServerId {
   }
 
   /** Asks a connection that is ready, once, and calls back when it has answered. */
-  ask(client: Redis, onKnown: () => void): void {
+  ask(client: SingleClient, onKnown: () => void): void {
     if (this.#isRefused || this.#lastAsked === this.#connections) return;
     const connection = (this.#lastAsked = this.#connections);
     readServerId(client).then(

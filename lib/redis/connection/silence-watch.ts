@@ -1,6 +1,6 @@
 import { type Clock, setDeadline } from '../../core/clock.js';
 import { ANSWER_TIME_GROWTH, MAX_SILENCE_MS, SILENCE_FACTOR } from '../timing.js';
-import { type RedisClient } from './redis-client.js';
+import { type RedisClient } from '../client/redis-client.js';
 
 /** What is known of one connection. */
 interface AnswerRecord {

@@ -2,6 +2,7 @@ import { nodesText } from '../../core/error-texts.js';
 import { type AcquireReply, type AcquireRequest } from '../../core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError, mayBeCarriedOut, type NodeAnswer } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
+import { type Randomness } from '../../core/randomness.js';
 import { MAX_SPLIT_BACKOFF_MS } from '../timing.js';
 import { mayAnswerOnRetry } from './quorum-merge.js';
 import { type QuorumNode } from './quorum-node.js';
@@ -109,13 +110,13 @@ export class AcquireRound {
    * The reply of a round that is not won.
    * @throws LockStoreError when too few nodes answered, with the answer of each; LockConfigurationError
    */
-  notWon(): AcquireReply {
+  notWon(random: Randomness): AcquireReply {
     const misconfigured = this.#failures.find((error) => error instanceof LockConfigurationError);
     if (misconfigured) throw misconfigured;
     const refusal = this.#refusal();
     if (refusal) return refusal;
     const answered = this.votes.length - this.#failures.length;
-    if (answered >= majorityOf(this.nodes)) return this.#busyReply();
+    if (answered >= majorityOf(this.nodes)) return this.#busyReply(random);
     const cause = this.#unavailable(answered);
     if (this.isSpent) return { outcome: 'given-back', cause };
     throw cause;
@@ -138,7 +139,7 @@ export class AcquireRound {
     return highestCount(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes) ? claimed[0] : undefined;
   }
 
-  #busyReply(): AcquireReply {
+  #busyReply(random: Randomness): AcquireReply {
     const isClaimed = this.#refused.some(({ reason }) => reason === 'claimed');
     const isSplit = (this.#isTouched || isClaimed) && !this.#isHeld;
     // The lock is free when a majority of the nodes is; nodes that did not answer are not counted on.
@@ -146,7 +147,7 @@ export class AcquireRound {
     const lastMs = retries[Math.min(majorityOf(this.nodes), retries.length) - 1] ?? 0;
     return {
       outcome: 'busy',
-      retryMs: isSplit ? 1 + Math.floor(Math.random() * MAX_SPLIT_BACKOFF_MS) : lastMs,
+      retryMs: isSplit ? 1 + Math.floor(random.fraction() * MAX_SPLIT_BACKOFF_MS) : lastMs,
       ahead: 0,
       holder: this.#busy.find(({ holder }) => holder !== undefined)?.holder,
       serverTimeMs: Math.max(0, ...this.#busy.map(({ serverTimeMs }) => serverTimeMs)),

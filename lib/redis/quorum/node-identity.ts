@@ -1,7 +1,7 @@
-import { type Redis } from 'ioredis';
 import { type Clock } from '../../core/clock.js';
 import { type LockError, LockConfigurationError, LockStoreError } from '../../core/lock.errors.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type SingleClient } from '../client/redis-client.js';
 import { readServerId } from '../connection/server-id.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
@@ -157,14 +157,17 @@ async function readServer(store: RedisLockStore): Promise<NodeServer> {
 
 /** The time of a server, in milliseconds. @throws LockStoreError */
 export async function readTime(store: RedisLockStore): Promise<number> {
-  const [seconds, micros] = await askServer(store, 'TIME', (client) => client.time());
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  return Math.floor((await askServer(store, 'TIME', (client) => client.time())) / 1_000);
 }
 
 /** Asks a node about its server. No lock was requested yet, whatever fails here. */
-async function askServer<T>(store: RedisLockStore, name: string, send: (client: Redis) => Promise<T>): Promise<T> {
+async function askServer<T>(
+  store: RedisLockStore,
+  name: string,
+  send: (client: SingleClient) => Promise<T>,
+): Promise<T> {
   const { commands } = store;
-  const client = commands.liveClient() as Redis;
+  const client = commands.liveClient() as SingleClient;
   try {
     return await commands.send(client, () => send(client), { key: name, timeoutMs: NODE_INFO_TIMEOUT_MS });
   } catch (error) {

@@ -1,4 +1,5 @@
 import { type Clock } from '../../core/clock.js';
+import { type Randomness } from '../../core/randomness.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import {
   type AcquireReply,
@@ -34,6 +35,7 @@ export class QuorumAcquirer {
   constructor(
     private readonly nodes: readonly QuorumNode[],
     private readonly clock: Clock,
+    private readonly random: Randomness,
     private readonly confirmMs: number,
   ) {}
 
@@ -46,7 +48,7 @@ export class QuorumAcquirer {
     if (round.isWon && (await this.#writeBack(request, round, timeoutMs))) return round.granted();
     state.isOver = round.isSpent;
     for (const node of round.toGiveBack()) this.#giveBackTo(node, request, timeoutMs);
-    return round.notWon();
+    return round.notWon(this.random);
   }
 
   /**

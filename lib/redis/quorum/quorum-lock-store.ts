@@ -15,6 +15,7 @@ import {
 } from '../../core/store/lock-store.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
+import { type Randomness } from '../../core/randomness.js';
 import { ignoreWrongType } from '../scan.js';
 import { type RedisLockStore } from '../redis-lock-store.js';
 import { QUORUM_READ_TIMEOUT_MS } from '../timing.js';
@@ -36,6 +37,8 @@ import { type Ballot, type Vote, gather, majorityOf } from './votes.js';
 
 /** What a quorum needs besides its nodes. */
 interface QuorumOptions {
+  readonly clock: Clock;
+  readonly random: Randomness;
   /** Receives a report of each node that has no vote. */
   readonly reporter: Reporter;
   /** How long the replicas of a node may take to confirm a grant, in milliseconds; 0: they are not asked. */
@@ -43,7 +46,6 @@ interface QuorumOptions {
 }
 
 const ignore = (): void => undefined;
-const UNREPORTED: QuorumOptions = { reporter: { debug: ignore, warn: ignore, error: ignore }, confirmMs: 0 };
 
 /**
  * Locks in a quorum of independent masters: held when a majority granted them (the Redlock algorithm, Redis docs,
@@ -51,6 +53,7 @@ const UNREPORTED: QuorumOptions = { reporter: { debug: ignore, warn: ignore, err
  * lost them (docs/adr/007-a-quorum-of-stores.md).
  */
 export class QuorumLockStore implements LockStore {
+  readonly #clock: Clock;
   readonly #nodes: readonly QuorumNode[];
   readonly #acquirer: QuorumAcquirer;
   readonly #renewals: QuorumRenewals;
@@ -60,13 +63,13 @@ export class QuorumLockStore implements LockStore {
   constructor(
     readonly clientId: string,
     stores: readonly RedisLockStore[],
-    private readonly clock: Clock,
-    { reporter, confirmMs } = UNREPORTED,
+    { clock, random, reporter, confirmMs }: QuorumOptions,
   ) {
+    this.#clock = clock;
     const identities: NodeIdentity[] = [];
     for (const store of stores) identities.push(new NodeIdentity(store, identities, clock, reporter));
     this.#nodes = identities.map((identity, i) => new QuorumNode(stores[i]!, identity, clock));
-    this.#acquirer = new QuorumAcquirer(this.#nodes, clock, confirmMs);
+    this.#acquirer = new QuorumAcquirer(this.#nodes, clock, random, confirmMs);
     this.#renewals = new QuorumRenewals(this.#nodes, this.#acquirer, clock);
   }
 
@@ -79,7 +82,7 @@ export class QuorumLockStore implements LockStore {
   }
 
   listen(listener: WakeUpListener): void {
-    this.#wakeUps = new QuorumWakeUps(this.clock, this.#nodes, listener);
+    this.#wakeUps = new QuorumWakeUps(this.#clock, this.#nodes, listener);
     for (const node of this.#nodes) this.#wakeUps.listenTo(node);
   }
 
@@ -182,6 +185,6 @@ export class QuorumLockStore implements LockStore {
   }
 
   #gather<T>(ballot: Partial<Ballot<T>> & Pick<Ballot<T>, 'ask' | 'timeoutMs'>): Promise<readonly Vote<T>[]> {
-    return gather(this.clock, { nodes: this.#nodes, isDecided: () => false, ...ballot });
+    return gather(this.#clock, { nodes: this.#nodes, isDecided: () => false, ...ballot });
   }
 }

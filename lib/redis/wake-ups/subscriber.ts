@@ -1,16 +1,14 @@
-import { type Redis } from 'ioredis';
 import { type Clock, setDeadline } from '../../core/clock.js';
+import { type LeadsToMaster, type SingleClient } from '../client/redis-client.js';
 import { readableText } from '../connection/error-advice.js';
-import { closeClient } from '../connection/redis-client.js';
 import { isRetryable } from '../connection/redis-errors.js';
-import { type LeadsToMaster, ifElsewhere } from '../connection/sentinel-watch.js';
+import { ifElsewhere } from '../connection/demotion.js';
 import { readServerId } from '../connection/server-id.js';
-import { supervise } from '../connection/supervise.js';
 import { SUBSCRIBER_ANSWER_MS } from '../timing.js';
 
 /** What a subscriber works with. */
 interface SubscriberParts {
-  readonly client: Redis;
+  readonly client: SingleClient;
   /** The name of the channel. */
   readonly channel: string;
   /** Whether the client leads to a node of a cluster, which delivers the messages of all servers. */
@@ -47,15 +45,23 @@ export class Subscriber {
     private readonly parts: SubscriberParts,
     private readonly listener: SubscriberListener,
   ) {
-    const { client, clock, debug } = parts;
-    this.#stopSupervision = supervise(client, clock);
-    client.on('error', (error: Error) => debug(`Redis subscriber: ${readableText(error)}`));
-    const on = (event: string, react: (...args: any[]) => void): void =>
-      void client.on(event as 'end', (...args) => !this.#isLeft && react(...args));
-    on('message', (_channel: string, message: string) => listener.onMessage(message));
-    on('ready', () => void this.#listen());
-    on('close', () => this.#onClose());
-    on('end', () => listener.onFailure());
+    const { client, debug } = parts;
+    this.#stopSupervision = client.supervise();
+    client.on('error', (error) => debug(`Redis subscriber: ${readableText(error)}`));
+    const unlessLeft = (react: () => void) => (): void => void (this.#isLeft || react());
+    client.on('message', (_channel, message) => unlessLeft(() => listener.onMessage(message))());
+    client.on(
+      'ready',
+      unlessLeft(() => void this.#listen()),
+    );
+    client.on(
+      'closed',
+      unlessLeft(() => this.#onClose()),
+    );
+    client.on(
+      'ended',
+      unlessLeft(() => listener.onFailure()),
+    );
   }
 
   /** Checks that the server still answers, by subscribing again: that changes nothing, and needs no other right. */
@@ -75,13 +81,13 @@ export class Subscriber {
     this.#isLeft = true;
     this.#onClose();
     this.#stopSupervision();
-    this.parts.client.disconnect(false);
+    this.parts.client.disconnect();
   }
 
   async close(): Promise<void> {
     this.#cancelDeadline?.();
     this.#stopSupervision();
-    await closeClient(this.parts.client);
+    await this.parts.client.close();
   }
 
   async #listen(): Promise<void> {

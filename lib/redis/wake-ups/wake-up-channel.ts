@@ -1,10 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../../core/clock.js';
+import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
-import { openSubscriber } from '../connection/open-client.js';
-import { type RedisClient, isCluster } from '../connection/redis-client.js';
-import { type LeadsToMaster } from '../connection/sentinel-watch.js';
+import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
 import { SUBSCRIBER_SETTLED_MS, moveDelayMs, reconnectDelayMs } from '../timing.js';
 import { Heartbeat } from './heartbeat.js';
 import { Subscriber } from './subscriber.js';
@@ -13,6 +12,15 @@ import { Subscriber } from './subscriber.js';
 interface Commands {
   liveClient(): RedisClient;
   readonly serverId: string | null;
+}
+
+/** What a wake-up channel works with. */
+interface WakeUpChannelParts {
+  readonly commands: Commands;
+  readonly name: string;
+  readonly listener: WakeUpListener;
+  readonly clock: Clock;
+  readonly reporter: Reporter;
 }
 
 /**
@@ -36,16 +44,10 @@ export class WakeUpChannel {
   #isRefused = false;
   #isClosed = false;
   #cancelConnect: (() => void) | undefined;
-  readonly #debug = withoutRepeats((line) => this.reporter.debug(line));
+  readonly #debug = withoutRepeats((line) => this.parts.reporter.debug(line));
 
-  constructor(
-    private readonly commands: Commands,
-    private readonly name: string,
-    private readonly listener: WakeUpListener,
-    private readonly clock: Clock,
-    private readonly reporter: Reporter,
-  ) {
-    this.#heartbeat = new Heartbeat(async () => this.#subscriber?.check(), clock, this.#inOurContext);
+  constructor(private readonly parts: WakeUpChannelParts) {
+    this.#heartbeat = new Heartbeat(async () => this.#subscriber?.check(), parts.clock, this.#inOurContext);
     this.#connect();
   }
 
@@ -61,7 +63,7 @@ export class WakeUpChannel {
 
   /** Moves when commands go to another server than the subscriber, as far as both are known. */
   follow(): void {
-    const [here, there] = [this.serverId, this.commands.serverId];
+    const [here, there] = [this.serverId, this.parts.commands.serverId];
     if (here !== null && there !== null && here !== there) this.replace();
   }
 
@@ -72,7 +74,7 @@ export class WakeUpChannel {
   replace(sentAt = Infinity): void {
     const since = this.#subscriber?.listeningSince ?? null;
     if (this.#isClosed || since === null || since > sentAt) return;
-    const now = this.clock.now();
+    const now = this.parts.clock.now();
     this.#moves = now - this.#movedAt > SUBSCRIBER_SETTLED_MS ? 0 : this.#moves + 1;
     this.#movedAt = now;
     this.#leave();
@@ -93,12 +95,13 @@ export class WakeUpChannel {
 
   #connect(): void {
     this.#inOurContext(() => {
-      const commandsClient = this.commands.liveClient();
-      const client = openSubscriber(commandsClient);
+      const { name: channel, clock } = this.parts;
+      const commandsClient = this.parts.commands.liveClient();
+      const client = commandsClient.openSubscriber();
       if (!client) return this.#onFailure();
       const inOurContext = this.#inOurContext;
-      const [channel, isOfCluster] = [this.name, isCluster(commandsClient)];
-      const parts = { client, channel, isOfCluster, clock: this.clock, inOurContext, debug: this.#debug };
+      const isOfCluster = commandsClient.isCluster;
+      const parts = { client, channel, isOfCluster, clock, inOurContext, debug: this.#debug };
       this.#subscriber = new Subscriber(parts, {
         onMessage: (message) => this.#onMessage(message, isOfCluster),
         onListening: () => this.#onListening(),
@@ -109,7 +112,7 @@ export class WakeUpChannel {
   }
 
   #connectIn(delayMs: number): void {
-    this.#cancelConnect = this.#inOurContext(() => this.clock.setTimer(() => this.#connect(), delayMs));
+    this.#cancelConnect = this.#inOurContext(() => this.parts.clock.setTimer(() => this.#connect(), delayMs));
   }
 
   #leave(): void {
@@ -118,7 +121,7 @@ export class WakeUpChannel {
   }
 
   #onFailure(reason?: string): void {
-    if (reason !== undefined) this.reporter.debug(`Redis subscriber: ${reason}`);
+    if (reason !== undefined) this.parts.reporter.debug(`Redis subscriber: ${reason}`);
     if (this.#isClosed) return;
     this.#leave();
     this.#failures += 1;
@@ -127,29 +130,34 @@ export class WakeUpChannel {
 
   #onListening(): void {
     this.#failures = 0;
-    if (this.#hasListened) this.listener.onMessagesMissed();
-    else this.listener.onListening();
+    if (this.#hasListened) this.parts.listener.onMessagesMissed();
+    else this.parts.listener.onListening();
     this.#hasListened = true;
     this.follow();
   }
 
   #onRefused({ message }: Error): void {
-    if (!this.#isRefused) this.reporter.warn(`Wake-ups are off, waiting locks poll instead: ${message}`);
+    if (!this.#isRefused) this.parts.reporter.warn(`Wake-ups are off, waiting locks poll instead: ${message}`);
     this.#isRefused = true;
   }
 
   #onMessage(message: string, isOfCluster: boolean): void {
     const [kind, attempt, token, serverTimeMs, remainingMs] = message.split(' ');
     if (attempt === undefined) return;
-    if (kind === 'wake' || kind === 'revoked') this.listener.onWakeUp(attempt, { kind });
+    if (kind === 'wake' || kind === 'revoked') this.parts.listener.onWakeUp(attempt, { kind });
     if (kind !== 'granted') return;
-    const grant = { fencingToken: Number(token), serverTimeMs: Number(serverTimeMs), remainingMs: Number(remainingMs) };
+    const numbers = [token, serverTimeMs, remainingMs].map(wholeNumber);
+    const [fencingToken, serverTime, remaining] = numbers as [number, number, number];
+    const grant = { fencingToken, serverTimeMs: serverTime, remainingMs: remaining };
     const server = this.serverId ?? undefined;
     // A grant counts only when the server that made it is known; in a cluster, one node delivers the messages of all.
-    const counts = server !== undefined || isOfCluster;
-    this.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
+    const counts = (server !== undefined || isOfCluster) && !numbers.includes(NaN) && remaining <= MAX_LEASE_MS;
+    this.parts.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }
 }
+
+/** Anybody may publish on the channel. */
+const wholeNumber = (text = ''): number => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
 
 /** Passes on each grant as a mere wake-up: the attempt has to send its request. */
 export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({

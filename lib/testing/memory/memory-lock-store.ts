@@ -19,6 +19,7 @@ import { encodeKey, inOrder, storedKey } from '../../core/key.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';
+import { systemRandomness } from '../../core/randomness.js';
 
 /** The options of `MemoryLockStore`. */
 export interface MemoryLockStoreOptions {
@@ -31,7 +32,7 @@ export interface MemoryLockStoreOptions {
 
 /** A `LockStore` on a `MemoryLockServer`; stands for one instance of an app. */
 export class MemoryLockStore implements LockStore {
-  readonly clientId = newClientId();
+  readonly clientId = newClientId(systemRandomness);
   readonly #prefix: string;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
@@ -86,7 +87,7 @@ export class MemoryLockStore implements LockStore {
   }
 
   async forceRelease(key: string): Promise<boolean> {
-    const command = randomAttempt(this.clientId);
+    const command = randomAttempt(this.clientId, systemRandomness);
     const { holds } = await this.#run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
     return holds > 0;
   }

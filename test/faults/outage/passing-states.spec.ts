@@ -1,8 +1,11 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type RedisConnection, type LockStoreError } from '../../../lib/index.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
-import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const PATIENT = { waitMs: 20_000 };
@@ -11,6 +14,14 @@ const CONNECTIONS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],
   ['a given client', (url) => givenClient(url, {})],
 ];
+
+async function expectRefused(locks: LockApp['locks'], answer: string): Promise<void> {
+  const error = await eventually(async () => {
+    const one = await rejection<LockStoreError>(locks.acquire(freshKey(), { waitMs: 300 }));
+    return one.message.includes(answer) && one;
+  });
+  expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
+}
 
 describe.each(CONNECTIONS)('a server in a temporary state, by %s', (_client, open) => {
   afterEach(closeAll);
@@ -48,5 +59,85 @@ describe.each(CONNECTIONS)('a server in a temporary state, by %s', (_client, ope
     const waiting = locks.acquire(freshKey(), PATIENT);
     await eventually(async () => (await server.admin.call('REPLICAOF', 'NO', 'ONE')) === 'OK');
     await (await waiting).release();
+  });
+
+  it('is retried while too few replicas are connected (NOREPLICAS)', async () => {
+    const { admin, url } = await ownRedis();
+    const { locks } = await startApp({ connection: open(url) });
+    await locks.withLock(freshKey(), () => undefined);
+    await admin.config('SET', 'min-replicas-to-write', 1);
+    await expectRefused(locks, 'NOREPLICAS');
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await admin.config('SET', 'min-replicas-to-write', 0);
+    await (await waiting).release();
+  });
+
+  it('is retried while it cannot save its data (MISCONF)', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'no-disk-'));
+    closeLater({ close: async () => rmSync(folder, { recursive: true, force: true }) });
+    const { admin, url } = await ownRedis(['--dir', folder, '--save', '3600 1']);
+    const { locks } = await startApp({ connection: open(url) });
+    const held = await locks.acquire(freshKey());
+    rmSync(folder, { recursive: true });
+    await admin.bgsave();
+    await eventually(async () => (await admin.info('persistence')).includes('rdb_last_bgsave_status:err'));
+    expect(existsSync(folder)).toBe(false);
+    await expectRefused(locks, 'MISCONF');
+    await expect(held.extend(30_000)).rejects.toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    expect(held.held).toBe(true);
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await admin.config('SET', 'stop-writes-on-bgsave-error', 'no');
+    await (await waiting).release();
+    await held.extend(30_000);
+  });
+
+  it('is retried while a script of another client blocks it (BUSY)', async () => {
+    const { admin, url } = await ownRedis(['--busy-reply-threshold', '50']);
+    const { locks } = await startApp({ connection: open(url) });
+    const killer = openAdmin(url);
+    await killer.ping();
+    const held = await locks.acquire(freshKey());
+    const endless = admin.eval('while true do end', 0).catch(() => undefined);
+    await expectRefused(locks, 'BUSY');
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await killer.script('KILL');
+    await endless;
+    await (await waiting).release();
+    expect(held.held).toBe(true);
+  });
+
+  it('is retried while it accepts no more clients (maxclients), and renews what is held', async () => {
+    const { admin, url } = await ownRedis();
+    const first = await startApp({ connection: open(url) });
+    const held = await first.locks.acquire(freshKey(), { leaseMs: 1_500 });
+    const used = ((await admin.client('LIST')) as string).trim().split('\n').length;
+    await admin.config('SET', 'maxclients', used);
+    const refused = await startApp({ connection: open(url) });
+    const error = await rejection<LockStoreError>(refused.locks.acquire(freshKey(), { waitMs: 300 }));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: true });
+    const waiting = refused.locks.acquire(freshKey(), PATIENT);
+    let renewals = 0;
+    first.locks.events.on('renewed', () => (renewals += 1));
+    await eventually(() => renewals >= 3);
+    await admin.config('SET', 'maxclients', 1_000);
+    await (await waiting).release();
+    expect(held.held).toBe(true);
+  });
+
+  it('is waited for while clients are paused (CLIENT PAUSE)', async () => {
+    const { admin, url } = await ownRedis();
+    const [a, b] = [await startApp({ connection: open(url) }), await startApp({ connection: open(url) })];
+    const key = freshKey();
+    const held = await a.locks.acquire(key);
+    const next = b.locks.acquire(key, PATIENT);
+    await eventually(async () => (await a.locks.inspect(key)).waiters === 1);
+    await admin.call('CLIENT', 'PAUSE', '1500', 'WRITE');
+    await held.release();
+    const lock = await next;
+    expect(lock.fencingToken).toBeGreaterThan(held.fencingToken);
+    expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingToken }]);
+    await lock.release();
+    await eventually(() => a.locker.live.releasing === 0 && b.locker.live.releasing === 0);
+    expect(await a.locks.isLocked(key)).toBe(false);
   });
 });

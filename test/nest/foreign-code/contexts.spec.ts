@@ -123,10 +123,10 @@ async function whileCounting<T>(
   seen: Promise<T>,
   { counting, end }: { readonly counting: Promise<void>; readonly end: () => void },
 ): Promise<T> {
-  await eventually(() => stock.isCounting);
   let isThrough = false;
   const through = (): void => void (isThrough = true);
   seen.then(through, through);
+  await eventually(() => stock.isCounting);
   await eventually(() => isThrough || locks.activity.waiting > 0);
   end();
   await counting;

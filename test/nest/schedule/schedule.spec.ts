@@ -271,10 +271,12 @@ describe('a job of a lazy module, which @nestjs/schedule does not start', () => 
   it('is locked when it is called or started by hand', async () => {
     const prefix = `${freshKey('schedule')}:`;
     const app = await startLazy(prefix);
-    const timer = setInterval(() => void app.jobs.busy(), 20);
+    const calls: Promise<void>[] = [];
+    const timer = setInterval(() => calls.push(app.jobs.busy()), 20);
     app.app.get(SchedulerRegistry).addInterval('by hand', timer);
     await eventually(() => app.runs.ran.filter((key) => key === 'lazy-busy').length > 1);
     app.app.get(SchedulerRegistry).deleteInterval('by hand');
+    await Promise.all(calls);
   });
 
   it('runs once per slot of its @Interval on all instances that call it by hand', async () => {

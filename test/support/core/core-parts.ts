@@ -5,6 +5,7 @@ import { StoreHold, type Grant, type HoldKeeper } from '../../../lib/core/hold/s
 import { type LockLostError } from '../../../lib/core/lock.errors.js';
 import { NO_LABEL } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
+import { systemRuntime } from '../../../lib/core/runtime.js';
 import { enterLock } from '../../../lib/core/reentry/enter-lock.js';
 import { runWithLock } from '../../../lib/core/reentry/run.js';
 import { FakeClock } from './fake-clock.js';
@@ -81,7 +82,7 @@ function grantAll(store: FakeStore): void {
 export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {}) {
   const [store, reporter] = [new FakeStore(clientId), new FakeReporter()];
   grantAll(store);
-  const locker = new Locker(clock, store, reporter, 'host:1');
+  const locker = new Locker(systemRuntime(clock), store, reporter, 'host:1');
   const enter = (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<Hold> => {
     const all = typeof keys === 'string' ? [keys] : keys;
     return enterLock(locker, locker.request(all, lockOptions(options)));

@@ -10,6 +10,7 @@ import { lockOptions } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
 import { outcomeOf } from '../waiting/outcome.js';
+import { systemRandomness } from '../../../lib/core/randomness.js';
 
 /** Notes the attempts of one call: those that it had (null: it ended), and those that were given back. */
 class NotedAttempts extends Attempts {
@@ -54,7 +55,7 @@ export function startAcquisition(
   });
   const label = { where: 'Orders.charge', template: 'k' };
   const acquisition = new Acquisition(
-    { clock, timers, events, attempts },
+    { clock, random: systemRandomness, timers, events, attempts },
     {
       keys,
       name: keys.join(', '),

@@ -1,4 +1,4 @@
-import { slotOf } from '../../../lib/redis/connection/cluster-slots.js';
+import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type StartedCluster } from '../../../scripts/topologies.mjs';
 import { freshKey, openAdmin } from '../apps/lock-app.js';
 

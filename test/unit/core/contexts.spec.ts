@@ -13,6 +13,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
 import { busy } from '../../support/core/fake-store.js';
 import { outcomeOf } from '../../support/waiting/outcome.js';
+import { systemRuntime } from '../../../lib/core/runtime.js';
 
 /** Names the context of a call. */
 const caller = new AsyncLocalStorage<string>();
@@ -169,7 +170,10 @@ describe('what the module does by itself', () => {
   it('reports a dropped handle in the context of the module', async () => {
     const reports: string[] = [];
     const error = (): void => void reports.push(me());
-    const registry = caller.run('the module', () => new HandleRegistry({ debug: error, warn: error, error }));
+    const registry = caller.run(
+      'the module',
+      () => new HandleRegistry(systemRuntime().watchGarbage, { debug: error, warn: error, error }),
+    );
     caller.run('the caller', () => void registry.handOut(heldLock()));
     await eventually(async () => {
       await caller.run('a stranger', collectGarbage);

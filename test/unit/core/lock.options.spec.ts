@@ -57,6 +57,7 @@ describe('the options of a lock', () => {
     ['owner', 7, 'a well-formed string of 1 to 128 characters, got `7` (number)'],
     ['signal', {}, 'an AbortSignal, got a value of type object'],
     ['signal', null, 'an AbortSignal, got `null` (object)'],
+    ['signal', { addEventListener: () => undefined }, 'an AbortSignal, got a value of type object'],
   ])('refuse %s: %p with the option, the value and what is expected', (name, value, expected) => {
     const check = () => checkLockOptions({ [name]: value });
     expect(check).toThrow(LockConfigurationError);
@@ -69,6 +70,45 @@ describe('the options of a lock', () => {
     );
     expect(() => checkLockOptions({ toString: 1 })).toThrow('Unknown lock option `toString`');
     expect(() => checkLockOptions({ ifBusy: 'skip' }, ['ifBusy'])).not.toThrow();
+  });
+
+  it('are refused when they are inherited, hidden or read by a getter, too', () => {
+    class Options {
+      get leaseMs(): number {
+        return 5;
+      }
+    }
+    const hidden = Object.defineProperty({}, 'leaseMs', { value: 5 });
+    for (const options of [new Options(), Object.create({ leaseMs: 5 }) as object, hidden]) {
+      expect(() => checkLockOptions(options)).toThrow('Expected `leaseMs` to be');
+    }
+  });
+
+  it('are read once: the value that was checked is the one that counts', () => {
+    let reads = 0;
+    const options = {
+      get leaseMs(): number {
+        return (reads += 1) > 1 ? NaN : 100;
+      },
+    };
+    expect(resolveLockOptions(checkLockOptions(options), DEFAULTS).leaseMs).toBe(100);
+    expect(reads).toBe(1);
+  });
+
+  it('refuse an option that throws when it is read', () => {
+    const options = {
+      get waitMs(): number {
+        throw new RangeError('not now');
+      },
+    };
+    const check = () => checkLockOptions(options);
+    expect(check).toThrow(LockConfigurationError);
+    expect(check).toThrow('The lock option `waitMs` cannot be read: not now. Pass a plain object.');
+  });
+
+  it('cut a long value in the error, and escape its line breaks', () => {
+    const owner = `a\n${'x'.repeat(1_000)}`;
+    expect(() => checkLockOptions({ owner })).toThrow(`got \`a\\n${'x'.repeat(98)}…\` (string).`);
   });
 
   it('are filled from the defaults', () => {

@@ -4,7 +4,7 @@ import { checkLockedOptions, type LockedOptions } from '../../../lib/interceptor
 import { thrownBy } from '../../support/waiting/rejection.js';
 
 const check = (options: LockedOptions): void =>
-  checkLockedOptions(options, { mode: 'write', kind: 'promise', where: 'Jobs.run' });
+  void checkLockedOptions(options, { mode: 'write', kind: 'promise', where: 'Jobs.run' });
 
 const refusalOf = (options: LockedOptions): Error => thrownBy(() => check(options));
 

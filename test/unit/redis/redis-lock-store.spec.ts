@@ -6,6 +6,7 @@ import { type AcquireReply, type AcquireRequest, type WakeUp } from '../../../li
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { systemRandomness } from '../../../lib/core/randomness.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
@@ -30,6 +31,7 @@ describe('the store on Redis', () => {
       replicaTimeoutMs: 50,
       scripts: createLockScripts(),
       clock: systemClock,
+      random: systemRandomness,
       reporter,
     });
   const newAttempt = (): string => `${store.clientId}.${String((attempts += 1)).padStart(8, '0')}`;
@@ -261,6 +263,8 @@ describe('the store on Redis', () => {
   });
 
   it('leaves no listener on a given client', async () => {
+    // ioredis has listeners of its own until the client is ready.
+    await redis.ping();
     const count = () => redis.eventNames().reduce((sum, name) => sum + redis.listenerCount(name), 0);
     const before = count();
     const other = open();

@@ -12,6 +12,7 @@ import {
 import { LockStoreError } from '../../../core/lock.errors.js';
 import { type CaseTime } from './case-time.js';
 import { promised } from './promised.js';
+import { systemRandomness } from '../../../core/randomness.js';
 
 /** A lease that does not end while a case runs. */
 export const LONG_MS = 30_000;
@@ -59,7 +60,7 @@ export class Client {
 
   /** Random: a store may know released attempts by their last characters, in which those of `attemptIds` may agree. */
   nextAttempt(): string {
-    return randomAttempt(this.store.clientId);
+    return randomAttempt(this.store.clientId, systemRandomness);
   }
 
   requestOf(fields: RequestFields): AcquireRequest {

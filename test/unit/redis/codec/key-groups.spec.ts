@@ -1,9 +1,9 @@
 import { LockKeyError } from '../../../../lib/core/lock.errors.js';
 import { groupKeys } from '../../../../lib/redis/codec/redis-keys.js';
-import { masterOf, slotOf } from '../../../../lib/redis/connection/cluster-slots.js';
+import { slotOf } from '../../../../lib/redis/client/cluster-slots.js';
 
-const single: any = { isCluster: false, options: {} };
-const cluster: any = { isCluster: true, options: {} };
+const single = { isCluster: false, keyPrefix: '' } as const;
+const cluster = { isCluster: true, keyPrefix: '' } as const;
 const storageKey = (key: string): string => `lock:${key}`;
 
 describe('the cluster slot of a key', () => {
@@ -40,7 +40,7 @@ describe('the groups of keys', () => {
 
   it('follow a hash tag in the prefix, and the key prefix of ioredis', () => {
     expect(groupKeys(['b', 'a'], (key) => `{lock}:${key}`, cluster)).toEqual([['a', 'b']]);
-    const tagged: any = { isCluster: true, options: { keyPrefix: '{app}' } };
+    const tagged = { isCluster: true, keyPrefix: '{app}' } as const;
     expect(groupKeys(['b', 'a'], storageKey, tagged)).toEqual([['a', 'b']]);
   });
 
@@ -49,32 +49,5 @@ describe('the groups of keys', () => {
     expect(groupKeys([...keys, 'k0'], storageKey, single)[0]).toHaveLength(16);
     expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow(LockKeyError);
     expect(() => groupKeys([...keys, 'k16'], storageKey, single)).toThrow('at most 16 keys in one acquisition, got 17');
-  });
-});
-
-describe('the master of a key', () => {
-  const [one, other] = [7_000, 7_001].map((port) => ({ options: { host: '127.0.0.1', port } }));
-  const clusterOf = (address: string | undefined, natMap?: unknown): any => ({
-    isCluster: true,
-    options: { keyPrefix: 'app:', natMap },
-    nodes: () => [one, other],
-    slots: { [slotOf('app:lock:a')]: address && [address] },
-  });
-
-  it('is the first node of its slot', () => {
-    expect(masterOf(clusterOf('127.0.0.1:7001'), 'lock:a')).toBe(other);
-    expect(masterOf(clusterOf('127.0.0.1:7002'), 'lock:a')).toBeUndefined();
-  });
-
-  it.each([
-    ['a table', { 'b.invalid:1': { host: '127.0.0.1', port: 7_001 } }],
-    ['a function', (told: string) => (told === 'b.invalid:1' ? { host: '127.0.0.1', port: 7_001 } : null)],
-  ])('is found by the address that %s maps the address of a node to', (_what, natMap) => {
-    expect(masterOf(clusterOf('b.invalid:1', natMap), 'lock:a')).toBe(other);
-    expect(masterOf(clusterOf('127.0.0.1:7000', natMap), 'lock:a')).toBe(one);
-  });
-
-  it('is unknown until a node has reported it', () => {
-    expect(masterOf(clusterOf(undefined), 'lock:a')).toBeUndefined();
   });
 });

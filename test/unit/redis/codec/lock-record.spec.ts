@@ -81,7 +81,7 @@ describe('the record of a lock', () => {
 
 describe('the last run of a job', () => {
   const run = (rest: string, ...fields: string[]) =>
-    readRuns([
+    readRuns('k', [
       String(NOW),
       'run:Jobs.run',
       `60000 c.1 ${NOW - 500} ${rest}`,
@@ -93,7 +93,7 @@ describe('the last run of a job', () => {
   const started = { fire: new Date(60_000), ...by, started: new Date(NOW - 500) };
 
   it('is null when there was none', () => {
-    expect(readRuns([String(NOW), 'token', '1', 'fires:Jobs.run', ';', 'jobs', `Jobs.run ${NOW}`])).toEqual([]);
+    expect(readRuns('k', [String(NOW), 'token', '1', 'fires:Jobs.run', ';', 'jobs', `Jobs.run ${NOW}`])).toEqual([]);
   });
 
   it('is reported for each job by its name', () => {
@@ -104,7 +104,11 @@ describe('the last run of a job', () => {
       `run:by:${encodeURIComponent(name)}`,
       `web-${i}:42`,
     ]);
-    const told = readRuns([String(NOW), ...fields]).map(({ job, fire, instance }) => [job, fire.getTime(), instance]);
+    const told = readRuns('k', [String(NOW), ...fields]).map(({ job, fire, instance }) => [
+      job,
+      fire.getTime(),
+      instance,
+    ]);
     expect(told).toEqual(names.map((name, i) => [name, 60_000 + i, `web-${i}:42`]));
   });
 

@@ -1,6 +1,16 @@
-import { readAcquireReply, readLostReply } from '../../../../lib/redis/codec/store-replies.js';
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
+import {
+  readAcquireReply,
+  readDowngradeReply,
+  readForceReleaseReply,
+  readReleaseReply,
+  readRenewReply,
+  readWriteBackReply,
+} from '../../../../lib/redis/codec/store-replies.js';
 
-const read = (text: string, several = false) => readAcquireReply('k', several, text.split(' '));
+const SEVERAL = ['a', 'b', 'c'];
+
+const read = (text: string, several = false) => readAcquireReply(several ? SEVERAL : ['k'], text.split(' '));
 
 describe('a reply of the acquire script', () => {
   it('describes a grant, with its fire if it has one', () => {
@@ -23,10 +33,10 @@ describe('a reply of the acquire script', () => {
     const nobody = { ...busy, holder: undefined, owner: undefined };
     expect(read('busy c.1 5 30 2     77')).toStrictEqual(nobody);
     const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77'];
-    expect(readAcquireReply('k', false, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
-    expect(readAcquireReply('k', true, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
+    expect(readAcquireReply(['k'], reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
+    expect(readAcquireReply(SEVERAL, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     // A parked hold has no holder, and a hold without a record still has an owner.
-    expect(readAcquireReply('k', false, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
+    expect(readAcquireReply(['k'], reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
   });
 
   it('describes a refusal, with the attempt of a claim whose run has no outcome', () => {
@@ -39,11 +49,48 @@ describe('a reply of the acquire script', () => {
 
   it('is rejected when a token is not a safe integer', () => {
     expect(() => read('granted c.1 5 9007199254740993 900 1 ')).toThrow('is not a safe integer');
-    expect(() => read('granted c.1 5 900 7 x', true)).toThrow('is not a safe integer');
+    expect(() => read('granted c.1 5 900 7 8 9007199254740993', true)).toThrow('is not a safe integer');
   });
 });
 
 it('the reply for a lost hold has the last token, and whether it was revoked', () => {
-  expect(readLostReply('lost c.1 5 7 0'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, revoked: false });
-  expect(readLostReply('lost c.1 5 7 1'.split(' '))).toEqual({ outcome: 'lost', lastToken: 7, revoked: true });
+  const lost = { outcome: 'lost', lastToken: 7 };
+  expect(readRenewReply('k', 'lost c.1 5 7 0'.split(' '))).toEqual({ ...lost, revoked: false });
+  expect(readDowngradeReply('k', 'lost c.1 5 7 1'.split(' '))).toEqual({ ...lost, revoked: true });
+});
+
+describe('a reply that no script of ours can send', () => {
+  it.each([
+    'nil', 'OK c.1', 'granted', 'granted c.1 5', 'granted c.1 5  900 1 ', 'granted c.1 5 0 900 1 ', 'granted c.1 5 NaN 900 1 ',
+    'granted c.1 5 -7 900 1 ', 'granted c.1 5 7 0 1 ', 'granted c.1 5 7 -900 1 ', 'granted c.1 5 7 1e300 1 ',
+    'granted c.1 5 7 99999999999 1 ', 'granted c.1 now 7 900 1 ', 'granted c.1 5 7 900 1 noon', 'busy c.1 5', 'busy c.1 5 x 2     77',
+    'busy c.1 5 30 2     ', 'refused c.1 5 unlucky ', 'refused c.1 5',
+  ])('is no grant: %j', (text) => {
+    expect(() => read(text)).toThrow(LockStoreError);
+  }); // prettier-ignore
+
+  it.each(['granted c.1 5 900 7 8', 'granted c.1 5 900 7 8 9 10', 'granted c.1 5 900 7 8 x'])(
+    'is no grant of three keys: %j',
+    (text) => {
+      expect(() => read(text, true)).toThrow(LockStoreError);
+    },
+  );
+
+  it('is no loss, no renewal, no release and no outcome of an operator', () => {
+    for (const text of [
+      'nil',
+      'renewed c.1 5 NaN',
+      'renewed c.1 5 -1',
+      'lost c.1 5 x 0',
+      'lost c.1 5 7 2',
+      'done c.1 5 0 7 ',
+    ]) {
+      const reply = text.split(' ');
+      expect(() => readRenewReply('k', reply)).toThrow(LockStoreError);
+      expect(() => readDowngradeReply('k', reply)).toThrow(LockStoreError);
+      expect(() => readReleaseReply('k', reply, false)).toThrow(LockStoreError);
+      expect(() => readForceReleaseReply('k', reply)).toThrow(LockStoreError);
+    }
+    expect(() => readWriteBackReply('k', ['nil', 'c.1'])).toThrow(LockStoreError);
+  });
 });

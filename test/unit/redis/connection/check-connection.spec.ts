@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
-import { checkConnection, isRedisClient } from '../../../../lib/redis/connection/check-connection.js';
+import { checkConnection, isRedisClient } from '../../../../lib/redis/client/ioredis/check-connection.js';
 
 const method = (): void => undefined;
 

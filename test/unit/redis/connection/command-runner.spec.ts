@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { type Clock, systemClock } from '../../../../lib/core/clock.js';
 import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { CommandRunner } from '../../../../lib/redis/connection/command-runner.js';
-import { openClient } from '../../../../lib/redis/connection/open-client.js';
+import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';
 import { RedisLockStore } from '../../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../../lib/redis/scripts/lock-scripts.js';
 import { lua, key } from '../../../../lib/redis/scripts/lua.js';
@@ -13,9 +13,11 @@ import { rejection } from '../../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey } from '../../../support/apps/lock-app.js';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.js';
 import { startVip } from '../../../support/network/vip.js';
+import { systemRandomness } from '../../../../lib/core/randomness.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
+const clients = new IoredisClients({ clock: systemClock, random: systemRandomness, reporter });
 const INCREMENT = lua`return {'incremented', redis.call('INCR', ${key('counter')})}`;
 const COUNTER = `${freshKey()}:counter`;
 const call = (timeoutMs = 500) => ({
@@ -35,8 +37,8 @@ function given(url: string): Redis {
 type Open = (url: string) => CommandRunner;
 
 const CLIENTS: Record<string, Open> = {
-  'of its own': (url) => new CommandRunner(openClient(url), true, systemClock, reporter),
-  'that was given': (url) => new CommandRunner(given(url), false, systemClock, reporter),
+  'of its own': (url) => new CommandRunner(clients.open(url), true, systemClock, reporter),
+  'that was given': (url) => new CommandRunner(clients.of(given(url)), false, systemClock, reporter),
 };
 
 const runnerFor = (url: string, open: Open): CommandRunner => closeLater(open(url));
@@ -151,7 +153,7 @@ describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open
     const client = new Redis(url, { username: 'app', password: 'secret', enableReadyCheck: false });
     closeLater({ close: async () => client.disconnect() });
     const warn = (text: string) => void warned.push(text);
-    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    const commands = closeLater(new CommandRunner(clients.of(client), false, systemClock, { ...reporter, warn }));
     for (let connection = 0; connection < 2; connection += 1) {
       await commands.run(call(5_000));
       const { epoch } = commands;
@@ -173,7 +175,7 @@ describe('a given client that begins to subscribe', () => {
     const client = new Redis(url, { protocol: 2 } as object);
     closeLater({ close: async () => client.disconnect() });
     const warn = (text: string) => void warned.push(text);
-    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    const commands = closeLater(new CommandRunner(clients.of(client), false, systemClock, { ...reporter, warn }));
     await commands.run(call(5_000));
     await client.subscribe('news');
     expect(await rejection(commands.run(call()))).toMatchObject({ wasSent: false, retryable: true });
@@ -186,7 +188,7 @@ describe('a given client that begins to subscribe', () => {
     const warned: string[] = [];
     const client = given(url);
     const warn = (text: string) => void warned.push(text);
-    const commands = closeLater(new CommandRunner(client, false, systemClock, { ...reporter, warn }));
+    const commands = closeLater(new CommandRunner(clients.of(client), false, systemClock, { ...reporter, warn }));
     await commands.run(call(5_000));
     await client.quit();
     await eventually(() => commands.run(call()).catch(() => null));
@@ -220,6 +222,7 @@ describe('connections and timers', () => {
           replicaTimeoutMs: 50,
           scripts: createLockScripts(),
           clock,
+          random: systemRandomness,
           reporter: { ...reporter, debug: note },
         }),
       ),

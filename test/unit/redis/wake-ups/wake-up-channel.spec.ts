@@ -1,7 +1,9 @@
 import { EventEmitter } from 'node:events';
+import { type Redis } from 'ioredis';
 import { describe, expect, it } from '@jest/globals';
 import { type WakeUp } from '../../../../lib/core/store/lock-store.js';
-import { type RedisClient } from '../../../../lib/redis/connection/redis-client.js';
+import { systemRandomness } from '../../../../lib/core/randomness.js';
+import { IoredisClients } from '../../../../lib/redis/client/ioredis/ioredis-clients.js';
 import { WakeUpChannel } from '../../../../lib/redis/wake-ups/wake-up-channel.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
@@ -62,9 +64,10 @@ function open() {
     subscribers.push(new FakeSubscriber());
     return subscribers.at(-1);
   };
-  const client = { duplicate, options: {} } as unknown as RedisClient;
+  const clients = new IoredisClients({ clock, random: systemRandomness, reporter });
+  const client = clients.of({ duplicate, options: {} } as unknown as Redis);
   const commands = { liveClient: () => client, serverId: null as string | null };
-  const channel = new WakeUpChannel(commands, 'wake:c', listener, clock, reporter);
+  const channel = new WakeUpChannel({ commands, name: 'wake:c', listener, clock, reporter });
   const latest = () => subscribers.at(-1)!;
   /** Makes the latest connection ready, with the identity of its server. */
   const connect = async (runId = 'aaa') => {

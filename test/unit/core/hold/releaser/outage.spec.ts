@@ -1,3 +1,4 @@
+import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { Releaser } from '../../../../../lib/core/hold/releaser.js';
@@ -16,7 +17,7 @@ const down = () => new LockStoreError('down');
 async function setUp(count: number, leaseMs = LEASE_MS) {
   const clock = new FakeClock();
   const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];
-  const releaser = new Releaser(clock, timers, store, reporter);
+  const releaser = new Releaser({ clock, random: systemRandomness, timers, store, reporter });
   const fail = () => {
     throw down();
   };

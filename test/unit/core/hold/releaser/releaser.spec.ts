@@ -1,3 +1,4 @@
+import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { Releaser } from '../../../../../lib/core/hold/releaser.js';
 import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
@@ -9,7 +10,13 @@ const REQUEST = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 10_0
 function setUp() {
   const clock = new FakeClock();
   const [store, reporter, timers] = [new FakeStore(), new FakeReporter(), new TimerQueue(clock)];
-  return { clock, store, reporter, timers, releaser: new Releaser(clock, timers, store, reporter) };
+  return {
+    clock,
+    store,
+    reporter,
+    timers,
+    releaser: new Releaser({ clock, random: systemRandomness, timers, store, reporter }),
+  };
 }
 
 const down = () => new LockStoreError('down', { key: 'k' });

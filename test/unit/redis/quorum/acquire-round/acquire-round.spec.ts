@@ -1,3 +1,4 @@
+import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { describe, expect, it } from '@jest/globals';
 import { type AcquireReply } from '../../../../../lib/core/store/lock-store.js';
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
@@ -69,7 +70,7 @@ describe('a round', () => {
 });
 
 describe('a round that nobody grants', () => {
-  const notWon = (answers: readonly Answer[]) => roundOf(answers).notWon();
+  const notWon = (answers: readonly Answer[]) => roundOf(answers).notWon(systemRandomness);
 
   it('is busy until a majority of the nodes may be free', () => {
     const reply = notWon([busy({ retryMs: 300 }), busy({ retryMs: 100 }), busy({ retryMs: 200 })]);
@@ -110,7 +111,7 @@ describe('a round that splits the votes', () => {
     ['nobody grants, and two attempts claim the fire', false, [BY_X, refused('claimed', 'y.1'), B]],
   ])('is busy, and is retried within 1 to 60 ms: %s', (_when, isSpent, answers) => {
     const retries = Array.from({ length: 400 }, () => {
-      const reply = roundOf(answers).notWon();
+      const reply = roundOf(answers).notWon(systemRandomness);
       expect(reply).toMatchObject({ outcome: 'busy', isSplit: true, isSpent });
       return (reply as { retryMs: number }).retryMs;
     });
@@ -120,7 +121,7 @@ describe('a round that splits the votes', () => {
 
   it('is a split even when a majority granted and it is not won', () => {
     const reply = { outcome: 'busy', isSplit: true, isSpent: true, serverTimeMs: 0 };
-    expect(roundOf([G, G, G]).notWon()).toMatchObject(reply);
+    expect(roundOf([G, G, G]).notWon(systemRandomness)).toMatchObject(reply);
   });
 
   it.each<[string, boolean, number, Answer[]]>([
@@ -131,7 +132,12 @@ describe('a round that splits the votes', () => {
     ['nobody grants, and each names another owner', false, 100, [OF_A, OF_B, busy({ owner: 'c' })]],
     ['nobody grants, and one is away, which may grant it yet', true, 100, [OF_A, OF_B, AWAY]],
   ])('is not a split when %s', (_when, isSpent, retryMs, answers) => {
-    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent, retryMs });
+    expect(roundOf(answers).notWon(systemRandomness)).toMatchObject({
+      outcome: 'busy',
+      isSplit: false,
+      isSpent,
+      retryMs,
+    });
   });
 });
 

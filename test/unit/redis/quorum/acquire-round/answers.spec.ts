@@ -1,3 +1,4 @@
+import { systemRandomness } from '../../../../../lib/core/randomness.js';
 import { describe, expect, it } from '@jest/globals';
 import { type AcquireReply } from '../../../../../lib/core/store/lock-store.js';
 import { LockConfigurationError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
@@ -21,7 +22,7 @@ const roundOf = (answers: readonly Answer[], keys = ['k']): AcquireRound => {
 /** What it throws, or why it was given back. */
 const errorOf = (answers: readonly Answer[], keys?: string[]): LockStoreError => {
   try {
-    const reply = roundOf(answers, keys).notWon();
+    const reply = roundOf(answers, keys).notWon(systemRandomness);
     if (reply.outcome === 'given-back') return reply.cause;
   } catch (error) {
     return error as LockStoreError;
@@ -53,13 +54,13 @@ describe('the refusal of a round', () => {
     ['by one that knows the release, when few say that it is claimed', [CLAIMED, RELEASED, B], RELEASED],
     ['by one that knows the release before all else', [CLAIMED, CLAIMED, RELEASED], RELEASED],
     ['by one that knows the release before an upgrade', [UPGRADE, UPGRADE, RELEASED], RELEASED],
-  ])('comes %s', (_by, answers, refusal) => expect(roundOf(answers).notWon()).toEqual(refusal));
+  ])('comes %s', (_by, answers, refusal) => expect(roundOf(answers).notWon(systemRandomness)).toEqual(refusal));
 
   it.each<[string, Answer[]]>([
     ['one knows that it was run, and another an attempt', [BY_X, CLAIMED, B]],
     ['each knows something else', [BY_X, BY_Y, CLAIMED]],
   ])('is `claimed` when %s', (_when, answers) => {
-    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'refused', reason: 'claimed' });
+    expect(roundOf(answers).notWon(systemRandomness)).toMatchObject({ outcome: 'refused', reason: 'claimed' });
   });
 
   it.each<[string, Answer[]]>([
@@ -69,12 +70,16 @@ describe('the refusal of a round', () => {
     ['half of four name one attempt, and half another', [BY_X, BY_X, BY_Y, BY_Y]],
     ['two of five name one attempt', [BY_X, BY_X, BY_Y, BY_Y, B]],
   ])('is not `claimed` when %s: the votes are split', (_when, answers) => {
-    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit: true });
+    expect(roundOf(answers).notWon(systemRandomness)).toMatchObject({ outcome: 'busy', isSplit: true });
   });
 
   it('is not `claimed` when one names an attempt, and a majority holds it: it is busy', () => {
     const held = busy({ owner: 'x.1' });
-    expect(roundOf([BY_X, held, held]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: false });
+    expect(roundOf([BY_X, held, held]).notWon(systemRandomness)).toMatchObject({
+      outcome: 'busy',
+      isSplit: false,
+      isSpent: false,
+    });
   });
 
   it.each<[string, Answer[], boolean]>([
@@ -83,7 +88,7 @@ describe('the refusal of a round', () => {
     ['one of four knows one', [B, B, UPGRADE, B], false],
     ['two of five know one', [UPGRADE, B, UPGRADE, B, B], false],
   ])('is not `upgrade` when %s', (_when, answers, isSplit) => {
-    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'busy', isSplit });
+    expect(roundOf(answers).notWon(systemRandomness)).toMatchObject({ outcome: 'busy', isSplit });
   });
 });
 
@@ -95,7 +100,7 @@ describe('a round without a majority of answers', () => {
     [1, '3', [BY_X, AWAY, AWAY]],
     [1, '3', [UPGRADE, AWAY, AWAY]],
   ])('is unavailable when it left nothing: %d of %s', (answered, count, answers) => {
-    expect(() => roundOf(answers).notWon()).toThrow(LockStoreError);
+    expect(() => roundOf(answers).notWon(systemRandomness)).toThrow(LockStoreError);
     expect(errorOf(answers).message).toContain(
       `Only ${answered} of ${count} masters answered for the lock "k", and a majority is needed. Nodes: n1 `,
     );
@@ -114,7 +119,7 @@ describe('a round without a majority of answers', () => {
     [2, '5', [B, AWAY, AWAY, undefined, B]],
     [1, '3', [BY_X, AWAY, LOST]],
   ])('is unavailable, and gives back what it granted or may have granted: %d of %s', (answered, count, answers) => {
-    const reply = roundOf(answers).notWon();
+    const reply = roundOf(answers).notWon(systemRandomness);
     expect(reply).toStrictEqual({ outcome: 'given-back', cause: expect.any(LockStoreError) });
     const { cause } = reply as { cause: LockStoreError };
     expect(cause.message).toContain(`Only ${answered} of ${count} masters answered for the lock "k", and a majority`);
@@ -133,7 +138,7 @@ describe('a round without a majority of answers', () => {
   });
 
   it('reports why a node gave its grant back', () => {
-    const { cause: error } = roundOf([NO_REPLICA, B, AWAY]).notWon() as { cause: LockStoreError };
+    const { cause: error } = roundOf([NO_REPLICA, B, AWAY]).notWon(systemRandomness) as { cause: LockStoreError };
     expect(error.message).toContain('n1 unreachable (Only 0 of 1 replicas confirmed); n2 busy; n3 unreachable');
     expect(error.cause).toBe((NO_REPLICA as { cause?: unknown }).cause);
   });
@@ -159,12 +164,20 @@ describe('a round without a majority of answers', () => {
     [false, [G, HOPELESS, HOPELESS]],
     [false, [HOPELESS, givenBack(HOPELESS), B]],
   ])('may be retried after it was given back: %s', (retryable, answers) => {
-    expect(roundOf(answers).notWon()).toMatchObject({ outcome: 'given-back', cause: { retryable } });
+    expect(roundOf(answers).notWon(systemRandomness)).toMatchObject({ outcome: 'given-back', cause: { retryable } });
   });
 
   it('does not occur when a majority answered', () => {
-    expect(roundOf([B, AWAY, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: false });
-    expect(roundOf([B, NO_REPLICA, B]).notWon()).toMatchObject({ outcome: 'busy', isSplit: false, isSpent: true });
+    expect(roundOf([B, AWAY, B]).notWon(systemRandomness)).toMatchObject({
+      outcome: 'busy',
+      isSplit: false,
+      isSpent: false,
+    });
+    expect(roundOf([B, NO_REPLICA, B]).notWon(systemRandomness)).toMatchObject({
+      outcome: 'busy',
+      isSplit: false,
+      isSpent: true,
+    });
   });
 
   it('keeps the places of a waiting attempt: nothing is given back, and the same attempt asks again', () => {
@@ -172,7 +185,7 @@ describe('a round without a majority of answers', () => {
     const request = acquireRequest({ waiterLeaseMs: 3_000 });
     const round = new AcquireRound(nodes, request, votesOf<AcquireReply>(nodes, [B, LOST, SILENT]));
     expect(round.isSpent).toBe(false);
-    expect(() => round.notWon()).toThrow(LockStoreError);
+    expect(() => round.notWon(systemRandomness)).toThrow(LockStoreError);
   });
 
   it.each<[string, (error: Error) => Answer[]]>([
@@ -215,6 +228,6 @@ describe('the answers of a round', () => {
 
   it('travel with a busy reply', () => {
     const round = roundOf([G, B, AWAY]);
-    expect(round.notWon()).toMatchObject({ nodes: round.answers() });
+    expect(round.notWon(systemRandomness)).toMatchObject({ nodes: round.answers() });
   });
 });

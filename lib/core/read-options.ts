@@ -1,0 +1,61 @@
+import { LockConfigurationError } from './lock.errors.js';
+import { printable } from './printable.js';
+import { messageOf } from './reporter.js';
+
+const MAX_SHOWN = 100;
+
+/** A text that was given as a value, for error texts: it may be very long, or come from a request. */
+export const shortened = (text: string): string =>
+  printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
+
+/**
+ * Checks that options are an object; `of` names what they belong to, for the error text.
+ * @throws LockConfigurationError
+ */
+export function checkIsObject(options: unknown, of?: string): asserts options is object {
+  if (typeof options === 'object' && options !== null) return;
+  // The value is left out: it may be a URL with a password, or have no text.
+  const got = options === undefined || options === null ? String(options) : `a ${typeof options}`;
+  throw new LockConfigurationError(`Expected the options${whose(of)} to be an object, got ${got}.`);
+}
+
+/**
+ * Copies options, also those of a class with getters. Each is read once: the value that was checked is the one that counts.
+ * @throws LockConfigurationError for an unknown name, which may be misspelt, and for an option that cannot be read
+ */
+export function readOptions(options: unknown, known: readonly string[], of?: string, kind = 'option'): object {
+  checkIsObject(options, of);
+  const given = options as Readonly<Record<string, unknown>>;
+  const unknown = reading(`The options${whose(of)}`, () => Object.keys(given)).find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    const text = `Unknown ${kind} \`${shortened(unknown)}\`${whose(of)}; expected one of ${known.join(', ')}.`;
+    throw new LockConfigurationError(text);
+  }
+  const values = known.map((name) => [name, reading(`The ${kind} \`${name}\`${whose(of)}`, () => given[name])]);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as object;
+}
+
+/**
+ * Reads something of the caller's, whose getters may throw; `what` names it.
+ * @throws LockConfigurationError
+ */
+export function reading<T>(what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof LockConfigurationError) throw cause;
+    throw new LockConfigurationError(`${what} cannot be read: ${messageOf(cause)}. Pass a plain object.`, { cause });
+  }
+}
+
+const whose = (of: string | undefined): string => (of === undefined ? '' : ` of ${of}`);
+
+const PLAIN = ['string', 'number', 'boolean', 'bigint', 'undefined'];
+
+/** @throws LockConfigurationError that names an option, its value and what was expected */
+export function refuse(where: string, value: unknown, expected: string): never {
+  const isPlain = PLAIN.includes(typeof value) || value === null;
+  const text = value === '' ? '""' : isPlain && `\`${shortened(String(value))}\``;
+  const got = isPlain ? `${text} (${typeof value})` : `a value of type ${typeof value}`;
+  throw new LockConfigurationError(`Expected \`${where}\` to be ${expected}, got ${got}.`);
+}

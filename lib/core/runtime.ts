@@ -1,0 +1,22 @@
+import { type Clock, systemClock } from './clock.js';
+import { type Randomness, systemRandomness } from './randomness.js';
+
+/** Reports objects that the garbage collector has taken; the same as a `FinalizationRegistry`. */
+export interface GarbageWatch<T> {
+  register(target: object, held: T, token: object): void;
+  unregister(token: object): void;
+}
+
+/** What the library takes from its process. Nothing else below the Nest layer may; a simulation passes its own. */
+export interface Runtime {
+  readonly clock: Clock;
+  readonly random: Randomness;
+  readonly watchGarbage: <T>(onCollected: (held: T) => void) => GarbageWatch<T>;
+}
+
+/** The runtime of this process, with a clock that a test may replace. */
+export const systemRuntime = (clock: Clock = systemClock): Runtime => ({
+  clock,
+  random: systemRandomness,
+  watchGarbage: (onCollected) => new FinalizationRegistry(onCollected),
+});

@@ -1,0 +1,101 @@
+import type { Cluster, Redis } from 'ioredis';
+import { slotOf } from '../cluster-slots.js';
+import { type ClusterClient, type SingleClient } from '../redis-client.js';
+import { type ServerAddress, addressText, readAddress } from '../server-address.js';
+import { type ClientOwner, IoredisBase } from './ioredis-base.js';
+import { reachedBy } from './ioredis-options.js';
+import { attachToNodes } from './lifecycle.js';
+
+/** The owner of a cluster can open another client of the same cluster. */
+interface ClusterOwner extends ClientOwner {
+  duplicateCluster(cluster: Cluster): ClusterClient;
+}
+
+/** A cluster client of ioredis. */
+export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClient {
+  readonly isCluster = true;
+  /** A connection of ioredis reopens a cluster until it is closed. */
+  readonly endsForGood = false;
+
+  constructor(
+    cluster: Cluster,
+    protected override readonly owner: ClusterOwner,
+  ) {
+    super(cluster, owner);
+  }
+
+  get isWritable(): boolean {
+    return this.client.status === 'ready';
+  }
+
+  duplicate(): ClusterClient {
+    return this.owner.duplicateCluster(this.client);
+  }
+
+  watchMaster(): null {
+    return null;
+  }
+
+  /**
+   * A node of a cluster hears what is published at any of them. When that node is gone, the connection ends, and another one
+   * has to be chosen.
+   */
+  openSubscriber(): SingleClient | null {
+    const nodes = this.client.nodes('all');
+    const node = nodes[Math.floor(this.owner.parts.random.fraction() * nodes.length)];
+    if (!node) return null;
+    const subscriber = this.owner.of(node).duplicateNode();
+    // A node that left the cluster may stay up, but no messages of the cluster reach it.
+    const leaveIfForeign = (): void => {
+      if (!this.#hasNode(node)) subscriber.disconnect();
+    };
+    this.client.on('refresh', leaveIfForeign);
+    subscriber.once('ended', () => this.client.off('refresh', leaveIfForeign));
+    return subscriber;
+  }
+
+  nodes(role: 'master' | 'all'): readonly SingleClient[] {
+    return this.client.nodes(role).map((node) => this.owner.of(node));
+  }
+
+  masterOf(storageKey: string): SingleClient | undefined {
+    const address = this.masterAddressOf(storageKey);
+    if (!address) return undefined;
+    const server = addressText(address);
+    const master = this.client.nodes('master').find(({ options }) => addressText(options) === server);
+    return master && this.owner.of(master);
+  }
+
+  masterAddressOf(storageKey: string): ServerAddress | undefined {
+    const announced = this.client.slots[slotOf(this.keyPrefix + storageKey)]?.[0];
+    // ioredis does not translate the address that a node names for a slot that has moved.
+    return announced === undefined ? undefined : this.reachedBy(readAddress(announced));
+  }
+
+  reachedBy(address: ServerAddress): ServerAddress {
+    return reachedBy(address, this.client.options.natMap);
+  }
+
+  /** The connection uses the key prefix of the cluster client. */
+  openNode({ host, port }: ServerAddress): SingleClient | null {
+    const nodes = this.client.nodes('all');
+    const node = nodes.find(({ options }) => options.host === host && options.port === port) ?? nodes[0];
+    const { keyPrefix } = this.client.options;
+    return node ? this.owner.of(node).duplicateNode({ host, port, keyPrefix }) : null;
+  }
+
+  attachToNodes(attach: (node: SingleClient) => () => void): () => void {
+    return attachToNodes(this.client, (node) => attach(this.owner.of(node)));
+  }
+
+  refreshSlots(onDone: () => void): void {
+    this.client.refreshSlotsCache(onDone);
+  }
+
+  /** Whether the cluster still has the node that this connection leads to. */
+  #hasNode({ options }: Redis): boolean {
+    return this.client
+      .nodes('all')
+      .some((node) => node.options.host === options.host && node.options.port === options.port);
+  }
+}

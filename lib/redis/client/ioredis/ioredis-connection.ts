@@ -1,0 +1,123 @@
+import type { Redis, RedisOptions } from 'ioredis';
+import {
+  CONNECT_TIMEOUT_MS,
+  IOREDIS_CONNECT_TIMEOUT_MS,
+  SENTINEL_COMMAND_TIMEOUT_MS,
+  reconnectDelayMs,
+} from '../../timing.js';
+import { type LeadsToMaster, type MasterWatch, type SingleClient } from '../redis-client.js';
+import { type ServerAddress } from '../server-address.js';
+import { IoredisBase, type NodeClient } from './ioredis-base.js';
+import { OWN_OPTIONS, neverReconnect } from './ioredis-options.js';
+import { SentinelWatch } from './sentinel-watch.js';
+
+/** One connection of ioredis: to a server, or to the master that sentinels name. */
+export class IoredisConnection extends IoredisBase<Redis> implements NodeClient {
+  readonly isCluster = false;
+
+  get isWritable(): boolean {
+    return this.client.status === 'ready' && this.client.stream.writable;
+  }
+
+  get endsForGood(): boolean {
+    return this.client.options.retryStrategy === neverReconnect;
+  }
+
+  get address(): string {
+    const { host, port, path, sentinels, name } = this.client.options;
+    if (!sentinels) return path ?? `${host}:${port}`;
+    return `sentinel ${name} of ${sentinels[0]?.host}:${sentinels[0]?.port ?? 26379}`;
+  }
+
+  get database(): number {
+    const { prevCondition } = this.client as unknown as { readonly prevCondition?: Redis['condition'] };
+    return (prevCondition ?? this.client.condition)?.select ?? this.client.options.db ?? 0;
+  }
+
+  get peer(): ServerAddress | null {
+    const { remoteAddress, remotePort } = this.client.stream ?? {};
+    if (remotePort === undefined) return null;
+    return { host: (remoteAddress ?? '').replace(/^::ffff:/, ''), port: remotePort };
+  }
+
+  /**
+   * With the database, and with the credentials that the original has when a connection begins. It never resubscribes by
+   * itself: ioredis leaves that rejection unhandled when the connection closes meanwhile.
+   */
+  duplicate(): SingleClient {
+    const { client } = this;
+    const { connectTimeout, sentinelCommandTimeout } = client.options;
+    const isChosen = connectTimeout && connectTimeout !== IOREDIS_CONNECT_TIMEOUT_MS;
+    const copy = client.duplicate({
+      ...OWN_OPTIONS,
+      connectTimeout: isChosen ? connectTimeout : CONNECT_TIMEOUT_MS,
+      sentinelCommandTimeout: sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
+      db: this.database,
+      lazyConnect: false,
+      autoResubscribe: false,
+    });
+    copy.options.retryStrategy = (times) => {
+      const { username, password } = client.options;
+      Object.assign(copy.options, { username, password });
+      return reconnectDelayMs(times);
+    };
+    return this.owner.ofOwn(copy);
+  }
+
+  /** Opens one more connection to a node of a cluster; it ends when that node is gone. */
+  duplicateNode(more: RedisOptions = {}): SingleClient {
+    const copy = this.client.duplicate({
+      ...OWN_OPTIONS,
+      lazyConnect: false,
+      autoResubscribe: false,
+      readOnly: false,
+      retryStrategy: neverReconnect,
+      ...more,
+    });
+    return this.owner.ofOwn(copy);
+  }
+
+  openSubscriber(): SingleClient {
+    return this.duplicate();
+  }
+
+  watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
+    const { options } = this.client;
+    return options.sentinels ? new SentinelWatch(options, onMaster, this.owner.parts) : null;
+  }
+
+  disconnect(): void {
+    this.client.disconnect(false);
+  }
+
+  asking(): void {
+    // It is valid for the next command only, which reports a refusal.
+    this.client.asking().catch(() => undefined);
+  }
+
+  info(section: 'server' | 'replication'): Promise<string> {
+    return this.client.info(section);
+  }
+
+  async time(): Promise<number> {
+    const answer: unknown = await this.client.time();
+    const [seconds, micros, ...rest] = Array.isArray(answer) ? answer.map(String) : [];
+    const isTime = [seconds, micros].every((part) => part !== undefined && /^\d+$/.test(part)) && rest.length === 0;
+    if (isTime) return Number(seconds) * 1_000_000 + Number(micros);
+    throw new Error('the answer to TIME is no time');
+  }
+
+  scan(cursor: string, pattern: string, count: number): Promise<readonly [cursor: string, keys: readonly string[]]> {
+    return this.client.scan(cursor, 'MATCH', pattern, 'COUNT', count);
+  }
+
+  async wait(replicas: number, timeoutMs: number): Promise<number> {
+    const acks: unknown = await this.client.wait(replicas, timeoutMs);
+    if (typeof acks === 'number') return acks;
+    throw new Error('the answer to WAIT is no number');
+  }
+
+  async subscribe(channel: string): Promise<void> {
+    await this.client.subscribe(channel);
+  }
+}

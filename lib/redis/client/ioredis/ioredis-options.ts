@@ -1,0 +1,75 @@
+import type { Cluster, ClusterNode, ClusterOptions, NatMap, Redis, RedisOptions } from 'ioredis';
+import {
+  CONNECT_TIMEOUT_MS,
+  DISCONNECT_TIMEOUT_MS,
+  SENTINEL_COMMAND_TIMEOUT_MS,
+  SLOTS_REFRESH_MS,
+  reconnectDelayMs,
+} from '../../timing.js';
+import { type ServerAddress, addressText } from '../server-address.js';
+
+/** Any client of ioredis, also of the caller's own copy of ioredis. */
+export type Ioredis = Redis | Cluster;
+
+/** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
+export interface RedisClusterOptions extends ClusterOptions {
+  readonly cluster: readonly ClusterNode[];
+}
+
+/**
+ * How to reach Redis: a URL, ioredis options (with `sentinels` and `name` for Sentinel), the nodes of a cluster, or a
+ * client, which is used and never closed.
+ */
+export type RedisConnection = string | RedisOptions | RedisClusterOptions | Redis | Cluster;
+
+/** The retry strategy of a connection that another one replaces once it has ended. */
+export const neverReconnect = (): null => null;
+
+/**
+ * Our own connections never queue a command: one that cannot be sent now, or that lost its connection, fails at once and
+ * is never sent later, because we retry ourselves. They reconnect forever, soon after Redis is back, whatever the
+ * application chose for its own connections.
+ */
+export const WITHOUT_QUEUE = {
+  enableOfflineQueue: false,
+  enableAutoPipelining: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  reconnectOnError: null,
+  // Every command of ours has a deadline of its own.
+  commandTimeout: undefined as never,
+  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+} satisfies RedisOptions;
+
+export const OWN_OPTIONS: RedisOptions = {
+  ...WITHOUT_QUEUE,
+  lazyConnect: true,
+  retryStrategy: reconnectDelayMs,
+  sentinelRetryStrategy: reconnectDelayMs,
+};
+
+/** The limits that the application may choose otherwise. */
+export const DEFAULT_LIMITS = {
+  connectTimeout: CONNECT_TIMEOUT_MS,
+  sentinelCommandTimeout: SENTINEL_COMMAND_TIMEOUT_MS,
+} satisfies RedisOptions;
+
+/** The options of a cluster client of our own; the options of its nodes are merged. */
+export const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions): ClusterOptions => ({
+  slotsRefreshInterval: SLOTS_REFRESH_MS,
+  ...options,
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  enableAutoPipelining: false,
+  // A command that lost its node fails at once.
+  retryDelayOnFailover: 0,
+  clusterRetryStrategy: reconnectDelayMs,
+  clusterNodeRetryStrategy: undefined,
+  redisOptions: { connectTimeout: CONNECT_TIMEOUT_MS, ...redisOptions, ...WITHOUT_QUEUE },
+});
+
+/** Translates the address that servers announce to the one by which this process reaches the server. */
+export function reachedBy(address: ServerAddress, natMap: NatMap | undefined): ServerAddress {
+  const announced = addressText(address);
+  return (typeof natMap === 'function' ? natMap(announced) : natMap?.[announced]) ?? address;
+}

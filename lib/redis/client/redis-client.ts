@@ -1,0 +1,118 @@
+import { type ServerAddress } from './server-address.js';
+
+/**
+ * `idle`: it connects when it is told to. `closed`: the connection was lost, and is opened again after a pause. `ended`:
+ * only `connect` opens it again.
+ */
+export type ClientStatus = 'idle' | 'connecting' | 'connected' | 'ready' | 'closed' | 'ended';
+
+/** The events of a client, with what their listeners receive. */
+export interface ClientEvents {
+  connecting: [];
+  connected: [];
+  ready: [];
+  closed: [];
+  ended: [];
+  error: [error: Error];
+  message: [channel: string, message: string];
+  /** The application has selected another database. */
+  database: [];
+  /** A node of a cluster, named by its address, could not be reached. */
+  nodeError: [address: string];
+}
+
+/** The keys and arguments of a script, behind the number of its keys. */
+export type Operands = readonly (string | number)[];
+
+/** Whether a connection leads to the server that was just named the master. */
+export type LeadsToMaster = (client: SingleClient) => boolean;
+
+/** Learns that another server is the master now, until it is closed. */
+export interface MasterWatch {
+  close(): Promise<void>;
+}
+
+/** What a single connection and a cluster have in common. Each client has one object, so that clients can be compared. */
+interface BaseClient {
+  readonly status: ClientStatus;
+  /** Whether a command is sent at once; otherwise the client might queue it, and send it at any time. */
+  readonly isWritable: boolean;
+  /** Whether the connection stays closed once it has ended: another one replaces it. */
+  readonly endsForGood: boolean;
+  /** What the client puts before each key, but not before channels and patterns. */
+  readonly keyPrefix: string;
+
+  /** Returns a function that removes the listener. */
+  on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void;
+  once(event: keyof ClientEvents, listener: () => void): () => void;
+
+  /** Rejects when the first try fails; a client of our own goes on trying. */
+  connect(): Promise<void>;
+  /** Cuts the connection, and opens it again. */
+  reconnect(): void;
+  /** Closes a connection of ours; resolves when its sockets have ended, or after a short limit. */
+  close(): Promise<void>;
+  /**
+   * Until the returned function is called: replaces the socket of a connection of ours each time it is not ready in time, and
+   * reopens the connection when it has ended.
+   */
+  supervise(): () => void;
+
+  /** Opens one more connection of our own to subscribe by; null while a cluster knows no node. */
+  openSubscriber(): SingleClient | null;
+  /** Behind Sentinel: calls back when another server is the master. Null where nothing reports that. */
+  watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null;
+
+  /** EVALSHA */
+  evaluateSha(sha1: string, operands: Operands): Promise<unknown>;
+  /** EVAL */
+  evaluate(text: string, operands: Operands): Promise<unknown>;
+}
+
+/** One connection to one server. */
+export interface SingleClient extends BaseClient {
+  readonly isCluster: false;
+  /** Where commands go, for people: never a password. */
+  readonly address: string;
+  /** The database that is selected; while there is no connection, the one that will be. */
+  readonly database: number;
+  /** Where the present connection leads; null while there is none. */
+  readonly peer: ServerAddress | null;
+
+  /** Opens one more connection of our own to the same place, with the same database. */
+  duplicate(): SingleClient;
+  /** Ends the connection at once. */
+  disconnect(): void;
+  /** Lets the next command through at a node of a cluster to which its slot is moving. */
+  asking(): void;
+  info(section: 'server' | 'replication'): Promise<string>;
+  /** TIME, in microseconds. Rejects for an answer that is no time. */
+  time(): Promise<number>;
+  scan(cursor: string, pattern: string, count: number): Promise<readonly [cursor: string, keys: readonly string[]]>;
+  /** WAIT: how many replicas have all writes of this connection. Rejects for an answer that is no number. */
+  wait(replicas: number, timeoutMs: number): Promise<number>;
+  subscribe(channel: string): Promise<void>;
+}
+
+/** The connections to the nodes of a cluster. */
+export interface ClusterClient extends BaseClient {
+  readonly isCluster: true;
+
+  /** Opens one more cluster client of our own to the same cluster. */
+  duplicate(): ClusterClient;
+  nodes(role: 'master' | 'all'): readonly SingleClient[];
+  /** The connection to the master that serves a storage key, as far as it is known. */
+  masterOf(storageKey: string): SingleClient | undefined;
+  /** The address of that master, which the client need not be connected to. */
+  masterAddressOf(storageKey: string): ServerAddress | undefined;
+  /** Translates the address that servers announce to the one by which this process reaches the server. */
+  reachedBy(address: ServerAddress): ServerAddress;
+  /** Opens a connection of our own to a node, known or not; it ends when the node is gone. Null while no node is known. */
+  openNode(address: ServerAddress): SingleClient | null;
+  /** Attaches something to each present and future connection to a node; the returned function detaches it from all. */
+  attachToNodes(attach: (node: SingleClient) => () => void): () => void;
+  /** Asks the cluster which node serves which slot, and calls back when that is over. */
+  refreshSlots(onDone: () => void): void;
+}
+
+export type RedisClient = SingleClient | ClusterClient;

@@ -1,0 +1,15 @@
+/** Where a Redis server or a sentinel listens. */
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Writes an address as ioredis does: `host:port`, also for an IPv6 address. */
+export const addressText = ({ host, port }: { readonly host?: string; readonly port?: number }): string =>
+  `${host}:${port}`;
+
+/** Reads `host:port`. */
+export function readAddress(text: string): ServerAddress {
+  const colon = text.lastIndexOf(':');
+  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
+}

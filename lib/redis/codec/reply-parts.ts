@@ -1,0 +1,55 @@
+import { LockKeyError, LockStoreError } from '../../core/lock.errors.js';
+import { MAX_LEASE_MS } from '../../core/lock.options.js';
+import { shortened } from '../../core/read-options.js';
+
+/** The elements of one reply, which may be anything: something else than our script may have answered. */
+export class ReplyParts {
+  constructor(
+    private readonly key: string,
+    private readonly parts: readonly string[],
+  ) {}
+
+  /** Whatever the element is; empty if there is none. */
+  text(index: number): string {
+    return this.parts[index] ?? '';
+  }
+
+  /** @throws LockStoreError for anything but a whole number in this range */
+  whole(index: number, min = 0, max = Number.MAX_SAFE_INTEGER): number {
+    const text = this.text(index);
+    const value = /^\d{1,16}$/.test(text) ? Number(text) : NaN;
+    return value >= min && value <= max ? value : this.refuse();
+  }
+
+  /** @throws LockKeyError if the tokens of the lock have become too great: no retry helps */
+  token(index: number): number {
+    const text = this.text(index);
+    if (!/^\d{16,}$/.test(text) || Number.isSafeInteger(Number(text))) return this.whole(index, 1);
+    const { key } = this;
+    throw new LockKeyError(`The fencing token of the lock "${key}" is not a safe integer: ${shortened(text)}.`, {
+      key,
+    });
+  }
+
+  /** How long a lease lasts. */
+  lease(index: number): number {
+    return this.whole(index, 1, MAX_LEASE_MS);
+  }
+
+  /** @throws LockStoreError for anything but one of these */
+  oneOf<T extends string>(index: number, texts: readonly T[]): T {
+    return texts.find((text) => text === this.parts[index]) ?? this.refuse();
+  }
+
+  /** @throws LockStoreError, always: it is no reply of our script */
+  refuse(): never {
+    throw unreadableError(this.key, this.parts.join(' '));
+  }
+}
+
+const unreadableError = (key: string, reply: string): LockStoreError =>
+  new LockStoreError(
+    `Redis sent a reply for the lock "${key}" that none of its scripts can send: "${shortened(reply)}". Check what answers ` +
+      'at its address, and whether something else writes to its keys.',
+    { key },
+  );

@@ -1,0 +1,67 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import jestConfig from '../../jest.config.mjs';
+import { root } from './planted.js';
+
+// test/support/strict makes tests fail for what Node reports to the process.
+
+const LATER = 'await new Promise((resolve) => setTimeout(resolve, 20));';
+
+/** The body of a test by what goes wrong in it. */
+const PLANTED: Readonly<Record<string, string>> = {
+  'a rejection is unhandled': `void Promise.reject(new Error('planted'));`,
+  'a rejection is handled too late': `const late = Promise.reject(new Error('planted')); ${LATER} await late.catch(() => {});`,
+  'a timer throws': `setTimeout(() => { throw new Error('planted'); }, 1); ${LATER}`,
+  'code warns': `process.emitWarning('planted');`,
+  'code is deprecated': `process.emitWarning('planted', 'DeprecationWarning', 'PLANTED');`,
+  'an emitter has too many listeners': `const planted = new (await import('node:events')).EventEmitter();
+    for (let i = 0; i < 11; i += 1) planted.on('planted', () => {});`,
+  'a timer is too long': `clearTimeout(setTimeout(() => {}, 2 ** 31));`,
+  'a process of the test warns': `const { execFileSync } = await import('node:child_process');
+    execFileSync(process.execPath, ['-e', "process.emitWarning('planted')"], { stdio: 'pipe' });`,
+};
+const NOTHING = 'nothing goes wrong';
+
+interface Result {
+  readonly title: string;
+  readonly status: string;
+  readonly failureMessages: readonly string[];
+}
+
+/** Runs the planted tests in a Jest of their own, with the settings of ours. */
+function runPlanted(): readonly Result[] {
+  const folder = mkdtempSync(join(tmpdir(), 'strict-'));
+  try {
+    const tests = Object.entries({ ...PLANTED, [NOTHING]: '' });
+    const text = tests.map(([title, body]) => `it(${JSON.stringify(title)}, async () => { ${body} });\n`);
+    writeFileSync(join(folder, 'strict.spec.ts'), text.join(''));
+    const config = JSON.stringify({ ...jestConfig.projects[0], rootDir: root, roots: [folder] });
+    const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
+    const args = ['--experimental-vm-modules', jest, '--config', config, '--runInBand', '--json'];
+    // Without what the environment of this test adds.
+    const env = { ...process.env, NODE_OPTIONS: '' };
+    const { stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', env });
+    if (stdout === '') throw new Error(stderr);
+    return JSON.parse(stdout).testResults[0].assertionResults;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+describe('a test', () => {
+  let results: readonly Result[];
+  beforeAll(() => (results = runPlanted()), 120_000);
+
+  const resultOf = (title: string) => results.find((result) => result.title === title);
+
+  it.each(Object.keys(PLANTED))('fails when %s', (title) => {
+    const result = resultOf(title);
+    expect(result?.status).toBe('failed');
+    expect(result?.failureMessages.join('\n')).toMatch(/planted|TimeoutOverflowWarning/);
+  });
+
+  it(`passes when ${NOTHING}`, () =>
+    expect(resultOf(NOTHING)).toMatchObject({ status: 'passed', failureMessages: [] }));
+});

@@ -1,0 +1,208 @@
+import { Story, rulesOf } from './story.js';
+
+/** All kinds of calls, and nothing wrong. */
+function cleanStory(): Story {
+  return new Story()
+    .held(100, 200, 'w0.1:1', 10)
+    .held(201, 300, 'w1.1:1', 11)
+    .held(310, 500, 'w0.1:2', 12, { mode: 'read' })
+    .held(320, 510, 'w1.1:2', 13, { mode: 'read' })
+    .held(520, 600, 'w0.1:3', 14, { owner: 'alice' })
+    .held(530, 610, 'w1.1:3', 14, { owner: 'alice' })
+    .held(100, 200, 'w0.1:4', 10, { keys: ['p'], mode: 'read', permits: 2 })
+    .held(110, 210, 'w1.1:4', 11, { keys: ['p'], mode: 'read', permits: 2 })
+    .held(205, 290, 'w0.1:5', 12, { keys: ['p'], mode: 'read', permits: 2 })
+    .held(1_000, 1_010, 'w0.1:6', 20, { keys: ['job'], fire: 1_000, waitMs: 0 })
+    .call(1_000, 'w1.1:6', { keys: ['job'], fire: 1_000, waitMs: 0 })
+    .of(1_020, 'w1.1:6', 'failed', { code: 'skipped' })
+    .call(1_100, 'w0.1:7')
+    .granted(1_110, 'w0.1:7', 30)
+    .of(1_150, 'w0.1:7', 'reads', {})
+    .held(1_160, 1_200, 'w1.1:7', 31, { mode: 'read' })
+    .of(1_170, 'w0.1:7', 'nested', { token: 30 })
+    .released(1_250, 'w0.1:7')
+    .nemesis(1_300, 'resource', { key: 'a', confirmed: 4, counted: 4, refused: 0, plainConfirmed: 4, plainCounted: 4 });
+}
+
+describe('The checker of chaos', () => {
+  it('finds nothing in a history that keeps all rules', () => {
+    expect(rulesOf(cleanStory())).toEqual([]);
+  });
+
+  it('finds more holders than permits', () => {
+    const permits = { keys: ['p'], mode: 'read' as const, permits: 2 };
+    const story = new Story()
+      .held(100, 200, 'w0.1:1', 10, permits)
+      .held(110, 200, 'w1.1:1', 11, permits)
+      .held(120, 200, 'w2.1:1', 12, permits);
+    expect(rulesOf(story)).toEqual(['permits']);
+  });
+
+  describe('fencing', () => {
+    it.each([
+      ['equal to', 10],
+      ['smaller than', 9],
+    ])('finds a token that is %s that of an earlier grant', (_which, token) => {
+      expect(rulesOf(new Story().held(100, 200, 'w0.1:1', 10).held(300, 400, 'w1.1:1', token))).toEqual(['fencing']);
+    });
+
+    it('finds it after a loss of data, too', () => {
+      const story = new Story()
+        .nemesis(250, 'fault', { id: 1, kind: 'FLUSHALL', forgets: 'all' })
+        .held(100, 200, 'w0.1:1', 10)
+        .held(300, 400, 'w1.1:1', 1);
+      expect(rulesOf(story)).toEqual(['fencing']);
+    });
+
+    it('lets readers of a quorum have equal tokens, but no writer', () => {
+      const after = (mode: 'read' | 'write') =>
+        new Story().held(100, 200, 'w0.1:1', 10, { mode: 'read' }).held(300, 400, 'w1.1:1', 10, { mode });
+      expect(rulesOf(after('read'), true)).toEqual([]);
+      expect(rulesOf(after('write'), true)).toEqual(['fencing']);
+      expect(rulesOf(after('read'))).toEqual(['fencing']);
+    });
+
+    it('takes the calls of one owner for one grant, but not those of others with its token', () => {
+      const after = (owner: string, until: number) =>
+        new Story().held(100, until, 'w0.1:1', 10, { owner: 'alice' }).held(530, 540, 'w2.1:1', 10, { owner });
+      expect(rulesOf(after('alice', 550))).toEqual([]);
+      expect(rulesOf(after('alice', 500))).toEqual(['fencing']);
+      expect(rulesOf(after('bob', 500))).toEqual(['fencing']);
+    });
+
+    it('finds a fenced write that was lost, and a nested call with a token of its own', () => {
+      const totals = { confirmed: 4, counted: 3, refused: 0, plainConfirmed: 4, plainCounted: 4 };
+      expect(rulesOf(new Story().nemesis(1, 'resource', { key: 'a', ...totals }))).toEqual(['fenced-writes']);
+      const nested = new Story().held(100, 200, 'w0.1:1', 10).of(150, 'w0.1:1', 'nested', { token: 11 });
+      expect(rulesOf(nested)).toEqual(['reentry']);
+    });
+  });
+
+  describe('the report of a loss', () => {
+    const expired = (story: Story) => story.call(99, 'w0.1:1').granted(100, 'w0.1:1', 10, 50);
+
+    it('is missed when the signal fires after the next grant, or never', () => {
+      const late = expired(new Story()).held(200, 700, 'w1.1:1', 11).of(400, 'w0.1:1', 'lost', { reason: 'expired' });
+      expect(rulesOf(late)).toEqual(['loss-told']);
+      const never = expired(new Story()).held(200, 700, 'w1.1:1', 11).released(600, 'w0.1:1');
+      expect(rulesOf(never)).toEqual(['loss-told']);
+    });
+
+    it('is not due while the process stands still', () => {
+      const still = (to: number) =>
+        expired(new Story())
+          .process(to, 'w0.1', 'lag', { from: 120 })
+          .held(200, 700, 'w1.1:1', 11)
+          .of(610, 'w0.1:1', 'lost', { reason: 'expired' });
+      expect(rulesOf(still(605))).toEqual([]);
+      expect(rulesOf(still(300))).toEqual(['loss-told']);
+    });
+  });
+
+  describe('fires', () => {
+    const twice = () =>
+      new Story()
+        .held(100, 110, 'w0.1:1', 10, { keys: ['job'], fire: 1, waitMs: 0 })
+        .held(200, 210, 'w1.1:1', 11, { keys: ['job'], fire: 1, waitMs: 0 });
+
+    it('finds two runs of one fire', () => {
+      expect(rulesOf(twice())).toEqual(['one-run-per-fire']);
+    });
+
+    it('excuses them when the record was lost in between', () => {
+      const lost = (t: number) =>
+        twice()
+          .nemesis(t, 'fault', { id: 1, kind: 'FLUSHALL', forgets: 'all' })
+          .nemesis(t + 5, 'over', { id: 1 });
+      expect(rulesOf(lost(150))).toEqual([]);
+      expect(rulesOf(lost(50))).toEqual(['one-run-per-fire']);
+    });
+  });
+
+  describe('time limits', () => {
+    it('finds a call that takes longer than its wait, and one that never settles', () => {
+      const late = new Story().call(0, 'w0.1:1', { waitMs: 2_000 }).of(5_000, 'w0.1:1', 'failed', { code: 'X' });
+      expect(rulesOf(late)).toContain('calls-settle');
+      const never = new Story().call(0, 'w0.1:1', { waitMs: 2_000 }).nemesis(9_000, 'stuck', { of: 'w0.1' });
+      expect(rulesOf(never)).toContain('calls-settle');
+      const killed = new Story()
+        .call(0, 'w0.1:1', { waitMs: 2_000 })
+        .nemesis(1_000, 'exit', { of: 'w0.1', code: null, signal: 'SIGKILL' })
+        .nemesis(9_000, 'stopping', {});
+      expect(rulesOf(killed)).toEqual([]);
+    });
+
+    it('finds a release that takes too long, unless its process stood still', () => {
+      const slow = () =>
+        new Story()
+          .held(100, 200, 'w0.1:1', 10)
+          .of(200, 'w0.1:1', 'asks', { what: 'release', withinMs: 1_000 })
+          .of(4_000, 'w0.1:1', 'answered', { what: 'release' });
+      expect(rulesOf(slow())).toEqual(['calls-settle']);
+      const stopped = slow().nemesis(300, 'suspended', { of: 'w0.1' }).nemesis(3_900, 'resumed', { of: 'w0.1' });
+      expect(rulesOf(stopped)).toEqual([]);
+    });
+  });
+
+  describe('wake-ups', () => {
+    const waits = (story = new Story()) =>
+      story
+        .held(100, 200, 'w0.1:1', 10)
+        .call(150, 'w1.1:1', { waitMs: 6_000 })
+        .of(5_900, 'w1.1:1', 'failed', { code: 'LOCK_WAIT_TIMEOUT' })
+        .nemesis(9_000, 'stopping', {});
+
+    it('finds a free lock that a live waiter is not granted', () => {
+      expect(rulesOf(waits())).toEqual(['no-lost-wake-up']);
+    });
+
+    it('finds it when one waiter follows another', () => {
+      const story = new Story().held(100, 200, 'w0.1:1', 10).nemesis(9_000, 'stopping', {});
+      for (let i = 0; i < 6; i++) {
+        story.call(150 + 700 * i, `w1.1:${i}`, { waitMs: 800 });
+        story.of(950 + 700 * i, `w1.1:${i}`, 'failed', { code: 'LOCK_WAIT_TIMEOUT' });
+      }
+      expect(rulesOf(story)).toEqual(['no-lost-wake-up']);
+    });
+
+    it('excuses a fault and the recovery from it, a waiter that is stopped, and a hold that nobody knows of', () => {
+      const fault = new Story()
+        .nemesis(180, 'fault', { id: 1, kind: 'server stopped' })
+        .nemesis(1_500, 'over', { id: 1 });
+      expect(rulesOf(waits(fault))).toEqual([]);
+      const stopped = new Story().nemesis(250, 'suspended', { of: 'w1.1' }).nemesis(5_000, 'resumed', { of: 'w1.1' });
+      expect(rulesOf(waits(stopped))).toEqual([]);
+      const dead = new Story()
+        .call(210, 'w2.1:1', { leaseMs: 3_000 })
+        .nemesis(220, 'exit', { of: 'w2.1', code: null, signal: 'SIGKILL' });
+      expect(rulesOf(waits(dead))).toEqual([]);
+    });
+  });
+
+  it('finds a process that is granted nothing any more, although nothing disturbs it', () => {
+    const story = () => new Story().process(0, 'w0.1', 'ready', {}).held(100, 200, 'w0.1:1', 10);
+    expect(rulesOf(story().nemesis(20_000, 'stopping', {}))).toEqual(['recovery']);
+    const disturbed = story()
+      .nemesis(1_000, 'fault', { id: 1, kind: 'server stopped' })
+      .nemesis(8_000, 'over', { id: 1 })
+      .nemesis(20_000, 'stopping', {});
+    expect(rulesOf(disturbed)).toEqual([]);
+  });
+
+  describe('the end of a run', () => {
+    it.each([
+      ['a process that does not end', new Story().nemesis(9, 'stuck', { of: 'w0.1' })],
+      ['a timer', new Story().process(9, 'w0.1', 'closed', { left: ['Timeout'] })],
+      ['a lock', new Story().nemesis(9, 'left', { what: 'still held: a' })],
+    ])('finds %s that is left', (_what, story) => {
+      expect(rulesOf(story)).toEqual(['nothing-left']);
+    });
+
+    it.each([
+      ['an unhandled rejection', new Story().process(9, 'w0.1', 'unhandled', { text: 'Error' })],
+      ['a crash', new Story().nemesis(9, 'exit', { of: 'w0.1', code: 1, signal: null })],
+    ])('finds %s', (_what, story) => {
+      expect(rulesOf(story)).toEqual(['no-stray-errors']);
+    });
+  });
+});

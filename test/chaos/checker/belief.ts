@@ -1,0 +1,29 @@
+import { type Call, type History, type Span } from './history.js';
+
+/** How long a holder believes to hold its lock: until its proof ends, it learns better, it releases, or it dies. */
+export function beliefOf(history: History, call: Call): Span {
+  const { until, lostAt = Infinity, unheldAt = Infinity, releasingAt = Infinity } = call;
+  const { endedAt = Infinity } = history.process(call.process);
+  return { from: call.grantedAt!, to: Math.min(until, lostAt, unheldAt, releasingAt, endedAt) };
+}
+
+/** The granted calls of each key, in the order of their grants. */
+export function grantsByKey(history: History): Map<string, Call[]> {
+  const grants = new Map<string, Call[]>();
+  for (const call of history.calls.values()) {
+    if (call.grantedAt === undefined) continue;
+    for (const key of call.keys) {
+      const list = grants.get(key);
+      if (list) list.push(call);
+      else grants.set(key, [call]);
+    }
+  }
+  for (const list of grants.values()) list.sort((a, b) => a.grantedAt! - b.grantedAt!);
+  return grants;
+}
+
+/** The part of a span in which a holder may write. */
+export const writing = (call: Call, span: Span): Span =>
+  call.mode === 'write' ? { from: span.from, to: Math.min(span.to, call.readsFrom ?? Infinity) } : { from: 0, to: 0 };
+
+export const sharesOwner = (a: Call, b: Call): boolean => a.owner !== undefined && a.owner === b.owner;

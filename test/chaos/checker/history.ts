@@ -1,0 +1,189 @@
+import { type CallEvent, type ChaosEvent, type FaultEvent, type Mode, type ResourceTotals } from '../events.js';
+
+export interface Span {
+  readonly from: number;
+  to: number;
+}
+
+/** One call, and what became of it. */
+export interface Call {
+  readonly op: string;
+  readonly process: string;
+  readonly keys: readonly string[];
+  readonly mode: Mode;
+  readonly permits: number;
+  readonly owner: string | undefined;
+  readonly fire: number | undefined;
+  readonly waitMs: number;
+  readonly calledAt: number;
+  /** The longest lease that it ever asked for. */
+  leaseMs: number;
+  grantedAt?: number;
+  tokens?: readonly number[];
+  /** The latest moment up to which the holder could prove its lease; Infinity if its client never says. */
+  until: number;
+  readsFrom?: number;
+  failedAt?: number;
+  failure?: string;
+  lostAt?: number;
+  lossReason?: string;
+  unheldAt?: number;
+  releasingAt?: number;
+  releasedAt?: number;
+  wasHeld?: boolean;
+  readonly acts: number[];
+  readonly nestedTokens: number[];
+}
+
+/** A call on a hold. */
+export interface Question {
+  readonly op: string;
+  readonly process: string;
+  readonly what: string;
+  readonly withinMs: number;
+  readonly from: number;
+  to?: number;
+}
+
+export interface Fault extends Span {
+  readonly id: number;
+  readonly kind: string;
+  readonly worker: string | undefined;
+  readonly forgets: FaultEvent['forgets'];
+}
+
+/** One process of a worker. */
+export interface Process {
+  readonly name: string;
+  /** Its worker: the name without the number of the process. */
+  readonly worker: string;
+  readyAt?: number;
+  closingAt?: number;
+  closedLeft?: readonly string[];
+  endedAt?: number;
+  code?: number | null;
+  signal?: string | null;
+  stuckAt?: number;
+  /** When it could not run: it was stopped, or its event loop was blocked. In order. */
+  readonly standstills: Span[];
+  suspendedAt?: number;
+}
+
+/** A number of processes and servers, over the time of one run. Events of one process come in order. */
+export class History {
+  readonly calls = new Map<string, Call>();
+  readonly processes = new Map<string, Process>();
+  readonly questions: Question[] = [];
+  readonly faults: Fault[] = [];
+  readonly unhandled: { readonly process: string; readonly t: number; readonly text: string }[] = [];
+  readonly left: string[] = [];
+  readonly resources = new Map<string, ResourceTotals>();
+  stoppingAt = Infinity;
+  endedAt = 0;
+  readonly #open = new Map<string, Question>();
+
+  static of(events: Iterable<ChaosEvent>): History {
+    const history = new History();
+    for (const event of events) history.add(event);
+    return history;
+  }
+
+  add(event: ChaosEvent): void {
+    this.endedAt = Math.max(this.endedAt, event.t);
+    if (event.e === 'call') this.calls.set(event.op, callOf(event));
+    else if ('op' in event) this.#addToCall(event);
+    else if (event.p === 'nemesis') this.#addNemesis(event);
+    else this.#addToProcess(event);
+  }
+
+  process(name: string): Process {
+    const known = this.processes.get(name);
+    if (known) return known;
+    const process: Process = { name, worker: name.replace(/\..*$/, ''), standstills: [] };
+    this.processes.set(name, process);
+    return process;
+  }
+
+  #addToCall(event: Extract<ChaosEvent, { op: string }>): void {
+    const call = this.calls.get(event.op);
+    if (!call) return;
+    const { t } = event;
+    if (event.e === 'granted') {
+      Object.assign(call, { grantedAt: t, tokens: event.tokens ?? undefined, until: event.until ?? Infinity });
+    } else if (event.e === 'proof') call.until = Math.max(call.until, event.until);
+    else if (event.e === 'failed') Object.assign(call, { failedAt: t, failure: event.code });
+    else if (event.e === 'lost') Object.assign(call, { lostAt: t, lossReason: event.reason });
+    else if (event.e === 'unheld') call.unheldAt ??= t;
+    else if (event.e === 'act') call.acts.push(t);
+    else if (event.e === 'reads') call.readsFrom ??= t;
+    else if (event.e === 'longer') call.leaseMs = Math.max(call.leaseMs, event.leaseMs);
+    else if (event.e === 'nested') call.nestedTokens.push(event.token);
+    else if (event.e === 'releasing') call.releasingAt ??= t;
+    else if (event.e === 'released') Object.assign(call, { releasedAt: t, wasHeld: event.wasHeld });
+    else if (event.e === 'asks') this.#ask(event);
+    else if (event.e === 'answered') this.#answer(event);
+  }
+
+  #ask({ op, p, what, withinMs, t }: Extract<ChaosEvent, { e: 'asks' }>): void {
+    const question: Question = { op, process: p, what, withinMs, from: t };
+    this.questions.push(question);
+    this.#open.set(`${op} ${what}`, question);
+  }
+
+  #answer({ op, what, t }: Extract<ChaosEvent, { e: 'answered' }>): void {
+    const question = this.#open.get(`${op} ${what}`);
+    if (question) question.to = t;
+    this.#open.delete(`${op} ${what}`);
+  }
+
+  #addToProcess(event: ChaosEvent): void {
+    const process = this.process(event.p);
+    if (event.e === 'lag') process.standstills.push({ from: event.from, to: event.t });
+    else if (event.e === 'ready') process.readyAt = event.t;
+    else if (event.e === 'closing') process.closingAt = event.t;
+    else if (event.e === 'closed') process.closedLeft = event.left;
+    else if (event.e === 'unhandled') this.unhandled.push({ process: event.p, t: event.t, text: event.text });
+  }
+
+  #addNemesis(event: ChaosEvent): void {
+    const { t } = event;
+    if (event.e === 'fault') {
+      const { id, kind, worker, forgets } = event;
+      this.faults.push({ id, kind, worker, forgets, from: t, to: Infinity });
+    } else if (event.e === 'over') {
+      const fault = this.faults.find(({ id }) => id === event.id);
+      if (fault) fault.to = t;
+    } else if (event.e === 'suspended') this.process(event.of).suspendedAt = t;
+    else if (event.e === 'resumed') this.#resume(event.of, t);
+    else if (event.e === 'exit') {
+      Object.assign(this.process(event.of), { endedAt: t, code: event.code, signal: event.signal });
+      this.#resume(event.of, t);
+    } else if (event.e === 'stopping') this.stoppingAt = t;
+    else if (event.e === 'stuck') this.process(event.of).stuckAt = t;
+    else if (event.e === 'left') this.left.push(event.what);
+    else if (event.e === 'resource') this.resources.set(event.key, event);
+  }
+
+  #resume(name: string, t: number): void {
+    const process = this.process(name);
+    if (process.suspendedAt === undefined) return;
+    process.standstills.push({ from: process.suspendedAt, to: t });
+    delete process.suspendedAt;
+  }
+}
+
+const callOf = ({ t, p, op, keys, mode, leaseMs, waitMs, permits = 0, owner, fire }: CallEvent): Call => ({
+  op,
+  process: p,
+  keys,
+  mode,
+  permits,
+  owner,
+  fire,
+  waitMs,
+  leaseMs,
+  calledAt: t,
+  until: -Infinity,
+  acts: [],
+  nestedTokens: [],
+});

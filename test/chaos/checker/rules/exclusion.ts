@@ -1,0 +1,68 @@
+import { ROUNDING_MS, isForgotten, lossesOf } from '../allowances.js';
+import { beliefOf, grantsByKey, sharesOwner, writing } from '../belief.js';
+import { type Call, type Fault, type History, type Span } from '../history.js';
+import { lengthOf, overlaps, without } from '../spans.js';
+import { type Violation } from '../violation.js';
+
+interface Holder {
+  readonly call: Call;
+  readonly belief: Span;
+}
+
+/** Two holders never believe to hold one key, except that readers share; and never more readers than there are permits. */
+export function exclusion(history: History): Violation[] {
+  return [...grantsByKey(history)].flatMap(([key, calls]) => {
+    const losses = lossesOf(history, key);
+    let holders: Holder[] = [];
+    return calls.flatMap((call) => {
+      const belief = beliefOf(history, call);
+      holders = holders.filter((holder) => holder.belief.to > belief.from);
+      const others = holders.filter((holder) => !sharesOwner(holder.call, call));
+      const second = { call, belief };
+      holders.push(second);
+      const found = others.map((first) => conflict(history, key, [first, second], losses));
+      return [...found, tooMany(key, [...others, second], losses)].filter((one) => one !== undefined);
+    });
+  });
+}
+
+function conflict(
+  history: History,
+  key: string,
+  [first, second]: readonly [Holder, Holder],
+  losses: readonly Fault[],
+): Violation | undefined {
+  const shared = { from: second.belief.from, to: Math.min(first.belief.to, second.belief.to) };
+  const written = [first, second].map(({ call, belief }) => writing(call, belief));
+  const parts = written
+    .filter((span) => overlaps(span, shared))
+    .map(({ from, to }) => ({ from: Math.max(from, shared.from), to: Math.min(to, shared.to) }));
+  const clash = parts.flatMap((part) => whileRunning(history, part, [first, second]));
+  if (lengthOf(clash) <= ROUNDING_MS || isForgotten(losses, first.call, second.call, shared.to)) return undefined;
+  const ms = lengthOf(clash).toFixed(1);
+  const [one, other] = [first.call, second.call].map(({ op, mode }) => `${op} (${mode})`);
+  return { rule: 'exclusion', t: clash[0]!.from, text: `${one} and ${other} held ${key} together for ${ms} ms` };
+}
+
+/** A holder that can prove its lease needs no excuse. One that cannot is only judged while it runs. */
+function whileRunning(history: History, span: Span, holders: readonly Holder[]): Span[] {
+  const withoutProof = holders.filter(({ call }) => call.until === Infinity);
+  return without(
+    span,
+    withoutProof.flatMap(({ call }) => {
+      const { standstills, suspendedAt } = history.process(call.process);
+      return suspendedAt === undefined ? standstills : [...standstills, { from: suspendedAt, to: Infinity }];
+    }),
+  );
+}
+
+function tooMany(key: string, holders: readonly Holder[], losses: readonly Fault[]): Violation | undefined {
+  const { call, belief } = holders.at(-1)!;
+  if (call.permits === 0) return undefined;
+  const beside = holders.filter(({ belief: { to } }) => to - belief.from > ROUNDING_MS);
+  if (beside.length <= call.permits) return undefined;
+  const isExcused = beside.some((first) => isForgotten(losses, first.call, call, Math.min(first.belief.to, belief.to)));
+  if (isExcused) return undefined;
+  const names = beside.map(({ call: { op } }) => op).join(', ');
+  return { rule: 'permits', t: belief.from, text: `${names} held ${key} together, with ${call.permits} permits` };
+}

@@ -1,0 +1,87 @@
+import { lossesOf } from '../allowances.js';
+import { grantsByKey } from '../belief.js';
+import { groupBy } from '../group-by.js';
+import { type Call, type History } from '../history.js';
+import { touches } from '../spans.js';
+import { type Violation } from '../violation.js';
+
+interface Latest {
+  readonly token: number;
+  readonly call: Call | undefined;
+}
+
+const NONE: Latest = { token: 0, call: undefined };
+
+/**
+ * Each grant has a token that is greater than all earlier ones of its key. A grant is earlier if it was there before the call
+ * began. In a quorum, two readers may have the same token.
+ */
+export const fencing =
+  (readersMayTie: boolean) =>
+  (history: History): Violation[] =>
+    [...grantsByKey(history)].flatMap(([key, grants]) => {
+      const joined = joining(history, key);
+      const called = grants.toSorted((a, b) => a.calledAt - b.calledAt);
+      const max: Record<'read' | 'write', Latest> = { read: NONE, write: NONE };
+      let next = 0;
+      return called.flatMap((call) => {
+        for (; next < grants.length && grants[next]!.grantedAt! < call.calledAt; next++) count(max, grants[next]!, key);
+        const token = tokenOf(call, key);
+        if (token === undefined || joined.has(call)) return [];
+        const compared = readersMayTie && call.mode === 'read' ? [max.write] : [max.read, max.write];
+        const before = compared.find((latest) => latest.token >= token);
+        if (!before) return [];
+        const text = `${call.op} got ${key} with the token ${token}, after ${before.call?.op} with ${before.token}`;
+        return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
+      });
+    });
+
+/**
+ * The calls that may have joined a hold of their owner instead of getting a token of their own: another call of that owner may
+ * have had a hold then. While an address moves, two servers may each have a hold of one owner, and calls join either of them.
+ */
+function joining(history: History, key: string): Set<Call> {
+  const losses = lossesOf(history, key);
+  const owned = [...history.calls.values()].filter(({ owner, keys }) => owner !== undefined && keys.includes(key));
+  const joined = new Set<Call>();
+  for (const calls of groupBy(owned, ({ owner }) => owner).values()) {
+    let heldUntil = -Infinity;
+    for (const [i, call] of calls.sort((a, b) => a.calledAt - b.calledAt).entries()) {
+      const asked = { from: call.calledAt, to: call.grantedAt ?? call.calledAt };
+      const isBeside = heldUntil >= asked.from || (calls[i + 1]?.calledAt ?? Infinity) <= asked.to;
+      const wasLost = losses.some((loss) => touches(loss, { from: asked.from - call.leaseMs, to: asked.to }));
+      if (isBeside || wasLost) joined.add(call);
+      const { endedAt = Infinity } = history.process(call.process);
+      const settled = Math.min(call.failedAt ?? Infinity, endedAt);
+      heldUntil = Math.max(heldUntil, call.releasedAt ?? settled + call.leaseMs);
+    }
+  }
+  return joined;
+}
+
+const tokenOf = (call: Call, key: string): number | undefined => call.tokens?.[call.keys.indexOf(key)];
+
+function count(max: Record<'read' | 'write', Latest>, call: Call, key: string): void {
+  const token = tokenOf(call, key) ?? 0;
+  if (token > max[call.mode].token) max[call.mode] = { token, call };
+}
+
+/** A resource that checks tokens has every write that it confirmed. */
+export function fencedWrites(history: History): Violation[] {
+  return [...history.resources].flatMap(([key, { confirmed, counted }]) => {
+    const text = `${key} lost ${confirmed - counted} fenced writes`;
+    return confirmed === counted ? [] : [{ rule: 'fenced-writes' as const, t: history.endedAt, text }];
+  });
+}
+
+/** A nested call has the token of its hold. */
+export function reentry(history: History): Violation[] {
+  return [...history.calls.values()].flatMap(({ op, grantedAt = 0, tokens, nestedTokens }) =>
+    nestedTokens
+      .filter((token) => token !== tokens?.[0])
+      .map((token) => {
+        const text = `a nested call of ${op} had the token ${token}, not ${tokens?.[0]}`;
+        return { rule: 'reentry' as const, t: grantedAt, text };
+      }),
+  );
+}

@@ -1,0 +1,21 @@
+/** The rules, each named after its promise in docs/guarantees.md. */
+type RuleName =
+  | 'exclusion'
+  | 'permits'
+  | 'fencing'
+  | 'fenced-writes'
+  | 'loss-told'
+  | 'reentry'
+  | 'one-run-per-fire'
+  | 'calls-settle'
+  | 'no-lost-wake-up'
+  | 'recovery'
+  | 'nothing-left'
+  | 'no-stray-errors';
+
+/** A rule that a history breaks, and when. */
+export interface Violation {
+  readonly rule: RuleName;
+  readonly t: number;
+  readonly text: string;
+}

@@ -1,0 +1,98 @@
+/** What the processes of a run write down. `t` and all other moments are milliseconds of the monotonic clock of this machine. */
+export type ChaosEvent = WorkerEvent | NemesisEvent;
+
+export type Mode = 'read' | 'write';
+
+interface At {
+  readonly t: number;
+  /** The process: `w0.2` is the third process of worker 0. */
+  readonly p: string;
+}
+
+/** An event of one call; `op` names the call. */
+interface OfCall extends At {
+  readonly op: string;
+}
+
+export interface CallEvent extends OfCall {
+  readonly e: 'call';
+  readonly keys: readonly string[];
+  readonly mode: Mode;
+  readonly leaseMs: number;
+  readonly waitMs: number;
+  /** At most this many readers; 0: any number. */
+  readonly permits?: number;
+  /** Calls with the same owner share the lock. */
+  readonly owner?: string;
+  /** The nominal time of the job's fire. */
+  readonly fire?: number;
+}
+
+export type WorkerEvent =
+  | CallEvent
+  /** `until`: how long the holder can prove its lease; null if its client never says. A token per key. */
+  | (OfCall & { readonly e: 'granted'; readonly tokens: readonly number[] | null; readonly until: number | null })
+  | (OfCall & { readonly e: 'proof'; readonly until: number })
+  | (OfCall & { readonly e: 'failed'; readonly code: string })
+  /** The holder was told of the loss. */
+  | (OfCall & { readonly e: 'lost'; readonly reason: string })
+  /** The holder looked, and did not hold the lock any more. */
+  | (OfCall & { readonly e: 'unheld' })
+  /** The holder looked, held the lock, and wrote to the resource. */
+  | (OfCall & { readonly e: 'act' })
+  /** A write hold may be a read hold from now on. */
+  | (OfCall & { readonly e: 'reads' })
+  | (OfCall & { readonly e: 'longer'; readonly leaseMs: number })
+  /** A nested call entered. */
+  | (OfCall & { readonly e: 'nested'; readonly token: number })
+  | (OfCall & { readonly e: 'releasing' })
+  | (OfCall & { readonly e: 'released'; readonly wasHeld: boolean })
+  /** A call on a hold, and its end; it must settle within `withinMs`. */
+  | (OfCall & { readonly e: 'asks'; readonly what: string; readonly withinMs: number })
+  | (OfCall & { readonly e: 'answered'; readonly what: string })
+  /** The event loop was blocked until now. */
+  | (At & { readonly e: 'lag'; readonly from: number })
+  | (At & { readonly e: 'ready' })
+  /** Something that a process must never see: an unhandled rejection, a warning. */
+  | (At & { readonly e: 'unhandled'; readonly text: string })
+  | (At & { readonly e: 'closing' })
+  /** The app was closed; `left` are the timers and sockets that it left. */
+  | (At & { readonly e: 'closed'; readonly left: readonly string[] });
+
+/** What a fault makes servers forget: nothing; the records of some keys, or of all. */
+export type Forgets = readonly string[] | 'all' | undefined;
+
+export interface FaultEvent extends At {
+  readonly e: 'fault';
+  readonly id: number;
+  readonly kind: string;
+  /** The worker that it hits; without one, it hits all of them. */
+  readonly worker?: string;
+  /** What servers may forget while it lasts. */
+  readonly forgets?: Forgets;
+}
+
+export type NemesisEvent =
+  | FaultEvent
+  | (At & { readonly e: 'over'; readonly id: number })
+  | (At & { readonly e: 'suspended'; readonly of: string })
+  | (At & { readonly e: 'resumed'; readonly of: string })
+  | (At & { readonly e: 'exit'; readonly of: string; readonly code: number | null; readonly signal: string | null })
+  /** Workers begin no calls after this. */
+  | (At & { readonly e: 'stopping' })
+  /** What a process still had when it should have ended. */
+  | (At & { readonly e: 'stuck'; readonly of: string })
+  /** After all processes had ended and all leases were over. */
+  | (At & { readonly e: 'left'; readonly what: string })
+  /** The fenced resource, in the end: the writes it confirmed, and those that its value has. */
+  | (At & { readonly e: 'resource'; readonly key: string } & ResourceTotals);
+
+export interface ResourceTotals {
+  readonly confirmed: number;
+  readonly counted: number;
+  /** Writes that came with a token that was too small. */
+  readonly refused: number;
+  /** The same for the register that takes every write. */
+  readonly plainConfirmed: number;
+  readonly plainCounted: number;
+}

@@ -1,0 +1,29 @@
+import { type Forgets } from '../events.js';
+import { type Randoms } from '../worker/random.mjs';
+
+/** One fault, with all that is left to chance decided. */
+export interface PlannedFault {
+  readonly kind: string;
+  /** What it acts upon: faults on one target come one after the other. */
+  readonly target: string;
+  readonly worker?: string;
+  readonly forgets?: Forgets;
+  /** How long afterwards no server may forget anything, so that promise 8 holds: a clock was set back. */
+  readonly keepsDataMs?: number;
+  /** How long it lasts, at least; the plan leaves that much room. */
+  readonly lastsMs: number;
+  inflict(): Promise<void>;
+}
+
+/** How far a clock steps at most. */
+export const LARGEST_STEP_MS = 5_000;
+
+/** A kind of fault on one topology. */
+export interface FaultKind {
+  readonly name: string;
+  plan(random: Randoms): Omit<PlannedFault, 'kind'>;
+}
+
+/** Those of the kinds that have one of these names. */
+export const named = (kinds: readonly FaultKind[], ...names: readonly string[]): FaultKind[] =>
+  kinds.filter(({ name }) => names.includes(name));

@@ -1,0 +1,73 @@
+import { randomFrom, type Randoms } from '../worker/random.mjs';
+import { LARGEST_STEP_MS, type FaultKind, type PlannedFault } from './fault-kind.js';
+
+/** A fault, and when it begins, counted from the begin of the run. */
+export interface Appointment {
+  readonly atMs: number;
+  readonly fault: PlannedFault;
+}
+
+/** How long the last faults of a run have for their recovery. */
+const LAST_CALM_MS = 4_000;
+
+/** Faults begin later than planned, and last longer: a server takes its time to start. */
+const MARGIN_MS = 3_000;
+
+/**
+ * Plans the faults of a run; the same seed gives the same plan. They come in bursts of one to three. Half of the pauses are
+ * short, so that a fault meets the recovery from another; half are long, so that bounds can be judged. All kinds come in
+ * turn, in a random order.
+ */
+export function planFaults(kinds: readonly FaultKind[], seed: number, lengthMs: number): Appointment[] {
+  const random = randomFrom(seed);
+  const plan: Appointment[] = [];
+  if (kinds.length === 0) return plan;
+  const agenda = new Agenda();
+  let deck: FaultKind[] = [];
+  for (let atMs = 1_000; atMs < lengthMs - LAST_CALM_MS; atMs += pauseMs(random)) {
+    for (let i = random.between(1, 3); i > 0; i--) {
+      if (deck.length === 0) deck = shuffled(kinds, random);
+      const kind = deck.pop()!;
+      const fault = { kind: kind.name, ...kind.plan(randomFrom(random.between(1, 2 ** 31))) };
+      const earliest = Math.max(atMs, agenda.freeFor(fault));
+      if (earliest + fault.lastsMs > lengthMs - LAST_CALM_MS) continue;
+      agenda.enter(fault, earliest);
+      plan.push({ atMs: earliest, fault });
+      atMs += random.between(0, 800);
+    }
+  }
+  return plan.sort((a, b) => a.atMs - b.atMs);
+}
+
+/**
+ * Which faults must not meet. Promise 8 holds after a loss of data if no clock steps back by more than the outage took. So a
+ * clock does not step back soon after a loss, and no data is lost soon after a clock has stepped back.
+ */
+class Agenda {
+  readonly #freeAt = new Map<string, number>();
+  #keepsDataUntil = 0;
+  #stepsBackFrom = 0;
+
+  freeFor({ target, forgets, keepsDataMs }: PlannedFault): number {
+    const free = this.#freeAt.get(target) ?? 0;
+    return Math.max(free, forgets ? this.#keepsDataUntil : 0, keepsDataMs ? this.#stepsBackFrom : 0);
+  }
+
+  enter({ target, forgets, keepsDataMs, lastsMs }: PlannedFault, atMs: number): void {
+    const end = atMs + lastsMs;
+    this.#freeAt.set(target, end + 200);
+    if (forgets) this.#stepsBackFrom = Math.max(this.#stepsBackFrom, end + LARGEST_STEP_MS + MARGIN_MS);
+    if (!keepsDataMs) return;
+    this.#keepsDataUntil = Math.max(this.#keepsDataUntil, end + keepsDataMs + MARGIN_MS);
+    // Two steps at once would be a larger one.
+    this.#stepsBackFrom = Math.max(this.#stepsBackFrom, end + keepsDataMs + MARGIN_MS);
+  }
+}
+
+const pauseMs = (random: Randoms): number =>
+  random.chance(0.5) ? random.between(300, 1_500) : random.between(4_000, 8_000);
+
+function shuffled<T>(list: readonly T[], random: Randoms): T[] {
+  const rest = [...list];
+  return list.map(() => rest.splice(random.between(0, rest.length - 1), 1)[0]!);
+}

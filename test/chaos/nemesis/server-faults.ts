@@ -1,0 +1,144 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Forgets } from '../events.js';
+import { type ChaosServer } from '../servers.js';
+import { type Randoms } from '../worker/random.mjs';
+import { LARGEST_STEP_MS, type FaultKind } from './fault-kind.js';
+
+/** The keys of the workload (../worker/workload.mjs), in Redis. */
+export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job'];
+export const storageKey = (key: string): string => `chaos:${key}`;
+
+/** The server that is at a place of the topology at this moment. */
+export type Place = () => ChaosServer | Promise<ChaosServer>;
+
+interface Shape {
+  readonly lasts?: (random: Randoms) => number;
+  readonly forgets?: Forgets;
+}
+
+/** What a kind of fault does to a server for some time. */
+type Inflict = (server: ChaosServer, ms: number, random: Randoms) => Promise<unknown> | void;
+
+const kind = (places: readonly Place[], name: string, { lasts, forgets }: Shape, inflict: Inflict): FaultKind => ({
+  name,
+  plan(random) {
+    const i = random.between(0, places.length - 1);
+    const lastsMs = lasts?.(random) ?? 100;
+    return {
+      target: `server ${i}`,
+      lastsMs,
+      forgets,
+      inflict: async () => {
+        await inflict(await places[i]!(), lastsMs, random);
+      },
+    };
+  },
+});
+
+const forAWhile = (random: Randoms): number => random.between(200, 3_500);
+
+/** What a server survives with its data. */
+export function serverFaults(places: readonly Place[]): FaultKind[] {
+  const on = (name: string, shape: Shape, inflict: Inflict) => kind(places, name, shape, inflict);
+  return [
+    on('CLIENT KILL normal', {}, (server) => server.send('CLIENT', 'KILL', 'TYPE', 'normal')),
+    on('CLIENT KILL pubsub', {}, (server) => server.send('CLIENT', 'KILL', 'TYPE', 'pubsub')),
+    on('CLIENT PAUSE', { lasts: forAWhile }, async (server, ms, random) => {
+      await server.send('CLIENT', 'PAUSE', ms, random.pick(['ALL', 'WRITE']));
+      await sleep(ms);
+    }),
+    on('server stopped', { lasts: forAWhile }, async (server, ms) => {
+      await server.suspend();
+      await sleep(ms);
+      await server.resume();
+    }),
+    on('server killed', { lasts: (random) => random.between(300, 3_000) }, async (server, ms) => {
+      await server.kill();
+      await sleep(ms);
+      await server.restart({ keepData: true });
+    }),
+    on('SCRIPT FLUSH', {}, (server) => server.send('SCRIPT', 'FLUSH')),
+    on('out of memory', { lasts: forAWhile }, async (server, ms) => {
+      await server.send('CONFIG', 'SET', 'maxmemory', '1');
+      await sleep(ms);
+      await server.send('CONFIG', 'SET', 'maxmemory', '0');
+    }),
+  ];
+}
+
+/** What makes a server forget locks. */
+export function forgettingFaults(places: readonly Place[]): FaultKind[] {
+  const all = (lasts?: Shape['lasts']): Shape => ({ forgets: 'all', ...(lasts && { lasts }) });
+  const on = (name: string, shape: Shape, inflict: Inflict) => kind(places, name, shape, inflict);
+  return [
+    on(
+      'server killed, data lost',
+      all((random) => random.between(300, 3_000)),
+      async (server, ms) => {
+        await server.kill();
+        await sleep(ms);
+        await server.restart({ keepData: false });
+      },
+    ),
+    on('FLUSHALL', all(), (server) => server.send('FLUSHALL')),
+    on(
+      'eviction',
+      all(() => 300),
+      async (server) => {
+        await server.send('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random', 'maxmemory', '1');
+        // A command that needs memory has the server evict; it answers with an error when nothing is left to evict.
+        await server.send('SET', 'filler', 'x');
+        await sleep(200);
+        await server.send('CONFIG', 'SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
+      },
+    ),
+    onAKey(
+      places,
+      'key deleted',
+      () => 100,
+      (server, key) => server.send('DEL', key),
+    ),
+    onAKey(
+      places,
+      'key replaced',
+      (random) => random.between(100, 2_000),
+      async (server, key, ms) => {
+        await server.send('SET', key, 'not a lock');
+        await sleep(ms);
+        await server.send('DEL', key);
+      },
+    ),
+  ];
+}
+
+function onAKey(
+  places: readonly Place[],
+  name: string,
+  lasts: (random: Randoms) => number,
+  inflict: (server: ChaosServer, key: string, ms: number) => Promise<unknown>,
+): FaultKind {
+  return {
+    name,
+    plan(random) {
+      const key = random.pick(KEYS);
+      const act: Inflict = (server, ms) => inflict(server, storageKey(key), ms);
+      return kind(places, name, { lasts, forgets: [key] }, act).plan(random);
+    },
+  };
+}
+
+/** Steps of a server's wall clock. A step forward ends leases; one back makes them longer. */
+export function clockFaults(clocks: readonly ((ms: number) => void)[]): FaultKind[] {
+  const plan = (random: Randoms, from: number, to: number) => {
+    const i = random.between(0, clocks.length - 1);
+    const ms = random.between(from, to);
+    return { target: `clock ${i}`, lastsMs: 100, inflict: async () => clocks[i]!(ms) };
+  };
+  return [
+    { name: 'clock steps forward', plan: (random) => ({ ...plan(random, 100, LARGEST_STEP_MS), forgets: 'all' }) },
+    {
+      name: 'clock steps back',
+      plan: (random) => ({ ...plan(random, -LARGEST_STEP_MS, -100), keepsDataMs: LARGEST_STEP_MS }),
+    },
+  ];
+}

@@ -1,0 +1,54 @@
+import { LARGEST_STEP_MS, type FaultKind, type PlannedFault } from './nemesis/fault-kind.js';
+import { planFaults } from './nemesis/plan.js';
+
+const kind = (name: string, fields: Partial<PlannedFault> = {}): FaultKind => ({
+  name,
+  plan: (random) => ({ target: name, lastsMs: random.between(100, 2_000), inflict: async () => undefined, ...fields }),
+});
+
+const KINDS = [
+  kind('a'),
+  kind('b'),
+  kind('same target 1', { target: 'x' }),
+  kind('same target 2', { target: 'x' }),
+  kind('data lost', { forgets: 'all' }),
+  kind('clock back', { keepsDataMs: LARGEST_STEP_MS }),
+];
+
+const SEEDS = Array.from({ length: 50 }, (_, i) => i);
+const plans = () => SEEDS.map((seed) => planFaults(KINDS, seed, 120_000));
+
+describe('The plan of a chaos run', () => {
+  it('is the same for the same seed, and another one for another seed', () => {
+    const told = (seed: number) => JSON.stringify(planFaults(KINDS, seed, 60_000));
+    expect(told(1)).toBe(told(1));
+    expect(told(1)).not.toBe(told(2));
+  });
+
+  it('has all kinds of faults, which end before the run does', () => {
+    for (const plan of plans()) {
+      expect(new Set(plan.map(({ fault }) => fault.kind)).size).toBe(KINDS.length);
+      for (const { atMs, fault } of plan) expect(atMs + fault.lastsMs).toBeLessThan(120_000);
+    }
+  });
+
+  it('lets no two faults act on one target at the same time', () => {
+    for (const plan of plans()) {
+      const onX = plan.filter(({ fault }) => fault.target === 'x');
+      onX.slice(1).forEach(({ atMs }, i) => expect(atMs).toBeGreaterThan(onX[i]!.atMs + onX[i]!.fault.lastsMs));
+    }
+  });
+
+  it('keeps steps of a clock away from losses of data, before and after', () => {
+    for (const plan of plans()) {
+      const steps = plan.filter(({ fault }) => fault.keepsDataMs);
+      const losses = plan.filter(({ fault }) => fault.forgets);
+      for (const step of steps) {
+        for (const loss of losses) {
+          const [first, second] = step.atMs < loss.atMs ? [step, loss] : [loss, step];
+          expect(second.atMs - first.atMs - first.fault.lastsMs).toBeGreaterThan(LARGEST_STEP_MS);
+        }
+      }
+    }
+  });
+});

@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { check } from './checker/check.js';
+import { look } from './left.js';
+import { carryOut } from './nemesis/nemesis.js';
+import { planFaults } from './nemesis/plan.js';
+import { workerFaults } from './nemesis/worker-faults.js';
+import { Recorder, now, readHistory } from './recorder.js';
+import { report } from './report.js';
+import { Resource } from './resource.js';
+import { compileClockShim } from './servers.js';
+import { startCluster } from './topologies/cluster.js';
+import { startQuorum } from './topologies/quorum.js';
+import { startSentinel } from './topologies/sentinel.js';
+import { startSingle } from './topologies/single.js';
+import { type System, type SystemOptions } from './topologies/system.js';
+import { Worker } from './workers.js';
+
+const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
+  single: startSingle,
+  sentinel: startSentinel,
+  cluster: startCluster,
+  quorum: startQuorum,
+};
+
+export const TOPOLOGY_NAMES = Object.keys(TOPOLOGIES);
+
+/** The longest lease that a call may have (an extension of 4 s), and some time for a busy machine. */
+const LEASES_OVER_MS = 5_000;
+
+export interface RunOptions {
+  readonly topology: string;
+  readonly client: string;
+  readonly ms: number;
+  readonly seed: number;
+  readonly workers: number;
+  readonly lanes: number;
+  /** Only faults of these kinds; all by default. */
+  readonly only?: readonly string[];
+  /** Keeps the history even if no rule was broken. */
+  readonly keep: boolean;
+}
+
+/** Runs the workers and the nemesis, then judges what happened; resolves to whether no rule was broken. */
+export async function run(options: RunOptions): Promise<boolean> {
+  const folder = mkdtempSync(join(tmpdir(), 'chaos-'));
+  const recorder = new Recorder(folder);
+  await record(options, recorder);
+  const history = await readHistory(folder);
+  const isQuorum = options.topology === 'quorum';
+  const violations = check(history, { readersMayTie: isQuorum });
+  console.log(report(history, violations));
+  if (violations.length > 0 || options.keep) console.log(`The history is in ${folder}`);
+  else rmSync(folder, { recursive: true });
+  return violations.length === 0;
+}
+
+async function record(options: RunOptions, recorder: Recorder): Promise<void> {
+  const names = Array.from({ length: options.workers }, (_, i) => `w${i}`);
+  const shim = compileClockShim(recorder.folder);
+  if (!shim) console.log('No C compiler: the clocks of the servers are not stepped.');
+  const system = await TOPOLOGIES[options.topology]!({ workers: names, shim });
+  const workers: Worker[] = [];
+  process.once('exit', () => workers.forEach((worker) => worker.killNow()));
+  try {
+    const resource = new Resource();
+    workers.push(...names.map((name, i) => makeWorker(name, i, { options, recorder, resource, system })));
+    await Promise.all(workers.map((worker) => worker.start()));
+    const faults = [...workerFaults(workers), ...system.faults];
+    const kinds = faults.filter(({ name }) => options.only?.includes(name) ?? true);
+    const start = now();
+    await carryOut(planFaults(kinds, options.seed, options.ms), recorder);
+    await sleep(Math.max(0, start + options.ms - now()));
+    recorder.note({ e: 'stopping' });
+    await Promise.all(workers.map((worker) => worker.end()));
+    system.disconnect();
+    for (const [key, totals] of resource.totals()) recorder.note({ e: 'resource', key, ...totals });
+    await sleep(LEASES_OVER_MS);
+    for (const what of await look(system, options.client)) recorder.note({ e: 'left', what });
+  } finally {
+    for (const worker of workers) worker.killNow();
+    await system.stop();
+  }
+}
+
+interface Parts {
+  readonly options: RunOptions;
+  readonly recorder: Recorder;
+  readonly resource: Resource;
+  readonly system: System;
+}
+
+function makeWorker(name: string, i: number, { options, recorder, resource, system }: Parts): Worker {
+  const own = options.topology === 'quorum' ? 'quorum' : 'full';
+  const settings = {
+    client: options.client,
+    workload: options.client === 'nestjs-redis-lock' ? own : 'peers',
+    lanes: options.lanes,
+    pauseMs: 30,
+    seed: options.seed * 100 + i,
+  };
+  return new Worker(name, system.connections[i], settings, recorder, resource);
+}

@@ -1,0 +1,52 @@
+import { check } from './checker/check.js';
+import { History } from './checker/history.js';
+import { type ChaosEvent, type WorkerEvent } from './events.js';
+
+type Fields<E extends ChaosEvent['e']> = Omit<Extract<ChaosEvent, { e: E }>, 't' | 'p' | 'e' | 'op'>;
+
+const LEASE_MS = 1_000;
+
+/** Writes a history by hand: `at(t)` says when, the process is the first word of the call's name. */
+export class Story {
+  readonly events: ChaosEvent[] = [];
+
+  nemesis<E extends ChaosEvent['e']>(t: number, e: E, fields: Fields<E>): this {
+    return this.#add({ t, p: 'nemesis', e, ...fields });
+  }
+
+  process<E extends WorkerEvent['e']>(t: number, p: string, e: E, fields: Fields<E>): this {
+    return this.#add({ t, p, e, ...fields });
+  }
+
+  of<E extends WorkerEvent['e']>(t: number, op: string, e: E, fields: Fields<E>): this {
+    return this.#add({ t, p: op.split(':')[0], op, e, ...fields });
+  }
+
+  call(t: number, op: string, fields: Partial<Fields<'call'>> = {}): this {
+    return this.of(t, op, 'call', { keys: ['a'], mode: 'write', leaseMs: LEASE_MS, waitMs: 5_000, ...fields });
+  }
+
+  granted(t: number, op: string, token: number, untilMs: number | null = LEASE_MS): this {
+    return this.of(t, op, 'granted', { tokens: [token], until: untilMs === null ? null : t + untilMs });
+  }
+
+  released(t: number, op: string): this {
+    return this.of(t, op, 'releasing', {}).of(t + 1, op, 'released', { wasHeld: true });
+  }
+
+  /** A call from its begin to its release. */
+  held(from: number, to: number, op: string, token: number, fields: Partial<Fields<'call'>> = {}): this {
+    return this.call(from - 1, op, fields)
+      .granted(from, op, token, to - from + 100)
+      .released(to, op);
+  }
+
+  #add(event: object): this {
+    this.events.push(event as ChaosEvent);
+    return this;
+  }
+}
+
+/** The rules that it breaks. */
+export const rulesOf = (story: Story, readersMayTie = false): string[] =>
+  check(History.of(story.events), { readersMayTie }).map(({ rule }) => rule);

@@ -1,0 +1,141 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startSentinels } from '../../../scripts/topologies.mjs';
+import { type FaultKind, named } from '../nemesis/fault-kind.js';
+import { networkFaults } from '../nemesis/network-faults.js';
+import { forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
+import { ChaosServer } from '../servers.js';
+import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
+import { type System, type SystemOptions } from './system.js';
+import { soon } from './soon.js';
+
+const NAME = 'mymaster';
+/** Sentinel demotes an old master that still runs about ten seconds after it has named the new one. */
+const SETTLES_WITHIN_MS = 15_000;
+
+/** A master, two replicas and three sentinels. */
+export async function startSentinel({ workers }: SystemOptions): Promise<System> {
+  const topology = await startSentinels();
+  const servers = [topology.master, ...topology.replicas].map((server) => ChaosServer.of(server));
+  const sentinels = topology.sentinels.map((server) => ChaosServer.of(server));
+  const networks = await mapNetworks(workers, servers);
+  const group = new Group(servers, sentinels);
+  const onMaster = [() => group.master()];
+  const network = named(
+    networkFaults(networks),
+    'slow network',
+    'reply lost',
+    'connections cut',
+    'half-open connections',
+  );
+  return {
+    connections: networks.map(({ natMap }) => ({ ...topology.connection, natMap })),
+    directConnection: topology.connection,
+    servers,
+    faults: [
+      ...network,
+      ...named(serverFaults(onMaster), 'CLIENT KILL normal', 'CLIENT KILL pubsub', 'SCRIPT FLUSH', 'out of memory'),
+      ...named(forgettingFaults(onMaster), 'FLUSHALL', 'key deleted', 'key replaced'),
+      ...failovers(group),
+      ...minorities(group),
+    ],
+    disconnect: () => cutNetworks(networks),
+    async stop() {
+      await closeNetworks(networks);
+      await Promise.all([...sentinels, ...servers].map((server) => server.stop()));
+      await topology.stop();
+    },
+  };
+}
+
+class Group {
+  constructor(
+    readonly servers: readonly ChaosServer[],
+    readonly sentinels: readonly ChaosServer[],
+  ) {}
+
+  async master(): Promise<ChaosServer> {
+    const port = await masterOf(this.sentinels[0]!);
+    return this.servers.find((server) => server.port === port) ?? this.servers[0]!;
+  }
+
+  /** Until all sentinels name one master, and the other servers follow it. */
+  settled(): Promise<void> {
+    return soon(SETTLES_WITHIN_MS, async () => {
+      const ports = await Promise.all(this.sentinels.map(masterOf));
+      if (new Set(ports).size > 1 || ports[0] === undefined) return false;
+      const roles = await Promise.all(
+        this.servers.map(async (server) => ({ server, role: await server.send('ROLE') })),
+      );
+      return roles.every(({ server, role }) => {
+        const [name, , , link] = (role ?? []) as unknown[];
+        return server.port === ports[0] ? name === 'master' : name === 'slave' && link === 'connected';
+      });
+    });
+  }
+}
+
+async function masterOf(sentinel: ChaosServer): Promise<number | undefined> {
+  const address = (await sentinel.send('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', NAME)) as string[] | undefined;
+  return address && Number(address[1]);
+}
+
+/** A failover may forget any lock, until the old master refuses commands. */
+function failovers(group: Group): FaultKind[] {
+  const kind = (name: string, inflict: (master: ChaosServer) => Promise<unknown>): FaultKind => ({
+    name,
+    plan: () => ({
+      target: 'server 0',
+      forgets: 'all',
+      lastsMs: SETTLES_WITHIN_MS,
+      async inflict() {
+        await inflict(await group.master());
+        await group.settled();
+      },
+    }),
+  });
+  return [
+    kind('planned failover', () => group.sentinels[0]!.send('SENTINEL', 'FAILOVER', NAME).then(() => sleep(2_000))),
+    kind('master killed', async (master) => {
+      await master.kill();
+      await sleep(3_000);
+      await master.restart({ keepData: false });
+    }),
+    kind('master stopped', async (master) => {
+      await master.suspend();
+      await sleep(3_000);
+      await master.resume();
+    }),
+    kind('master restarted empty', async (master) => {
+      await master.kill();
+      await master.restart({ keepData: false });
+    }),
+  ];
+}
+
+/** What a group survives without a failover. */
+function minorities(group: Group): FaultKind[] {
+  const kind = (name: string, choose: () => Promise<ChaosServer>): FaultKind => ({
+    name,
+    plan: (random) => {
+      const ms = random.between(500, 4_000);
+      return {
+        target: 'server 0',
+        lastsMs: ms + 2_000,
+        async inflict() {
+          const server = await choose();
+          await server.kill();
+          await sleep(ms);
+          await server.restart({ keepData: false });
+          await group.settled();
+        },
+      };
+    },
+  });
+  return [
+    kind('replica killed', async () => {
+      const master = await group.master();
+      return group.servers.find((server) => server !== master)!;
+    }),
+    kind('sentinel killed', async () => group.sentinels[1]!),
+  ];
+}

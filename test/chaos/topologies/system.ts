@@ -1,0 +1,22 @@
+import { type FaultKind } from '../nemesis/fault-kind.js';
+import { type ChaosServer } from '../servers.js';
+
+/** The servers of a run, and the ways to them. */
+export interface System {
+  /** The option `connection` of each worker: each has a network of its own. */
+  readonly connections: readonly unknown[];
+  /** A connection that no fault concerns. */
+  readonly directConnection: unknown;
+  /** All servers that have locks, to look what is left on them. */
+  readonly servers: readonly ChaosServer[];
+  readonly faults: readonly FaultKind[];
+  /** Ends the connections that a proxy keeps although their clients are gone, such as that of a late command. */
+  disconnect(): void;
+  stop(): Promise<void>;
+}
+
+export interface SystemOptions {
+  readonly workers: readonly string[];
+  /** The library that steps clocks; undefined if it could not be compiled. */
+  readonly shim: string | undefined;
+}

@@ -1,0 +1,91 @@
+// One process of a worker: makes calls until its parent (../workers.ts) tells it to stop, and writes down what happens.
+import process from 'node:process';
+import { Lane } from './lane.mjs';
+import { now, openLog } from './log.mjs';
+import { randomFrom } from './random.mjs';
+import { startFires } from './fires.mjs';
+
+const TICK_MS = 20;
+/** A timer that is later than this is a standstill. */
+const LATE_MS = 15;
+
+const config = JSON.parse(process.argv[2]);
+const log = openLog(config.file, config.name);
+process.on('unhandledRejection', (error) =>
+  log('unhandled', { text: `unhandled rejection: ${error?.stack ?? error}` }),
+);
+process.on('uncaughtException', (error) => log('unhandled', { text: `uncaught exception: ${error?.stack ?? error}` }));
+process.on('warning', (warning) => log('unhandled', { text: `warning: ${warning.stack ?? warning}` }));
+
+const { open } = await import(`./clients/${config.client}.mjs`);
+const client = await open(config.connection);
+const holds = new Set();
+let questions = 0;
+const answers = new Map();
+
+const run = {
+  client,
+  config,
+  holds,
+  log,
+  random: randomFrom(config.seed),
+  isStopping: false,
+  /** Asks the resource of the parent. */
+  resource: (request) =>
+    new Promise((resolve) => {
+      questions += 1;
+      answers.set(questions, resolve);
+      process.send({ question: questions, ...request });
+    }),
+};
+
+let last = now();
+const ticks = setInterval(() => {
+  const at = now();
+  if (at - last > TICK_MS + LATE_MS) log('lag', { from: last }, at);
+  last = at;
+  for (const hold of holds) hold.prove();
+}, TICK_MS);
+
+process.on('message', (message) => {
+  if (message.answer) answers.get(message.answer)?.(message);
+  answers.delete(message.answer);
+  if (message.blockMs) block(message.blockMs);
+  if (message.stop) run.isStopping = true;
+  // An app that is closed while its calls wait and hold.
+  if (message.close) void end();
+});
+// Its parent is gone, however it ended.
+process.on('disconnect', () => !run.isClosed && process.exit());
+
+/** Blocks the event loop, as a long computation does. */
+function block(ms) {
+  for (const until = now() + ms; now() < until;);
+}
+
+let ending;
+const end = () => (ending ??= close());
+
+async function close() {
+  run.isStopping = true;
+  log('closing');
+  await client.close();
+  await lanes;
+  clearInterval(ticks);
+  run.isClosed = true;
+  process.disconnect();
+  // What closes in this turn is no longer there in the next.
+  await new Promise((resolve) => setImmediate(resolve));
+  const left = process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP'));
+  log('closed', { left });
+}
+
+log('ready');
+process.send({ ready: true });
+const fires = client.runJob ? startFires(run) : undefined;
+const lanes = Promise.all([
+  fires,
+  ...Array.from({ length: config.lanes }, (_, i) => new Lane(run, `${config.name}:${i}`).run()),
+]);
+await lanes;
+await end();

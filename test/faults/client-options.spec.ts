@@ -1,0 +1,94 @@
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { givenClient } from '../support/redis/connections.js';
+import { FREEZE_MS, ownRedis } from '../support/redis/own-redis.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { untilWaiting } from '../support/waiting/waiters.js';
+
+/** A waiter that nobody wakes polls after this time. */
+const POLL_MS = 2_000;
+
+/** Some are not known to the types of every ioredis. */
+const OPTIONS: Record<string, object> = {
+  'that loses commands with its connection': { autoResendUnfulfilledCommands: false },
+  'with a time limit for commands': { commandTimeout: 200 },
+  'that queues nothing': { enableOfflineQueue: false },
+  'that retries no command': { maxRetriesPerRequest: 0 },
+  'that returns numbers as strings': { stringNumbers: true },
+  'with a key prefix': { keyPrefix: 'shop:' },
+  'that sends commands in pipelines': { enableAutoPipelining: true },
+  'that speaks RESP2': { protocol: 2 },
+  'that returns the replies of RESP3': { protocol: 3, replyMapping: 'resp3' },
+};
+
+const CLIENTS = Object.entries(OPTIONS).flatMap(([name, options]) => [
+  { name: `a given client ${name}`, open: (url: string) => givenClient(url, options) },
+  { name: `a connection ${name}`, open: (url: string) => ({ port: Number(new URL(url).port), ...options }) },
+]);
+
+describe('locks on a client of the application', () => {
+  afterEach(closeAll);
+
+  it.each(CLIENTS)(
+    'are acquired, waited for and renewed, also when its connections are cut: $name',
+    async ({ open }) => {
+      const { admin, url } = await ownRedis();
+      const [a, b] = [await startApp({ connection: open(url) }), await startApp({ connection: open(url) })];
+      const key = freshKey();
+      await a.locks.withLock(freshKey(), () => undefined);
+      const held = await a.locks.acquire(key, { leaseMs: 3_000 });
+      const next = b.locks.acquire(key, { waitMs: 30_000 });
+      await untilWaiting(a, key);
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal');
+      await held.extend(3_000).catch(() => held.extend(3_000));
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      await eventually(async () => ((await admin.pubsub('CHANNELS', '*')) as string[]).length === 2);
+      const from = performance.now();
+      await held.release();
+      const lock = await next;
+      expect(performance.now() - from).toBeLessThan(POLL_MS + FREEZE_MS);
+      expect(lock.fencingToken).toBeGreaterThan(held.fencingToken);
+      expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: lock.fencingToken }]);
+      await lock.release();
+      expect(await a.locks.isLocked(key)).toBe(false);
+    },
+  );
+
+  it('leave it while a command of the application blocks it', async () => {
+    const { admin, url } = await ownRedis();
+    const client = givenClient(url, {});
+    const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+    const key = freshKey();
+    const held = await locks.acquire(key, { leaseMs: 3_000 });
+    const popped = client.blpop('jobs', 0);
+    // Longer than the lease: it is renewed by another connection.
+    let renewals = 0;
+    locks.events.on('renewed', () => (renewals += 1));
+    await eventually(() => renewals >= 4, { timeoutMs: 20_000 });
+    expect(held.held).toBe(true);
+    expect(await other.locks.tryAcquire(key)).toBeNull();
+    await admin.rpush('jobs', 'one');
+    expect(await popped).toEqual(['jobs', 'one']);
+    await held.release();
+    expect(await other.locks.tryAcquire(key)).not.toBeNull();
+  });
+
+  it.each(['quit', 'disconnect'] as const)(
+    'are renewed and released when the application ends it (%s)',
+    async (how) => {
+      const { url } = await ownRedis();
+      const client = givenClient(url, {});
+      const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+      const key = freshKey();
+      const held = await locks.acquire(key, { leaseMs: 3_000 });
+      const waiting = other.locks.acquire(key, { waitMs: 30_000 });
+      await untilWaiting(other, key);
+      await client[how]();
+      let renewals = 0;
+      locks.events.on('renewed', () => (renewals += 1));
+      await eventually(() => renewals >= 4, { timeoutMs: 20_000 });
+      expect(held.held).toBe(true);
+      await held.release();
+      expect((await waiting).fencingToken).toBeGreaterThan(held.fencingToken);
+    },
+  );
+});

@@ -1,0 +1,62 @@
+import { Cluster, type ClusterOptions } from 'ioredis';
+import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+
+async function start(options: Parameters<typeof startCluster>[0] = {}): Promise<StartedCluster> {
+  const cluster = await startCluster(options);
+  closeLater({ close: () => cluster.stop() });
+  return cluster;
+}
+
+function given({ connection }: StartedCluster, options: ClusterOptions): Cluster {
+  const client = new Cluster([...connection.cluster], options);
+  client.on('error', () => undefined);
+  closeLater({ close: async () => client.disconnect() });
+  return client;
+}
+
+/** `a` sees at once what `b` does to a lock, and is granted it next. */
+async function takeTurns(a: LockApp, b: LockApp): Promise<void> {
+  const key = freshKey();
+  const held = await b.locks.acquire(key);
+  expect(await a.locks.isLocked(key)).toBe(true);
+  expect(await a.locks.tryAcquire(key)).toBeNull();
+  const waiting = a.locks.acquire(key, { waitMs: 20_000 });
+  await untilWaiting(a, key);
+  await held.release();
+  const next = await waiting;
+  expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+  await next.release();
+  expect(await a.locks.isLocked(key)).toBe(false);
+}
+
+describe('a cluster client of the application', () => {
+  afterEach(closeAll);
+
+  it('that reads from replicas reads the state of a lock from its master', async () => {
+    const cluster = await start();
+    const client = given(cluster, { scaleReads: 'slave' });
+    const [a, b] = [await startApp({ connection: client }), await startApp({ connection: cluster.connection })];
+    for (let i = 0; i < 6; i += 1) await takeTurns(a, b);
+    const replicas = cluster.replicas.map(({ url }) => openAdmin(url));
+    const ran = async (command: string) => {
+      const infos = await Promise.all(replicas.map((replica) => replica.info('commandstats')));
+      return infos.some((info) => info.includes(`cmdstat_${command}:calls=`));
+    };
+    expect([await ran('evalsha'), await ran('eval')]).toEqual([false, false]);
+    // What the application reads comes from them.
+    await eventually(async () => {
+      await client.get(freshKey());
+      return ran('get');
+    });
+  });
+
+  it('that sends commands in pipelines serves locks on all masters at once', async () => {
+    const cluster = await start({ replicas: 0 });
+    const connection = given(cluster, { enableAutoPipelining: true });
+    const [a, b] = [await startApp({ connection }), await startApp({ connection: cluster.connection })];
+    await Promise.all(Array.from({ length: 12 }, () => takeTurns(a, b)));
+  });
+});

@@ -1,0 +1,34 @@
+import { type Redis } from 'ioredis';
+import { givenClient } from '../../support/redis/connections.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+/** From here on each command of the client gets the reply of a later one: the server leaves out the replies to these two. */
+function shiftReplies(client: Redis): void {
+  client.call('CLIENT', 'REPLY', 'SKIP').catch(() => undefined);
+  client.ping().catch(() => undefined);
+}
+
+describe('a client whose replies are shifted', () => {
+  afterEach(closeAll);
+
+  it('never takes the reply of another command for its own', async () => {
+    const { url } = await ownRedis();
+    const client = givenClient(url, {});
+    const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+    const [busy, free] = [freshKey('busy'), freshKey('free')];
+    await locks.withLock(freshKey(), () => undefined);
+    const held = await other.locks.acquire(busy);
+    shiftReplies(client);
+    const calls = [busy, free, free, busy].map((key) => locks.acquire(key, { waitMs: 0 }).catch(() => null));
+    const [first, , , last] = await Promise.all(calls);
+    expect([first, last]).toEqual([null, null]);
+    // The client was left: what follows has its own replies.
+    expect(await rejection(locks.acquire(busy, { waitMs: 0 }))).toMatchObject({ code: 'LOCK_BUSY' });
+    expect(held.held).toBe(true);
+    await held.release();
+    const next = await locks.acquire(busy, { waitMs: 20_000 });
+    expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+  });
+});

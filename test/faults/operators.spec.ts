@@ -1,0 +1,59 @@
+import { type LockLostError } from '../../lib/index.js';
+import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { FREEZE_MS, ownRedis } from '../support/redis/own-redis.js';
+import { deadlineOf, grantedAt } from '../support/redis/records.js';
+import { eventually } from '../support/waiting/eventually.js';
+
+const POLL_MS = 2_000;
+
+async function start(...args: string[]) {
+  const { admin, url } = await ownRedis(args);
+  return { admin, a: await startApp({ connection: url }), b: await startApp({ connection: url }), key: freshKey() };
+}
+
+describe('a lock whose key an operator touches', () => {
+  afterEach(closeAll);
+
+  it('ends with its lease when an operator removed its time to live', async () => {
+    const { admin, a, b, key } = await start();
+    const held = await a.locks.acquire(key, { leaseMs: 1_500, renew: false });
+    expect(await admin.persist(`lock:${key}`)).toBe(1);
+    const deadline = await deadlineOf([admin], key);
+    const next = await b.locks.acquire(key, { waitMs: 25_000 });
+    expect(grantedAt(next)).toBeGreaterThanOrEqual(deadline);
+    expect(grantedAt(next)).toBeLessThan(deadline + POLL_MS + FREEZE_MS);
+    expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+    // And it is removed in the end, like any other.
+    expect(await admin.pttl(`lock:${key}`)).toBeGreaterThan(0);
+  });
+
+  it('tells the holder of a lock whose key was made to expire', async () => {
+    const { admin, a, b, key } = await start();
+    const held = await a.locks.acquire(key, { leaseMs: 3_000 });
+    await admin.pexpire(`lock:${key}`, 1);
+    await eventually(async () => (await admin.exists(`lock:${key}`)) === 0);
+    const next = await b.locks.acquire(key);
+    await eventually(() => held.signal.aborted, { timeoutMs: 3_000 + FREEZE_MS });
+    expect((held.signal.reason as LockLostError).reason).toBe('taken');
+    expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+  });
+
+  it('tells the holder of a lock that was evicted', async () => {
+    // Nothing but the lock can go: the rest has no time to live.
+    const { admin, a, key } = await start('--maxmemory-policy', 'volatile-ttl');
+    const held = await a.locks.acquire(key, { leaseMs: 3_000 });
+    await admin.config('SET', 'maxmemory', '1');
+    await eventually(
+      async () => {
+        await admin.set('filler', 'x').catch(() => undefined);
+        return (await admin.exists(`lock:${key}`)) === 0;
+      },
+      { message: 'The lock was not evicted' },
+    );
+    await admin.config('SET', 'maxmemory', '0');
+    await eventually(() => held.signal.aborted, { timeoutMs: 3_000 + FREEZE_MS });
+    expect((held.signal.reason as LockLostError).reason).toBe('expired');
+    const next = await a.locks.acquire(key);
+    expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
+  });
+});

@@ -1,0 +1,157 @@
+import * as fc from 'fast-check';
+import { LockError } from '../../lib/index.js';
+import { readLockState, readRuns } from '../../lib/redis/codec/lock-record.js';
+import * as replies from '../../lib/redis/codec/store-replies.js';
+import { fuzz, part, search } from './support/area.js';
+import { leaseIn } from './support/backing.js';
+
+const ATTEMPT = 'client.1';
+
+const word = fc.oneof(
+  fc.constantFrom(
+    'granted',
+    'busy',
+    'refused',
+    'renewed',
+    'lost',
+    'released',
+    'again',
+    'claimed',
+    'late',
+    'upgrade',
+    '-',
+    '%',
+    'read',
+    'write',
+  ),
+  fc.constantFrom(
+    '',
+    'NaN',
+    '-1',
+    '0',
+    '1',
+    '1.5',
+    '1e300',
+    '900',
+    '9007199254740993',
+    'null',
+    'undefined',
+    '[object Object]',
+    ' ',
+    '\0',
+    '%E0%A4%A',
+  ),
+  fc.string({ maxLength: 10 }),
+  fc.nat().map(String),
+);
+
+/** A reply that is often almost right. */
+const reply = fc
+  .tuple(
+    fc.constantFrom('granted', 'busy', 'refused', 'renewed', 'lost', 'released', ''),
+    fc.array(word, { maxLength: 10 }),
+  )
+  .map(([outcome, rest]) => [outcome, ATTEMPT, ...rest]);
+
+const number = fc.oneof({ weight: 4, arbitrary: fc.nat().map(String) }, word);
+const grant = fc
+  .tuple(number, number, number, fc.array(word, { maxLength: 3 }))
+  .map(([now, token, left, rest]) => ['granted', ATTEMPT, now, token, left, ...rest]);
+
+type Read = (reply: readonly string[]) => unknown;
+
+/** What a reader makes of a reply; undefined if it refuses it by an error of ours. */
+function readBy(read: Read, parts: readonly string[]): unknown {
+  try {
+    return read(parts);
+  } catch (error) {
+    if (error instanceof LockError) return undefined;
+    throw new Error('Another error than ours', { cause: error });
+  }
+}
+
+/** The property of acquires: what is believed to be a grant is one by the rules of the scripts. */
+const checkGrant =
+  (read: typeof replies.readAcquireReply) =>
+  (parts: readonly string[]): void => {
+    for (const [name, keys] of [
+      ['acquire', ['a']],
+      ['acquireMany', ['a', 'b']],
+    ] as const) {
+      const answer = readBy((one) => read(keys, one), parts) as { outcome?: string } | undefined;
+      const command = { name, keys, words: [], operands: { attempt: ATTEMPT } };
+      if (answer?.outcome === 'granted' && leaseIn(command, parts) === 0) throw new Error(`${name}: it is no grant`);
+    }
+  };
+
+const OTHERS: readonly Read[] = [
+  (parts) => replies.readRenewReply('k', parts),
+  (parts) => replies.readReleaseReply('k', parts, true),
+  (parts) => replies.readDowngradeReply('k', parts),
+  (parts) => replies.readForceReleaseReply('k', parts),
+  (parts) => replies.readWriteBackReply('k', parts),
+  (parts) => readLockState('k', parts),
+  (parts) => readRuns('k', parts),
+];
+
+/** No number in an outcome is NaN, infinite or negative, and no date is invalid. */
+function checkNumbers(value: unknown): void {
+  if (typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0))
+    throw new Error(`It has the number ${value}`);
+  if (value instanceof Date) return checkNumbers(value.getTime());
+  if (typeof value !== 'object' || value === null) return;
+  for (const [name, part] of Object.entries(value)) if (name !== 'pid') checkNumbers(part);
+}
+
+const field = fc.oneof(
+  fc.tuple(
+    fc.constantFrom(
+      'hold:client.1',
+      'queue:1',
+      'run:Job.run',
+      'run:%E0',
+      'run:by:Job.run',
+      'id:client.1',
+      'token',
+      'jobs',
+    ),
+    fc.oneof(
+      word,
+      fc.array(word, { maxLength: 7 }).map((words) => words.join(' ')),
+    ),
+  ),
+  fc.tuple(word, word),
+);
+const record = fc.tuple(number, fc.array(field, { maxLength: 5 })).map(([now, fields]) => [now, ...fields.flat()]);
+
+function checkOthers(parts: readonly string[]): void {
+  for (const read of OTHERS) checkNumbers(readBy(read, parts));
+}
+
+/** As it was before replies were checked. */
+const trusting: typeof replies.readAcquireReply = (keys, [outcome, , now, token, left]) =>
+  outcome === 'busy' || outcome === 'refused'
+    ? replies.readAcquireReply(keys, [])
+    : {
+        outcome: 'granted',
+        fencingTokens: keys.map(() => Number(token)),
+        remainingMs: Number(left),
+        serverTimeMs: Number(now),
+      };
+
+describe('the readers of replies', () => {
+  it('take nonsense for no grant, and make no odd numbers of it', async () => {
+    const granting = checkGrant(replies.readAcquireReply);
+    await fuzz('codec', [
+      part(5_000, reply, granting),
+      part(5_000, grant, granting),
+      part(5_000, reply, checkOthers),
+      part(5_000, record, checkOthers),
+    ]);
+  }, 600_000);
+
+  it('are seen to fail when they trust a reply', async () => {
+    const { failure } = await search(part(1_000, grant, checkGrant(trusting)), 10_000);
+    expect(failure).toContain('it is no grant');
+  });
+});

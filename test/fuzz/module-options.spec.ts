@@ -1,0 +1,117 @@
+import * as fc from 'fast-check';
+import {
+  LockConfigurationError,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  createLockScripts,
+} from '../../lib/index.js';
+import { systemClock } from '../../lib/core/clock.js';
+import { systemRandomness } from '../../lib/core/randomness.js';
+import { resolveModuleOptions } from '../../lib/redis-lock.options.js';
+import { openStore } from '../../lib/redis/open-store.js';
+import { fuzz, part } from './support/area.js';
+import { isValid } from './support/option-rules.js';
+import { type Shape, anyShape, shaped } from './support/shapes.js';
+import { checkIsTyped, checkSaysWhy, outcomeOf } from './support/typed-error.js';
+import { Named, anyValue, named, oddValue, oneOf } from './support/values.js';
+
+const ignore = (): void => undefined;
+const reporter = { debug: ignore, warn: ignore, error: ignore };
+
+const CONNECTION = named({
+  'a URL': () => 'redis://127.0.0.1:1',
+  'another URL': () => 'redis://127.0.0.1:2',
+  'a URL of another protocol': () => 'http://127.0.0.1:1',
+  'a URL with a bad escape': () => 'redis://user:%zz@127.0.0.1:1',
+  'a URL with a bad port': () => 'redis://127.0.0.1:99999999',
+  'no host': () => 'redis://',
+  'a list of URLs': () => ['redis://127.0.0.1:1', 'redis://127.0.0.1:2', 'redis://127.0.0.1:3'],
+  'a list with holes': () => Object.assign(['redis://127.0.0.1:1'], { 2: 'redis://127.0.0.1:3' }),
+  'odd sentinels': () => ({ sentinels: 5, name: {} }),
+  'a cluster of nothing': () => ({ cluster: [] }),
+  'an odd cluster': () => ({ cluster: [null, 5, Symbol('node')] }),
+  'a client of another library': () => ({ evalsha: ignore, duplicate: 5 }),
+  'an odd host': () => ({ host: Symbol('host'), port: Number.NaN }),
+  'a getter that throws': () => ({
+    get host(): string {
+      throw new RangeError('thrown by the value');
+    },
+  }),
+});
+
+const RIGHT: Record<keyof RedisLockModuleOptions, fc.Arbitrary<Named>> = {
+  name: oneOf('jobs', '', 5),
+  isGlobal: oneOf(true, false, 'no'),
+  connection: fc.oneof(
+    CONNECTION,
+    fc.array(fc.oneof(CONNECTION, oddValue), { maxLength: 3 }).map((nodes) => list(nodes)),
+  ),
+  keyPrefix: oneOf('lock:', '', '{a}', 'x'.repeat(128), 'x'.repeat(129), 'a\uD800'),
+  leaseMs: oneOf(49, 50, 30_000),
+  waitMs: oneOf(0, -1, 1_000),
+  maxHoldMs: oneOf(0, 1),
+  drainMs: oneOf(0, 3_600_000, 3_600_001),
+  onUnavailable: oneOf('fail', 'skip', 'run-unlocked', 'run'),
+  keepMs: oneOf(59_999, 60_000),
+  minReplicas: oneOf(0, 1, 100, 101, 0.5),
+  replicaTimeoutMs: oneOf(0, 1, 60_000),
+  hashTag: named({ 'a function': () => () => 'tag', 'a text': () => 'tag' }),
+};
+
+const list = (nodes: readonly Named[]): Named =>
+  new Named(`[${nodes.map(({ name }) => name).join(', ')}]`, () => nodes.map((node) => node.make()));
+
+interface Given {
+  readonly shape: Shape;
+  readonly options: readonly (readonly [keyof RedisLockModuleOptions, Named])[];
+}
+
+const option = fc
+  .constantFrom(...(Object.keys(RIGHT) as (keyof RedisLockModuleOptions)[]))
+  .chain((name) => fc.tuple(fc.constant(name), fc.oneof({ weight: 2, arbitrary: RIGHT[name] }, anyValue)));
+
+const given: fc.Arbitrary<Given> = fc.record({
+  shape: anyShape,
+  options: fc.uniqueArray(option, { maxLength: 3, selector: ([name]) => name }),
+});
+
+const DURATIONS = ['leaseMs', 'waitMs', 'maxHoldMs'] as const;
+
+/** Opens a store with the options, as the module does, but does not connect. */
+async function start(options: RedisLockModuleOptions): Promise<void> {
+  RedisLockModule.forRoot(options);
+  const resolved = resolveModuleOptions(options);
+  for (const name of DURATIONS) if (!isValid[name](resolved[name])) throw new Error(`A wrong ${name} was accepted`);
+  const store = openStore({
+    ...resolved,
+    scripts: createLockScripts(),
+    clock: systemClock,
+    random: systemRandomness,
+    reporter,
+  });
+  await store.close();
+}
+
+async function check({ shape, options }: Given): Promise<void> {
+  const values = new Map<string, unknown>(options.map(([name, value]) => [name, value.make()]));
+  const outcome = await outcomeOf(() => start(shaped(values, shape)));
+  const wrong = DURATIONS.filter((name) => values.get(name) !== undefined && !isValid[name](values.get(name)));
+  if ('error' in outcome) {
+    checkIsTyped(outcome.error);
+    if (!(outcome.error instanceof LockConfigurationError)) throw new Error('Another error', { cause: outcome.error });
+    checkSaysWhy(outcome.error);
+    if (options.every(([, { make }]) => make() === undefined)) throw new Error('The defaults were refused');
+  } else if (wrong.length > 0) {
+    throw new Error(`A wrong ${wrong.join(', ')} was accepted`);
+  }
+}
+
+describe('module options of any kind', () => {
+  it('are refused by a typed error that says why, or a store can be opened with them', async () => {
+    const bare = async (value: Named): Promise<void> => {
+      const outcome = await outcomeOf(() => start(value.make() as never));
+      if ('error' in outcome) checkIsTyped(outcome.error);
+    };
+    await fuzz('module-options', [part(1_500, given, check), part(200, oddValue, bare)]);
+  }, 600_000);
+});

@@ -1,0 +1,135 @@
+import { once } from 'node:events';
+import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
+import { createLockScripts } from '../../../lib/index.js';
+import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
+import { CommandReader, type Reply, encode } from './resp.js';
+
+/** A command that the server received; of a script, its operation and its operands by name. */
+export interface Received {
+  readonly name: string;
+  readonly words: readonly string[];
+  readonly keys: readonly string[];
+  readonly operands: Readonly<Record<string, string>>;
+}
+
+/** What a server answers; `undefined`: nothing at all. `push` sends further bytes on the same connection. */
+export type Answer = (command: Received, socket: Socket) => Reply | undefined;
+
+const scripts: Readonly<Record<string, LuaScript<string, string, any>>> = createLockScripts();
+const namesOfScripts = new Map(
+  Object.entries(scripts).flatMap(([name, { sha1, text }]) => [
+    [sha1, name],
+    [text, name],
+  ]),
+);
+
+/** What a connection sends before its first command of ours. */
+const GREETING = new Set(['hello', 'client', 'auth', 'select', 'info', 'subscribe', 'ping', 'time']);
+
+/** Speaks the Redis protocol, knows our scripts by their names, and answers whatever the test wants. */
+export class FakeRedis {
+  /** All commands but those of the greeting. */
+  readonly received: Received[] = [];
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #subscribers = new Map<string, Socket>();
+
+  private constructor(private readonly answer: Answer) {
+    this.#server = createServer((socket) => this.#serve(socket));
+  }
+
+  static async start(answer: Answer = goodAnswer): Promise<FakeRedis> {
+    const fake = new FakeRedis(answer);
+    fake.#server.listen(0, '127.0.0.1');
+    await once(fake.#server, 'listening');
+    return fake;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Sends a message to whoever listens to the wake-ups. */
+  publish(message: Reply): void {
+    for (const [channel, socket] of this.#subscribers) socket.write(encode(['message', channel, message]));
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  #serve(socket: Socket): void {
+    const reader = new CommandReader();
+    this.#sockets.add(socket);
+    socket.setNoDelay(true);
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      this.#sockets.delete(socket);
+      for (const [channel, one] of this.#subscribers) if (one === socket) this.#subscribers.delete(channel);
+    });
+    socket.on('data', (bytes) => {
+      for (const words of reader.push(bytes)) this.#onCommand(words, socket);
+    });
+  }
+
+  #onCommand(words: readonly string[], socket: Socket): void {
+    const command = read(words);
+    if (!GREETING.has(command.name)) this.received.push(command);
+    if (command.name === 'subscribe') this.#subscribers.set(words[1]!, socket);
+    const reply = this.answer(command, socket);
+    if (reply !== undefined && socket.writable) socket.write(encode(reply));
+  }
+}
+
+function read(words: readonly string[]): Received {
+  const name = words[0]!.toLowerCase();
+  const script = name.startsWith('eval') ? namesOfScripts.get(words[1]!) : undefined;
+  if (script === undefined) return { name, words, keys: words.slice(1), operands: {} };
+  const firstArg = 3 + Number(words[2]);
+  const operands = Object.fromEntries(scripts[script]!.args.map((arg, i) => [arg, words[firstArg + i]!]));
+  return { name: script, words, keys: words.slice(3, firstArg), operands };
+}
+
+/** The token of every grant: what a real server would send at this time. */
+let lastToken = 0;
+
+function nextToken(): number {
+  lastToken = Math.max(lastToken + 1, Date.now() * 1_000);
+  return lastToken;
+}
+
+const GOOD: Readonly<Record<string, (command: Received) => Reply>> = {
+  hello: () => new Error("ERR unknown command 'hello'"),
+  client: () => 'OK',
+  auth: () => 'OK',
+  select: () => 'OK',
+  ping: () => 'PONG',
+  quit: () => 'OK',
+  info: () => 'redis_version:7.0.0\r\nloading:0\r\nrole:master\r\nrun_id:0123456789abcdef0123456789abcdef01234567\r\n',
+  time: () => [String(Math.floor(Date.now() / 1_000)), String((Date.now() % 1_000) * 1_000)],
+  subscribe: ({ words }) => ['subscribe', words[1]!, 1],
+  scan: () => ['0', []],
+  wait: ({ words }) => Number(words[1]),
+  acquire: ({ operands }) => granted(operands, [String(nextToken()), operands['leaseMs']!, '1', '']),
+  acquireMany: ({ operands, keys }) =>
+    granted(operands, [operands['leaseMs']!, ...keys.map(() => String(nextToken()))]),
+  renew: ({ operands }) => ['renewed', operands['attempt']!, now(), operands['leaseMs']!],
+  release: ({ operands }) => ['released', operands['attempt']!, now(), '0', String(nextToken()), ''],
+  downgrade: ({ operands }) => ['downgraded', operands['attempt']!, now()],
+  forceRelease: ({ operands }) => ['revoked', operands['attempt']!, now(), '1'],
+  inspect: () => [now()],
+};
+
+const now = (): string => String(Date.now());
+
+const granted = ({ attempt }: Received['operands'], rest: readonly string[]): Reply => [
+  'granted',
+  attempt!,
+  now(),
+  ...rest,
+];
+
+/** What a server answers that grants every lock. */
+export const goodAnswer: Answer = (command) => GOOD[command.name]?.(command) ?? new Error('ERR unknown command');

@@ -1,0 +1,39 @@
+// The models of `npm run model` (scripts/model.mjs).
+import { HAND_OVER_MUTANTS } from './hand-over-mutants.mjs';
+import { QUORUM_MUTANTS } from './quorum-mutants.mjs';
+
+/**
+ * A model without one of its rules: `find` is replaced. An invariant must be violated within `samples` (MUTANT_SAMPLES if
+ * there is no such number) traces from seed MUTANT_SEED, so it is found each time or never.
+ * @typedef {{ name: string, find: string, replace: string, samples?: number }} Mutant
+ */
+
+/**
+ * `steps`: the length of a trace. Each of `witnesses` must come true in some trace of REACH: otherwise traces do not get far
+ * enough to prove anything.
+ * @typedef {{ name: string, steps: number, invariants: readonly string[], witnesses: readonly string[],
+ *   mutants: readonly Mutant[] }} Model
+ */
+
+export const MUTANT_SAMPLES = 1_000;
+export const MUTANT_SEED = 7;
+/** The traces in which each witness must come true. */
+export const REACH = { samples: 500, seed: 5 };
+
+/** @type {readonly Model[]} */
+export const MODELS = [
+  {
+    name: 'quorum',
+    steps: 80,
+    invariants: ['exclusion', 'lossIsTold', 'noHoldForNobody', 'tokensRise'],
+    witnesses: ['secondHold', 'isExpired', 'isForgotten', 'isLate', 'isWrittenBack', 'isRestored', 'isRenewedLong'],
+    mutants: QUORUM_MUTANTS,
+  },
+  {
+    name: 'hand-over',
+    steps: 60,
+    invariants: ['exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'tokensRise', 'firstInFirstOut'],
+    witnesses: ['secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead'],
+    mutants: HAND_OVER_MUTANTS,
+  },
+];

@@ -1,0 +1,103 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { type Library, loadLibrary } from './library/library.js';
+import { ROOT } from './library/typescript-loader.mjs';
+import { BUGS, findBug } from './planted/find-bug.js';
+import { type Report, runPlan } from './run-plan.js';
+import { planOf } from './seeds.js';
+import { Shrinker } from './shrink.js';
+import { Totals } from './totals.js';
+
+const OPTIONS = {
+  /** For how long, or how many runs; without both, one run. */
+  seconds: { type: 'string' },
+  runs: { type: 'string' },
+  seed: { type: 'string', default: '1' },
+  profile: { type: 'string' },
+  /** Where to write the log of the last run, or of the smallest run that breaks a rule. */
+  trace: { type: 'string' },
+  /** Prints the digest of each run. */
+  hash: { type: 'boolean', default: false },
+  /** Looks for the planted bugs instead. */
+  bugs: { type: 'boolean', default: false },
+  /** How many runs may be spent on making a run that breaks a rule smaller. */
+  shrink: { type: 'string', default: '300' },
+} as const;
+
+/** A run that broke a rule in the past. */
+interface FailedSeed {
+  readonly seed: number;
+  readonly profile: string;
+  readonly rule: string;
+}
+
+/** The command `npm run simulate`; resolves to its exit status. */
+export async function runCommand(args: readonly string[]): Promise<number> {
+  const { values } = parseArgs({ args: [...args], options: OPTIONS });
+  if (values.bugs) return findBugs();
+  if (values.trace === undefined) Error.stackTraceLimit = 0;
+  const library = loadLibrary();
+  const totals = new Totals();
+  const limit = {
+    seconds: Number(values.seconds ?? Infinity),
+    runs: Number(values.runs ?? (values.seconds ? Infinity : 1)),
+  };
+  let worst: Report | undefined;
+  for (const { seed, profile } of seedsToRun(Number(values.seed), values.profile)) {
+    if (totals.runs >= limit.runs || totals.seconds >= limit.seconds) break;
+    const isTraced = values.trace !== undefined;
+    const report = await runPlan(library, planOf(seed, profile), { isTraced });
+    totals.add(report);
+    if (values.hash) console.log(`${seed} ${report.plan.profileName} ${report.digest}`);
+    if (isTraced && !worst) writeFileSync(values.trace!, traceOf(report));
+    if (report.violations.length > 0) console.log(violationsOf(report));
+    worst ??= report.violations.length > 0 ? report : undefined;
+  }
+  console.log(totals.text);
+  if (worst) await shrink(library, worst, Number(values.shrink), values.trace);
+  return worst ? 1 : 0;
+}
+
+/** Those that failed once come first, unless one run is asked for. */
+function* seedsToRun(from: number, profile: string | undefined): Generator<{ seed: number; profile?: string }> {
+  const file = join(ROOT, 'test/simulation/failed-seeds.json');
+  const failed = JSON.parse(readFileSync(file, 'utf8')) as readonly FailedSeed[];
+  if (from === 1 && profile === undefined) yield* failed;
+  for (let seed = from; ; seed += 1) yield { seed, profile };
+}
+
+async function shrink(library: Library, worst: Report, maxRuns: number, file = 'simulation-trace.txt'): Promise<void> {
+  if (maxRuns === 0) return;
+  const small = await new Shrinker(library, worst, maxRuns).shrink();
+  writeFileSync(file, traceOf(small));
+  const { calls, faults, slots } = small.plan;
+  const size = `${calls.length} calls, ${faults.length} faults and ${slots.length} processes`;
+  console.log(`Smallest run that breaks the same rule: ${size}; its log is in ${file}.\n${violationsOf(small)}`);
+}
+
+const violationsOf = ({ violations, plan: { seed, profileName } }: Report): string =>
+  violations
+    .map(({ rule, at, text }) => `seed ${seed} (${profileName}) at ${at.toFixed(0)} ms: ${rule}: ${text}`)
+    .join('\n');
+
+function traceOf({ plan, trace }: Report): string {
+  const { seed, profileName, slots, calls, faults } = plan;
+  const parts = [`seed ${seed}, profile ${profileName}`, ...slots, ...calls, ...faults, ''];
+  return [...parts.map((part) => (typeof part === 'string' ? part : JSON.stringify(part))), ...(trace ?? [])].join(
+    '\n',
+  );
+}
+
+/** Looks for each planted bug; the exit status is 1 if one is not found. */
+async function findBugs(): Promise<number> {
+  let missed = 0;
+  for (const bug of BUGS) {
+    const report = await findBug(bug);
+    if (!report) missed += 1;
+    const found = report ? `seed ${report.plan.seed} of ${bug.seeds} (${report.violations[0]!.rule})` : 'NOT FOUND';
+    console.log(`${bug.name}: ${found}`);
+  }
+  console.log(`${BUGS.length - missed} of ${BUGS.length} planted bugs found`);
+  return missed > 0 ? 1 : 0;
+}

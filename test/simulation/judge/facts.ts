@@ -1,0 +1,102 @@
+import { type Network } from '../network/network.js';
+import { type SimServer } from '../server/sim-server.js';
+import { type SimProcess } from '../world/sim-process.js';
+import { type World } from '../world/world.js';
+import { type Call, type Held } from '../workload/call.js';
+import { type Plan } from '../workload/plan.js';
+
+/**
+ * How long after a fault its traces may last. A dead connection is noticed after the time limit of a command and a silence
+ * of up to 5 s; a new one may take 3 s to open, 2 s to be greeted and 1 s until the next try; a subscriber is checked each
+ * second, and has 2 s to answer (lib/redis/timing.ts).
+ */
+export const RECOVERY_MS = 14_000;
+
+export const KEY_PREFIX = 'lock:';
+
+/** What the rules know of a run. */
+export class Facts {
+  readonly calls = new Map<string, Call>();
+  readonly pending = new Set<Call>();
+  /** Whoever holds, or has released and not yet heard of it. */
+  readonly held = new Set<Held>();
+  readonly callOf = new Map<string, Call>();
+  /** The attempts that an operator has revoked, and when any was revoked in a quorum. */
+  readonly revoked = new Set<string>();
+  revokedAt = -Infinity;
+  /** What happened, and how often. */
+  readonly counts = new Map<string, number>();
+  /** When no fault affects a process any more. */
+  readonly #troubledUntil = new Map<SimProcess, number>();
+  #allTroubledUntil = -Infinity;
+
+  constructor(
+    readonly world: World,
+    readonly network: Network,
+    readonly plan: Plan,
+  ) {}
+
+  get isQuorum(): boolean {
+    return this.plan.profile.servers > 1;
+  }
+
+  get majority(): number {
+    return Math.floor(this.network.servers.length / 2) + 1;
+  }
+
+  count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  }
+
+  /** A fault lasts until then; of one process, or of a server that all processes use. */
+  trouble(until: number, process?: SimProcess): void {
+    if (process) this.#troubledUntil.set(process, Math.max(this.#troubledUntil.get(process) ?? 0, until));
+    else this.#allTroubledUntil = Math.max(this.#allTroubledUntil, until);
+  }
+
+  /** Until when the last fault of a process lasts, or lasted; with the time that it takes to recover. */
+  recoveredAt(process: SimProcess): number {
+    return this.#lastTrouble(process) + RECOVERY_MS;
+  }
+
+  troubledUntil(process: SimProcess): number {
+    return this.#lastTrouble(process);
+  }
+
+  #lastTrouble(process: SimProcess): number {
+    const { bornAt } = process;
+    const own = this.#troubledUntil.get(process) ?? -Infinity;
+    // It connects when it starts, which is no trouble, but takes a moment.
+    return Math.max(own, this.#allTroubledUntil, bornAt - RECOVERY_MS + 1_000);
+  }
+
+  /** Whether nothing is promised of this hold on this server: its data, or its time, was tampered with. */
+  isExempt(held: Held, server: SimServer): boolean {
+    if (this.revoked.has(held.attempt)) return true;
+    return server.wipes.some((at) => at > held.askedAt) || server.steppedForwardAt > held.askedAt;
+  }
+
+  lockOf(server: SimServer, key: string) {
+    return server.model.locks.lock(KEY_PREFIX + key);
+  }
+
+  /** A lock in one line. */
+  show(server: SimServer, storageKey: string): string {
+    const lock = server.model.locks.lock(storageKey);
+    const now = server.nowMs;
+    const left = (deadline: number): string => `${(deadline - now).toFixed(0)} ms`;
+    const holds = [...lock.holds].map(
+      ([attempt, { mode, token, deadline }]) =>
+        `${this.who(attempt)} ${mode}${token ? '' : ' parked'} ${left(deadline)}`,
+    );
+    const queue = lock.queue.waiters.map(
+      ({ attempt, mode, fair, deadline }) => `${this.who(attempt)} ${mode}${fair ? '' : ' unfair'} ${left(deadline)}`,
+    );
+    return `held by [${holds.join(', ')}], queue [${queue.join(', ')}]`;
+  }
+
+  who(attempt: string): string {
+    const call = this.callOf.get(attempt);
+    return call ? `${call.name}/${call.process.name}` : attempt;
+  }
+}

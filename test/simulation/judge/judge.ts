@@ -1,0 +1,233 @@
+import { type LockLostReason } from '../../../lib/core/lock.errors.js';
+import { type Lock } from '../../../lib/core/lock.js';
+import { type Library } from '../library/library.js';
+import { type ScriptCall } from '../server/server-scripts.js';
+import { type ServerWatch, type SimServer } from '../server/sim-server.js';
+import { type Application } from '../workload/application.js';
+import { type Call, type Held } from '../workload/call.js';
+import { ABORTED, WORK_FAILED } from '../workload/reasons.js';
+import { type Facts } from './facts.js';
+import { type Change, type Rule, type Snapshot } from './rule.js';
+import { isReentry } from './reentry.js';
+
+/** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
+export class Judge implements ServerWatch {
+  #before: readonly Snapshot[] = [];
+  /** The attempt that was granted to each call. */
+  readonly #granted = new Map<Call, string>();
+
+  constructor(
+    readonly facts: Facts,
+    private readonly library: Library,
+    private readonly rules: readonly Rule[],
+  ) {
+    facts.world.onEvent = () => {
+      for (const rule of rules) rule.onEvent?.();
+    };
+  }
+
+  /** Learns which attempts belong to which call. */
+  watch(app: Application): void {
+    const { facts } = this;
+    app.locker.events.on('acquired', ({ where, attempt }) => {
+      const call = facts.calls.get(where);
+      if (call) this.#granted.set(call, attempt);
+    });
+    const acquire = app.store.acquire.bind(app.store);
+    app.store.acquire = (request, ...rest) => {
+      this.#onAsked(request.attempt, request.holder);
+      return acquire(request, ...rest);
+    };
+  }
+
+  tick(): void {
+    for (const rule of this.rules) rule.onTick?.();
+  }
+
+  end(): void {
+    for (const rule of this.rules) rule.onEnd?.();
+  }
+
+  onCall(call: Call): void {
+    this.facts.calls.set(call.name, call);
+    this.facts.pending.add(call);
+    this.facts.count('calls');
+  }
+
+  onSettled(call: Call, error: unknown): void {
+    const { facts, library } = this;
+    const { world } = facts;
+    call.outcome = error === undefined ? 'granted' : error === 'busy' ? 'busy' : nameOf(error);
+    call.settledAt = world.now;
+    facts.pending.delete(call);
+    facts.count(call.outcome);
+    world.digest.text(`${call.name} ${call.outcome}`);
+    world.log(
+      () => `${call.process.name} ${call.name} ${call.outcome}${error instanceof Error ? `: ${error.message}` : ''}`,
+    );
+    const isKnown = error === undefined || error === 'busy' || error === ABORTED || error instanceof library.LockError;
+    if (!isKnown) world.violate('errors are typed', `${call.text}: ${textOf(error)}`);
+    for (const rule of this.rules) rule.onSettled?.(call, call.outcome, error);
+  }
+
+  onHeld(call: Call, lock: Lock): Held {
+    const { facts } = this;
+    const { world } = facts;
+    const attempt = this.#granted.get(call) ?? '';
+    const hold = call.app.holdOf(attempt);
+    const { keys, mode } = lock;
+    const askedAt = hold ? call.askedAt : (call.outer?.held?.askedAt ?? call.startedAt);
+    const moments = { grantedAt: world.now, askedAt, releasedAt: Infinity, wantedUntil: Infinity, doneAt: Infinity };
+    const { owner } = call.plan.options;
+    const held: Held = { call, lock, hold, attempt, keys, mode, owner, lost: null, ...moments };
+    call.held = held;
+    facts.held.add(held);
+    hold?.onLost(({ reason }) => this.#onLost(held, reason));
+    for (const rule of this.rules) rule.onHeld?.(held);
+    return held;
+  }
+
+  #onLost(held: Held, reason: LockLostReason): void {
+    const { facts } = this;
+    held.lost = reason;
+    facts.count(`lost: ${reason}`);
+    facts.world.log(() => `${held.call.process.name} ${held.call.name} hears of its loss: ${reason}`);
+    for (const rule of this.rules) rule.onLost?.(held);
+  }
+
+  onReleasing(held: Held): void {
+    const { now } = this.facts.world;
+    held.releasedAt = now;
+    held.wantedUntil = now + held.lock.remainingMs;
+    this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
+  }
+
+  onReleased(held: Held, wasHeld: boolean): void {
+    const { world } = this.facts;
+    held.doneAt = world.now;
+    this.facts.held.delete(held);
+    world.log(() => `${held.call.process.name} ${held.call.name} has released`);
+    if (held.lock.held) world.violate('a released lock is not held', held.call.text);
+    for (const rule of this.rules) rule.onReleased?.(held, wasHeld, held.doneAt - held.releasedAt);
+  }
+
+  /** The work under the lock returned, and so did the call. */
+  onWorkReturned(call: Call, result: unknown): void {
+    const held = call.held!;
+    if (held.lost) this.#violate('4: a loss is always reported', call, `returned although it was lost: ${held.lost}`);
+    if (result !== call.name) this.#violate('the result is that of the work', call, String(result));
+    this.onReleased(held, true);
+  }
+
+  /** The work was done, and the call rejects. */
+  onWorkRejected(call: Call, error: unknown): void {
+    const isOfWork = call.plan.claim?.ends === 'failed';
+    if (isOfWork && error !== WORK_FAILED) this.#violate('9: errors of the work pass untouched', call, textOf(error));
+    if (!isOfWork && !(error instanceof this.library.LockLostError))
+      this.#violate('errors are typed', call, textOf(error));
+    if (!isOfWork && (error as { result?: unknown }).result !== call.name) {
+      this.#violate('the result is that of the work', call, textOf(error));
+    }
+    this.onReleased(call.held!, false);
+  }
+
+  onExtended({ lock, call, grantedAt }: Held, leaseMs: number, from: { at: number; mono: number }): void {
+    this.facts.count('extended');
+    const { process } = call;
+    const wasStopped = process.stops.some(({ to }) => to >= from.at);
+    // Proven from before the command was sent, less one per cent and two milliseconds.
+    const least = leaseMs * 0.99 - 3 - (process.clock.now() - from.mono);
+    if (!lock.held || lock.remainingMs >= least || wasStopped || process.wallSetAt >= grantedAt) return;
+    this.#violate('an extension lasts', call, `wanted ${leaseMs} ms, has ${lock.remainingMs.toFixed(0)} ms`);
+  }
+
+  onDowngraded({ lock, call }: Held): void {
+    this.facts.count('downgraded');
+    if (lock.mode !== 'read') this.#violate('a downgraded lock reads', call, lock.mode);
+  }
+
+  onStepFailed({ call }: Held, step: string, error: unknown): void {
+    this.facts.count(`${step}: ${nameOf(error)}`);
+    if (!(error instanceof this.library.LockError)) this.#violate('errors are typed', call, textOf(error));
+    const { isCalm } = this.facts.plan.profile;
+    if (isCalm && error instanceof this.library.LockStoreError)
+      this.#violate('nothing fails in calm', call, textOf(error));
+  }
+
+  /** The simulation itself failed. */
+  onUnexpected(call: Call, error: unknown): void {
+    this.#violate('errors are typed', call, textOf(error));
+  }
+
+  beforeScript(server: SimServer, { keys }: ScriptCall): void {
+    this.#before = keys.map((key) => snapshotOf(server, key));
+  }
+
+  afterScript(server: SimServer, script: ScriptCall, reply: readonly (string | number)[]): void {
+    const { facts } = this;
+    const { world } = facts;
+    world.log(() => `${server.name} ${script.name} ${facts.who(script.text('attempt'))} -> ${reply.join(' ')}`);
+    for (const [i, key] of script.keys.entries()) {
+      const lock = server.model.locks.lock(key);
+      const now = Math.floor(server.micros / 1_000);
+      const live = [...lock.holds].filter(([, hold]) => hold.deadline > now);
+      const change: Change = { server, script, reply, key, before: this.#before[i]!, lock, now, live };
+      world.log(() => `   ${key} ${facts.show(server, key)}`);
+      if (script.name === 'forceRelease') this.#onRevoked(change);
+      for (const rule of this.rules) rule.onChange?.(change);
+      this.#findGrants(change);
+    }
+  }
+
+  onWiped(): void {
+    this.facts.count('wipes');
+  }
+
+  #findGrants(change: Change): void {
+    const { before, lock, now } = change;
+    if (change.script.name === 'inspect') return;
+    for (const [attempt, hold] of lock.holds) {
+      const was = before.holds.get(attempt);
+      // A quorum writes its token back to a hold, which is no grant.
+      const isOld = was && was.deadline > now && (was.token === hold.token || change.script.name === 'writeBack');
+      if (isOld || hold.token === 0) continue;
+      this.facts.count('grants');
+      const grant = { ...change, attempt, hold, isReentry: isReentry(change, attempt) };
+      for (const rule of this.rules) rule.onGrant?.(grant);
+    }
+  }
+
+  #onRevoked({ before }: Change): void {
+    this.facts.revokedAt = this.facts.world.now;
+    for (const attempt of before.holds.keys()) this.facts.revoked.add(attempt);
+  }
+
+  #onAsked(attempt: string, holder: string): void {
+    const { facts } = this;
+    if (facts.callOf.has(attempt)) return;
+    const call = facts.calls.get(holder.split(' ')[1] ?? '');
+    if (!call) return;
+    facts.callOf.set(attempt, call);
+    call.attempts.push(attempt);
+    call.askedAt = Math.min(call.askedAt, facts.world.now);
+  }
+
+  #violate(rule: string, call: Call, text: string): void {
+    this.facts.world.violate(rule, `${call.text}: ${text}`);
+  }
+}
+
+function snapshotOf(server: SimServer, key: string): Snapshot {
+  const { holds, queue } = server.model.locks.lock(key);
+  return {
+    holds: new Map([...holds].map(([attempt, { token, deadline }]) => [attempt, { token, deadline }])),
+    queue: queue.waiters.map(({ attempt, fair, deadline, permits, keys, place }) => {
+      return { attempt, fair, deadline, permits, isMany: keys.length > 1, isPassedOver: place < queue.head };
+    }),
+  };
+}
+
+const nameOf = (error: unknown): string =>
+  error === ABORTED ? 'aborted' : error instanceof Error ? error.name : typeof error;
+
+const textOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error));

@@ -1,0 +1,59 @@
+import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
+import { type ScriptCall } from '../server/server-scripts.js';
+import { type SimServer } from '../server/sim-server.js';
+import { type Call, type Held, type Outcome } from '../workload/call.js';
+
+type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
+
+/** One lock on one server before and after a script. */
+export interface Change {
+  readonly server: SimServer;
+  readonly script: ScriptCall;
+  readonly reply: readonly (string | number)[];
+  readonly key: string;
+  readonly before: Snapshot;
+  readonly lock: MemoryLock;
+  /** The server's time, in milliseconds. */
+  readonly now: number;
+  /** The holds whose leases are not over. */
+  readonly live: readonly (readonly [attempt: string, hold: Hold])[];
+}
+
+export interface Snapshot {
+  readonly holds: ReadonlyMap<string, { readonly token: number; readonly deadline: number }>;
+  readonly queue: readonly QueuedBefore[];
+}
+
+interface QueuedBefore {
+  readonly attempt: string;
+  readonly fair: boolean;
+  readonly deadline: number;
+  readonly permits: number;
+  readonly isMany: boolean;
+  /** Nobody listened for it when its turn came: it keeps its place, and has its turn when it asks again. */
+  readonly isPassedOver: boolean;
+}
+
+/** A grant that a script has just made. */
+export interface NewGrant extends Change {
+  readonly attempt: string;
+  readonly hold: Hold;
+  /** The owner holds the lock already, and shares its token. */
+  readonly isReentry: boolean;
+}
+
+/** A promise of docs/guarantees.md, checked after each event. Each method is called when the run has something for it. */
+export interface Rule {
+  onChange?(change: Change): void;
+  onGrant?(grant: NewGrant): void;
+  onHeld?(held: Held): void;
+  onLost?(held: Held): void;
+  onReleased?(held: Held, wasHeld: boolean, tookMs: number): void;
+  onSettled?(call: Call, outcome: Outcome, error: unknown): void;
+  /** After each event. */
+  onEvent?(): void;
+  /** Four times a second of the world. */
+  onTick?(): void;
+  /** When all calls have ended, long after the last fault. */
+  onEnd?(): void;
+}

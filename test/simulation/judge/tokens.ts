@@ -1,0 +1,66 @@
+import { type SimServer } from '../server/sim-server.js';
+import { type Held } from '../workload/call.js';
+import { type Facts } from './facts.js';
+import { type Change, type NewGrant, type Rule } from './rule.js';
+
+interface GrantedToken {
+  readonly token: number;
+  readonly mode: string;
+  readonly owner: string | undefined;
+  readonly name: string;
+}
+
+/** How many tokens of a key are compared with the next one. */
+const REMEMBERED = 100;
+
+/** Promise 8: tokens rise in the order of the grants. */
+export class Tokens implements Rule {
+  readonly #greatest = new Map<string, number>();
+  readonly #granted = new Map<string, GrantedToken[]>();
+
+  constructor(private readonly facts: Facts) {}
+
+  onGrant({ server, key, attempt, hold, isReentry }: NewGrant): void {
+    const id = `${server.id} ${key}`;
+    const greatest = this.#greatestOf(server, id);
+    if (hold.token <= greatest && !isReentry) {
+      const text = `${key}: ${this.facts.who(attempt)} has ${hold.token} after ${greatest}`;
+      this.facts.world.violate('8: tokens rise', text);
+    }
+    this.#greatest.set(id, Math.max(greatest, hold.token));
+  }
+
+  /** A quorum may raise the token of a hold. */
+  onChange({ server, key, script, lock }: Change): void {
+    if (script.name !== 'writeBack') return;
+    const id = `${server.id} ${key}`;
+    const hold = lock.holds.get(script.text('attempt'));
+    this.#greatest.set(id, Math.max(this.#greatestOf(server, id), hold?.token ?? 0));
+  }
+
+  /** After a loss of the data, tokens rise if the clock did not step back. */
+  #greatestOf(server: SimServer, id: string): number {
+    const greatest = this.#greatest.get(id) ?? 0;
+    return server.wipes.length > 0 && greatest > server.micros ? 0 : greatest;
+  }
+
+  /** In a quorum, the tokens of exclusive holders rise across all majorities. */
+  onHeld({ hold, lock, owner, call }: Held): void {
+    if (!this.facts.isQuorum || !hold || !lock.held || call.plan.options.owner !== undefined) return;
+    for (const [i, key] of hold.keys.entries()) {
+      const token = hold.fencingTokens[i]!;
+      const before = this.#granted.get(key) ?? [];
+      const isBroken = (one: GrantedToken): boolean =>
+        one.token >= token && (one.mode === 'write' || lock.mode === 'write');
+      const bad = before.find(isBroken);
+      if (bad)
+        this.facts.world.violate(
+          '8: tokens rise',
+          `${key}: ${call.text} has ${token} after ${bad.token} of ${bad.name}`,
+        );
+      before.push({ token, mode: lock.mode, owner, name: call.text });
+      before.sort((a, b) => b.token - a.token).splice(REMEMBERED);
+      this.#granted.set(key, before);
+    }
+  }
+}

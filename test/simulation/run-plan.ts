@@ -1,0 +1,213 @@
+import { FaultRunner, type Stage } from './faults/fault-runner.js';
+import { Facts, RECOVERY_MS } from './judge/facts.js';
+import { Judge } from './judge/judge.js';
+import { ProcessEnd } from './judge/process-end.js';
+import { rulesFor } from './judge/rules.js';
+import { type Library } from './library/library.js';
+import { Network } from './network/network.js';
+import { ScriptModel } from './server/script-model.js';
+import { ServerScripts } from './server/server-scripts.js';
+import { SimServer } from './server/sim-server.js';
+import { Application } from './workload/application.js';
+import { Caller } from './workload/caller.js';
+import { type Plan, type PlannedCall } from './workload/plan.js';
+import { Rng } from './world/rng.js';
+import { SimProcess } from './world/sim-process.js';
+import { type Violation, World } from './world/world.js';
+
+/** What a run has found. */
+export interface Report {
+  readonly plan: Plan;
+  readonly violations: readonly Violation[];
+  readonly digest: string;
+  readonly calls: number;
+  readonly events: number;
+  readonly commands: number;
+  readonly virtualMs: number;
+  readonly counts: ReadonlyMap<string, number>;
+  readonly trace: readonly string[] | null;
+}
+
+const TICK_MS = 250;
+/** After the last call, a subscriber is checked for five seconds more; and how far time passes between two looks. */
+const LAST_MS = 12_000;
+const LOOK_MS = 5_000;
+/** How long a process lives on after its shutdown: what it still does then is noticed. */
+const AFTER_CLOSE_MS = 3_000;
+/** After the last fault, everything ends within this time: the longest lease and wait, and the recovery. */
+const QUIET_MS = 90_000;
+
+/** Runs a plan to its end, or until a promise is broken. */
+export async function runPlan(library: Library, plan: Plan, { isTraced = false } = {}): Promise<Report> {
+  return new Simulation(library, plan, isTraced).run();
+}
+
+class Simulation implements Stage {
+  readonly #world: World;
+  readonly #network: Network;
+  readonly #facts: Facts;
+  readonly #judge: Judge;
+  readonly #ends: ProcessEnd;
+  readonly #caller: Caller;
+  readonly #apps: (Application | undefined)[];
+  readonly #starts: number[];
+  /** Until when something is still going on. */
+  #busyUntil = 0;
+
+  constructor(
+    private readonly library: Library,
+    private readonly plan: Plan,
+    isTraced: boolean,
+  ) {
+    const { seed, profile, slots } = plan;
+    this.#world = new World(isTraced);
+    this.#network = new Network(this.#world, profile.network, seed);
+    this.#facts = new Facts(this.#world, this.#network, plan);
+    this.#judge = new Judge(this.#facts, library, rulesFor(this.#facts));
+    this.#ends = new ProcessEnd(this.#facts);
+    this.#caller = new Caller(library, this.#judge);
+    this.#apps = slots.map(() => undefined);
+    this.#starts = slots.map(() => 0);
+    this.#addServers();
+  }
+
+  async run(): Promise<Report> {
+    const { plan } = this;
+    const world = this.#world;
+    const onUnhandled = (error: unknown): void =>
+      world.violate('nothing is left unhandled', error instanceof Error ? error.stack! : String(error));
+    process.on('unhandledRejection', onUnhandled);
+    this.library.network = this.#network;
+    for (const slot of plan.slots.keys()) this.#start(slot);
+    for (const call of plan.calls) world.at(call.at, null, 'plan', () => this.#call(call));
+    const faults = new FaultRunner(this.#facts, this);
+    for (const fault of plan.faults) world.at(fault.at, null, 'fault', () => faults.run(fault));
+    this.#tick();
+    await world.run(plan.profile.ms);
+    await this.#calmDown();
+    process.off('unhandledRejection', onUnhandled);
+    return this.#report();
+  }
+
+  in(slot: number): Application | undefined {
+    return this.#apps[slot];
+  }
+
+  replace(app: Application, ms: number): void {
+    this.#end(app);
+    this.#world.after(ms, null, 'plan', () => this.#start(app.process.slot));
+  }
+
+  shutDown(app: Application, drainMs: number, ms: number): void {
+    const { process } = app;
+    process.isClosing = true;
+    this.#apps[process.slot] = undefined;
+    this.#world.log(() => `${process.name} shuts down within ${drainMs} ms`);
+    void this.#close(app, drainMs);
+    this.#world.after(ms, null, 'plan', () => this.#start(process.slot));
+  }
+
+  async #close(app: Application, drainMs: number): Promise<void> {
+    const { process } = app;
+    const moment = () => ({ at: this.#world.now, mono: process.clock.now() });
+    const started = moment();
+    await app.locker.close(drainMs);
+    this.#ends.onLockerClosed(app, drainMs, started);
+    const drained = moment();
+    await app.store.close();
+    this.#ends.onStoreClosed(app, drained);
+    await process.sleep(AFTER_CLOSE_MS);
+    this.#ends.onQuiet(app);
+    this.#end(app);
+  }
+
+  #end(app: Application): void {
+    const { process } = app;
+    if (this.#apps[process.slot] === app) this.#apps[process.slot] = undefined;
+    process.kill();
+    this.#network.abandon(process);
+  }
+
+  #start(slot: number): void {
+    if (this.#apps[slot]) return;
+    const { plan } = this;
+    const name = `P${slot}${'abcdefghijklmnopqrstuvwxyz'[this.#starts[slot]!] ?? this.#starts[slot]}`;
+    this.#starts[slot]! += 1;
+    const rng = new Rng(plan.seed, 'process', name);
+    const process = new SimProcess(this.#world, name, slot, plan.slots[slot]!.rate, rng);
+    this.#world.after(0, process, 'plan', () => {
+      const app = new Application(process, this.library, this.#network, plan);
+      this.#world.log(() => `${name} starts as ${app.store.clientId}`);
+      this.#judge.watch(app);
+      this.#apps[slot] = app;
+    });
+  }
+
+  #call(call: PlannedCall): void {
+    const app = this.#apps[call.slot];
+    if (app) this.#world.after(0, app.process, 'plan', () => void this.#caller.run(call, app));
+  }
+
+  #tick(): void {
+    this.#world.after(TICK_MS, null, 'plan', () => {
+      this.#judge.tick();
+      this.#tick();
+    });
+  }
+
+  /** No more faults and calls: whatever waits or is held comes to its end. */
+  async #calmDown(): Promise<void> {
+    const world = this.#world;
+    for (const { subscriptions } of this.#network.servers) subscriptions.faults = { lost: 0, late: 0, lateMaxMs: 0 };
+    const until = world.now + QUIET_MS;
+    do await world.run(world.now + LOOK_MS);
+    while (world.violations.length === 0 && world.now < until && this.#isBusy());
+    if (world.violations.length > 0) return;
+    this.#judge.end();
+    for (const app of this.#apps) if (app) this.#ends.onEnd(app);
+  }
+
+  #isBusy(): boolean {
+    const { pending, held, plan, world } = this.#facts;
+    if (pending.size > 0 || held.size > 0) this.#busyUntil = world.now + LAST_MS;
+    const recoveredAt = plan.profile.ms + (plan.profile.isCalm ? LAST_MS : RECOVERY_MS + 4_000);
+    return world.now < Math.max(recoveredAt, this.#busyUntil);
+  }
+
+  #addServers(): void {
+    const { seed, profile, serverRates, serverOffsets } = this.plan;
+    const world = this.#world;
+    const scripts = new ServerScripts(this.library.scripts);
+    const newModel = (server: SimServer): ScriptModel =>
+      new ScriptModel(this.library.MemoryLocks, {
+        micros: () => server.micros,
+        tell: (channel, message) =>
+          message === undefined ? server.subscriptions.count(channel) : server.subscriptions.publish(channel, message),
+      });
+    for (let id = 0; id < profile.servers; id += 1) {
+      const settings = { rate: serverRates[id]!, offsetMs: serverOffsets[id]! };
+      const rng = new Rng(seed, 'server', id);
+      const server = new SimServer(id, world, rng, settings, scripts, this.#judge, newModel);
+      server.subscriptions.faults = profile.messages;
+      this.#network.servers.push(server);
+    }
+  }
+
+  #report(): Report {
+    const { violations, digest, count, now, trace } = this.#world;
+    const { counts } = this.#facts;
+    const commands = this.#network.servers.reduce((sum, server) => sum + server.commands, 0);
+    const calls = counts.get('calls') ?? 0;
+    return {
+      plan: this.plan,
+      violations,
+      digest: digest.hex,
+      calls,
+      events: count,
+      commands,
+      virtualMs: now,
+      counts,
+      trace,
+    };
+  }
+}

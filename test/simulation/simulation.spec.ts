@@ -1,0 +1,45 @@
+import { createLoader } from './library/typescript-loader.mjs';
+import type * as Planted from './planted/find-bug.js';
+
+// Loaded as the command loads it: all of it belongs to one realm, which is not the one of the test.
+const { BUGS, digestOf, findBug, findNothing } = createLoader()(
+  'test/simulation/planted/find-bug.ts',
+) as typeof Planted;
+
+/** The machine may be slow: a seed takes less than a second. */
+const TIMEOUT_MS = 120_000;
+
+describe('The simulation', () => {
+  it.each(BUGS)(
+    'finds a planted bug: $name',
+    async (bug) => {
+      const report = await findBug(bug);
+      expect(report?.violations[0]?.rule).toEqual(expect.any(String));
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'finds nothing in the library itself',
+    async () => {
+      expect((await findNothing(18))?.violations).toBeUndefined();
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'repeats a run bit for bit',
+    async () => {
+      expect(await digestOf(9)).toBe(await digestOf(9));
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'runs differently with another seed',
+    async () => {
+      expect(await digestOf(9)).not.toBe(await digestOf(23));
+    },
+    TIMEOUT_MS,
+  );
+});

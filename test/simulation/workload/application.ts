@@ -1,0 +1,77 @@
+import { type Locker } from '../../../lib/core/acquire/locker.js';
+import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
+import { type LockStore } from '../../../lib/core/store/lock-store.js';
+import { type ResolvedModuleOptions } from '../../../lib/redis-lock.options.js';
+import { type RedisLockService } from '../../../lib/redis-lock.service.js';
+import { SimRedis } from '../client/sim-redis.js';
+import { type Library } from '../library/library.js';
+import { type Network } from '../network/network.js';
+import { type SimProcess } from '../world/sim-process.js';
+import { type Plan } from './plan.js';
+
+const KEEP_MS = 600_000;
+const DEFAULTS = { leaseMs: 10_000, waitMs: 5_000, maxHoldMs: Infinity };
+
+/** The module of the library in one process. */
+export class Application {
+  readonly store: LockStore;
+  readonly locker: Locker;
+  readonly service: RedisLockService;
+  /** The client of the application, if it passed one in. */
+  readonly given: SimRedis | null = null;
+  /** The label of the call that is made now. */
+  #label = '';
+
+  constructor(
+    readonly process: SimProcess,
+    library: Library,
+    network: Network,
+    { profile, slots }: Plan,
+  ) {
+    const { isGiven, opens } = slots[process.slot]!;
+    const { clock, random } = process.runtime;
+    const write = (line: string): void => process.world.log(() => `${process.name} logs: ${line}`);
+    const reporter = { debug: write, warn: write, error: write };
+    if (isGiven) this.given = givenClient(network);
+    const addresses = network.servers.map(({ id }) => ({ host: 'redis', port: id }));
+    const isQuorum = profile.servers > 1;
+    const connection = isQuorum ? addresses : ((this.given as never) ?? addresses[0]!);
+    const redis = { connection, keyPrefix: 'lock:', keepMs: KEEP_MS, minReplicas: 0, replicaTimeoutMs: 500 };
+    this.store = library.openStore({ ...redis, hashTag: undefined, scripts: library.scripts, clock, random, reporter });
+    this.locker = new library.Locker(process.runtime, this.store, reporter, `${process.name}:1`);
+    const options = { ...DEFAULTS, isQuorum, name: undefined } as unknown as ResolvedModuleOptions;
+    this.service = new library.RedisLockService(this.locker, this.store, options);
+    this.#labelCalls();
+    if (opens) this.store.open();
+  }
+
+  /** Makes a call whose requests name it: so the servers, and the judge, know which call a command belongs to. */
+  labelled<T>(label: string, call: () => Promise<T>): Promise<T> {
+    this.#label = label;
+    try {
+      return call();
+    } finally {
+      this.#label = '';
+    }
+  }
+
+  /** The hold of an attempt. */
+  holdOf(attempt: string): StoreHold | undefined {
+    return [...this.locker.holds].find((hold) => hold.grant.attempt === attempt);
+  }
+
+  #labelCalls(): void {
+    const { locker } = this;
+    const request = locker.request.bind(locker);
+    locker.request = (keys, options, label, claim) => {
+      const where = this.#label;
+      return request(keys, options, where ? { where, template: undefined } : label, claim);
+    };
+  }
+}
+
+function givenClient(network: Network): SimRedis {
+  const client = new SimRedis(network, { host: 'redis', port: 0 });
+  client.on('error', () => undefined);
+  return client;
+}

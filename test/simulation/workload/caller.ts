@@ -1,0 +1,120 @@
+import { type Lock } from '../../../lib/core/lock.js';
+import { type LockOptions } from '../../../lib/core/lock.options.js';
+import { type FireClaim } from '../../../lib/core/store/lock-store.js';
+import { type Judge } from '../judge/judge.js';
+import { type Library } from '../library/library.js';
+import { EPOCH_MS } from '../world/sim-process.js';
+import { type Application } from './application.js';
+import { Call } from './call.js';
+import { hold } from './holder.js';
+import { ABORTED, WORK_FAILED } from './reasons.js';
+import { type PlannedCall, type PlannedClaim } from './plan.js';
+
+/** How long fires are remembered. */
+const REMEMBER_MS = 600_000;
+
+/** Makes the calls of a plan, and does in each process what its holders do. */
+export class Caller {
+  constructor(
+    private readonly library: Library,
+    private readonly judge: Judge,
+  ) {}
+
+  /** Never rejects. */
+  async run(plan: PlannedCall, app: Application, outer: Call | null = null): Promise<void> {
+    const call = new Call(plan, app, outer);
+    const { world } = call.process;
+    const { entry, keys, options } = plan;
+    world.log(() => `${call.process.name} ${call.name} ${entry}(${keys.join(', ')}) ${textOf(options)}`);
+    this.judge.onCall(call);
+    try {
+      if (entry === 'withLock' || entry === 'enter') await this.#runInside(call);
+      else await this.#runWithHandle(call);
+    } catch (error) {
+      this.judge.onUnexpected(call, error);
+    }
+  }
+
+  async #runWithHandle(call: Call): Promise<void> {
+    const { entry, keys } = call.plan;
+    const { service } = call.app;
+    const acquiring = this.#acquiring(call);
+    let lock: Lock | null;
+    try {
+      lock = await call.app.labelled(call.name, () => service[entry as 'acquire'](keys, acquiring.options));
+    } catch (error) {
+      return this.judge.onSettled(call, error);
+    } finally {
+      acquiring.stop();
+    }
+    this.judge.onSettled(call, lock ? undefined : 'busy');
+    if (!lock) return;
+    const held = this.judge.onHeld(call, lock);
+    await hold(held, this.judge);
+    this.judge.onReleasing(held);
+    if (call.plan.isDropped) return call.process.garbage.collect(lock);
+    const wasHeld = await lock.release();
+    this.judge.onReleased(held, wasHeld);
+  }
+
+  async #runInside(call: Call): Promise<void> {
+    const acquiring = this.#acquiring(call);
+    let wasInside = false;
+    const work = async (lock: Lock): Promise<string> => {
+      wasInside = true;
+      acquiring.stop();
+      this.judge.onSettled(call, undefined);
+      const held = this.judge.onHeld(call, lock);
+      const nested = (call.plan.nested ?? []).map((plan) => this.run(plan, call.app, call));
+      await Promise.all([hold(held, this.judge), ...nested]);
+      this.judge.onReleasing(held);
+      if (call.plan.claim?.ends === 'failed') throw WORK_FAILED;
+      return call.name;
+    };
+    let result: unknown;
+    try {
+      result = await this.#enter(call, acquiring.options, work);
+    } catch (error) {
+      acquiring.stop();
+      if (!wasInside) return this.judge.onSettled(call, error);
+      return this.judge.onWorkRejected(call, error);
+    }
+    this.judge.onWorkReturned(call, result);
+  }
+
+  async #enter(call: Call, options: LockOptions, work: (lock: Lock) => Promise<string>): Promise<unknown> {
+    const { keys, entry, claim } = call.plan;
+    const { service, process } = call.app;
+    const { runWithLock } = this.library;
+    if (entry === 'withLock') return call.app.labelled(call.name, () => service.withLock(keys, options, work));
+    const label = { where: call.name, template: undefined };
+    const fire = claim && claimOf(claim, process.clock.now());
+    return runWithLock(await service.enter(keys, options, { label, claim: fire }), work);
+  }
+
+  /** The options of a call, with a signal that is aborted when the plan says so. */
+  #acquiring(call: Call): { readonly options: LockOptions; readonly stop: () => void } {
+    const { options, abortMs } = call.plan;
+    if (abortMs === undefined) return { options, stop: () => undefined };
+    const controller = new AbortController();
+    const stop = call.process.clock.setTimer(() => {
+      call.abortedAt = call.process.world.now;
+      controller.abort(ABORTED);
+    }, abortMs);
+    return { options: { ...options, signal: controller.signal }, stop };
+  }
+}
+
+const claimOf = ({ job, kind, ms, rerunOnLoss }: PlannedClaim, calledAt: number): FireClaim => ({
+  job,
+  kind,
+  ms: kind === 'at' ? EPOCH_MS + ms : ms,
+  calledAt,
+  rememberMs: REMEMBER_MS,
+  rerunOnLoss,
+});
+
+const textOf = (options: object): string =>
+  Object.entries(options)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(', ');

@@ -1,0 +1,141 @@
+import { type Rng } from '../world/rng.js';
+import { type HolderStep, type PlannedCall, type PlannedClaim, type Profile } from './plan.js';
+
+type Options = PlannedCall['options'];
+
+/** The time between two fires of a job. */
+const PERIOD_MS = 2_500;
+
+/** Draws all calls of a run, by the time at which they begin. */
+export function drawCalls(rng: Rng, profile: Profile, keys: readonly string[], slots: number): readonly PlannedCall[] {
+  const drawer = new CallDrawer(rng, profile, keys);
+  const calls: PlannedCall[] = [];
+  const meanPauseMs = rng.pick([80, 200, 600]);
+  for (let slot = 0; slot < slots; slot += 1) {
+    const until = profile.ms;
+    for (let at = rng.float(1, 500); at < until; at += rng.exponential(meanPauseMs * slots))
+      calls.push(drawer.call(slot, at));
+  }
+  if (rng.chance(0.35)) calls.push(...drawer.jobCalls(slots));
+  return calls.sort((a, b) => a.at - b.at);
+}
+
+class CallDrawer {
+  #nextId = 0;
+
+  constructor(
+    private readonly rng: Rng,
+    private readonly profile: Profile,
+    private readonly keys: readonly string[],
+  ) {}
+
+  call(slot: number, at: number): PlannedCall {
+    const { rng } = this;
+    const options = this.#options();
+    const entry = rng.pick(['acquire', 'acquire', 'withLock', 'withLock', 'tryAcquire'] as const);
+    const call = this.#callWith(slot, at, entry, this.#someKeys(), options);
+    if (rng.chance(0.05) && entry === 'acquire') return { ...call, isDropped: true };
+    if (rng.chance(0.12) && entry === 'withLock') return { ...call, nested: this.#nestedIn(call) };
+    return call;
+  }
+
+  /** Each instance calls the method of a job at each of its fires. */
+  jobCalls(slots: number): PlannedCall[] {
+    const { rng, profile } = this;
+    const calls: PlannedCall[] = [];
+    for (let fire = PERIOD_MS; fire < profile.ms; fire += PERIOD_MS) {
+      const rerunOnLoss = (fire / PERIOD_MS) % 2 === 1;
+      const kind = rng.pick(['at', 'at', 'slot'] as const);
+      const ms = kind === 'at' ? fire : PERIOD_MS;
+      const claim = { job: `Jobs.${rerunOnLoss ? 'again' : 'once'}${kind}`, kind, ms, rerunOnLoss } as const;
+      for (let slot = 0; slot < slots; slot += 1) calls.push(this.#jobCall(slot, fire + rng.float(0, 30), claim));
+    }
+    return calls;
+  }
+
+  #jobCall(slot: number, at: number, claim: Omit<PlannedClaim, 'ends'>): PlannedCall {
+    const { rng } = this;
+    const leaseMs = rng.int(300, 2_000);
+    const options: Options = { mode: 'write', leaseMs, waitMs: claim.rerunOnLoss ? 2 * leaseMs : 0 };
+    const call = this.#callWith(slot, at, 'enter', [`job ${claim.job}`], options);
+    const holdMs = rng.chance(0.2) ? rng.float(0, 2_000) : rng.float(0, 60);
+    const ends = rng.chance(0.8) ? 'done' : 'failed';
+    return { ...call, holdMs, abortMs: undefined, claim: { ...claim, ends } };
+  }
+
+  #callWith(
+    slot: number,
+    at: number,
+    entry: PlannedCall['entry'],
+    keys: readonly string[],
+    options: Options,
+  ): PlannedCall {
+    const { rng } = this;
+    const holdMs = rng.chance(0.6) ? rng.skewed(0, 300) : rng.skewed(0, options.leaseMs! * 2.5);
+    const id = (this.#nextId += 1);
+    const abortMs = rng.chance(0.12) ? Math.ceil(rng.skewed(0, 3_000)) : undefined;
+    const afterLossMs = rng.chance(0.5) ? 0 : rng.float(0, 500);
+    const listens = rng.chance(0.75);
+    return { id, slot, at, entry, keys, options, abortMs, holdMs, steps: this.#steps(holdMs), listens, afterLossMs };
+  }
+
+  #someKeys(): readonly string[] {
+    const { rng, keys } = this;
+    if (keys.length === 1 || !rng.chance(0.2)) return [rng.pick(keys)];
+    return [...new Set([rng.pick(keys), rng.pick(keys), rng.pick(keys)])];
+  }
+
+  #leaseMs(): number {
+    const { rng, profile } = this;
+    const x = rng.fraction();
+    if (profile.shortLeases && x < 0.15) return rng.int(50, 250);
+    return x < 0.6 ? rng.int(300, 2_000) : rng.int(1_000, profile.maxLeaseMs);
+  }
+
+  #waitMs(): number {
+    const { rng } = this;
+    const x = rng.fraction();
+    if (x < 0.15) return 0;
+    return x < 0.19 ? Infinity : rng.int(1, rng.pick([200, 3_000, 12_000]));
+  }
+
+  #options(): Options {
+    const { rng, profile } = this;
+    const hasQueue = profile.servers === 1;
+    const mode = rng.chance(0.35) ? 'read' : 'write';
+    const options: Options = { mode, leaseMs: this.#leaseMs(), waitMs: this.#waitMs() };
+    if (rng.chance(0.15)) options.renew = false;
+    if (rng.chance(0.08)) options.maxHoldMs = rng.int(1, 3_000);
+    if (rng.chance(0.12)) options.holdAtLeastMs = rng.int(1, rng.pick([300, 3_000, profile.maxLeaseMs]));
+    if (mode === 'read' && hasQueue && rng.chance(0.4)) options.permits = rng.int(1, 3);
+    if (hasQueue && rng.chance(0.15)) options.fair = false;
+    if (rng.chance(0.1)) options.owner = rng.pick(['ann', 'bob', '-']);
+    return options;
+  }
+
+  #steps(holdMs: number): HolderStep[] {
+    const { rng, profile } = this;
+    const steps: HolderStep[] = [];
+    for (let ms = rng.float(0, holdMs); ms < holdMs && steps.length < 4; ms += rng.float(1, holdMs)) {
+      const afterMs = ms - steps.reduce((sum, step) => sum + step.afterMs, 0);
+      const x = rng.fraction();
+      const leaseMs = rng.chance(0.4) ? rng.int(1, 1_500) : rng.int(1, Math.ceil(profile.maxLeaseMs * 1.2));
+      if (x < 0.2) steps.push({ afterMs, does: 'extend', leaseMs });
+      else if (x < 0.3) steps.push({ afterMs, does: 'downgrade' });
+      else if (x < 0.35) steps.push({ afterMs, does: 'look' });
+    }
+    return steps;
+  }
+
+  /** Children that start together: they name keys that the outer call holds, and perhaps others. */
+  #nestedIn({ slot, keys, options }: PlannedCall): PlannedCall[] {
+    const { rng } = this;
+    return Array.from({ length: rng.int(1, 3) }, () => {
+      const mode = options.mode === 'read' || rng.chance(0.4) ? 'read' : 'write';
+      const own = rng.chance(0.8) ? [rng.pick(keys)] : [rng.pick(this.keys)];
+      const child = { mode, leaseMs: this.#leaseMs(), waitMs: this.#waitMs() } as const;
+      const call = this.#callWith(slot, 0, 'withLock', own, child);
+      return { ...call, steps: [], abortMs: undefined, holdMs: rng.skewed(0, 200) };
+    });
+  }
+}

@@ -1,0 +1,32 @@
+import { Rng } from '../world/rng.js';
+import { drawCalls } from './draw-calls.js';
+import { drawFaults } from './draw-faults.js';
+import { type Plan, type PlannedSlot, type Profile } from './plan.js';
+
+const KEYS = ['a', 'b', 'c', 'd'];
+
+/** Draws the plan of a seed. */
+export function drawPlan(seed: number, profileName: string, profile: Profile): Plan {
+  const rng = new Rng(seed, 'plan');
+  const keys = KEYS.slice(0, rng.int(1, KEYS.length));
+  const slots = Array.from({ length: rng.int(2, 5) }, () => drawSlot(rng, profile));
+  const { servers, serverDrift, skewMs } = profile;
+  const ofServers = (draw: () => number): number[] => Array.from({ length: servers }, draw);
+  return {
+    seed,
+    profileName,
+    profile,
+    keys,
+    slots,
+    serverRates: ofServers(() => 1 + rng.float(-serverDrift, serverDrift)),
+    serverOffsets: ofServers(() => rng.float(-skewMs, skewMs)),
+    calls: drawCalls(new Rng(seed, 'calls'), profile, keys, slots.length),
+    faults: drawFaults(new Rng(seed, 'faults'), profile, keys, slots.length),
+  };
+}
+
+const drawSlot = (rng: Rng, { drift, servers, rates }: Profile): PlannedSlot => ({
+  rate: 1 + rng.float(-drift, drift),
+  isGiven: servers === 1 && rng.chance(rates.closeGiven === undefined ? 0.3 : 0.8),
+  opens: rng.chance(0.7),
+});

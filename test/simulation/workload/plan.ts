@@ -1,0 +1,120 @@
+import { type LockOptions } from '../../../lib/core/lock.options.js';
+import { type NetworkSettings } from '../network/link.js';
+import { type MessageFaults } from '../server/subscriptions.js';
+
+/** What a holder does with its lock, so long after it got it or after the step before. */
+export interface HolderStep {
+  readonly afterMs: number;
+  readonly does: 'extend' | 'downgrade' | 'look';
+  /** Of an extension. */
+  readonly leaseMs?: number;
+}
+
+/** The fire of a job that a call claims. */
+export interface PlannedClaim {
+  readonly job: string;
+  readonly kind: 'at' | 'slot' | 'gap';
+  /** Of `at`: milliseconds of the world. */
+  readonly ms: number;
+  readonly rerunOnLoss: boolean;
+  readonly ends: 'done' | 'failed';
+}
+
+/**
+ * One public call, and what its holder does. `acquire` and `tryAcquire` return a handle, `withLock` runs work inside the lock,
+ * `enter` is what a decorator does.
+ */
+export interface PlannedCall {
+  readonly id: number;
+  readonly slot: number;
+  readonly at: number;
+  readonly entry: 'acquire' | 'tryAcquire' | 'withLock' | 'enter';
+  readonly keys: readonly string[];
+  readonly options: Omit<LockOptions, 'signal'>;
+  readonly abortMs?: number;
+  readonly holdMs: number;
+  readonly steps: readonly HolderStep[];
+  /** Whether the holder listens to `lock.signal`, and how long it works on after a loss. */
+  readonly listens: boolean;
+  readonly afterLossMs: number;
+  /** The handle is dropped without a release. */
+  readonly isDropped?: boolean;
+  readonly claim?: PlannedClaim;
+  /** Calls inside the work, all at once. */
+  readonly nested?: readonly PlannedCall[];
+}
+
+/** A place for processes: when one has ended, another may start in it. */
+export interface PlannedSlot {
+  /** How fast its clocks run. */
+  readonly rate: number;
+  /** The application passes in a client of its own. */
+  readonly isGiven: boolean;
+  /** Whether it connects at the start, and not with the first call. */
+  readonly opens: boolean;
+}
+
+interface FaultKinds {
+  reset: { slot: number; pick: number; clientMs: number; serverMs: number };
+  deaf: { slot: number; pick: number; up: boolean; down: boolean; ms: number };
+  cut: { slot: number; server: number; up: boolean; down: boolean; ms: number };
+  slow: { slot: number; server: number; slowMs: number; ms: number };
+  stop: { slot: number; ms: number };
+  sleep: { slot: number; ms: number };
+  kill: { slot: number; ms: number };
+  shutdown: { slot: number; drainMs: number; ms: number };
+  setWall: { slot: number; ms: number };
+  closeGiven: { slot: number };
+  revoke: { slot: number; key: string };
+  stall: { server: number; ms: number };
+  busyServer: { server: number; costMs: number; ms: number };
+  crash: { server: number; ms: number; losesData: boolean; isSilent: boolean; loadingMs: number };
+  stepClock: { server: number; ms: number };
+  flushScripts: { server: number };
+  refuse: { server: number; text: string; ms: number };
+  foreignKey: { server: number; key: string; ms: number };
+}
+
+export type FaultKind = keyof FaultKinds;
+export type PlannedFault = {
+  [Kind in FaultKind]: { readonly kind: Kind; readonly at: number } & FaultKinds[Kind];
+}[FaultKind];
+export type FaultOf<Kind extends FaultKind> = Extract<PlannedFault, { kind: Kind }>;
+
+/** How often each kind of fault happens: the mean time between two, in milliseconds. */
+export type FaultRates = Partial<Record<FaultKind, number>>;
+
+/** What may go wrong in a run, and how the rest behaves. */
+export interface Profile {
+  readonly ms: number;
+  readonly network: NetworkSettings;
+  readonly messages: MessageFaults;
+  /** How much faster or slower a clock may run: of processes, and of servers. */
+  readonly drift: number;
+  readonly serverDrift: number;
+  /** The masters of a quorum; 1: a single server. */
+  readonly servers: 1 | 3 | 5;
+  /** How far the clocks of the servers differ at the start. */
+  readonly skewMs: number;
+  readonly maxLeaseMs: number;
+  readonly shortLeases: boolean;
+  readonly rates: FaultRates;
+  /** Nothing goes wrong, so nothing may be lost. */
+  readonly isCalm: boolean;
+  /** How long stops and cuts may last. */
+  readonly maxStopMs: number;
+  readonly maxCutMs: number;
+}
+
+/** All that makes up a run; the same plan gives the same run. */
+export interface Plan {
+  readonly seed: number;
+  readonly profileName: string;
+  readonly profile: Profile;
+  readonly serverRates: readonly number[];
+  readonly serverOffsets: readonly number[];
+  readonly slots: readonly PlannedSlot[];
+  readonly keys: readonly string[];
+  readonly calls: readonly PlannedCall[];
+  readonly faults: readonly PlannedFault[];
+}

@@ -1,0 +1,57 @@
+import process from 'node:process';
+import { setImmediate } from 'node:timers/promises';
+import { TestEnvironment } from 'jest-environment-node';
+import { isRefused } from './warnings.mjs';
+
+const CHILD_OPTIONS = `--import=${new URL('child.mjs', import.meta.url)}`;
+
+// Before there is an environment, since each copies the variables for its tests.
+if (!process.env.NODE_OPTIONS?.includes(CHILD_OPTIONS)) {
+  process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} ${CHILD_OPTIONS}`.trim();
+}
+
+/** After these events, what went wrong belongs to the test of the event. */
+const ENDS = ['test_fn_success', 'test_fn_failure', 'hook_success', 'hook_failure'];
+
+/**
+ * Fails the test that runs when Node warns, or when a rejection is handled too late: elsewhere it would have ended the process.
+ * Jest itself fails tests for rejections that stay unhandled and for uncaught exceptions. An environment, because only its code
+ * has the real `process`; tests have a copy.
+ */
+export default class StrictEnvironment extends TestEnvironment {
+  #found = [];
+  #onWarning = (warning) => {
+    if (isRefused(warning)) this.#found.push(warning);
+  };
+  #onUnhandled = (reason, promise) => this.#unhandled.set(promise, reason);
+  #onHandled = (promise) => {
+    const text = 'A rejection was unhandled for a while, which ends a process of Node';
+    this.#found.push(new Error(text, { cause: this.#unhandled.get(promise) }));
+  };
+  #unhandled = new WeakMap();
+
+  async setup() {
+    await super.setup();
+    process.on('warning', this.#onWarning);
+  }
+
+  async teardown() {
+    process.off('warning', this.#onWarning);
+    process.off('unhandledRejection', this.#onUnhandled);
+    process.off('rejectionHandled', this.#onHandled);
+    await super.teardown();
+  }
+
+  async handleTestEvent({ name, test }, state) {
+    if (name === 'setup') {
+      // Not earlier: Jest has just replaced all listeners.
+      process.on('unhandledRejection', this.#onUnhandled);
+      process.on('rejectionHandled', this.#onHandled);
+    } else if (name === 'run_finish' || ENDS.includes(name)) {
+      // Node reports rejections and warnings at the end of a turn.
+      await setImmediate();
+      const errors = test?.errors ?? state.unhandledErrors;
+      errors.push(...this.#found.splice(0));
+    }
+  }
+}
