@@ -35,7 +35,7 @@ export class Referee {
    * others unless the clock was set back.
    */
   expired(key: string, now: number): void {
-    this.#of(key).expired(this.#latest - now);
+    this.#of(key).expired(now);
   }
 
   /** Those of this client who wait are passed over at times. */

@@ -123,10 +123,10 @@ export class ReferenceModel {
   }
 
   /** Nothing is left in Redis. By then, each command that is still under way is too old. */
-  expired(backMs: number): void {
+  expired(now: number): void {
     this.#releasedLast = undefined;
     this.#isForgotten = true;
-    if (backMs > 0) this.#greatest = 0;
+    if (this.#hasSteppedBack && now * 1_000 <= this.#greatest) this.#greatest = 0;
   }
 
   /** A renewal or a downgrade was told that there is no such hold. */
