@@ -9,6 +9,7 @@ import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
 import { isNoScript, storeError } from './redis-errors.js';
 import { ifElsewhere } from './demotion.js';
+import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { SilenceWatch } from './silence-watch.js';
 import { warnOfFailedStart } from './start-warning.js';
 
@@ -92,6 +93,14 @@ export class CommandRunner {
   /** Is called each time that `serverId` has become known. */
   set onServerId(callback: () => void) {
     this.#live.onServerId = callback;
+  }
+
+  /** Asks the server of the present connection which one it is. If it does not answer, the connection is replaced. */
+  checkServer(): void {
+    const client = this.#live.current;
+    if (client.isCluster) return;
+    const request = { key: 'INFO', timeoutMs: NODE_INFO_TIMEOUT_MS };
+    this.send(client, () => client.info('server'), request).catch(() => undefined);
   }
 
   /** Resolves with the script's reply as strings. @throws LockStoreError */

@@ -12,6 +12,8 @@ import { Subscriber } from './subscriber.js';
 interface Commands {
   liveClient(): RedisClient;
   readonly serverId: string | null;
+  /** Asks the server of the present connection which one it is. */
+  checkServer(): void;
 }
 
 /** What a wake-up channel works with. */
@@ -61,10 +63,15 @@ export class WakeUpChannel {
     this.#heartbeat.onWaiting();
   }
 
-  /** Moves when commands go to another server than the subscriber, as far as both are known. */
+  /**
+   * Moves when commands go to another server than the subscriber, as far as both are known. The connection of the commands may
+   * be the one that stayed behind: without a command, nobody would notice that it is dead.
+   */
   follow(): void {
     const [here, there] = [this.serverId, this.parts.commands.serverId];
-    if (here !== null && there !== null && here !== there) this.replace();
+    if (here === null || there === null || here === there) return;
+    this.parts.commands.checkServer();
+    this.replace();
   }
 
   /**

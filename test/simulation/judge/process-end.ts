@@ -35,7 +35,10 @@ export class ProcessEnd {
   onEnd(app: Application): void {
     this.#checkNothing(app);
     const { process } = app;
-    const unanswered = [...this.facts.network.of(process).clients].filter((client) => client.unanswered > 0);
+    const unanswered = [...this.facts.network.of(process).clients].filter(
+      // A client of the application may stay connected to a server that is gone.
+      (client) => client.unanswered > 0 && client !== app.given,
+    );
     if (unanswered.length > 0)
       this.#violate(app, `commands without an answer: ${unanswered.map((client) => client.text).join(', ')}`);
     if (process.timers > 0) this.#violate(app, `${process.timers} timers are set`);

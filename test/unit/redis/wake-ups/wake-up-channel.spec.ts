@@ -66,7 +66,12 @@ function open() {
   };
   const clients = new IoredisClients({ clock, random: systemRandomness, reporter });
   const client = clients.of({ duplicate, options: {} } as unknown as Redis);
-  const commands = { liveClient: () => client, serverId: null as string | null };
+  let checks = 0;
+  const commands = {
+    liveClient: () => client,
+    serverId: null as string | null,
+    checkServer: () => void (checks += 1),
+  };
   const channel = new WakeUpChannel({ commands, name: 'wake:c', listener, clock, reporter });
   const latest = () => subscribers.at(-1)!;
   /** Makes the latest connection ready, with the identity of its server. */
@@ -80,7 +85,7 @@ function open() {
     (await connect(runId)).confirm();
     await settled();
   };
-  return { subscribers, latest, reporter, told, channel, commands, clock, connect, listen };
+  return { checks: () => checks, subscribers, latest, reporter, told, channel, commands, clock, connect, listen };
 }
 
 const replyError = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
@@ -188,6 +193,16 @@ describe('the server of the wake-up channel', () => {
     subscribers[0]!.emit('message', 'wake:c', 'wake c.1');
     await listen('bbb');
     expect([told, channel.serverId]).toEqual([['listening', 'gap'], 'bbb']);
+  });
+
+  it('makes the commands check theirs when it differs: their connection may be dead, with nothing to send', async () => {
+    const { commands, checks, listen } = open();
+    commands.serverId = 'aaa';
+    await listen('aaa');
+    expect(checks()).toBe(0);
+    commands.serverId = 'bbb';
+    await listen('aaa');
+    expect(checks()).toBe(1);
   });
 
   it('is looked for more and more slowly while it differs each time', async () => {
