@@ -161,7 +161,10 @@ export class Releaser {
   }
 
   #tellIdlers(): void {
-    if (this.size === 0) for (const tell of this.#idlers.splice(0)) tell();
+    if (this.size > 0) return;
+    for (const tell of this.#idlers.splice(0)) tell();
+    // A module that is closed has no later moment for the number of the lines that were only counted.
+    if (this.#isStopped) this.#log.flush();
   }
 }
 

@@ -98,4 +98,15 @@ describe('the releaser', () => {
     await done;
     expect(releaser.size).toBe(0);
   });
+
+  it('reports those that were under way at the shutdown when they fail, and leaves no timer', async () => {
+    const { clock, store, releaser, reporter, timers } = setUp();
+    for (let i = 0; i < 12; i += 1) void releaser.giveBack({ ...REQUEST, key: `k${i}` }, clock.now() + 60_000, 250);
+    releaser.stop();
+    for (const release of store.releases) release.fail(down());
+    await settled();
+    expect([releaser.size, timers.size]).toEqual([0, 0]);
+    const last = 'warn Within 10 s, 2 more locks could not be released and end with their leases.';
+    expect([reporter.lines.length, reporter.lines.at(-1)]).toEqual([11, last]);
+  });
 });
