@@ -6,6 +6,9 @@ type Options = PlannedCall['options'];
 /** The time between two fires of a job. */
 const PERIOD_MS = 2_500;
 
+/** The longest wait of a call that does not wait without limit. */
+const LONGEST_WAIT_MS = 12_000;
+
 /** Draws all calls of a run, by the time at which they begin. */
 export function drawCalls(rng: Rng, profile: Profile, keys: readonly string[], slots: number): readonly PlannedCall[] {
   const drawer = new CallDrawer(rng, profile, keys);
@@ -96,7 +99,7 @@ class CallDrawer {
     const { rng } = this;
     const x = rng.fraction();
     if (x < 0.15) return 0;
-    return x < 0.19 ? Infinity : rng.int(1, rng.pick([200, 3_000, 12_000]));
+    return x < 0.19 ? Infinity : rng.int(1, rng.pick([200, 3_000, LONGEST_WAIT_MS]));
   }
 
   #options(): Options {
@@ -133,7 +136,8 @@ class CallDrawer {
     return Array.from({ length: rng.int(1, 3) }, () => {
       const mode = options.mode === 'read' || rng.chance(0.4) ? 'read' : 'write';
       const own = rng.chance(0.8) ? [rng.pick(keys)] : [rng.pick(this.keys)];
-      const child = { mode, leaseMs: this.#leaseMs(), waitMs: this.#waitMs() } as const;
+      // Locks that two callers nest in opposite order are waited for until the limit, so there has to be one.
+      const child = { mode, leaseMs: this.#leaseMs(), waitMs: Math.min(this.#waitMs(), LONGEST_WAIT_MS) } as const;
       const call = this.#callWith(slot, 0, 'withLock', own, child);
       return { ...call, steps: [], abortMs: undefined, holdMs: rng.skewed(0, 200) };
     });
