@@ -1,16 +1,5 @@
 import process from 'node:process';
-
-/** The same settings as in tsconfig.json. swc does not check types; `npm run typecheck` does. */
-const SWC = {
-  jsc: {
-    target: 'es2022',
-    parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: true },
-    // Messages and logs name classes.
-    keepClassNames: true,
-  },
-  module: { type: 'es6' },
-};
+import { swcOptions } from './scripts/swc.mjs';
 
 const SPEC = '\\.spec\\.ts$';
 
@@ -21,7 +10,7 @@ const common = {
   waitForUnhandledRejections: true,
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
-  transform: { '^.+\\.ts$': ['@swc/jest', SWC] },
+  transform: { '^.+\\.ts$': ['@swc/jest', swcOptions('es6')] },
 };
 
 const project = (displayName, roots, extra = {}) => ({

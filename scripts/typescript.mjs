@@ -6,12 +6,9 @@ import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 import { transform } from '@swc/core';
+import { swcOptions } from './swc.mjs';
 
-const SWC = {
-  jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
-  module: { type: 'es6' },
-  sourceMaps: 'inline',
-};
+const SWC = { ...swcOptions('es6'), sourceMaps: 'inline' };
 
 // Node runs the hooks, which are in the same file, in a thread of their own.
 if (isMainThread) register(import.meta.url);

@@ -41,7 +41,7 @@ async function* scanNodes(
     const cursors = new Set<string>();
     let repeats = 0;
     do {
-      const scan = async () => readScan(await node.scan(cursor, pattern, 100));
+      const scan = () => node.scan(cursor, pattern, 100);
       const to = { node: client.isCluster ? node : undefined };
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
@@ -63,14 +63,6 @@ const endlessError = (key: string): LockStoreError =>
   new LockStoreError(`Redis sends the same cursors of SCAN for "${key}" again and again. Check what answers there.`, {
     key,
   });
-
-/** @throws Error for an answer that is none to SCAN */
-function readScan(answer: unknown): [cursor: string, keys: string[]] {
-  const [cursor, keys] = Array.isArray(answer) ? (answer as unknown[]) : [];
-  const isRight = /^\d+$/.test(String(cursor)) && Array.isArray(keys) && keys.every((key) => typeof key === 'string');
-  if (!isRight) throw new Error('the answer to SCAN has no cursor and keys');
-  return [String(cursor), keys];
-}
 
 /** Passes over a key of another type: something other than a lock is stored under the same prefix. */
 export function ignoreWrongType(error: Error): undefined {

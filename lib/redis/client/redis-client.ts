@@ -88,6 +88,7 @@ export interface SingleClient extends BaseClient {
   info(section: 'server' | 'replication'): Promise<string>;
   /** TIME, in microseconds. Rejects for an answer that is no time. */
   time(): Promise<number>;
+  /** SCAN. Rejects for an answer without a cursor and keys. */
   scan(cursor: string, pattern: string, count: number): Promise<readonly [cursor: string, keys: readonly string[]]>;
   /** WAIT: how many replicas have all writes of this connection. Rejects for an answer that is no number. */
   wait(replicas: number, timeoutMs: number): Promise<number>;

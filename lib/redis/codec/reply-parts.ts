@@ -2,6 +2,9 @@ import { LockKeyError, LockStoreError } from '../../core/lock.errors.js';
 import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { shortened } from '../../core/read-options.js';
 
+/** The whole number that a text is; NaN for any other text. */
+export const wholeNumber = (text = ''): number => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
+
 /** The elements of one reply, which may be anything: something else than our script may have answered. */
 export class ReplyParts {
   constructor(
@@ -16,8 +19,7 @@ export class ReplyParts {
 
   /** @throws LockStoreError for anything but a whole number in this range */
   whole(index: number, min = 0, max = Number.MAX_SAFE_INTEGER): number {
-    const text = this.text(index);
-    const value = /^\d{1,16}$/.test(text) ? Number(text) : NaN;
+    const value = wholeNumber(this.text(index));
     return value >= min && value <= max ? value : this.refuse();
   }
 

@@ -95,7 +95,7 @@ export class CommandRunner {
     this.#live.onServerId = callback;
   }
 
-  /** Asks the server of the present connection which one it is. If it does not answer, the connection is replaced. */
+  /** Checks that the server of the present connection answers; otherwise the connection is replaced. */
   checkServer(): void {
     const client = this.#live.current;
     if (client.isCluster) return;

@@ -28,6 +28,7 @@ export class LiveClient {
   readonly nodes: ClusterNodes;
   #client: RedisClient;
   #isOwned: boolean;
+  /** Stops following the database that the application selects with a client that was left. */
   #stopFollowing = ignore;
   #stopWatching: (() => void) | null = null;
 

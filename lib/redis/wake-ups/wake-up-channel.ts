@@ -4,6 +4,7 @@ import { MAX_LEASE_MS } from '../../core/lock.options.js';
 import { type WakeUpListener } from '../../core/store/lock-store.js';
 import { type Reporter, withoutRepeats } from '../../core/reporter.js';
 import { type LeadsToMaster, type RedisClient } from '../client/redis-client.js';
+import { wholeNumber } from '../codec/reply-parts.js';
 import { SUBSCRIBER_SETTLED_MS, moveDelayMs, reconnectDelayMs } from '../timing.js';
 import { Heartbeat } from './heartbeat.js';
 import { Subscriber } from './subscriber.js';
@@ -12,7 +13,7 @@ import { Subscriber } from './subscriber.js';
 interface Commands {
   liveClient(): RedisClient;
   readonly serverId: string | null;
-  /** Asks the server of the present connection which one it is. */
+  /** Checks that the server of the present connection answers. */
   checkServer(): void;
 }
 
@@ -153,6 +154,7 @@ export class WakeUpChannel {
     if (attempt === undefined) return;
     if (kind === 'wake' || kind === 'revoked') this.parts.listener.onWakeUp(attempt, { kind });
     if (kind !== 'granted') return;
+    // Anybody may publish on the channel.
     const numbers = [token, serverTimeMs, remainingMs].map(wholeNumber);
     const [fencingToken, serverTime, remaining] = numbers as [number, number, number];
     const grant = { fencingToken, serverTimeMs: serverTime, remainingMs: remaining };
@@ -162,9 +164,6 @@ export class WakeUpChannel {
     this.parts.listener.onWakeUp(attempt, counts ? { kind, ...grant, server } : { kind: 'wake' });
   }
 }
-
-/** Anybody may publish on the channel. */
-const wholeNumber = (text = ''): number => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
 
 /** Passes on each grant as a mere wake-up: the attempt has to send its request. */
 export const withoutGrants = (listener: WakeUpListener): WakeUpListener => ({

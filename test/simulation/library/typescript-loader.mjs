@@ -5,22 +5,13 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import vm from 'node:vm';
 import { transformSync } from '@swc/core';
+import { swcOptions } from '../../../scripts/swc.mjs';
 
 export const ROOT = dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
 const SELF = fileURLToPath(import.meta.url);
 const requireFromRoot = createRequire(join(ROOT, 'package.json'));
 
-/** The settings of tsconfig.json, as in jest.config.mjs. */
-const SWC = {
-  jsc: {
-    target: 'es2022',
-    parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: true },
-    keepClassNames: true,
-  },
-  module: { type: 'commonjs' },
-  sourceMaps: 'inline',
-};
+const SWC = { ...swcOptions('commonjs'), sourceMaps: 'inline', configFile: false, swcrc: false };
 
 /** Compiled functions by file and source text: libraries with different bugs share all other files. */
 const compiled = new Map();
@@ -64,7 +55,7 @@ function functionOf(path, source) {
   const id = `${path}\n${source}`;
   const known = compiled.get(id);
   if (known) return known;
-  const { code } = transformSync(source, { ...SWC, filename: path, configFile: false, swcrc: false });
+  const { code } = transformSync(source, { ...SWC, filename: path });
   const wrapped = `(function (exports, require, module) {${code}\n})`;
   const made = vm.runInThisContext(wrapped, { filename: path });
   compiled.set(id, made);

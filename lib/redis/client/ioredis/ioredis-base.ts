@@ -4,7 +4,7 @@ import { type Clock } from '../../../core/clock.js';
 import { type Reporter } from '../../../core/reporter.js';
 import { type Randomness } from '../../../core/randomness.js';
 import { type ClientEvents, type ClientStatus, type Operands, type SingleClient } from '../redis-client.js';
-import { type Ioredis } from './ioredis-options.js';
+import { type Ioredis, endsForGood } from './ioredis-options.js';
 import { closeConnection, supervise } from './lifecycle.js';
 
 /** What the clients of one store share. */
@@ -59,6 +59,10 @@ export abstract class IoredisBase<Client extends Ioredis> {
 
   get status(): ClientStatus {
     return STATUSES[this.client.status] ?? 'closed';
+  }
+
+  get endsForGood(): boolean {
+    return endsForGood(this.client);
   }
 
   get keyPrefix(): string {

@@ -14,8 +14,6 @@ interface ClusterOwner extends ClientOwner {
 /** A cluster client of ioredis. */
 export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClient {
   readonly isCluster = true;
-  /** A connection of ioredis reopens a cluster until it is closed. */
-  readonly endsForGood = false;
 
   constructor(
     cluster: Cluster,
@@ -47,7 +45,7 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
     const subscriber = this.owner.of(node).duplicateNode();
     // A node that left the cluster may stay up, but no messages of the cluster reach it.
     const leaveIfForeign = (): void => {
-      if (!this.#hasNode(node)) subscriber.disconnect();
+      if (!this.#nodeAt('all', node.options)) subscriber.disconnect();
     };
     this.client.on('refresh', leaveIfForeign);
     subscriber.once('ended', () => this.client.off('refresh', leaveIfForeign));
@@ -61,8 +59,7 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
   masterOf(storageKey: string): SingleClient | undefined {
     const address = this.masterAddressOf(storageKey);
     if (!address) return undefined;
-    const server = addressText(address);
-    const master = this.client.nodes('master').find(({ options }) => addressText(options) === server);
+    const master = this.#nodeAt('master', address);
     return master && this.owner.of(master);
   }
 
@@ -78,8 +75,7 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
 
   /** The connection uses the key prefix of the cluster client. */
   openNode({ host, port }: ServerAddress): SingleClient | null {
-    const nodes = this.client.nodes('all');
-    const node = nodes.find(({ options }) => options.host === host && options.port === port) ?? nodes[0];
+    const node = this.#nodeAt('all', { host, port }) ?? this.client.nodes('all')[0];
     const { keyPrefix } = this.client.options;
     return node ? this.owner.of(node).duplicateNode({ host, port, keyPrefix }) : null;
   }
@@ -92,10 +88,9 @@ export class IoredisCluster extends IoredisBase<Cluster> implements ClusterClien
     this.client.refreshSlotsCache(onDone);
   }
 
-  /** Whether the cluster still has the node that this connection leads to. */
-  #hasNode({ options }: Redis): boolean {
-    return this.client
-      .nodes('all')
-      .some((node) => node.options.host === options.host && node.options.port === options.port);
+  /** The connection to the node at an address; undefined if the cluster has none there. */
+  #nodeAt(role: 'master' | 'all', address: Partial<ServerAddress>): Redis | undefined {
+    const server = addressText(address);
+    return this.client.nodes(role).find(({ options }) => addressText(options) === server);
   }
 }

@@ -19,10 +19,6 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     return this.client.status === 'ready' && this.client.stream.writable;
   }
 
-  get endsForGood(): boolean {
-    return this.client.options.retryStrategy === neverReconnect;
-  }
-
   get address(): string {
     const { host, port, path, sentinels, name } = this.client.options;
     if (!sentinels) return path ?? `${host}:${port}`;
@@ -107,8 +103,12 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     throw new Error('the answer to TIME is no time');
   }
 
-  scan(cursor: string, pattern: string, count: number): Promise<readonly [cursor: string, keys: readonly string[]]> {
-    return this.client.scan(cursor, 'MATCH', pattern, 'COUNT', count);
+  async scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]]> {
+    const answer: unknown = await this.client.scan(cursor, 'MATCH', pattern, 'COUNT', count);
+    const [next, keys] = Array.isArray(answer) ? (answer as unknown[]) : [];
+    const isRight = /^\d+$/.test(String(next)) && Array.isArray(keys) && keys.every((key) => typeof key === 'string');
+    if (isRight) return [String(next), keys];
+    throw new Error('the answer to SCAN has no cursor and keys');
   }
 
   async wait(replicas: number, timeoutMs: number): Promise<number> {

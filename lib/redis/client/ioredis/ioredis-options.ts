@@ -25,6 +25,10 @@ export type RedisConnection = string | RedisOptions | RedisClusterOptions | Redi
 /** The retry strategy of a connection that another one replaces once it has ended. */
 export const neverReconnect = (): null => null;
 
+/** Whether a connection of ours stays closed once it has ended; a cluster never does. */
+export const endsForGood = (client: Ioredis): boolean =>
+  !client.isCluster && (client as Redis).options.retryStrategy === neverReconnect;
+
 /**
  * Our own connections never queue a command: one that cannot be sent now, or that lost its connection, fails at once and
  * is never sent later, because we retry ourselves. They reconnect forever, soon after Redis is back, whatever the

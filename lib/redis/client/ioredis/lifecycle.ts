@@ -1,7 +1,7 @@
 import type { Cluster, Redis } from 'ioredis';
 import { type Clock, type Timers, setDeadline } from '../../../core/clock.js';
 import { CLOSE_TIMEOUT_MS, GREETING_MS, IOREDIS_CONNECT_TIMEOUT_MS, reconnectDelayMs } from '../../timing.js';
-import { type Ioredis, neverReconnect } from './ioredis-options.js';
+import { type Ioredis, endsForGood } from './ioredis-options.js';
 
 /**
  * Replaces the socket of a connection of ours, or of a connection to one of its cluster nodes, each time it is not ready in
@@ -25,8 +25,7 @@ function reopen(client: Ioredis, clock: Clock): () => void {
   };
   const onReady = (): void => void (ends = 0);
   const onEnd = (): void => {
-    if (client.isCluster || (client as Redis).options.retryStrategy !== neverReconnect)
-      cancel = clock.setTimer(connect, reconnectDelayMs((ends += 1)));
+    if (!endsForGood(client)) cancel = clock.setTimer(connect, reconnectDelayMs((ends += 1)));
   };
   client.on('ready', onReady);
   client.on('end', onEnd);
