@@ -76,6 +76,8 @@ export class History {
   readonly questions: Question[] = [];
   readonly faults: Fault[] = [];
   readonly unhandled: { readonly process: string; readonly t: number; readonly text: string }[] = [];
+  readonly errors: { readonly process: string; readonly t: number; readonly what: string; readonly code: string }[] =
+    [];
   readonly left: string[] = [];
   readonly resources = new Map<string, ResourceTotals>();
   stoppingAt = Infinity;
@@ -142,6 +144,8 @@ export class History {
     else if (event.e === 'ready') process.readyAt = event.t;
     else if (event.e === 'closing') process.closingAt = event.t;
     else if (event.e === 'closed') process.closedLeft = event.left;
+    else if (event.e === 'error')
+      this.errors.push({ process: event.p, t: event.t, what: event.what, code: event.code });
     else if (event.e === 'unhandled') this.unhandled.push({ process: event.p, t: event.t, text: event.text });
   }
 

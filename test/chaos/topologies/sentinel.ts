@@ -31,6 +31,7 @@ export async function startSentinel({ workers }: SystemOptions): Promise<System>
     connections: networks.map(({ natMap }) => ({ ...topology.connection, natMap })),
     directConnection: topology.connection,
     servers,
+    monitors: sentinels,
     faults: [
       ...network,
       ...named(serverFaults(onMaster), 'CLIENT KILL normal', 'CLIENT KILL pubsub', 'SCRIPT FLUSH', 'out of memory'),

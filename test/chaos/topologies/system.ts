@@ -9,6 +9,8 @@ export interface System {
   readonly directConnection: unknown;
   /** All servers that have locks, to look what is left on them. */
   readonly servers: readonly ChaosServer[];
+  /** Those that have no locks, such as sentinels. */
+  readonly monitors?: readonly ChaosServer[];
   readonly faults: readonly FaultKind[];
   /** Ends the connections that a proxy keeps although their clients are gone, such as that of a late command. */
   disconnect(): void;
