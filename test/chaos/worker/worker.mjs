@@ -23,7 +23,7 @@ process.on('warning', (warning) => {
 });
 
 const { open } = await import(`./clients/${config.client}.mjs`);
-const client = await open(config.connection);
+const client = await open(config.connection, config);
 const holds = new Set();
 let questions = 0;
 const answers = new Map();

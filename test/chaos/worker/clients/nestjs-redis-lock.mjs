@@ -20,10 +20,10 @@ const job = { oncePer: (fire) => new Date(fire), leaseMs: JOB_LEASE_MS, spreadMs
 decorate(Jobs, { run: Locked('job', job) });
 Inject(RedisLockService)(Jobs, 'locks');
 
-export async function open(connection) {
+export async function open(connection, { keepMs } = {}) {
   Logger.overrideLogger(false);
   class AppModule {}
-  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS };
+  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, keepMs };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Jobs, Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
