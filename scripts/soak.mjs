@@ -62,7 +62,7 @@ if (!(minutes * 60_000 >= MIN_SAMPLES * roundMs)) {
 }
 
 const seed = Number(values.seed ?? Math.floor(Math.random() * 1e6));
-const command = `npm run soak -- --topology ${topology} --minutes ${minutes} --seed ${seed}`;
+const command = `npm run soak -- --topology ${String(topology)} --minutes ${minutes} --seed ${seed}`;
 console.log(command);
 const result = await soak({
   topology,

@@ -17,6 +17,8 @@ export interface WorkerSettings {
   readonly lingersMs: number;
   readonly pauseMs: number;
   readonly seed: number;
+  /** How long unused locks are remembered. */
+  readonly keepMs?: number;
   /** Options of Node. */
   readonly execArgv?: readonly string[];
   /** For soaks (worker/soak): further lanes, and measurements. */

@@ -27,6 +27,9 @@ const FAILOVERS: Record<string, readonly string[]> = {
 
 export const SOAK_TOPOLOGIES = Object.keys(FAILOVERS);
 
+/** As short as it may be, so that the number of keys has settled soon. */
+const KEEP_MS = 60_000;
+
 /** Leaks that a soak must find (worker/soak/plants.mjs). */
 export const PLANTS = ['locks', 'subscriber', 'key'];
 
@@ -56,6 +59,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const worker = {
     workload: topology === 'quorum' ? 'quorumSoak' : 'soak',
     pauseMs: 150,
+    keepMs: KEEP_MS,
     execArgv: ['--expose-gc', '--disable-warning=ExperimentalWarning'],
     soak: { plant },
   };
@@ -92,7 +96,7 @@ function planFailovers(system: System, options: SoakOptions): Appointment[] {
   const kinds = FAILOVERS[options.topology]!.map((name) => system.faults.find((fault) => fault.name === name)!);
   return Array.from({ length: roundsOf(options) }, (_, i) => {
     const kind = kinds[i % kinds.length]!;
-    const atMs = i * options.roundMs + random.between(0, options.roundMs / 4);
+    const atMs = options.roundMs * (i + random.next() / 4 + 1 / 4);
     return { atMs, fault: { kind: kind.name, ...kind.plan(random) } };
   });
 }

@@ -25,7 +25,7 @@ export function table(verdicts: readonly Verdict[]): string {
       const { unit, perDay } = boundOf(list[0]!.name);
       const results = [...new Set(list.map(({ result }) => result))].join(', ');
       const medians = [all(list, ({ first }) => first), all(list, ({ last }) => last)];
-      const slopes = all(list, (one) => Math.round(one.perDay));
+      const slopes = all(list, (one) => Math.round(one.perDay) || 0);
       return `| ${title}${unit && `, ${unit}`} | ${medians.join(' | ')} | ${slopes} | ${number(perDay)} | ${results} |`;
     }),
   ].join('\n');

@@ -20,10 +20,10 @@ const job = { oncePer: (fire) => new Date(fire), leaseMs: JOB_LEASE_MS, spreadMs
 decorate(Jobs, { run: Locked('job', job) });
 Inject(RedisLockService)(Jobs, 'locks');
 
-export async function open(connection, { minReplicas = 0 } = {}) {
+export async function open(connection, { minReplicas = 0, keepMs } = {}) {
   Logger.overrideLogger(false);
   class AppModule {}
-  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, minReplicas };
+  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, minReplicas, keepMs };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Jobs, Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);

@@ -37,7 +37,7 @@ async function look(run, i) {
 
 /** Opens another app in this process, and closes it again. */
 async function shortLivedApp(run, i) {
-  const client = await run.open(run.config.connection);
+  const client = await run.open(run.config.connection, run.config);
   try {
     const lane = new Lane({ ...run, client }, `${run.config.name}:app${i}`);
     for (let call = 0; call < CALLS_PER_APP && !run.turnstile.isClosed; call += 1)
