@@ -1,5 +1,6 @@
 // One process of a worker: makes calls until its parent (../workers.ts) tells it to stop, and writes down what happens.
 import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Lane } from './lane.mjs';
 import { now, openLog } from './log.mjs';
 import { randomFrom } from './random.mjs';
@@ -18,7 +19,7 @@ process.on('uncaughtException', (error) => log('unhandled', { text: `uncaught ex
 process.on('warning', (warning) => log('unhandled', { text: `warning: ${warning.stack ?? warning}` }));
 
 const { open } = await import(`./clients/${config.client}.mjs`);
-const client = await open(config.connection);
+const client = await open(config.connection, config);
 const holds = new Set();
 let questions = 0;
 const answers = new Map();
@@ -63,6 +64,9 @@ function block(ms) {
   for (const until = now() + ms; now() < until;);
 }
 
+/** Timers and sockets. A wait for them is not among them, since it is over when this looks. */
+const resources = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP'));
+
 let ending;
 const end = () => (ending ??= close());
 
@@ -76,8 +80,8 @@ async function close() {
   process.disconnect();
   // What closes in this turn is no longer there in the next.
   await new Promise((resolve) => setImmediate(resolve));
-  const left = process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP'));
-  log('closed', { left });
+  for (const until = now() + config.lingersMs; now() < until && resources().length > 0;) await sleep(TICK_MS);
+  log('closed', { left: resources() });
 }
 
 log('ready');

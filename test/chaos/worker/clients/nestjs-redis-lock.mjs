@@ -19,10 +19,10 @@ Locked('job', job)(Jobs.prototype, 'run', descriptor);
 Object.defineProperty(Jobs.prototype, 'run', descriptor);
 Inject(RedisLockService)(Jobs, 'locks');
 
-export async function open(connection) {
+export async function open(connection, { minReplicas = 0 } = {}) {
   Logger.overrideLogger(false);
   class AppModule {}
-  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS };
+  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, minReplicas };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Jobs] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
@@ -39,6 +39,7 @@ export async function open(connection) {
       // The end of the work releases it.
       return locks.withLock(call.keys, options, (lock) => work({ ...holdOf(lock, () => lock.release()), nested }));
     },
+    forceRelease: (key) => locks.forceRelease(key),
     /** All locks that are held or waited for. */
     async list() {
       const found = [];
