@@ -27,11 +27,9 @@ export class Endings implements Rule {
     const isAnsweredOnce = replies.length === keys.length && !this.#isTroubled(held);
     const isGone = replies.some((reply) => !CONFIRMED.includes(reply));
     if (wasHeld && isAnsweredOnce && isGone) this.#violate('4: a loss is always reported', held, replies);
-    const isOfWork = call.plan.claim?.ends === 'failed';
-    const isHeld = replies.filter((reply) => reply === 'released').length === keys.length;
-    if (!wasHeld && isHeld && held.lost === null && !isOfWork)
-      this.#violate('a release is told as it was', held, replies);
-    if (!wasHeld && held.lost === 'expired' && isHeld && held.wantedUntil > this.facts.world.now)
+    const wasReleased = replies.filter((reply) => reply === 'released').length === keys.length;
+    const wasProven = held.wantedUntil > held.releasedAt + 1;
+    if (!wasHeld && wasReleased && wasProven && call.plan.claim?.ends !== 'failed')
       this.#violate('a release is told as it was', held, replies);
   }
 
