@@ -24,6 +24,8 @@ export interface CallEvent extends OfCall {
   readonly permits?: number;
   /** Calls with the same owner share the lock. */
   readonly owner?: string;
+  /** It does not wait in the queue. */
+  readonly unfair?: boolean;
   /** The nominal time of the job's fire. */
   readonly fire?: number;
 }
@@ -55,6 +57,8 @@ export type WorkerEvent =
   | (At & { readonly e: 'ready' })
   /** Something that a process must never see: an unhandled rejection, a warning. */
   | (At & { readonly e: 'unhandled'; readonly text: string })
+  /** A call that acquires nothing failed, such as a look at a lock. */
+  | (At & { readonly e: 'error'; readonly what: string; readonly code: string })
   | (At & { readonly e: 'closing' })
   /** The app was closed; `left` are the timers and sockets that it left. */
   | (At & { readonly e: 'closed'; readonly left: readonly string[] });
@@ -78,6 +82,8 @@ export type NemesisEvent =
   | (At & { readonly e: 'suspended'; readonly of: string })
   | (At & { readonly e: 'resumed'; readonly of: string })
   | (At & { readonly e: 'exit'; readonly of: string; readonly code: number | null; readonly signal: string | null })
+  /** The process of the nemesis stood still until now. */
+  | (At & { readonly e: 'lag'; readonly from: number })
   /** Workers begin no calls after this. */
   | (At & { readonly e: 'stopping' })
   /** What a process still had when it should have ended. */

@@ -20,17 +20,17 @@ export class Lane {
   async run() {
     const { random, config } = this.#run;
     while (!this.#run.isStopping) {
-      await this.#call(nextCall(random, config.workload));
+      await this.#run.turnstile.pass(() => this.call(nextCall(random, config.workload)));
       await sleep(random.between(0, config.pauseMs));
     }
   }
 
-  async #call(call) {
+  async call(call) {
     const { client, log } = this.#run;
     this.#calls += 1;
     const op = `${this.#name}:${this.#calls}`;
-    const { keys, mode, leaseMs, waitMs, permits, owner } = call;
-    log('call', { op, keys, mode, leaseMs, waitMs, permits, owner });
+    const { keys, mode, leaseMs, waitMs, permits, owner, unfair } = call;
+    log('call', { op, keys, mode, leaseMs, waitMs, permits, owner, unfair });
     let settled = false;
     try {
       await client.use(call, async (lock) => {
