@@ -1,4 +1,4 @@
-import { clientOf } from '../server/script-model.js';
+import { clientOf } from '../../../lib/testing/memory/hand-over.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts, KEY_PREFIX } from './facts.js';
@@ -51,7 +51,8 @@ export class Grants implements Rule {
 
   /** After each script, the lock has no room for the first waiter who would be granted it without asking again. */
   onChange({ server, script, lock, key, live, now }: Change): void {
-    if (this.facts.isQuorum || script.name === 'inspect') return;
+    // A renewal drops dead waiters, and serves nobody: who is behind them asks again after the poll.
+    if (this.facts.isQuorum || script.name === 'inspect' || script.name === 'renew') return;
     const [first] = lock.queue.waiters.filter(({ place, deadline }) => place >= lock.queue.head && deadline > now);
     const isSimple = first?.fair && first.keys.length === 1 && first.claim === undefined;
     if (!isSimple || !this.#listens(server, first.attempt)) return;
