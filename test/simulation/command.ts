@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Library, loadLibrary } from './library/library.js';
 import { ROOT } from './library/typescript-loader.mjs';
-import { BUGS, findBug } from './planted/find-bug.js';
+import { printBugs } from './planted/print-bugs.js';
 import { type Report, runPlan } from './run-plan.js';
 import { planOf } from './seeds.js';
 import { Shrinker } from './shrink.js';
@@ -21,6 +21,9 @@ const OPTIONS = {
   hash: { type: 'boolean', default: false },
   /** Looks for the planted bugs instead. */
   bugs: { type: 'boolean', default: false },
+  /** With `bugs`: looks at so many seeds, whatever a bug says; and only at bugs whose names contain this. */
+  seeds: { type: 'string' },
+  only: { type: 'string' },
   /** How many runs may be spent on making a run that breaks a rule smaller. */
   shrink: { type: 'string', default: '300' },
 } as const;
@@ -35,7 +38,7 @@ interface FailedSeed {
 /** The command `npm run simulate`; resolves to its exit status. */
 export async function runCommand(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: OPTIONS });
-  if (values.bugs) return findBugs();
+  if (values.bugs) return printBugs({ seeds: values.seeds ? Number(values.seeds) : undefined, only: values.only });
   if (values.trace === undefined) Error.stackTraceLimit = 0;
   const library = loadLibrary();
   const totals = new Totals();
@@ -87,17 +90,4 @@ function traceOf({ plan, trace }: Report): string {
   return [...parts.map((part) => (typeof part === 'string' ? part : JSON.stringify(part))), ...(trace ?? [])].join(
     '\n',
   );
-}
-
-/** Looks for each planted bug; the exit status is 1 if one is not found. */
-async function findBugs(): Promise<number> {
-  let missed = 0;
-  for (const bug of BUGS) {
-    const report = await findBug(bug);
-    if (!report) missed += 1;
-    const found = report ? `seed ${report.plan.seed} of ${bug.seeds} (${report.violations[0]!.rule})` : 'NOT FOUND';
-    console.log(`${bug.name}: ${found}`);
-  }
-  console.log(`${BUGS.length - missed} of ${BUGS.length} planted bugs found`);
-  return missed > 0 ? 1 : 0;
 }

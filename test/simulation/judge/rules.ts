@@ -1,19 +1,33 @@
 import { Belief } from './belief.js';
 import { Calm } from './calm.js';
+import { Endings } from './endings.js';
 import { Exclusion } from './exclusion.js';
 import { type Facts } from './facts.js';
 import { Fires } from './fires.js';
+import { Grants } from './grants.js';
+import { HoldLimits } from './hold-limits.js';
 import { Leftovers } from './leftovers.js';
+import { LossReports } from './loss-reports.js';
 import { Losses } from './losses.js';
+import { Nesting } from './nesting.js';
+import { Operators } from './operators.js';
 import { Order } from './order.js';
+import { Owners } from './owners.js';
+import { QuorumLeftovers } from './quorum-leftovers.js';
+import { Recovered } from './recovered.js';
 import { type Rule } from './rule.js';
+import { Runs } from './runs.js';
 import { Siblings } from './siblings.js';
 import { Settling } from './settling.js';
 import { Tokens } from './tokens.js';
+import { WaitLimits } from './wait-limits.js';
 import { Waiting } from './waiting.js';
 
+// prettier-ignore
+const KINDS = [
+  Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
+  LossReports, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, WaitLimits,
+];
+
 /** All rules. */
-export const rulesFor = (facts: Facts): readonly Rule[] =>
-  [Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Siblings, Calm].map(
-    (Kind) => new Kind(facts),
-  );
+export const rulesFor = (facts: Facts): readonly Rule[] => KINDS.map((Kind) => new Kind(facts));

@@ -1,155 +1,21 @@
-import { type PlantedBug } from '../library/library.js';
-
-/** A planted bug, and how many seeds of which profile find it. */
-export interface FoundBug extends PlantedBug {
-  readonly profile: string;
-  readonly seeds: number;
-}
+import { type FoundBug } from './found-bug.js';
+import { ACQUIRING } from './bugs/acquiring.js';
+import { HOLDING } from './bugs/holding.js';
+import { JOBS } from './bugs/jobs.js';
+import { LOSSES } from './bugs/losses.js';
+import { QUORUM } from './bugs/quorum.js';
+import { RELEASING } from './bugs/releasing.js';
+import { SHUTDOWN } from './bugs/shutdown.js';
+import { WAITING } from './bugs/waiting.js';
 
 /** Each breaks one rule of the library, or of the model of the scripts. */
 export const BUGS: readonly FoundBug[] = [
-  {
-    name: 'a lease is believed for longer than it was granted',
-    file: 'lib/core/hold/lease.ts',
-    find: 'remainingMs * (1 - CLOCK_DRIFT) - ROUNDING_MS',
-    replace: 'remainingMs * 1.2',
-    profile: 'processes',
-    seeds: 4,
-  },
-  {
-    name: 'a lease counts from the reply, not from the command',
-    file: 'lib/core/acquire/acquisition.ts',
-    find: 'leaseFrom(sent, reply.remainingMs)',
-    replace: 'leaseFrom(moment(this.context.clock), reply.remainingMs)',
-    profile: 'given',
-    seeds: 20,
-  },
-  {
-    name: 'a sleep of the machine goes unnoticed',
-    file: 'lib/core/hold/lease.ts',
-    find: 'Math.max(0, Math.min(lease.deadline - clock.now(), lease.wallDeadline - clock.wallNow()))',
-    replace: 'Math.max(0, lease.deadline - clock.now())',
-    profile: 'processes',
-    seeds: 8,
-  },
-  {
-    name: 'a writer is let in beside readers',
-    file: 'lib/testing/memory/rules.ts',
-    find: "if (mode === 'write') return held.length === 0;",
-    replace: "if (mode === 'write') return !held.some((hold) => hold.mode === 'write');",
-    profile: 'calm',
-    seeds: 4,
-  },
-  {
-    name: 'a semaphore has one permit too many',
-    file: 'lib/testing/memory/rules.ts',
-    find: 'held.length < permits)',
-    replace: 'held.length <= permits)',
-    profile: 'calm',
-    seeds: 8,
-  },
-  {
-    name: 'tokens follow the clock, even when it steps back',
-    file: 'lib/testing/memory/hand-over.ts',
-    find: 'return Math.max(lock.token + 1, this.leastToken());',
-    replace: 'return this.leastToken();',
-    profile: 'server',
-    seeds: 6,
-  },
-  {
-    name: 'a fair request passes the queue',
-    file: 'lib/testing/memory/requests.ts',
-    find: 'return this.handOver.serve(lock, request.attempt) || (lock.queue.isServed && admits(lock, request));',
-    replace: 'return admits(lock, request);',
-    profile: 'calm',
-    seeds: 8,
-  },
-  {
-    name: 'a fire is granted again',
-    file: 'lib/testing/memory/rules.ts',
-    find: 'return isKnown && !(repeats && run.fire === fire);',
-    replace: 'return false;',
-    profile: 'calm',
-    seeds: 12,
-  },
-  {
-    name: 'a release without an answer is not tried again',
-    file: 'lib/core/hold/releaser.ts',
-    find: 'else this.#retryLater(pending, error);',
-    replace: 'else this.#leaveToLease(pending, error);',
-    profile: 'longErrors',
-    seeds: 12,
-  },
-  {
-    name: 'a call that gives up keeps its place in the queue',
-    file: 'lib/core/acquire/acquisition.ts',
-    find: 'this.context.attempts.giveBackCancelled(this.#attempt, this.hasWaited);',
-    replace: '',
-    profile: 'calm',
-    seeds: 6,
-  },
-  {
-    name: 'a lock is renewed once only',
-    file: 'lib/core/hold/watchdog.ts',
-    find: 'watch.renewAt = this.#dueAt(lock, sent);',
-    replace: 'watch.renewAt = Infinity;',
-    profile: 'calm',
-    seeds: 8,
-  },
-  {
-    name: 'waiters poll too seldom',
-    file: 'lib/core/timing.ts',
-    find: 'const pollMs = waiterLeaseMs(leaseMs) / 3;',
-    replace: 'const pollMs = waiterLeaseMs(leaseMs) * 3;',
-    profile: 'silent',
-    seeds: 8,
-  },
-  {
-    name: 'an abort is not noticed',
-    file: 'lib/core/acquire/limits.ts',
-    find: 'this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));',
-    replace: 'this.#stopListening = undefined;',
-    profile: 'calm',
-    seeds: 6,
-  },
-  {
-    name: 'a shutdown leaves waiting calls alone',
-    file: 'lib/core/acquire/locker.ts',
-    find: 'for (const call of this.#attempts.calls) call.cancel(shutdownError());',
-    replace: '',
-    profile: 'processes',
-    seeds: 12,
-  },
-  {
-    name: 'work returns although its lock was lost',
-    file: 'lib/core/reentry/run.ts',
-    find: 'if (lost) throw withResult(lost, result, lock.mode);',
-    replace: '',
-    profile: 'operator',
-    seeds: 4,
-  },
-  {
-    name: 'a dropped handle is not released',
-    file: 'lib/core/hold/handle.ts',
-    find: 'void lock.release();\n    };',
-    replace: '};',
-    profile: 'calm',
-    seeds: 8,
-  },
-  {
-    name: 'a majority of a quorum is half of it',
-    file: 'lib/redis/quorum/votes.ts',
-    find: 'Math.floor(nodes.length / 2) + 1',
-    replace: 'Math.floor(nodes.length / 2)',
-    profile: 'quorum',
-    seeds: 4,
-  },
-  {
-    name: 'a quorum does not write its token back',
-    file: 'lib/redis/quorum/quorum-acquirer.ts',
-    find: 'if (round.isWon && (await this.#writeBack(request, round, timeoutMs))) return',
-    replace: 'if (round.isWon) return',
-    profile: 'quorum',
-    seeds: 8,
-  },
+  ...HOLDING,
+  ...ACQUIRING,
+  ...WAITING,
+  ...JOBS,
+  ...RELEASING,
+  ...SHUTDOWN,
+  ...LOSSES,
+  ...QUORUM,
 ];

@@ -1,27 +1,37 @@
 import { type Library, loadLibrary } from '../library/library.js';
 import { type Report, runPlan } from '../run-plan.js';
 import { planOf } from '../seeds.js';
-import { BUGS, type FoundBug } from './bugs.js';
+import { BUGS } from './bugs.js';
+import { type FoundBug } from './found-bug.js';
 
 export { BUGS };
 
-/** The first seed of a profile that breaks a rule; null if none of these does. */
-export async function firstBadSeed(
+/** The first seed of a profile whose run counts; null if none of these does. */
+async function firstSeed(
   library: Library,
   { profile, seeds }: { readonly profile?: string; readonly seeds: number },
+  counts: (report: Report) => boolean,
 ): Promise<Report | null> {
   for (let seed = 1; seed <= seeds; seed += 1) {
     const report = await runPlan(library, planOf(seed, profile));
-    if (report.violations.length > 0) return report;
+    if (counts(report)) return report;
   }
   return null;
 }
 
-/** Runs a library with a planted bug until it breaks a rule, for at most its number of seeds. */
-export const findBug = (bug: FoundBug): Promise<Report | null> => firstBadSeed(loadLibrary(bug), bug);
+/** Whether a run breaks one of the rules that a bug breaks. */
+export const finds =
+  ({ rules }: FoundBug) =>
+  ({ violations }: Report): boolean =>
+    violations.some(({ rule }) => rules.includes(rule));
+
+/** Runs a library with a planted bug until it breaks one of its rules, for at most its number of seeds or another one. */
+export const findBug = (bug: FoundBug, seeds = bug.seeds): Promise<Report | null> =>
+  firstSeed(loadLibrary(bug), { profile: bug.profile, seeds }, finds(bug));
 
 /** Runs the library as it is. */
-export const findNothing = (seeds: number): Promise<Report | null> => firstBadSeed(loadLibrary(), { seeds });
+export const findNothing = (seeds: number): Promise<Report | null> =>
+  firstSeed(loadLibrary(), { seeds }, ({ violations }) => violations.length > 0);
 
 /** The digest of a run of a seed. */
 export const digestOf = async (seed: number): Promise<string> => (await runPlan(loadLibrary(), planOf(seed))).digest;

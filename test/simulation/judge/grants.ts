@@ -1,0 +1,71 @@
+import { clientOf } from '../server/script-model.js';
+import { type SimServer } from '../server/sim-server.js';
+import { type Call, type Held } from '../workload/call.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
+import { type Change, type NewGrant, type Rule } from './rule.js';
+
+/** As in lib/core/timing.ts. */
+const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
+
+/** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
+export class Grants implements Rule {
+  /** When an attempt was granted that its call does not know of yet. */
+  readonly #unknown = new Map<string, number>();
+
+  constructor(private readonly facts: Facts) {}
+
+  onHeld({ hold, lock, call }: Held): void {
+    if (!hold || lock.held || hold.lost?.reason === 'revoked') return;
+    this.facts.world.violate('a granted lock is held', `${call.text} was granted a lease that is over`);
+  }
+
+  onGrant({ attempt }: NewGrant): void {
+    if (!this.facts.isQuorum) this.#unknown.set(attempt, this.facts.world.now);
+  }
+
+  onTick(): void {
+    for (const [attempt, since] of this.#unknown) {
+      const call = this.facts.callOf.get(attempt);
+      if (!call?.isPending || call.attempt !== attempt || !this.#isLive(call)) this.#unknown.delete(attempt);
+      else this.#checkReached(attempt, call, since);
+    }
+  }
+
+  #checkReached(attempt: string, call: Call, since: number): void {
+    const { world, plan, network } = this.facts;
+    const server = network.servers[0]!;
+    const { delayMax, resendMax } = plan.profile.network;
+    const isQuick = plan.profile.isCalm && plan.profile.messages.lost === 0;
+    const pollMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02;
+    const boundMs = isQuick ? 8 * delayMax + 60 : pollMs + 4 * (delayMax + resendMax) + 60;
+    const waitedMs = world.now - Math.max(since, this.facts.recoveredAt(call.process));
+    const isHeld = call.plan.keys.some((key) => this.facts.lockOf(server, key).liveHold(attempt));
+    if (!isHeld) return void this.#unknown.delete(attempt);
+    if (waitedMs <= boundMs) return;
+    world.violate('6: a grant reaches its call', `${call.text} does not know of it for ${waitedMs.toFixed(0)} ms`);
+  }
+
+  #isLive({ process }: Call): boolean {
+    return !process.isDead && !process.isStopped && !process.isClosing;
+  }
+
+  /** After each script, the lock has no room for the first waiter who would be granted it without asking again. */
+  onChange({ server, script, lock, key, live, now }: Change): void {
+    if (this.facts.isQuorum || script.name === 'inspect') return;
+    const [first] = lock.queue.waiters.filter(({ place, deadline }) => place >= lock.queue.head && deadline > now);
+    const isSimple = first?.fair && first.keys.length === 1 && first.claim === undefined;
+    if (!isSimple || !this.#listens(server, first.attempt)) return;
+    const isAdmitted =
+      live.length === 0 ||
+      (first.mode === 'read' &&
+        live.every(([, { mode }]) => mode === 'read') &&
+        (first.permits === 0 || live.length < first.permits));
+    if (!isAdmitted) return;
+    const text = `${key}: ${this.facts.who(first.attempt)} still waits: ${this.facts.show(server, key)}`;
+    this.facts.world.violate('6: the first waiter is served', text);
+  }
+
+  #listens(server: SimServer, attempt: string): boolean {
+    return server.subscriptions.has(`${KEY_PREFIX}wake:${clientOf(attempt)}`);
+  }
+}

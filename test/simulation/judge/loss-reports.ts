@@ -1,0 +1,99 @@
+import { type Held } from '../workload/call.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
+import { type Change, type NewGrant, type Rule } from './rule.js';
+
+/** After the last fault, a renewal was tried again within this time. */
+const RETRY_MS = 1_500;
+
+/** Promise 4: a loss is told by the signal, by `held` and with its reason; and no lock is lost while nothing is wrong. */
+export class LossReports implements Rule {
+  readonly #lastToken = new Map<string, number>();
+
+  constructor(private readonly facts: Facts) {}
+
+  onGrant({ server, key, hold }: NewGrant): void {
+    const id = `${server.id} ${key}`;
+    this.#lastToken.set(id, Math.max(this.#lastToken.get(id) ?? 0, hold.token));
+  }
+
+  /** A quorum may raise the token of a hold. */
+  onChange({ script, server, key, lock }: Change): void {
+    if (script.name === 'writeBack') this.#lastToken.set(`${server.id} ${key}`, lock.token);
+  }
+
+  onLost(held: Held): void {
+    const { lock, call } = held;
+    if (lock.held) this.#violate('4: a lost lock is not held', held, `held for ${lock.remainingMs.toFixed(0)} ms more`);
+    if (call.plan.listens && held.releasedAt === Infinity && !lock.signal.aborted)
+      this.#violate('4: a loss aborts the signal', held, `its signal is not aborted`);
+    const isRight = this.#isRight(held);
+    if (!isRight) this.#violate('4: a loss has its reason', held, `the reason is no ${held.lost}`);
+    this.#checkNeed(held);
+  }
+
+  #isRight(held: Held): boolean {
+    const { facts } = this;
+    const { plan, process } = held.call;
+    const wasRevoked = facts.revoked.has(held.attempt);
+    const isProven = held.hold!.deadline > process.clock.now();
+    switch (held.lost) {
+      case 'revoked':
+        return wasRevoked;
+      case 'dropped':
+        return plan.isDropped === true;
+      case 'shutdown':
+        return process.isClosing;
+      case 'max-hold':
+        return plan.options.maxHoldMs !== undefined;
+      case 'taken':
+        return !(wasRevoked && isProven && !facts.isQuorum) && this.#wasTaken(held);
+      case 'expired':
+        return !(wasRevoked && isProven && !facts.isQuorum);
+      default:
+        return true;
+    }
+  }
+
+  /** Whether a greater token was granted. */
+  #wasTaken({ hold }: Held): boolean {
+    return hold!.keys.some((key, i) =>
+      this.facts.network.servers.some(
+        ({ id }) => (this.#lastToken.get(`${id} ${KEY_PREFIX}${key}`) ?? 0) > hold!.fencingTokens[i]!,
+      ),
+    );
+  }
+
+  /** A lease that is renewed runs out only while something is wrong with the way to Redis. */
+  #checkNeed(held: Held): void {
+    const { world, plan, network } = this.facts;
+    const { process } = held.call;
+    const { leaseMs, renew } = held.call.plan.options;
+    if (held.lost !== 'expired' && held.lost !== 'unreachable') return;
+    if (held.releasedAt < Infinity || renew === false || process.isClosing || held.call.app.given) return;
+    const { delayMax, resendMax } = plan.profile.network;
+    const isShort = leaseMs! < 100 + 10 * delayMax + 6 * resendMax;
+    const isExempt = network.servers.some((server) => this.facts.isExempt(held, server));
+    const wellMs = world.now - Math.max(this.facts.recoveredAt(process), held.askedAt);
+    if (isShort || isExempt || wellMs <= RETRY_MS + resendMax || plan.profile.rates.stepClock) return;
+    this.#violate(
+      'a lock is kept while Redis answers',
+      held,
+      `${held.lost}, although all is well for ${wellMs.toFixed(0)} ms`,
+    );
+  }
+
+  /** A nested call rejects when the outer lock was lost. */
+  onReleased({ call, keys }: Held, wasHeld: boolean): void {
+    const outer = call.outer?.held;
+    if (!wasHeld || !outer?.lost || !keys.some((key) => outer.keys.includes(key)) || call.plan.entry !== 'withLock')
+      return;
+    this.facts.world.violate(
+      '4: a loss is always reported',
+      `${call.text} returned although ${outer.call.text} was lost`,
+    );
+  }
+
+  #violate(rule: string, { call }: Held, text: string): void {
+    this.facts.world.violate(rule, `${call.text}: ${text}`);
+  }
+}

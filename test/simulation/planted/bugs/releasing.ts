@@ -1,0 +1,68 @@
+import { type FoundBug } from '../found-bug.js';
+
+/** Releases, and what is given back. */
+export const RELEASING: readonly FoundBug[] = [
+  {
+    name: 'a release without an answer is not tried again',
+    file: 'lib/core/hold/releaser.ts',
+    find: 'else this.#retryLater(pending, error);',
+    replace: 'else this.#leaveToLease(pending, error);',
+    rules: ['10: no hold without an owner'],
+    profile: 'longErrors',
+    seeds: 12,
+  },
+  {
+    name: 'a call that gives up keeps its place in the queue',
+    file: 'lib/core/acquire/acquisition.ts',
+    find: 'this.context.attempts.giveBackCancelled(this.#attempt, this.hasWaited);',
+    replace: '',
+    rules: ['10: no place without an owner'],
+    profile: 'calm',
+    seeds: 6,
+  },
+  {
+    name: 'a dropped handle is not released',
+    file: 'lib/core/hold/handle.ts',
+    find: 'void lock.release();\n    };',
+    replace: '};',
+    rules: ['10: no hold without an owner'],
+    profile: 'calm',
+    seeds: 8,
+  },
+  {
+    name: 'a call that gives up while its command is under way gives nothing back',
+    file: 'lib/core/acquire/attempts.ts',
+    find: 'const mayArrive = isUnanswered || (sentAt !== null && !this.parts.store.withdraw?.(id));',
+    replace: 'const mayArrive = isUnanswered;',
+    rules: ['10: no hold without an owner', '10: no place without an owner'],
+    profile: 'longNetwork',
+    seeds: 20,
+  },
+  {
+    name: 'a command under way counts as withdrawn',
+    file: 'lib/redis/acquire/acquirer.ts',
+    find: 'return this.#pending.get(attempt)?.withdraw() ?? false;',
+    replace: 'return true;',
+    rules: ['10: no hold without an owner', '10: no place without an owner'],
+    profile: 'longNetwork',
+    seeds: 20,
+  },
+  {
+    name: 'a release is answered before it is sent',
+    file: 'lib/core/hold/releaser.ts',
+    find: 'const reply = await this.parts.store.release(request, timeoutMs);',
+    replace: 'const reply = undefined as never;',
+    rules: ['10: no hold without an owner'],
+    profile: 'calm',
+    seeds: 4,
+  },
+  {
+    name: 'an operator ends holds that he has not seen',
+    file: 'lib/testing/memory/memory-locks.ts',
+    find: 'granted(hold) <= seenToken',
+    replace: 'true',
+    rules: ['an operator revokes what was seen'],
+    profile: 'operator',
+    seeds: 12,
+  },
+];
