@@ -88,8 +88,8 @@ export class SimRedis extends EventEmitter {
         this.#cancelOpening = null;
         if (!isWanted) return this.#endUnopened(reject);
         this.#open();
-        const onReady = (): void => void (this.#own.off('close', onClose), resolve());
-        const onClose = (): void => void (this.#own.off('ready', onReady), reject(new Error(CLOSED)));
+        const onReady = (): void => (this.#own.off('close', onClose), resolve());
+        const onClose = (): void => (this.#own.off('ready', onReady), reject(new Error(CLOSED)));
         this.#own.once('ready', onReady);
         this.#own.once('close', onClose);
       });

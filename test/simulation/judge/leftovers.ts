@@ -23,7 +23,9 @@ export class Leftovers implements Rule {
   }
 
   onTick(): void {
-    for (const server of this.facts.network.servers) for (const key of this.#keys) this.#check(server, key);
+    if (this.facts.isQuorum) return;
+    const server = this.facts.network.servers[0]!;
+    for (const key of this.#keys) this.#check(server, key);
   }
 
   #check(server: SimServer, key: string): void {

@@ -12,7 +12,7 @@ export class Recovered implements Rule {
     const { process, startedAt, plan } = call;
     const wellMs = startedAt - this.facts.recoveredAt(process);
     const isForeign = this.facts.network.servers.some(({ model }) =>
-      plan.keys.some((key) => model.foreign.has(`lock:${key}`)),
+      plan.keys.some((key) => model.strangers.has(`lock:${key}`)),
     );
     if (wellMs <= 0 || isForeign) return;
     const text = `${call.text}, ${wellMs.toFixed(0)} ms after all is well: ${(error as Error).message}`;
