@@ -17,6 +17,7 @@ const USAGE = `Usage: npm run chaos -- [options]
   --seed N                   determines the faults and the calls (random; it is printed)
   --client nestjs-redis-lock|redlock|redis-semaphore
   --only 'fault,fault'       only these kinds of faults; 'none' for none
+  --min-replicas N           on sentinel and cluster: a grant counts when so many replicas have confirmed it (0)
   --workers N, --lanes N     processes, and calls at a time in each (4 and 4)
   --keep                     keep the history`;
 
@@ -31,6 +32,7 @@ const { values } = parseArgs({
     only: text,
     workers: { ...text, default: '4' },
     lanes: { ...text, default: '4' },
+    'min-replicas': { ...text, default: '0' },
     keep: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -66,5 +68,6 @@ const isGood = await run({
   ...(only && { only }),
   workers: Number(values.workers),
   lanes: Number(values.lanes),
+  minReplicas: Number(values['min-replicas']),
 });
 process.exit(isGood ? 0 : 1);

@@ -13,7 +13,12 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const SPEC = /\.spec\.ts$/;
 
 const { values } = parseArgs({
-  options: { seconds: { type: 'string' }, seed: { type: 'string' }, area: { type: 'string' } },
+  options: {
+    seconds: { type: 'string' },
+    seed: { type: 'string' },
+    area: { type: 'string' },
+    case: { type: 'string' },
+  },
 });
 
 const areas = readdirSync(join(root, 'test', 'fuzz'))
@@ -30,7 +35,8 @@ const out = join(folder, 'cases');
 function run() {
   const share = values.seconds === undefined ? {} : { FUZZ_AREA_MS: String((values.seconds * 1_000) / areas.length) };
   const flags = ['--selectProjects', 'fuzz', '--runInBand', `--testPathPatterns=fuzz/(${areas.join('|')}).spec`];
-  const env = { ...process.env, ...share, FUZZ_SEED: seed, FUZZ_OUT: out };
+  const only = values.case === undefined ? {} : { FUZZ_CASE: values.case };
+  const env = { ...process.env, ...share, ...only, FUZZ_SEED: seed, FUZZ_OUT: out };
   return spawnSync('npm', ['run', '--silent', 'test:jest', '--', ...flags], { cwd: root, env, stdio: 'inherit' });
 }
 

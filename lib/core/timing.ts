@@ -27,6 +27,13 @@ export function renewTimeoutMs(leaseMs: number, provenMs: number): number {
   return halfMs >= usualMs ? usualMs : Math.max(Math.floor(halfMs / 100) * 100, 100);
 }
 
+/**
+ * How much of the lease of a pushed grant has to be proven when it arrives. Half of it leaves time for the first renewal,
+ * which follows after a third of that. With less, a short lease may end before that renewal is answered; the attempt asks
+ * for its grant instead, with one command as well, and gets the full lease.
+ */
+export const leastProvenOfPushMs = (remainingMs: number): number => remainingMs / 2;
+
 // --- Commands ---
 
 /**

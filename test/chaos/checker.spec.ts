@@ -179,6 +179,45 @@ describe('The checker of chaos', () => {
     });
   });
 
+  describe('the order of waiters', () => {
+    const passed = (unfair = false, story = new Story()) =>
+      story
+        .held(100, 3_000, 'w0.1:1', 10)
+        .call(200, 'w1.1:1')
+        .call(1_000, 'w2.1:1', { unfair })
+        .granted(3_010, 'w2.1:1', 11)
+        .released(3_050, 'w2.1:1')
+        .granted(3_060, 'w1.1:1', 12)
+        .released(3_070, 'w1.1:1');
+
+    it('is broken by a call that passes one which has waited', () => {
+      expect(rulesOf(passed())).toEqual(['first-in-first-out']);
+    });
+
+    it('binds no call that is not fair, and no quorum', () => {
+      expect(rulesOf(passed(true))).toEqual([]);
+      expect(rulesOf(passed(), true)).toEqual([]);
+    });
+
+    it('is not kept for a process that stands still, or whose connection a fault concerns', () => {
+      const stopped = new Story().nemesis(1_500, 'suspended', { of: 'w1.1' }).nemesis(3_020, 'resumed', { of: 'w1.1' });
+      expect(rulesOf(passed(false, stopped))).toEqual([]);
+      const cut = new Story()
+        .nemesis(1_500, 'fault', { id: 1, kind: 'connections cut', worker: 'w1' })
+        .nemesis(1_600, 'over', { id: 1 });
+      expect(rulesOf(passed(false, cut))).toEqual([]);
+    });
+  });
+
+  it('takes off the time in which the networks stood still', () => {
+    const slow = new Story()
+      .held(100, 200, 'w0.1:1', 10)
+      .of(200, 'w0.1:1', 'asks', { what: 'release', withinMs: 1_000 })
+      .of(4_000, 'w0.1:1', 'answered', { what: 'release' })
+      .nemesis(3_900, 'lag', { from: 300 });
+    expect(rulesOf(slow)).toEqual([]);
+  });
+
   it('finds a process that is granted nothing any more, although nothing disturbs it', () => {
     const story = () => new Story().process(0, 'w0.1', 'ready', {}).held(100, 200, 'w0.1:1', 10);
     expect(rulesOf(story().nemesis(20_000, 'stopping', {}))).toEqual(['recovery']);

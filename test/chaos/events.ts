@@ -24,6 +24,8 @@ export interface CallEvent extends OfCall {
   readonly permits?: number;
   /** Calls with the same owner share the lock. */
   readonly owner?: string;
+  /** It does not wait in the queue. */
+  readonly unfair?: boolean;
   /** The nominal time of the job's fire. */
   readonly fire?: number;
 }
@@ -80,6 +82,8 @@ export type NemesisEvent =
   | (At & { readonly e: 'suspended'; readonly of: string })
   | (At & { readonly e: 'resumed'; readonly of: string })
   | (At & { readonly e: 'exit'; readonly of: string; readonly code: number | null; readonly signal: string | null })
+  /** The process of the nemesis stood still until now. */
+  | (At & { readonly e: 'lag'; readonly from: number })
   /** Workers begin no calls after this. */
   | (At & { readonly e: 'stopping' })
   /** What a process still had when it should have ended. */

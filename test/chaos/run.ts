@@ -27,6 +27,9 @@ const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = 
 
 export const TOPOLOGY_NAMES = Object.keys(TOPOLOGIES);
 
+/** The other clients are peers, to see what the same faults do to them. */
+const OURS = 'nestjs-redis-lock';
+
 /** The longest lease that a call may have (an extension of 4 s), and some time for a busy machine. */
 const LEASES_OVER_MS = 5_000;
 
@@ -37,6 +40,8 @@ export interface RunOptions {
   readonly seed: number;
   readonly workers: number;
   readonly lanes: number;
+  /** How many replicas confirm a grant. */
+  readonly minReplicas: number;
   /** Only faults of these kinds; all by default. */
   readonly only?: readonly string[];
   /** Keeps the history even if no rule was broken. */
@@ -58,7 +63,8 @@ export async function run(options: RunOptions): Promise<boolean> {
   });
   const history = await readHistory(folder);
   const isQuorum = options.topology === 'quorum';
-  const violations = check(history, { readersMayTie: isQuorum });
+  const hasQueue = !isQuorum && options.client === OURS;
+  const violations = check(history, { readersMayTie: isQuorum, hasQueue });
   console.log(report(history, violations));
   if (violations.length > 0 || options.keep) console.log(`The history is in ${folder}`);
   else rmSync(folder, { recursive: true });
@@ -74,23 +80,63 @@ export async function record(
   const names = Array.from({ length: options.workers }, (_, i) => `w${i}`);
   const shim = compileClockShim(recorder.folder);
   if (!shim) console.log('No C compiler: the clocks of the servers are not stepped.');
-  const system = await TOPOLOGIES[options.topology]!({ workers: names, shim });
+  const system = await TOPOLOGIES[options.topology]!({ workers: names, shim, minReplicas: options.minReplicas });
   const workers: Worker[] = [];
   process.once('exit', () => workers.forEach((worker) => worker.killNow()));
+  const stopWatching = watchStandstills(recorder);
+  let watching = Promise.resolve();
+  let isOver = false;
   try {
     const resource = new Resource();
     workers.push(...names.map((name, i) => makeWorker(name, i, { options, recorder, resource, system })));
     await Promise.all(workers.map((worker) => worker.start()));
+    if (options.minReplicas > 0) watching = watchReplicas(system, recorder, () => isOver);
     await act(workers, system);
     recorder.note({ e: 'stopping' });
+    isOver = true;
+    await watching;
     await Promise.all(workers.map((worker) => worker.end()));
     system.disconnect();
     for (const [key, totals] of resource.totals()) recorder.note({ e: 'resource', key, ...totals });
     await sleep(LEASES_OVER_MS);
     for (const what of await look(system, options.client)) recorder.note({ e: 'left', what });
   } finally {
+    stopWatching();
     for (const worker of workers) worker.killNow();
     await system.stop();
+  }
+}
+
+/** ioredis asks a node of a cluster for the slots on a connection that it leaves open for a second if there is no answer. */
+const REFRESH_MS = 1_500;
+
+const TICK_MS = 20;
+/** A timer that is later than this is a standstill. */
+const LATE_MS = 15;
+
+/** Notes when this process stands still: all networks pass through it. */
+function watchStandstills(recorder: Recorder): () => void {
+  let last = now();
+  const ticks = setInterval(() => {
+    if (now() - last > TICK_MS + LATE_MS) recorder.note({ e: 'lag', from: last });
+    last = now();
+  }, TICK_MS);
+  return () => clearInterval(ticks);
+}
+
+const LOOK_EVERY_MS = 250;
+
+/** Nothing is granted while the replicas that are to confirm it are away. Sentinel takes its time to bring them back. */
+async function watchReplicas(system: System, recorder: Recorder, isOver: () => boolean): Promise<void> {
+  let away: number | undefined;
+  for (let id = 1_000_000; !isOver(); id += 1) {
+    const isComplete = (await system.isComplete?.()) ?? true;
+    if (!isComplete && away === undefined) recorder.note({ e: 'fault', id: (away = id), kind: 'replica away' });
+    if (isComplete && away !== undefined) {
+      recorder.note({ e: 'over', id: away });
+      away = undefined;
+    }
+    await sleep(LOOK_EVERY_MS);
   }
 }
 
@@ -105,8 +151,10 @@ function makeWorker(name: string, i: number, { options, recorder, resource, syst
   const own = options.topology === 'quorum' ? 'quorum' : 'full';
   const settings = {
     client: options.client,
-    workload: options.client === 'nestjs-redis-lock' ? own : 'peers',
+    workload: options.client === OURS ? own : 'peers',
     lanes: options.lanes,
+    minReplicas: options.minReplicas,
+    lingersMs: options.topology === 'cluster' ? REFRESH_MS : 0,
     pauseMs: 30,
     seed: options.seed * 100 + i,
     ...options.worker,

@@ -18,8 +18,8 @@ export function compileClockShim(folder: string): string | undefined {
   }
 }
 
-/** Starts a server on this port, or on a free one; without `keepData`, it is empty. */
-type Launch = (port: number | undefined, keepData: boolean) => Promise<StartedRedis>;
+/** Starts a server on this port, or on a free one, with `more` arguments; without `keepData`, it is empty. */
+type Launch = (port: number | undefined, keepData: boolean, more: readonly string[]) => Promise<StartedRedis>;
 
 /** A server that can be stopped, killed and restarted. It keeps its port. */
 export class ChaosServer {
@@ -37,16 +37,17 @@ export class ChaosServer {
     // Redis gives every write to the system before it replies, so that the kill of its process loses nothing.
     const args = ['--dir', folder.path, '--appendonly', 'yes', '--appendfsync', 'no'];
     const env = shim === undefined ? {} : { LD_PRELOAD: shim, CHAOS_CLOCK: clock.path };
-    const launch: Launch = (port, keepData) => {
+    const launch: Launch = (port, keepData, more) => {
       if (!keepData) rmSync(join(folder.path, 'appendonlydir'), { recursive: true, force: true });
-      return startRedisServer({ args, env, ...(port !== undefined && { port }) });
+      return startRedisServer({ args: [...args, ...more], env, ...(port !== undefined && { port }) });
     };
-    return new ChaosServer(await launch(undefined, false), launch, (ms) => clock.step(ms), folder.remove);
+    return new ChaosServer(await launch(undefined, false, []), launch, (ms) => clock.step(ms), folder.remove);
   }
 
   /** Takes over a server of a topology (scripts/topologies.mjs), which starts again with its arguments and no data. */
   static of(server: StartedRedis): ChaosServer {
-    const launch: Launch = (port) => startRedisServer({ args: server.args, port: port ?? server.port });
+    const launch: Launch = (port, _keepData, more) =>
+      startRedisServer({ args: [...server.args, ...more], port: port ?? server.port });
     return new ChaosServer(
       server,
       launch,
@@ -71,8 +72,10 @@ export class ChaosServer {
     return this.server.kill('SIGKILL');
   }
 
-  async restart({ keepData }: { keepData: boolean }): Promise<void> {
-    this.server = await this.launch(this.server.port, keepData);
+  /** Starts it again; as a replica of `master`, if one is given. */
+  async restart({ keepData, master }: { keepData: boolean; master?: ChaosServer }): Promise<void> {
+    const more = master ? ['--replicaof', HOST, String(master.port)] : [];
+    this.server = await this.launch(this.server.port, keepData, more);
   }
 
   /** Sends one command on a connection of its own; undefined if the server does not carry it out. */

@@ -48,5 +48,5 @@ export class Story {
 }
 
 /** The rules that it breaks. */
-export const rulesOf = (story: Story, readersMayTie = false): string[] =>
-  check(History.of(story.events), { readersMayTie }).map(({ rule }) => rule);
+export const rulesOf = (story: Story, isQuorum = false): string[] =>
+  check(History.of(story.events), { readersMayTie: isQuorum, hasQueue: !isQuorum }).map(({ rule }) => rule);

@@ -12,6 +12,9 @@ export interface WorkerSettings {
   readonly client: string;
   readonly workload: string;
   readonly lanes: number;
+  readonly minReplicas: number;
+  /** How long after the end of the app its client may keep sockets and timers. */
+  readonly lingersMs: number;
   readonly pauseMs: number;
   readonly seed: number;
   /** How long unused locks are remembered. */

@@ -3,7 +3,7 @@ import { type Lease, leaseFrom, type Moment, moment, remainingOf } from '../hold
 import { type Grant } from '../hold/store-hold.js';
 import { LockStoreError, LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
-import { busyRetryMs, failureRetryMs, splitRetryMs } from '../timing.js';
+import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
 import { Answers, type Busy, type PushedGrant } from './answers.js';
 import { type Attempt } from './attempt.js';
 import { type AcquireContext, type WaitingCall } from './attempts.js';
@@ -157,7 +157,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
   #onPushed(pushed: PushedGrant): boolean {
     const receivedAt = moment(this.context.clock);
     const lease = this.#answers.leaseOfPushed(pushed, receivedAt);
-    return lease !== null && this.#grant([pushed.fencingToken], lease, receivedAt, pushed.serverTimeMs);
+    if (!lease || remainingOf(lease, this.context.clock) < leastProvenOfPushMs(pushed.remainingMs)) return false;
+    return this.#grant([pushed.fencingToken], lease, receivedAt, pushed.serverTimeMs);
   }
 
   /** Ends the call with a grant; returns false if its lease cannot be proven any more. */

@@ -16,6 +16,9 @@ import { covered, union } from './spans.js';
 /** A message between two processes, and the line in the log that says so, take a little time on a busy machine. */
 export const TELLING_MS = 50;
 
+/** After a fault, places of dead waiters end with their leases (3 s here), and clients connect again within a second. */
+export const RECOVERY_MS = 4_000;
+
 /** Two reads of one clock, and the rounding of both. */
 export const ROUNDING_MS = 1;
 
@@ -36,11 +39,11 @@ const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number)
       before.calledAt <= loss.to && after.grantedAt! >= loss.from && to <= loss.to + before.leaseMs + TELLING_MS,
   );
 
-/** How long a process stood still within a span. */
+/** How long a process, or the networks, stood still within a span. */
 export function stoodStill(history: History, process: string, span: Span): number {
   const { standstills, suspendedAt } = history.process(process);
   const open = suspendedAt === undefined ? [] : [{ from: suspendedAt, to: Infinity }];
-  return covered(span, [...standstills, ...open]);
+  return covered(span, [...standstills, ...open, ...history.standstills]);
 }
 
 /** When a fault concerned a worker, or might still; without a worker, all faults. */

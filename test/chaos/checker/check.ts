@@ -4,6 +4,7 @@ import { fencedWrites, fencing, reentry } from './rules/fencing.js';
 import { oneRunPerFire } from './rules/fires.js';
 import { noLostWakeUp, recovery } from './rules/liveness.js';
 import { lossTold } from './rules/loss-told.js';
+import { firstInFirstOut } from './rules/order.js';
 import { callsSettle, noStrayErrors, nothingLeft } from './rules/settling.js';
 import { type Violation } from './violation.js';
 
@@ -11,10 +12,12 @@ import { type Violation } from './violation.js';
 export interface Judging {
   /** Two readers of a quorum that are granted at the same time may have the same token. */
   readonly readersMayTie: boolean;
+  /** Calls wait in one queue. */
+  readonly hasQueue: boolean;
 }
 
 /** Judges a history; the violations come in the order of time. */
-export function check(history: History, { readersMayTie }: Judging): Violation[] {
+export function check(history: History, { readersMayTie, hasQueue }: Judging): Violation[] {
   const rules = [
     exclusion,
     fencing(readersMayTie),
@@ -24,6 +27,7 @@ export function check(history: History, { readersMayTie }: Judging): Violation[]
     oneRunPerFire,
     callsSettle,
     noLostWakeUp,
+    ...(hasQueue ? [firstInFirstOut] : []),
     recovery,
     nothingLeft,
     noStrayErrors,

@@ -13,6 +13,7 @@ export interface Call {
   readonly mode: Mode;
   readonly permits: number;
   readonly owner: string | undefined;
+  readonly unfair: boolean;
   readonly fire: number | undefined;
   readonly waitMs: number;
   readonly calledAt: number;
@@ -79,6 +80,8 @@ export class History {
   readonly errors: { readonly process: string; readonly t: number; readonly what: string; readonly code: string }[] =
     [];
   readonly left: string[] = [];
+  /** When the process of the nemesis stood still: all networks pass through it. */
+  readonly standstills: Span[] = [];
   readonly resources = new Map<string, ResourceTotals>();
   stoppingAt = Infinity;
   endedAt = 0;
@@ -162,7 +165,8 @@ export class History {
     else if (event.e === 'exit') {
       Object.assign(this.process(event.of), { endedAt: t, code: event.code, signal: event.signal });
       this.#resume(event.of, t);
-    } else if (event.e === 'stopping') this.stoppingAt = t;
+    } else if (event.e === 'lag') this.standstills.push({ from: event.from, to: t });
+    else if (event.e === 'stopping') this.stoppingAt = t;
     else if (event.e === 'stuck') this.process(event.of).stuckAt = t;
     else if (event.e === 'left') this.left.push(event.what);
     else if (event.e === 'resource') this.resources.set(event.key, event);
@@ -176,13 +180,26 @@ export class History {
   }
 }
 
-const callOf = ({ t, p, op, keys, mode, leaseMs, waitMs, permits = 0, owner, fire }: CallEvent): Call => ({
+const callOf = ({
+  t,
+  p,
+  op,
+  keys,
+  mode,
+  leaseMs,
+  waitMs,
+  permits = 0,
+  owner,
+  unfair = false,
+  fire,
+}: CallEvent): Call => ({
   op,
   process: p,
   keys,
   mode,
   permits,
   owner,
+  unfair,
   fire,
   waitMs,
   leaseMs,

@@ -9,6 +9,7 @@ type RuleName =
   | 'one-run-per-fire'
   | 'calls-settle'
   | 'no-lost-wake-up'
+  | 'first-in-first-out'
   | 'recovery'
   | 'nothing-left'
   | 'no-stray-errors';

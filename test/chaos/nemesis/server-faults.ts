@@ -8,18 +8,20 @@ import { LARGEST_STEP_MS, type FaultKind } from './fault-kind.js';
 export const KEYS = ['x0', 'x1', 'x2', 'rw0', 'rw1', 'permits', 'm0', 'm1', 'm2', 'owned', 'job'];
 export const storageKey = (key: string): string => `chaos:${key}`;
 
-/** The server that is at a place of the topology at this moment. */
-export type Place = () => ChaosServer | Promise<ChaosServer>;
+/** The server that is at a place of the topology at this moment; that has this key, if it is given. */
+export type Place = (key?: string) => ChaosServer | Promise<ChaosServer>;
 
 interface Shape {
   readonly lasts?: (random: Randoms) => number;
   readonly forgets?: Forgets;
+  /** In Redis. */
+  readonly key?: string;
 }
 
 /** What a kind of fault does to a server for some time. */
 type Inflict = (server: ChaosServer, ms: number, random: Randoms) => Promise<unknown> | void;
 
-const kind = (places: readonly Place[], name: string, { lasts, forgets }: Shape, inflict: Inflict): FaultKind => ({
+const kind = (places: readonly Place[], name: string, { lasts, forgets, key }: Shape, inflict: Inflict): FaultKind => ({
   name,
   plan(random) {
     const i = random.between(0, places.length - 1);
@@ -29,7 +31,7 @@ const kind = (places: readonly Place[], name: string, { lasts, forgets }: Shape,
       lastsMs,
       forgets,
       inflict: async () => {
-        await inflict(await places[i]!(), lastsMs, random);
+        await inflict(await places[i]!(key), lastsMs, random);
       },
     };
   },
@@ -103,9 +105,9 @@ export function forgettingFaults(places: readonly Place[]): FaultKind[] {
       'key replaced',
       (random) => random.between(100, 2_000),
       async (server, key, ms) => {
-        await server.send('SET', key, 'not a lock');
+        // It ends by itself, also on a replica that has taken over.
+        await server.send('SET', key, 'not a lock', 'PX', ms);
         await sleep(ms);
-        await server.send('DEL', key);
       },
     ),
   ];
@@ -122,7 +124,7 @@ function onAKey(
     plan(random) {
       const key = random.pick(KEYS);
       const act: Inflict = (server, ms) => inflict(server, storageKey(key), ms);
-      return kind(places, name, { lasts, forgets: [key] }, act).plan(random);
+      return kind(places, name, { lasts, forgets: [key], key: storageKey(key) }, act).plan(random);
     },
   };
 }

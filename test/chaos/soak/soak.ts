@@ -70,6 +70,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     seed,
     workers,
     lanes,
+    minReplicas: 0,
     keep: false,
     worker,
   };
@@ -79,7 +80,8 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
     await failovers;
   });
   const history = await readHistory(folder);
-  const rules = check(history, { readersMayTie: topology === 'quorum' });
+  const isQuorum = topology === 'quorum';
+  const rules = check(history, { readersMayTie: isQuorum, hasQueue: !isQuorum });
   const violations = [...rules, ...unexpectedErrors(history)].filter(({ rule }) => !plant || rule !== 'nothing-left');
   if (violations.length > 0) console.log(`The history is in ${folder}`);
   else rmSync(folder, { recursive: true });

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startCluster as launchCluster } from '../../../scripts/topologies.mjs';
 import { type FaultKind, named } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
+import { operatorFaults } from '../nemesis/operator-faults.js';
 import { KEYS, forgettingFaults, serverFaults, storageKey } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
 import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
@@ -14,7 +15,7 @@ const SLOTS = 16_384;
 const SETTLES_WITHIN_MS = 15_000;
 
 /** Three masters with a replica each. */
-export async function startCluster({ workers }: SystemOptions): Promise<System> {
+export async function startCluster({ workers, minReplicas }: SystemOptions): Promise<System> {
   const topology = await launchCluster();
   const servers = [...topology.masters, ...topology.replicas].map((server) => ChaosServer.of(server));
   const networks = await mapNetworks(workers, servers);
@@ -34,10 +35,13 @@ export async function startCluster({ workers }: SystemOptions): Promise<System> 
         'SCRIPT FLUSH',
         'out of memory',
       ),
-      ...named(forgettingFaults(masters), 'FLUSHALL'),
-      ...failovers(nodes, masters),
+      ...named(forgettingFaults(masters), 'FLUSHALL', 'eviction'),
+      ...named(forgettingFaults([(key) => nodes.ownerOfKey(key!)]), 'key deleted', 'key replaced'),
+      ...failovers(nodes, masters, minReplicas > 0),
+      ...operatorFaults(() => topology.connection),
       slotMoves(nodes),
     ],
+    isComplete: () => nodes.isSettled(),
     disconnect: () => cutNetworks(networks),
     async stop() {
       await closeNetworks(networks);
@@ -57,6 +61,14 @@ class Nodes {
     return this.#serverAt(master?.[1]);
   }
 
+  async ownerOfKey(key: string): Promise<ChaosServer> {
+    return this.ownerOf(await this.slotOf(key));
+  }
+
+  async slotOf(key: string): Promise<number> {
+    return Number(await this.servers[0]!.send('CLUSTER', 'KEYSLOT', key));
+  }
+
   /** A replica of the master that owns this slot. */
   async replicaOf(slot: number): Promise<ChaosServer> {
     const [, , , replica] = (await this.#ranges()).find(([from, to]) => from <= slot && slot <= to) ?? [];
@@ -69,15 +81,17 @@ class Nodes {
 
   /** Until every node says that all slots are served, and every master has its replica back. */
   settled(): Promise<void> {
-    return soon(SETTLES_WITHIN_MS, async () => {
-      const states = await Promise.all(this.servers.map((server) => server.send('CLUSTER', 'INFO')));
-      if (!states.every((state) => String(state).includes('cluster_state:ok'))) return false;
-      const roles = await Promise.all(this.servers.map((server) => server.send('ROLE')));
-      const [masters, replicas] = ['master', 'slave'].map((name) =>
-        roles.filter((role) => (role as unknown[] | undefined)?.[0] === name),
-      );
-      return masters!.length === MASTERS && replicas!.every((role) => (role as unknown[])[3] === 'connected');
-    });
+    return soon(SETTLES_WITHIN_MS, () => this.isSettled());
+  }
+
+  async isSettled(): Promise<boolean> {
+    const states = await Promise.all(this.servers.map((server) => server.send('CLUSTER', 'INFO')));
+    if (!states.every((state) => String(state).includes('cluster_state:ok'))) return false;
+    const roles = await Promise.all(this.servers.map((server) => server.send('ROLE')));
+    const [masters, replicas] = ['master', 'slave'].map((name) =>
+      roles.filter((role) => (role as unknown[] | undefined)?.[0] === name),
+    );
+    return masters!.length === MASTERS && replicas!.every((role) => (role as unknown[])[3] === 'connected');
   }
 
   async #ranges(): Promise<SlotRange[]> {
@@ -93,8 +107,11 @@ class Nodes {
   }
 }
 
-/** A replica takes over with the data that it has. Only a planned failover waits until it has all of it. */
-function failovers(nodes: Nodes, masters: readonly (() => Promise<ChaosServer>)[]): FaultKind[] {
+/**
+ * A replica takes over with the data that it has. Only a planned failover waits until it has all of it. If the replica
+ * confirms each grant, the death of its master forgets none; one that lives on may still renew what the new one does not hear of.
+ */
+function failovers(nodes: Nodes, masters: readonly (() => Promise<ChaosServer>)[], isConfirmed: boolean): FaultKind[] {
   const kind = (name: string, forgets: 'all' | undefined, inflict: (slot: number) => Promise<unknown>): FaultKind => ({
     name,
     plan(random) {
@@ -118,7 +135,7 @@ function failovers(nodes: Nodes, masters: readonly (() => Promise<ChaosServer>)[
     kind('planned failover', undefined, ask([])),
     kind('forced failover', 'all', ask(['FORCE'])),
     kind('takeover', 'all', ask(['TAKEOVER'])),
-    kind('master killed', 'all', async (slot) => {
+    kind('master killed', isConfirmed ? undefined : 'all', async (slot) => {
       const master = await nodes.ownerOf(slot);
       await master.kill();
       await sleep(4_000);
@@ -144,7 +161,7 @@ const slotMoves = (nodes: Nodes): FaultKind => ({
       target: 'cluster',
       lastsMs: lastsMs + 1_000,
       async inflict() {
-        const slot = Number(await nodes.servers[0]!.send('CLUSTER', 'KEYSLOT', key));
+        const slot = await nodes.slotOf(key);
         const source = await nodes.ownerOf(slot);
         const target = await nodes.ownerOf(Math.floor((to * SLOTS) / MASTERS));
         if (source !== target) await move(nodes, { slot, key, source, target, lastsMs });

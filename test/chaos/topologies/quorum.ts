@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { type FaultKind } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
+import { operatorFaults } from '../nemesis/operator-faults.js';
 import { clockFaults, forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
 import { type System, type SystemOptions } from './system.js';
@@ -17,17 +18,19 @@ export async function startQuorum({ workers, shim }: SystemOptions): Promise<Sys
   const networks = await Promise.all(
     workers.map(() => Promise.all(servers.map((server) => startTcpProxy(server.port)))),
   );
+  const direct = servers.map(({ port }) => `redis://127.0.0.1:${port}`);
   const places = servers.map((server) => () => server);
   const clocks = servers.map((server) => (ms: number) => server.stepClock(ms));
   return {
     connections: networks.map((proxies) => proxies.map(({ url }) => url)),
-    directConnection: servers.map(({ port }) => `redis://127.0.0.1:${port}`),
+    directConnection: direct,
     servers,
     faults: [
       ...networkFaults(workers.map((worker, i) => ({ worker, proxies: networks[i]! }))),
       ...serverFaults(places),
       ...forgettingFaults(places),
       ...(shim ? clockFaults(clocks) : []),
+      ...operatorFaults(() => direct),
       comesBackEmpty(servers),
     ],
     disconnect: () => networks.flat().forEach((proxy) => proxy.cutAll()),

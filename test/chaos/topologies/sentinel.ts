@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startSentinels } from '../../../scripts/topologies.mjs';
+import { type Forgets } from '../events.js';
 import { type FaultKind, named } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
+import { operatorFaults } from '../nemesis/operator-faults.js';
 import { forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
 import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
@@ -13,7 +15,7 @@ const NAME = 'mymaster';
 const SETTLES_WITHIN_MS = 15_000;
 
 /** A master, two replicas and three sentinels. */
-export async function startSentinel({ workers }: SystemOptions): Promise<System> {
+export async function startSentinel({ workers, minReplicas }: SystemOptions): Promise<System> {
   const topology = await startSentinels();
   const servers = [topology.master, ...topology.replicas].map((server) => ChaosServer.of(server));
   const sentinels = topology.sentinels.map((server) => ChaosServer.of(server));
@@ -25,7 +27,9 @@ export async function startSentinel({ workers }: SystemOptions): Promise<System>
     'slow network',
     'reply lost',
     'connections cut',
+    'connections refused',
     'half-open connections',
+    'late command',
   );
   return {
     connections: networks.map(({ natMap }) => ({ ...topology.connection, natMap })),
@@ -34,11 +38,20 @@ export async function startSentinel({ workers }: SystemOptions): Promise<System>
     monitors: sentinels,
     faults: [
       ...network,
-      ...named(serverFaults(onMaster), 'CLIENT KILL normal', 'CLIENT KILL pubsub', 'SCRIPT FLUSH', 'out of memory'),
-      ...named(forgettingFaults(onMaster), 'FLUSHALL', 'key deleted', 'key replaced'),
-      ...failovers(group),
+      ...named(
+        serverFaults(onMaster),
+        'CLIENT KILL normal',
+        'CLIENT KILL pubsub',
+        'CLIENT PAUSE',
+        'SCRIPT FLUSH',
+        'out of memory',
+      ),
+      ...named(forgettingFaults(onMaster), 'FLUSHALL', 'eviction', 'key deleted', 'key replaced'),
+      ...failovers(group, minReplicas === topology.replicas.length),
       ...minorities(group),
+      ...operatorFaults(() => topology.connection),
     ],
+    isComplete: () => group.isSettled(),
     disconnect: () => cutNetworks(networks),
     async stop() {
       await closeNetworks(networks);
@@ -61,16 +74,16 @@ class Group {
 
   /** Until all sentinels name one master, and the other servers follow it. */
   settled(): Promise<void> {
-    return soon(SETTLES_WITHIN_MS, async () => {
-      const ports = await Promise.all(this.sentinels.map(masterOf));
-      if (new Set(ports).size > 1 || ports[0] === undefined) return false;
-      const roles = await Promise.all(
-        this.servers.map(async (server) => ({ server, role: await server.send('ROLE') })),
-      );
-      return roles.every(({ server, role }) => {
-        const [name, , , link] = (role ?? []) as unknown[];
-        return server.port === ports[0] ? name === 'master' : name === 'slave' && link === 'connected';
-      });
+    return soon(SETTLES_WITHIN_MS, () => this.isSettled());
+  }
+
+  async isSettled(): Promise<boolean> {
+    const ports = await Promise.all(this.sentinels.map(masterOf));
+    if (new Set(ports).size > 1 || ports[0] === undefined) return false;
+    const roles = await Promise.all(this.servers.map(async (server) => ({ server, role: await server.send('ROLE') })));
+    return roles.every(({ server, role }) => {
+      const [name, , , link] = (role ?? []) as unknown[];
+      return server.port === ports[0] ? name === 'master' : name === 'slave' && link === 'connected';
     });
   }
 }
@@ -80,13 +93,20 @@ async function masterOf(sentinel: ChaosServer): Promise<number | undefined> {
   return address && Number(address[1]);
 }
 
-/** A failover may forget any lock, until the old master refuses commands. */
-function failovers(group: Group): FaultKind[] {
-  const kind = (name: string, inflict: (master: ChaosServer) => Promise<unknown>): FaultKind => ({
+/**
+ * A failover may forget any lock, until the old master refuses commands. If all replicas confirm each grant, the death of the
+ * master forgets none; one that lives on may still renew what the new one does not hear of.
+ */
+function failovers(group: Group, isConfirmed: boolean): FaultKind[] {
+  const kind = (
+    name: string,
+    inflict: (master: ChaosServer) => Promise<unknown>,
+    forgets: Forgets = 'all',
+  ): FaultKind => ({
     name,
     plan: () => ({
       target: 'server 0',
-      forgets: 'all',
+      forgets,
       lastsMs: SETTLES_WITHIN_MS,
       async inflict() {
         await inflict(await group.master());
@@ -96,11 +116,15 @@ function failovers(group: Group): FaultKind[] {
   });
   return [
     kind('planned failover', () => group.sentinels[0]!.send('SENTINEL', 'FAILOVER', NAME).then(() => sleep(2_000))),
-    kind('master killed', async (master) => {
-      await master.kill();
-      await sleep(3_000);
-      await master.restart({ keepData: false });
-    }),
+    kind(
+      'master killed',
+      async (master) => {
+        await master.kill();
+        await soon(SETTLES_WITHIN_MS, async () => (await group.master()) !== master);
+        await master.restart({ keepData: false, master: await group.master() });
+      },
+      isConfirmed ? [] : 'all',
+    ),
     kind('master stopped', async (master) => {
       await master.suspend();
       await sleep(3_000);
@@ -115,7 +139,11 @@ function failovers(group: Group): FaultKind[] {
 
 /** What a group survives without a failover. */
 function minorities(group: Group): FaultKind[] {
-  const kind = (name: string, choose: () => Promise<ChaosServer>): FaultKind => ({
+  const kind = (
+    name: string,
+    choose: () => Promise<ChaosServer>,
+    restart: (server: ChaosServer) => Promise<void>,
+  ): FaultKind => ({
     name,
     plan: (random) => {
       const ms = random.between(500, 4_000);
@@ -126,17 +154,25 @@ function minorities(group: Group): FaultKind[] {
           const server = await choose();
           await server.kill();
           await sleep(ms);
-          await server.restart({ keepData: false });
+          await restart(server);
           await group.settled();
         },
       };
     },
   });
   return [
-    kind('replica killed', async () => {
-      const master = await group.master();
-      return group.servers.find((server) => server !== master)!;
-    }),
-    kind('sentinel killed', async () => group.sentinels[1]!),
+    kind(
+      'replica killed',
+      async () => {
+        const master = await group.master();
+        return group.servers.find((server) => server !== master)!;
+      },
+      async (server) => server.restart({ keepData: false, master: await group.master() }),
+    ),
+    kind(
+      'sentinel killed',
+      async () => group.sentinels[1]!,
+      (server) => server.restart({ keepData: false }),
+    ),
   ];
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type TcpProxy, startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { type FaultKind } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
+import { operatorFaults } from '../nemesis/operator-faults.js';
 import { clockFaults, forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
 import { ChaosServer } from '../servers.js';
 import { type System, type SystemOptions } from './system.js';
@@ -12,6 +13,7 @@ export async function startSingle({ workers, shim }: SystemOptions): Promise<Sys
   const proxies = await Promise.all(workers.map(() => startTcpProxy(servers[0]!.port)));
   let current = servers[0]!;
   const place = () => current;
+  const direct = (): string => `redis://127.0.0.1:${current.port}`;
   const move = (): void => {
     current = servers.find((server) => server !== current)!;
     for (const proxy of proxies) proxy.leadTo(current.port);
@@ -20,7 +22,7 @@ export async function startSingle({ workers, shim }: SystemOptions): Promise<Sys
   return {
     connections: proxies.map(({ url }) => url),
     get directConnection() {
-      return `redis://127.0.0.1:${current.port}`;
+      return direct();
     },
     servers,
     faults: [
@@ -28,6 +30,7 @@ export async function startSingle({ workers, shim }: SystemOptions): Promise<Sys
       ...serverFaults([place]),
       ...forgettingFaults([place]),
       ...(shim ? clockFaults([stepBoth]) : []),
+      ...operatorFaults(direct),
       addressMoves(move, proxies),
     ],
     disconnect: () => proxies.forEach((proxy) => proxy.cutAll()),

@@ -12,6 +12,8 @@ export interface System {
   /** Those that have no locks, such as sentinels. */
   readonly monitors?: readonly ChaosServer[];
   readonly faults: readonly FaultKind[];
+  /** Whether every master has all its replicas; undefined if it has none. */
+  isComplete?(): Promise<boolean>;
   /** Ends the connections that a proxy keeps although their clients are gone, such as that of a late command. */
   disconnect(): void;
   stop(): Promise<void>;
@@ -21,4 +23,6 @@ export interface SystemOptions {
   readonly workers: readonly string[];
   /** The library that steps clocks; undefined if it could not be compiled. */
   readonly shim: string | undefined;
+  /** How many replicas confirm a grant. If all of them do, a promoted one has it. */
+  readonly minReplicas: number;
 }

@@ -29,8 +29,8 @@ export class Lane {
     const { client, log } = this.#run;
     this.#calls += 1;
     const op = `${this.#name}:${this.#calls}`;
-    const { keys, mode, leaseMs, waitMs, permits, owner } = call;
-    log('call', { op, keys, mode, leaseMs, waitMs, permits, owner });
+    const { keys, mode, leaseMs, waitMs, permits, owner, unfair } = call;
+    log('call', { op, keys, mode, leaseMs, waitMs, permits, owner, unfair });
     let settled = false;
     try {
       await client.use(call, async (lock) => {

@@ -1,5 +1,6 @@
 // One process of a worker: makes calls until its parent (../workers.ts) tells it to stop, and writes down what happens.
 import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Lane } from './lane.mjs';
 import { now, openLog } from './log.mjs';
 import { randomFrom } from './random.mjs';
@@ -73,6 +74,9 @@ function block(ms) {
   for (const until = now() + ms; now() < until;);
 }
 
+/** Timers and sockets. A wait for them is not among them, since it is over when this looks. */
+const resources = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP'));
+
 /** Measures this process between its calls. */
 async function rest() {
   await run.turnstile.close();
@@ -93,8 +97,8 @@ async function close() {
   process.disconnect();
   // What closes in this turn is no longer there in the next.
   await new Promise((resolve) => setImmediate(resolve));
-  const left = process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP'));
-  log('closed', { left });
+  for (const until = now() + config.lingersMs; now() < until && resources().length > 0;) await sleep(TICK_MS);
+  log('closed', { left: resources() });
 }
 
 const { soakLanes } = config.soak ? await import('./soak/lanes.mjs') : {};

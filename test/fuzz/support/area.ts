@@ -12,49 +12,121 @@ const SEED = env['FUZZ_SEED'] === undefined ? Date.now() % 1_000_000_007 : Numbe
 /** How long each area runs; by default, as many cases as it says. */
 const AREA_MS = env['FUZZ_AREA_MS'] === undefined ? undefined : Number(env['FUZZ_AREA_MS']);
 
+/** The only case to run of each part, by its number. */
+const ONLY = env['FUZZ_CASE'];
+
 /** Some cases of an area: what is generated, and what has to be true of it. */
 export interface Part<T> {
   readonly input: fc.Arbitrary<T>;
-  /** Throws if the case fails. Returns how many cases it was; by default one. */
-  readonly check: (input: T) => Promise<number | void> | number | void;
+  /** Throws if the case fails. */
+  readonly check: (input: T) => Promise<void> | void;
   readonly runs: number;
+  /** How many cases run side by side: some spend most of their time waiting. */
+  readonly width: number;
 }
 
-export const part = <T>(runs: number, input: fc.Arbitrary<T>, check: Part<T>['check']): Part<any> => ({
+export const part = <T>(runs: number, input: fc.Arbitrary<T>, check: Part<T>['check'], width = 1): Part<any> => ({
   runs,
   input,
   check,
+  width,
 });
 
 /** What a run of a part found. */
 export interface Finding {
   readonly cases: number;
-  /** The smallest input that fails, with the seed; undefined if nothing failed. */
+  /** The smallest input that fails, with its seed; undefined if nothing failed. */
   readonly failure: string | undefined;
 }
 
-/** Runs a part, and shrinks what fails. An error that nobody caught fails the case during which it came. */
-export async function search<T>({ input, check, runs }: Part<T>, limitMs = AREA_MS): Promise<Finding> {
+/** So many cases are generated at once, from one seed; the next ones are generated from the next seed. */
+const BATCH = 5_000;
+/** For how long a failing case is shrunk. */
+const SHRINK_MS = 60_000;
+
+/**
+ * Runs a part, and shrinks what fails. An error that nobody caught fails the cases during which it came. When the time is
+ * over, no case begins, and those that run are waited for: they have servers and timers.
+ */
+export async function search<T>(part: Part<T>, limitMs = AREA_MS): Promise<Finding> {
+  if (ONLY !== undefined) return { cases: 1, failure: await runAlone(part, SEED, ONLY) };
+  const until = performance.now() + (limitMs ?? Infinity);
+  const runs = limitMs === undefined ? part.runs : Infinity;
   let cases = 0;
+  for (let seed = SEED; cases < runs && performance.now() < until; seed += 1) {
+    const inputs = fc.sample(part.input, { seed, numRuns: Math.min(BATCH, runs - cases) });
+    const batch = await runBatch(inputs, part, until);
+    cases += batch.cases;
+    if (batch.suspects.length > 0) return { cases, failure: await shrink(part, seed, batch) };
+  }
+  return { cases, failure: undefined };
+}
+
+interface Batch {
+  readonly cases: number;
+  readonly error: unknown;
+  /** The cases that failed, or that ran while an error came that nobody caught. */
+  readonly suspects: readonly number[];
+}
+
+/** Runs the cases, some side by side, up to the first failure. */
+async function runBatch<T>(inputs: readonly T[], { check, width }: Part<T>, until: number): Promise<Batch> {
   const strays = watchStrays();
-  const property = fc.asyncProperty(input, async (value) => {
-    const count = (await check(value)) ?? 1;
-    cases += count;
-    await strays.check();
-  });
+  const running = new Set<number>();
+  let failure: Omit<Batch, 'cases'> | undefined;
+  let [begun, cases] = [0, 0];
+  const work = async (): Promise<void> => {
+    while (begun < inputs.length && failure === undefined && performance.now() < until) {
+      const index = begun++;
+      running.add(index);
+      try {
+        await check(inputs[index]!);
+        cases += 1;
+      } catch (error) {
+        failure ??= { error, suspects: [index] };
+      }
+      const stray = await strays.next();
+      if (stray) failure ??= { error: stray, suspects: [...running] };
+      running.delete(index);
+    }
+  };
   try {
-    const limit = limitMs === undefined ? { numRuns: runs } : { numRuns: 1e9, interruptAfterTimeLimit: limitMs };
-    const details = await fc.check(property, { seed: SEED, ...limit, markInterruptAsFailure: false });
-    return { cases, failure: details.failed ? reportOf(details) : undefined };
+    await Promise.all(Array.from({ length: width }, work));
+    return { cases, ...(failure ?? { error: undefined, suspects: [] }) };
   } finally {
     strays.stop();
   }
 }
 
-function reportOf<T>(details: fc.RunDetails<[T]>): string {
-  const { errorInstance } = details;
+/** Runs the suspects again, each alone, until one fails again. */
+async function shrink<T>(part: Part<T>, seed: number, { suspects, error }: Batch): Promise<string> {
+  for (const suspect of suspects) {
+    const failure = await runAlone(part, seed, String(suspect));
+    if (failure !== undefined) return failure;
+  }
+  const [first] = suspects;
+  const value = fc.stringify(fc.sample(part.input, { seed, numRuns: first! + 1 })[first!]);
+  return `${value}\n${inspect(error, { depth: 2 })}\nIt did not fail again when it ran alone: --seed ${seed} --case ${first}`;
+}
+
+/** Runs one case, and finds the smallest input that fails; undefined if nothing fails. */
+async function runAlone<T>({ input, check }: Part<T>, seed: number, path: string): Promise<string | undefined> {
+  const property = fc.asyncProperty(input, async (value) => {
+    const strays = watchStrays();
+    try {
+      await check(value);
+      const stray = await strays.next();
+      if (stray) throw stray;
+    } finally {
+      strays.stop();
+    }
+  });
+  const limits = { interruptAfterTimeLimit: SHRINK_MS, markInterruptAsFailure: false };
+  const details = await fc.check(property, { seed, path, numRuns: 1, ...limits });
+  if (!details.failed) return undefined;
   const text = fc.defaultReportMessage(details) ?? '';
-  return `${text.length > 5_000 ? `${text.slice(0, 5_000)}…` : text}\n${inspect(errorInstance, { depth: 2 })}`;
+  const shortened = text.length > 5_000 ? `${text.slice(0, 5_000)}…` : text;
+  return `${shortened}\n${inspect(details.errorInstance, { depth: 2 })}\nTo repeat: --seed ${seed} --case ${path}`;
 }
 
 /** Runs all parts of an area, and prints how many cases there were. */
@@ -63,7 +135,8 @@ export async function fuzz(area: string, parts: readonly Part<any>[]): Promise<v
   for (const one of parts) {
     const { cases, failure } = await search(one, AREA_MS && AREA_MS / parts.length);
     total += cases;
-    if (failure !== undefined) throw new Error(`${failure}\nTo repeat: npm run fuzz -- --area ${area} --seed ${SEED}`);
+    if (failure !== undefined)
+      throw new Error(`${failure}\nTo repeat: npm run fuzz -- --area ${area} --seed <that seed>`);
   }
   report(area, total);
 }
@@ -83,11 +156,11 @@ function watchStrays() {
   const stop = (): void => {
     for (const event of events) realProcess.off(event, collect);
   };
-  const check = async (): Promise<void> => {
+  const next = async (): Promise<Error | undefined> => {
     // Node reports a rejection once the microtasks are done.
     await turn();
     const [stray] = strays.splice(0);
-    if (stray !== undefined) throw new Error('An error was caught by nobody', { cause: stray });
+    return stray === undefined ? undefined : new Error('An error was caught by nobody', { cause: stray });
   };
-  return { check, stop };
+  return { next, stop };
 }

@@ -8,6 +8,7 @@ import { openStore } from '../../../lib/redis/open-store.js';
 import { type Answer, FakeRedis } from './fake-redis.js';
 import { settled } from './scene.js';
 
+const scripts = createLockScripts();
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
 
@@ -25,7 +26,7 @@ export async function startBareScene(answer: Answer, options: RedisLockModuleOpt
   const defaults = resolveModuleOptions({ connection: redis.url, ...options });
   const store = openStore({
     ...defaults,
-    scripts: createLockScripts(),
+    scripts,
     clock: systemClock,
     random: systemRandomness,
     reporter,

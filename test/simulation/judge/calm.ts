@@ -1,27 +1,45 @@
+import { CLOCK_DRIFT, ROUNDING_MS } from '../../../lib/core/timing.js';
+import { type SimProcess } from '../world/sim-process.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 import { type Facts } from './facts.js';
 import { type Change, type Rule } from './rule.js';
 
+/** A timer may be this late (`SimProcess`), once for the renewal and once for the end of the lease. */
+const LATE_MS = 2.4;
+
 /** While nothing fails, no lock is lost, no command fails, and no place in a queue is. */
 export class Calm implements Rule {
   readonly #isOn: boolean;
+  /** When the first script of a process arrived: it has a connection, and knows the time of the server. */
+  readonly #connectedAt = new Map<SimProcess, number>();
 
   constructor(private readonly facts: Facts) {
     this.#isOn = facts.plan.profile.isCalm;
   }
 
-  onLost({ lost, releasedAt, call }: Held): void {
+  onLost(held: Held): void {
+    const { lost, releasedAt, call } = held;
     const { leaseMs, maxHoldMs, renew = true } = call.plan.options;
     if (!this.#isOn || releasedAt < Infinity) return;
     if (lost === 'dropped' && call.plan.isDropped) return;
     if (lost === 'max-hold' && maxHoldMs !== undefined) return;
-    if (lost === 'expired' && (!renew || leaseMs! < this.#shortMs)) return;
+    if (lost === 'expired' && (!renew || leaseMs! < this.#shortestMs(held))) return;
     this.facts.world.violate('nothing is lost in calm', `${call.text}: ${lost}, with a lease of ${leaseMs} ms`);
   }
 
-  /** A shorter lease may end in the time of a few commands. */
-  get #shortMs(): number {
-    return 60 + 10 * this.facts.plan.profile.network.delayMax;
+  /**
+   * The shortest lease that is always renewed in time. A renewal takes two ways, or four if the server has to be given the
+   * script first; call that R. It is due after a third of what the grant proves, so two thirds of that must last for R.
+   * A pushed grant proves half of the lease at least. A reply proves the lease less the time of its command: R; but the
+   * first one of a process may have to connect (three times two ways) and ask for the time, too. It is then renewed at once.
+   */
+  #shortestMs({ askedAt, call }: Held): number {
+    const wayMs = this.facts.plan.profile.network.delayMax;
+    const renewalMs = 4 * wayMs + LATE_MS;
+    const isFirst = askedAt <= (this.#connectedAt.get(call.process) ?? Infinity);
+    const afterPush = 2 * 1.5 * renewalMs;
+    const afterReply = (isFirst ? 12 : 4) * wayMs + renewalMs;
+    return (Math.max(afterPush, afterReply) + ROUNDING_MS) / (1 - CLOCK_DRIFT);
   }
 
   onSettled(call: Call, outcome: Outcome, error: unknown): void {
@@ -29,14 +47,16 @@ export class Calm implements Rule {
     this.facts.world.violate('nothing fails in calm', `${call.text}: ${(error as Error).message}`);
   }
 
-  onChange({ before, lock, script, key, now }: Change): void {
+  /** A place outlives two polls, so none ends while its call waits. */
+  onChange({ before, lock, script, key }: Change): void {
+    const { now } = this.facts.world;
+    if (!this.#connectedAt.has(script.process)) this.#connectedAt.set(script.process, now);
     if (!this.#isOn || script.name === 'inspect') return;
-    for (const { attempt, deadline } of before.queue) {
+    for (const { attempt } of before.queue) {
       const isThere = lock.queue.of(attempt) !== undefined || lock.holds.has(attempt);
       if (isThere || script.text('attempt') === attempt) continue;
       const call = this.facts.callOf.get(attempt);
-      if (!call?.isPending || call.attempt !== attempt || call.abortedAt < Infinity || deadline <= now - this.#shortMs)
-        continue;
+      if (!call?.isPending || call.attempt !== attempt || call.abortedAt < Infinity) continue;
       this.facts.world.violate('no place is lost in calm', `${key}: ${call.text} by ${script.name}`);
     }
   }

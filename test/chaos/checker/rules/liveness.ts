@@ -1,11 +1,8 @@
-import { faultsOf } from '../allowances.js';
+import { RECOVERY_MS, faultsOf } from '../allowances.js';
 import { type Call, type History, type Process, type Span } from '../history.js';
 import { touches, union, without } from '../spans.js';
 import { type Violation } from '../violation.js';
 import { settledAt } from './settling.js';
-
-/** After a fault, places of dead waiters end with their leases (3 s here), and clients connect again within a second. */
-const RECOVERY_MS = 4_000;
 
 /** A waiter asks again after a third of its waiter lease (1 s here); the rest is for a busy machine. */
 const WAKE_UP_MS = 2_500;

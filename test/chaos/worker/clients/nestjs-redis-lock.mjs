@@ -20,10 +20,10 @@ const job = { oncePer: (fire) => new Date(fire), leaseMs: JOB_LEASE_MS, spreadMs
 decorate(Jobs, { run: Locked('job', job) });
 Inject(RedisLockService)(Jobs, 'locks');
 
-export async function open(connection, { keepMs } = {}) {
+export async function open(connection, { minReplicas = 0, keepMs } = {}) {
   Logger.overrideLogger(false);
   class AppModule {}
-  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, keepMs };
+  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, minReplicas, keepMs };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Jobs, Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
@@ -64,6 +64,7 @@ export async function open(connection, { keepMs } = {}) {
         await lock.release();
       }
     },
+    forceRelease: (key) => locks.forceRelease(key),
     /** All locks that are held or waited for. */
     async list() {
       const found = [];

@@ -28,7 +28,7 @@ describe('a grant that is pushed', () => {
     const sentAt = clock.now();
     store.acquires[0]!.reply(busy({ serverTimeMs: 10_000 }));
     await settled();
-    clock.jump(1_000);
+    clock.jump(900);
     push(9, serverTimeMs, 2_000);
     await settled();
     expect(outcome.grant!.lease.deadline).toBe(sentAt + 1_978);
@@ -74,6 +74,23 @@ describe('a grant that is pushed', () => {
     await settled();
     expect([outcome.grant, abandoned]).toEqual([undefined, []]);
     expect(store.acquires).toHaveLength(2);
+  });
+
+  it.each([
+    ['counts when half of its lease is proven', 90, 1],
+    ['is requested when less is proven: that may be over before the first renewal is answered', 100, 2],
+  ])('%s', async (_what, ageMs, commands) => {
+    const { clock, store, abandoned, outcome, push } = startAcquisition({ leaseMs: 200 });
+    store.acquires[0]!.reply(busy());
+    await settled();
+    clock.jump(ageMs);
+    push(9, 10_000, 200);
+    await settled();
+    expect([store.acquires.length, outcome.grant !== undefined]).toEqual([commands, commands === 1]);
+    store.acquires[1]?.reply(granted(200, 9));
+    await settled();
+    expect(outcome.grant).toMatchObject({ attempt: 'client.1', holds: [{ fencingToken: 9 }] });
+    expect(abandoned).toEqual([]);
   });
 
   it('is requested when it came while the machine slept: another caller may hold the lock by now', async () => {
