@@ -16,7 +16,7 @@ import { startQuorum } from './topologies/quorum.js';
 import { startSentinel } from './topologies/sentinel.js';
 import { startSingle } from './topologies/single.js';
 import { type System, type SystemOptions } from './topologies/system.js';
-import { Worker } from './workers.js';
+import { Worker, type WorkerSettings } from './workers.js';
 
 const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
   single: startSingle,
@@ -46,13 +46,21 @@ export interface RunOptions {
   readonly only?: readonly string[];
   /** Keeps the history even if no rule was broken. */
   readonly keep: boolean;
+  /** What the workers do beside the calls of their lanes. */
+  readonly worker?: Partial<WorkerSettings>;
 }
 
 /** Runs the workers and the nemesis, then judges what happened; resolves to whether no rule was broken. */
 export async function run(options: RunOptions): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'chaos-'));
   const recorder = new Recorder(folder);
-  await record(options, recorder);
+  await record(options, recorder, async (workers, system) => {
+    const faults = [...workerFaults(workers), ...system.faults];
+    const kinds = faults.filter(({ name }) => options.only?.includes(name) ?? true);
+    const start = now();
+    await carryOut(planFaults(kinds, options.seed, options.ms), recorder);
+    await sleep(Math.max(0, start + options.ms - now()));
+  });
   const history = await readHistory(folder);
   const isQuorum = options.topology === 'quorum';
   const hasQueue = !isQuorum && options.client === OURS;
@@ -63,7 +71,12 @@ export async function run(options: RunOptions): Promise<boolean> {
   return violations.length === 0;
 }
 
-async function record(options: RunOptions, recorder: Recorder): Promise<void> {
+/** Starts the servers and the workers, has `act` happen to them, ends the workers, and looks what is left. */
+export async function record(
+  options: RunOptions,
+  recorder: Recorder,
+  act: (workers: readonly Worker[], system: System) => Promise<void>,
+): Promise<void> {
   const names = Array.from({ length: options.workers }, (_, i) => `w${i}`);
   const shim = compileClockShim(recorder.folder);
   if (!shim) console.log('No C compiler: the clocks of the servers are not stepped.');
@@ -77,12 +90,8 @@ async function record(options: RunOptions, recorder: Recorder): Promise<void> {
     const resource = new Resource();
     workers.push(...names.map((name, i) => makeWorker(name, i, { options, recorder, resource, system })));
     await Promise.all(workers.map((worker) => worker.start()));
-    const faults = [...workerFaults(workers), ...system.faults];
-    const kinds = faults.filter(({ name }) => options.only?.includes(name) ?? true);
-    const start = now();
     if (options.minReplicas > 0) watching = watchReplicas(system, recorder, () => isOver);
-    await carryOut(planFaults(kinds, options.seed, options.ms), recorder);
-    await sleep(Math.max(0, start + options.ms - now()));
+    await act(workers, system);
     recorder.note({ e: 'stopping' });
     isOver = true;
     await watching;
@@ -148,6 +157,7 @@ function makeWorker(name: string, i: number, { options, recorder, resource, syst
     lingersMs: options.topology === 'cluster' ? REFRESH_MS : 0,
     pauseMs: 30,
     seed: options.seed * 100 + i,
+    ...options.worker,
   };
   return new Worker(name, system.connections[i], settings, recorder, resource);
 }

@@ -17,6 +17,12 @@ export interface WorkerSettings {
   readonly lingersMs: number;
   readonly pauseMs: number;
   readonly seed: number;
+  /** How long unused locks are remembered. */
+  readonly keepMs?: number;
+  /** Options of Node. */
+  readonly execArgv?: readonly string[];
+  /** For soaks (worker/soak): further lanes, and measurements. */
+  readonly soak?: { readonly plant: string | undefined };
 }
 
 /** A worker: a process that is started again whenever it ends. */
@@ -49,7 +55,9 @@ export class Worker {
       file: this.recorder.fileOf(this.name),
       name,
     };
-    const child = fork(join(import.meta.dirname, 'worker', 'worker.mjs'), [JSON.stringify(config)], { execArgv: [] });
+    const child = fork(join(import.meta.dirname, 'worker', 'worker.mjs'), [JSON.stringify(config)], {
+      execArgv: [...(this.settings.execArgv ?? [])],
+    });
     this.#child = child;
     const ready = new Promise<void>((resolve) => {
       child.on('message', (message: ResourceRequest & { question?: number; ready?: true }) => {
@@ -88,6 +96,25 @@ export class Worker {
     this.#tell({ close: true });
     await this.#ended();
     if (!this.#isEnding) await this.start();
+  }
+
+  /** Lets its calls end, begins no others, and resolves to what the process then uses; undefined if it has ended. */
+  async restAndMeasure(): Promise<Record<string, number> | undefined> {
+    const child = this.#child;
+    const usage = new Promise<Record<string, number>>((resolve) => {
+      const listen = (message: { usage?: Record<string, number> }): void => {
+        if (!message.usage) return;
+        child.off('message', listen);
+        resolve(message.usage);
+      };
+      child.on('message', listen);
+    });
+    this.#tell({ rest: true });
+    return Promise.race([usage, this.#gone.then(() => undefined)]);
+  }
+
+  goOn(): void {
+    this.#tell({ goOn: true });
   }
 
   block(ms: number): void {

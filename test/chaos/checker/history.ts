@@ -77,6 +77,8 @@ export class History {
   readonly questions: Question[] = [];
   readonly faults: Fault[] = [];
   readonly unhandled: { readonly process: string; readonly t: number; readonly text: string }[] = [];
+  readonly errors: { readonly process: string; readonly t: number; readonly what: string; readonly code: string }[] =
+    [];
   readonly left: string[] = [];
   /** When the process of the nemesis stood still: all networks pass through it. */
   readonly standstills: Span[] = [];
@@ -145,6 +147,8 @@ export class History {
     else if (event.e === 'ready') process.readyAt = event.t;
     else if (event.e === 'closing') process.closingAt = event.t;
     else if (event.e === 'closed') process.closedLeft = event.left;
+    else if (event.e === 'error')
+      this.errors.push({ process: event.p, t: event.t, what: event.what, code: event.code });
     else if (event.e === 'unhandled') this.unhandled.push({ process: event.p, t: event.t, text: event.text });
   }
 

@@ -35,6 +35,7 @@ export async function startSentinel({ workers, minReplicas }: SystemOptions): Pr
     connections: networks.map(({ natMap }) => ({ ...topology.connection, natMap })),
     directConnection: topology.connection,
     servers,
+    monitors: sentinels,
     faults: [
       ...network,
       ...named(

@@ -9,6 +9,8 @@ export interface System {
   readonly directConnection: unknown;
   /** All servers that have locks, to look what is left on them. */
   readonly servers: readonly ChaosServer[];
+  /** Those that have no locks, such as sentinels. */
+  readonly monitors?: readonly ChaosServer[];
   readonly faults: readonly FaultKind[];
   /** Whether every master has all its replicas; undefined if it has none. */
   isComplete?(): Promise<boolean>;

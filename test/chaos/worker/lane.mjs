@@ -20,12 +20,12 @@ export class Lane {
   async run() {
     const { random, config } = this.#run;
     while (!this.#run.isStopping) {
-      await this.#call(nextCall(random, config.workload));
+      await this.#run.turnstile.pass(() => this.call(nextCall(random, config.workload)));
       await sleep(random.between(0, config.pauseMs));
     }
   }
 
-  async #call(call) {
+  async call(call) {
     const { client, log } = this.#run;
     this.#calls += 1;
     const op = `${this.#name}:${this.#calls}`;

@@ -5,6 +5,7 @@ import { Lane } from './lane.mjs';
 import { now, openLog } from './log.mjs';
 import { randomFrom } from './random.mjs';
 import { startFires } from './fires.mjs';
+import { Turnstile } from './turnstile.mjs';
 
 const TICK_MS = 20;
 /** A timer that is later than this is a standstill. */
@@ -16,7 +17,11 @@ process.on('unhandledRejection', (error) =>
   log('unhandled', { text: `unhandled rejection: ${error?.stack ?? error}` }),
 );
 process.on('uncaughtException', (error) => log('unhandled', { text: `uncaught exception: ${error?.stack ?? error}` }));
-process.on('warning', (warning) => log('unhandled', { text: `warning: ${warning.stack ?? warning}` }));
+process.on('warning', (warning) => {
+  // What measures a soak.
+  if (warning.message.startsWith('v8.queryObjects()')) return;
+  log('unhandled', { text: `warning: ${warning.stack ?? warning}` });
+});
 
 const { open } = await import(`./clients/${config.client}.mjs`);
 const client = await open(config.connection, config);
@@ -26,10 +31,13 @@ const answers = new Map();
 
 const run = {
   client,
+  open,
   config,
   holds,
   log,
   random: randomFrom(config.seed),
+  /** All calls pass through it. */
+  turnstile: new Turnstile(),
   isStopping: false,
   /** Asks the resource of the parent. */
   resource: (request) =>
@@ -53,6 +61,8 @@ process.on('message', (message) => {
   answers.delete(message.answer);
   if (message.blockMs) block(message.blockMs);
   if (message.stop) run.isStopping = true;
+  if (message.rest) void rest();
+  if (message.goOn) run.turnstile.open();
   // An app that is closed while its calls wait and hold.
   if (message.close) void end();
 });
@@ -66,6 +76,13 @@ function block(ms) {
 
 /** Timers and sockets. A wait for them is not among them, since it is over when this looks. */
 const resources = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout' || name.startsWith('TCP'));
+
+/** Measures this process between its calls. */
+async function rest() {
+  await run.turnstile.close();
+  const { usage } = await import('./soak/usage.mjs');
+  process.send({ usage: await usage() });
+}
 
 let ending;
 const end = () => (ending ??= close());
@@ -84,11 +101,14 @@ async function close() {
   log('closed', { left: resources() });
 }
 
+const { soakLanes } = config.soak ? await import('./soak/lanes.mjs') : {};
+
 log('ready');
 process.send({ ready: true });
 const fires = client.runJob ? startFires(run) : undefined;
 const lanes = Promise.all([
   fires,
+  ...(soakLanes?.(run) ?? []),
   ...Array.from({ length: config.lanes }, (_, i) => new Lane(run, `${config.name}:${i}`).run()),
 ]);
 await lanes;

@@ -1,8 +1,28 @@
 // What the calls of a worker ask for. The keys of one kind are asked for in one way, so that what they promise is plain.
 
+import { DECORATED_OPTIONS } from './decorated-options.mjs';
+
 const LEASES = [300, 500, 1_000, 3_000];
 
 const PERMITS = 2;
+
+/** The decorated methods of the client; their options are those of their class. */
+const decorated = (via, key, options) => (random) => ({
+  keys: [`${key}${random.between(0, 2)}`],
+  via,
+  ...DECORATED_OPTIONS,
+  ...options,
+  abortAfterMs: undefined,
+  unfair: false,
+});
+const DECORATED = [
+  decorated('write', 'dw'),
+  decorated('read', 'dr', { mode: 'read' }),
+  decorated('writeOfRead', 'dr'),
+  decorated('limited', 'dl', { mode: 'read', permits: PERMITS }),
+  decorated('iterable', 'di'),
+  decorated('observable', 'do'),
+];
 
 /** Each kind makes the keys and the options of one call. */
 const KINDS = {
@@ -15,12 +35,23 @@ const KINDS = {
   permits: () => ({ keys: ['permits'], mode: 'read', permits: PERMITS }),
   several: (random) => ({ keys: random.pick([['m0', 'm1'], ['m1', 'm2'], ['m2', 'm0'], ['m1'], ['m2']]) }),
   owner: (random) => ({ keys: ['owned'], owner: random.pick(['alice', 'bob']) }),
+  /** A new key every few seconds, which two workers may ask for. */
+  fresh: (random) => ({ keys: [`fresh:${Math.floor(Date.now() / 5_000)}:${random.between(0, 49)}`] }),
+  decorated: (random) => random.pick(DECORATED)(random),
 };
 
-/** How often a topology has each kind. A quorum has no semaphores. */
+const FULL = ['exclusive', 'exclusive', 'exclusive', 'readWrite', 'readWrite', 'permits', 'several', 'owner'];
+/** A quorum has no semaphores. */
+const QUORUM = ['exclusive', 'exclusive', 'readWrite', 'several', 'owner'];
+const FOR_SOAKS = ['fresh', 'fresh', 'fresh', 'fresh', 'decorated', 'decorated'];
+
+/** How often a topology has each kind. */
 const WORKLOADS = {
-  full: ['exclusive', 'exclusive', 'exclusive', 'readWrite', 'readWrite', 'permits', 'several', 'owner'],
-  quorum: ['exclusive', 'exclusive', 'readWrite', 'several', 'owner'],
+  full: FULL,
+  quorum: QUORUM,
+  /** With as many keys as time goes by, and with decorators: for soaks. */
+  soak: [...FULL, ...FOR_SOAKS],
+  quorumSoak: [...QUORUM, ...FOR_SOAKS],
   /** What every client can do. */
   peers: ['exclusive'],
 };
@@ -29,12 +60,12 @@ const WORKLOADS = {
 export function nextCall(random, workload) {
   const call = { mode: 'write', ...KINDS[random.pick(WORKLOADS[workload])](random) };
   return {
-    ...call,
     leaseMs: random.pick(LEASES),
     waitMs: random.chance(0.1) ? 0 : random.between(200, 6_000),
     isNested: random.chance(0.15),
     abortAfterMs: random.chance(0.05) ? random.between(0, 300) : undefined,
-    unfair: workload === 'full' && random.chance(0.1),
+    unfair: WORKLOADS[workload].includes('permits') && random.chance(0.1),
+    ...call,
   };
 }
 

@@ -75,12 +75,8 @@ export class Belief implements Rule {
       const left = `${held.lock.remainingMs.toFixed(1)} ms`;
       return world.violate('1: two do not believe', `${what}, and ${held.call.text} believes for ${left}`);
     }
-    // A stopped process cannot be told. After a sleep, and when its wall clock was set, only `held` knows at once.
-    const isExcused =
-      process.isStopped ||
-      process.wallSetAt >= held.grantedAt ||
-      process.stops.some(({ isSleep, to }) => isSleep && to >= held.grantedAt) ||
-      process.stops.at(-1)?.to === world.now;
+    // A stopped process cannot be told, nor can one that goes on at this very moment.
+    const isExcused = process.isStopped || process.stops.at(-1)?.to === world.now;
     const isDue = held.hold!.deadline <= process.clock.now() - LATE_MS;
     if (held.lost === null && isDue && !isExcused) {
       world.violate('4: a loss is told before the next grant', `${what}, and ${held.call.text} was not told`);

@@ -5,15 +5,33 @@ import { type Rule } from './rule.js';
 /** A command, the turn of a busy process, and a message that comes late. */
 const SLACK_MS = 1_500;
 
-/** Whoever has lost a lock on the server hears of it with the next renewal, after a third of the lease at the latest. */
+/**
+ * Promise 4: whoever has lost a lock on the server (or on a majority of a quorum) hears of it with the next renewal, after a
+ * third of the lease at the latest, and for the reason that there was.
+ */
 export class Losses implements Rule {
   readonly #goneSince = new Map<Held, number>();
 
   constructor(private readonly facts: Facts) {}
 
+  /** A reason that has a cause in the run names it. */
+  onLost({ lost, attempt, call }: Held): void {
+    const { plan, process } = call;
+    const hasCause =
+      lost === 'revoked'
+        ? this.facts.revoked.has(attempt)
+        : lost === 'max-hold'
+          ? plan.options.maxHoldMs !== undefined
+          : lost === 'dropped'
+            ? plan.isDropped
+            : lost === 'shutdown'
+              ? process.isClosing
+              : true;
+    if (!hasCause) this.facts.world.violate('4: a loss has its reason', `${call.text}: ${lost}`);
+  }
+
   onTick(): void {
-    if (this.facts.isQuorum) return;
-    for (const held of this.facts.held) if (held.hold && held.call.plan.options.renew !== false) this.#check(held);
+    for (const held of this.facts.held) if (held.hold) this.#check(held);
   }
 
   #check(held: Held): void {
@@ -26,16 +44,21 @@ export class Losses implements Rule {
     const extensions = held.call.plan.steps.map(({ leaseMs }) => leaseMs ?? 0);
     const leaseMs = Math.max(held.call.leaseMs, held.call.plan.options.holdAtLeastMs ?? 0, ...extensions);
     const { delayMax, resendMax } = plan.profile.network;
-    const boundMs = (leaseMs / 3) * 1.02 + SLACK_MS + 8 * delayMax + 4 * resendMax;
+    // Without renewals, the end of the lease tells.
+    const toldMs = held.call.plan.options.renew === false ? leaseMs : leaseMs / 3;
+    const boundMs = toldMs * 1.02 + SLACK_MS + 8 * delayMax + 4 * resendMax;
     const unawareMs = world.now - Math.max(since, this.facts.recoveredAt(process));
     if (unawareMs <= boundMs) return;
     world.violate('4: a loss is always reported', `${held.call.text} has lost its lock ${unawareMs.toFixed(0)} ms ago`);
   }
 
   #isBacked({ hold, attempt }: Held): boolean {
-    const server = this.facts.network.servers[0]!;
+    const { network, majority } = this.facts;
     return hold!.keys.every((key) => {
-      return (this.facts.lockOf(server, key).holds.get(attempt)?.deadline ?? 0) > server.nowMs;
+      const backing = network.servers.filter(
+        (server) => (this.facts.lockOf(server, key).holds.get(attempt)?.deadline ?? 0) > server.nowMs,
+      );
+      return backing.length >= majority;
     });
   }
 }

@@ -18,12 +18,13 @@ import { Recovered } from './recovered.js';
 import { type Rule } from './rule.js';
 import { Runs } from './runs.js';
 import { Settling } from './settling.js';
+import { Siblings } from './siblings.js';
 import { Tokens } from './tokens.js';
 import { WaitLimits } from './wait-limits.js';
 import { Waiting } from './waiting.js';
 
 const KINDS = [
-  ...[Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm],
+  ...[Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Siblings, Calm],
   ...[
     Endings,
     Grants,

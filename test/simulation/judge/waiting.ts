@@ -24,6 +24,8 @@ export class Waiting implements Rule {
 
   onChange({ key, script, live, lock, now, before }: Change): void {
     this.#keys.add(key);
+    // A hold may come and go between two ticks.
+    if (live.length > 0) this.#freeSince.delete(key);
     const { isCalm, messages } = this.facts.plan.profile;
     if (!isCalm || messages.lost > 0 || this.facts.isQuorum) return;
     if (live.length > 0) return void this.#freed.delete(key);

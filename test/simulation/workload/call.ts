@@ -16,6 +16,8 @@ export class Call {
   /** When its first request was sent. */
   askedAt = Infinity;
   abortedAt = Infinity;
+  /** The signal that its caller gave. */
+  signal: AbortSignal | null = null;
   held: Held | null = null;
   readonly startedAt: number;
   readonly startedMono: number;

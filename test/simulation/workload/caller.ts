@@ -97,6 +97,7 @@ export class Caller {
     const { options, abortMs } = call.plan;
     if (abortMs === undefined) return { options, stop: () => undefined };
     const controller = new AbortController();
+    call.signal = controller.signal;
     const stop = call.process.clock.setTimer(() => {
       call.abortedAt = call.process.world.now;
       controller.abort(ABORTED);

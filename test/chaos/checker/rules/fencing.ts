@@ -18,9 +18,10 @@ const NONE: Latest = { token: 0, call: undefined };
  */
 export const fencing =
   (readersMayTie: boolean) =>
-  (history: History): Violation[] =>
-    [...grantsByKey(history)].flatMap(([key, grants]) => {
-      const joined = joining(history, key);
+  (history: History): Violation[] => {
+    const owned = [...history.calls.values()].filter(({ owner }) => owner !== undefined);
+    return [...grantsByKey(history)].flatMap(([key, grants]) => {
+      const joined = joining(history, key, owned);
       const called = grants.toSorted((a, b) => a.calledAt - b.calledAt);
       const max: Record<'read' | 'write', Latest> = { read: NONE, write: NONE };
       let next = 0;
@@ -35,14 +36,15 @@ export const fencing =
         return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
       });
     });
+  };
 
 /**
  * The calls that may have joined a hold of their owner instead of getting a token of their own: another call of that owner may
  * have had a hold then. While an address moves, two servers may each have a hold of one owner, and calls join either of them.
  */
-function joining(history: History, key: string): Set<Call> {
+function joining(history: History, key: string, ownedCalls: readonly Call[]): Set<Call> {
   const losses = lossesOf(history, key);
-  const owned = [...history.calls.values()].filter(({ owner, keys }) => owner !== undefined && keys.includes(key));
+  const owned = ownedCalls.filter(({ keys }) => keys.includes(key));
   const joined = new Set<Call>();
   for (const calls of groupBy(owned, ({ owner }) => owner).values()) {
     let heldUntil = -Infinity;

@@ -1,10 +1,13 @@
 // The built package, in a Nest app, as users have it.
 import 'reflect-metadata';
+import { once } from 'node:events';
 import { Inject, Logger, Module } from '@nestjs/common';
+import { lastValueFrom } from 'rxjs';
 import { NestFactory } from '@nestjs/core';
 import { Locked, RedisLockModule, RedisLockService, currentLock } from '../../../../dist/esm/index.js';
 import { JOB_LEASE_MS } from '../fires.mjs';
 import { now } from '../log.mjs';
+import { Decorated, decorate } from './decorated.mjs';
 
 const DRAIN_MS = 500;
 
@@ -13,17 +16,15 @@ class Jobs {
     return work(currentLock());
   }
 }
-const descriptor = Object.getOwnPropertyDescriptor(Jobs.prototype, 'run');
 const job = { oncePer: (fire) => new Date(fire), leaseMs: JOB_LEASE_MS, spreadMs: 0 };
-Locked('job', job)(Jobs.prototype, 'run', descriptor);
-Object.defineProperty(Jobs.prototype, 'run', descriptor);
+decorate(Jobs, { run: Locked('job', job) });
 Inject(RedisLockService)(Jobs, 'locks');
 
-export async function open(connection, { minReplicas = 0 } = {}) {
+export async function open(connection, { minReplicas = 0, keepMs } = {}) {
   Logger.overrideLogger(false);
   class AppModule {}
-  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, minReplicas };
-  Module({ imports: [RedisLockModule.forRoot(options)], providers: [Jobs] })(AppModule);
+  const options = { connection, keyPrefix: 'chaos:', drainMs: DRAIN_MS, minReplicas, keepMs };
+  Module({ imports: [RedisLockModule.forRoot(options)], providers: [Jobs, Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
   return {
@@ -31,13 +32,37 @@ export async function open(connection, { minReplicas = 0 } = {}) {
     runJob: (fire, work) => app.get(Jobs).run(fire, (lock) => work(holdOf(lock, async () => true))),
     async use(call, work) {
       const options = optionsOf(call);
+      const nested = (see) => locks.withLock(call.keys, { mode: call.mode }, (lock) => see(lock.fencingToken));
+      // The end of the work releases it.
+      const within = (lock) => work({ ...holdOf(lock, () => lock.release()), nested });
+      if (call.via) return runDecorated(app.get(Decorated), call, within);
       if (!call.isNested) {
         const lock = await locks.acquire(call.keys, options);
         return work(holdOf(lock, () => lock.release()));
       }
-      const nested = (see) => locks.withLock(call.keys, { mode: call.mode }, (lock) => see(lock.fencingToken));
-      // The end of the work releases it.
-      return locks.withLock(call.keys, options, (lock) => work({ ...holdOf(lock, () => lock.release()), nested }));
+      return locks.withLock(call.keys, options, within);
+    },
+    /** Looks at locks in each way that there is. */
+    async look(key) {
+      await locks.inspect([key, 'job']);
+      await locks.isLocked(key);
+      await locks.lastRun('job');
+      for await (const state of locks.list({ prefix: key[0], limit: 20 })) void state;
+    },
+    /** Revokes a lock; resolves to whether its holder lost it within its lease. */
+    async revoke(key) {
+      const leaseMs = 1_000;
+      const lock = await locks.acquire(key, { leaseMs });
+      try {
+        const isLost = once(lock.signal, 'abort', { signal: AbortSignal.timeout(leaseMs) });
+        await locks.forceRelease(key);
+        return await isLost.then(
+          () => true,
+          () => false,
+        );
+      } finally {
+        await lock.release();
+      }
     },
     forceRelease: (key) => locks.forceRelease(key),
     /** All locks that are held or waited for. */
@@ -47,6 +72,13 @@ export async function open(connection, { minReplicas = 0 } = {}) {
       return found;
     },
   };
+}
+
+async function runDecorated(decorated, { via, keys }, within) {
+  const result = decorated[via](keys[0], within);
+  if (via === 'observable') await lastValueFrom(result, { defaultValue: undefined });
+  else if (via === 'iterable') for await (const _ of result);
+  else await result;
 }
 
 const optionsOf = ({ mode, leaseMs, waitMs, permits, owner, unfair, abortAfterMs }) => ({

@@ -116,6 +116,17 @@ describe('an acquisition of a busy lock', () => {
     expect([abandoned, timers.size, attempts.at(-1)]).toEqual([['client.1'], 0, null]);
   });
 
+  it('ends at once when its first answer comes after waitMs, although it was woken and asks again', async () => {
+    const { clock, store, acquisition, outcome } = startAcquisition({ waitMs: 100 });
+    await clock.advance(900);
+    acquisition.onWakeUp({ kind: 'wake' });
+    store.acquires[0]!.reply(busy());
+    await settled();
+    await clock.advance(2);
+    expect(store.acquires).toHaveLength(2);
+    expect(outcome.error).toBeInstanceOf(LockWaitTimeoutError);
+  });
+
   it('waits without end with waitMs Infinity', async () => {
     const { clock, store, outcome } = startAcquisition({ waitMs: Infinity });
     store.onAcquire = () => busy({ ahead: 1 });

@@ -1,0 +1,34 @@
+/** Lets calls pass while it is open. */
+export class Turnstile {
+  #inside = 0;
+  /** What those wait for who come while it is closed. */
+  #opened;
+  #open;
+  #emptied;
+
+  async pass(call) {
+    while (this.#opened) await this.#opened;
+    this.#inside += 1;
+    try {
+      return await call();
+    } finally {
+      this.#inside -= 1;
+      if (this.#inside === 0) this.#emptied?.();
+    }
+  }
+
+  get isClosed() {
+    return this.#opened !== undefined;
+  }
+
+  /** Lets nobody in any more; resolves when all have come out. */
+  async close() {
+    this.#opened ??= new Promise((resolve) => (this.#open = resolve));
+    if (this.#inside > 0) await new Promise((resolve) => (this.#emptied = resolve));
+  }
+
+  open() {
+    this.#opened = undefined;
+    this.#open?.();
+  }
+}
