@@ -1,3 +1,4 @@
+import { ScriptModel } from '../support/model/script-model.js';
 import { FaultRunner, type Stage } from './faults/fault-runner.js';
 import { Facts, RECOVERY_MS } from './judge/facts.js';
 import { Judge } from './judge/judge.js';
@@ -5,7 +6,6 @@ import { ProcessEnd } from './judge/process-end.js';
 import { rulesFor } from './judge/rules.js';
 import { type Library } from './library/library.js';
 import { Network } from './network/network.js';
-import { ScriptModel } from './server/script-model.js';
 import { ServerScripts } from './server/server-scripts.js';
 import { SimServer } from './server/sim-server.js';
 import { Application } from './workload/application.js';
@@ -20,7 +20,8 @@ export interface Report {
   readonly plan: Plan;
   readonly violations: readonly Violation[];
   readonly digest: string;
-  readonly calls: number;
+  /** How often each method of the public API was called. */
+  readonly calls: ReadonlyMap<string, number>;
   readonly events: number;
   readonly commands: number;
   readonly virtualMs: number;
@@ -145,7 +146,15 @@ class Simulation implements Stage {
 
   #call(call: PlannedCall): void {
     const app = this.#apps[call.slot];
-    if (app) this.#world.after(0, app.process, 'plan', () => void this.#caller.run(call, app));
+    const { atOnce } = this.plan.slots[call.slot]!;
+    if (app && this.#pendingIn(app) < atOnce)
+      this.#world.after(0, app.process, 'plan', () => void this.#caller.run(call, app));
+  }
+
+  #pendingIn(app: Application): number {
+    let pending = 0;
+    for (const call of this.#facts.pending) if (call.app === app) pending += 1;
+    return pending;
   }
 
   #tick(): void {
@@ -188,11 +197,14 @@ class Simulation implements Stage {
     const world = this.#world;
     const scripts = new ServerScripts(this.library.scripts);
     const newModel = (server: SimServer): ScriptModel =>
-      new ScriptModel(this.library.MemoryLocks, {
-        micros: () => server.micros,
-        tell: (channel, message) =>
-          message === undefined ? server.subscriptions.count(channel) : server.subscriptions.publish(channel, message),
-      });
+      new ScriptModel(
+        {
+          micros: () => server.micros,
+          subscribers: (channel) => server.subscriptions.count(channel),
+          publish: (channel, message) => server.subscriptions.publish(channel, message),
+        },
+        this.library.MemoryLocks,
+      );
     for (let id = 0; id < profile.servers; id += 1) {
       const settings = { rate: serverRates[id]!, offsetMs: serverOffsets[id]! };
       const rng = new Rng(seed, 'server', id);
@@ -204,9 +216,8 @@ class Simulation implements Stage {
 
   #report(): Report {
     const { violations, digest, count, now, trace } = this.#world;
-    const { counts } = this.#facts;
+    const { counts, publicCalls: calls } = this.#facts;
     const commands = this.#network.servers.reduce((sum, server) => sum + server.commands, 0);
-    const calls = counts.get('calls') ?? 0;
     return {
       plan: this.plan,
       violations,

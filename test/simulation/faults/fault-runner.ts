@@ -35,7 +35,10 @@ export class FaultRunner {
       setWall: (fault) => this.#setWall(fault),
       closeGiven: ({ slot }) => this.#onApp(slot, 0, (app) => app.given?.disconnect()),
       revoke: ({ slot, key }) =>
-        this.#onApp(slot, null, (app) => void app.service.forceRelease(key).catch(() => undefined)),
+        this.#onApp(slot, null, (app) => {
+          facts.called('forceRelease');
+          void app.service.forceRelease(key).catch(() => undefined);
+        }),
       stall: ({ server, ms }) => this.#onServer(server, ms, (one) => (one.stalledUntil = this.#now + ms)),
       busyServer: (fault) => this.#slowServer(fault),
       crash: (fault) => this.#crash(fault),
@@ -148,9 +151,9 @@ export class FaultRunner {
   /** Somebody stores something else under the name of a lock, and takes it away again. */
   #foreign({ server, key, ms }: FaultOf<'foreignKey'>): void {
     this.#onServer(server, ms, (one) => {
-      const { foreign } = one.model;
-      foreign.add(`lock:${key}`);
-      this.#later(ms, () => foreign.delete(`lock:${key}`));
+      const { strangers } = one.model;
+      strangers.add(`lock:${key}`);
+      this.#later(ms, () => strangers.delete(`lock:${key}`));
     });
   }
 }

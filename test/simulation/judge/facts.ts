@@ -26,6 +26,8 @@ export class Facts {
   revokedAt = -Infinity;
   /** What happened, and how often. */
   readonly counts = new Map<string, number>();
+  /** How often each method of the public API was called. */
+  readonly publicCalls = new Map<string, number>();
   /** When no fault affects a process any more. */
   readonly #troubledUntil = new Map<SimProcess, number>();
   #allTroubledUntil = -Infinity;
@@ -46,6 +48,10 @@ export class Facts {
 
   count(what: string): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  }
+
+  called(method: string): void {
+    this.publicCalls.set(method, (this.publicCalls.get(method) ?? 0) + 1);
   }
 
   /** A fault lasts until then; of one process, or of a server that all processes use. */

@@ -51,7 +51,6 @@ export class Judge implements ServerWatch {
   onCall(call: Call): void {
     this.facts.calls.set(call.name, call);
     this.facts.pending.add(call);
-    this.facts.count('calls');
   }
 
   onSettled(call: Call, error: unknown): void {
@@ -100,6 +99,11 @@ export class Judge implements ServerWatch {
     held.releasedAt = now;
     held.wantedUntil = now + held.lock.remainingMs;
     this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
+  }
+
+  /** The handle is gone, and nobody hears of its release. */
+  onDropped(held: Held): void {
+    this.facts.held.delete(held);
   }
 
   onReleased(held: Held, wasHeld: boolean): void {

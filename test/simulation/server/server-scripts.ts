@@ -1,4 +1,5 @@
 import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
+import { type Values, keysOf, valuesOf } from '../../support/model/wire-values.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { ReplyError } from './reply-error.js';
 
@@ -10,15 +11,12 @@ export interface ScriptCall {
   readonly sha1: string;
   readonly process: SimProcess;
   readonly keys: readonly string[];
+  readonly values: Values;
   text(arg: string): string;
   number(arg: string): number;
 }
 
-interface Known {
-  readonly name: ScriptName;
-  readonly sha1: string;
-  readonly positions: ReadonlyMap<string, number>;
-}
+type Known = [name: ScriptName, script: LockScripts[ScriptName]];
 
 /** Reads commands as the scripts of the library do. */
 export class ServerScripts {
@@ -26,21 +24,19 @@ export class ServerScripts {
   readonly #byText = new Map<string, Known>();
 
   constructor(readonly scripts: LockScripts) {
-    for (const [name, { sha1, text, args }] of Object.entries(scripts)) {
-      const positions = new Map((args as readonly string[]).map((arg, i) => [arg, i]));
-      const known = { name: name as ScriptName, sha1, positions };
-      this.#bySha1.set(sha1, known);
-      this.#byText.set(text, known);
+    for (const known of Object.entries(scripts) as Known[]) {
+      this.#bySha1.set(known[1].sha1, known);
+      this.#byText.set(known[1].text, known);
     }
   }
 
-  read(by: 'sha1' | 'text', which: string, [count, ...operands]: readonly unknown[], process: SimProcess): ScriptCall {
+  read(by: 'sha1' | 'text', which: string, operands: readonly unknown[], process: SimProcess): ScriptCall {
     const known = (by === 'sha1' ? this.#bySha1 : this.#byText).get(which);
     if (!known) throw new ReplyError('ERR Error compiling script');
-    const { name, sha1, positions } = known;
-    const keys = operands.slice(0, Number(count)).map(String);
-    const args = operands.slice(Number(count));
-    const text = (arg: string): string => String(args[positions.get(arg)!]);
-    return { name, sha1, process, keys, text, number: (arg) => Number(text(arg)) };
+    const [name, script] = known;
+    const values = valuesOf(script, operands);
+    const text = (arg: string): string => String(values[arg]);
+    const number = (arg: string): number => Number(values[arg]);
+    return { name, sha1: script.sha1, process, keys: keysOf(values), values, text, number };
   }
 }

@@ -1,9 +1,9 @@
+import { type ScriptModel } from '../../support/model/script-model.js';
 import { type ServerEnd, type Socket } from '../network/socket.js';
 import { type Rng } from '../world/rng.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
 import { ReplyError } from './reply-error.js';
-import { type ScriptModel } from './script-model.js';
 import { type ScriptCall, type ServerScripts } from './server-scripts.js';
 import { Subscriptions } from './subscriptions.js';
 
@@ -34,7 +34,7 @@ export class SimServer implements ServerEnd {
   stalledUntil = 0;
   /** How long each command takes. */
   costMs = 0;
-  /** The error that it replies with to every script. */
+  /** The error that it replies with to scripts. */
   refusal: string | null = null;
   isLoading = false;
   /** When it lost its data, and when its clock last stepped forward. */
@@ -117,9 +117,9 @@ export class SimServer implements ServerEnd {
     try {
       answer(this.#run(socket, name, args));
     } catch (error) {
-      if (!(error instanceof ReplyError)) throw error;
-      this.world.log(() => `${this.name} refuses ${name} of ${socket.process.name}: ${error.message}`);
-      answer(undefined, error);
+      if ((error as Error).name !== 'ReplyError') throw error;
+      this.world.log(() => `${this.name} refuses ${name} of ${socket.process.name}: ${(error as Error).message}`);
+      answer(undefined, error as Error);
     } finally {
       this.world.current = before;
     }
@@ -146,17 +146,25 @@ export class SimServer implements ServerEnd {
       throw new ReplyError('NOSCRIPT No matching script. Please use EVAL.');
     }
     this.#known.add(call.sha1);
-    if (this.refusal !== null && call.name !== 'inspect') throw new ReplyError(this.refusal);
+    this.#applyRefusal();
     this.#fixedMicros = this.micros;
     try {
       this.watch.beforeScript(this, call);
-      const reply = this.model.run(call);
+      const reply = this.model.run(call.name, call.values);
       this.world.digest.text(reply.join(' '));
       this.watch.afterScript(this, call, reply);
       return reply;
     } finally {
       this.#fixedMicros = null;
     }
+  }
+
+  /** A busy server refuses every script, the others refuse the first write of a script. */
+  #applyRefusal(): void {
+    const { refusal, model } = this;
+    if (refusal?.startsWith('BUSY')) throw new ReplyError(refusal);
+    model.isFull = refusal?.startsWith('OOM') ?? false;
+    model.refusesWrites = model.isFull ? undefined : (refusal ?? undefined);
   }
 
   forgetScripts(): void {

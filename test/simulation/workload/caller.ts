@@ -26,6 +26,7 @@ export class Caller {
     const { world } = call.process;
     const { entry, keys, options } = plan;
     world.log(() => `${call.process.name} ${call.name} ${entry}(${keys.join(', ')}) ${textOf(options)}`);
+    this.judge.facts.called(entry);
     this.judge.onCall(call);
     try {
       if (entry === 'withLock' || entry === 'enter') await this.#runInside(call);
@@ -52,7 +53,11 @@ export class Caller {
     const held = this.judge.onHeld(call, lock);
     await hold(held, this.judge);
     this.judge.onReleasing(held);
-    if (call.plan.isDropped) return call.process.garbage.collect(lock);
+    if (call.plan.isDropped) {
+      this.judge.onDropped(held);
+      return call.process.garbage.collect(lock);
+    }
+    this.judge.facts.called('release');
     const wasHeld = await lock.release();
     this.judge.onReleased(held, wasHeld);
   }

@@ -6,14 +6,19 @@ type Options = PlannedCall['options'];
 /** The time between two fires of a job. */
 const PERIOD_MS = 2_500;
 
-/** The longest wait of a call that does not wait without limit. */
+/** The longest wait of a call that does not wait without limit. In a quorum, where a waiter asks every server again, it is shorter. */
 const LONGEST_WAIT_MS = 12_000;
+
+/** The mean time between two calls; on average, holders of busy locks hold them for a shorter time. */
+const PAUSES_MS = [5, 10, 10, 20, 50, 200];
 
 /** Draws all calls of a run, by the time at which they begin. */
 export function drawCalls(rng: Rng, profile: Profile, keys: readonly string[], slots: number): readonly PlannedCall[] {
-  const drawer = new CallDrawer(rng, profile, keys);
   const calls: PlannedCall[] = [];
-  const meanPauseMs = rng.pick([80, 200, 600]);
+  // A call to a quorum is one to each of its servers.
+  const pauseMs = rng.pick(PAUSES_MS);
+  const meanPauseMs = pauseMs * profile.servers;
+  const drawer = new CallDrawer(rng, profile, keys, pauseMs);
   for (let slot = 0; slot < slots; slot += 1) {
     const until = profile.ms;
     for (let at = rng.float(1, 500); at < until; at += rng.exponential(meanPauseMs * slots))
@@ -30,6 +35,7 @@ class CallDrawer {
     private readonly rng: Rng,
     private readonly profile: Profile,
     private readonly keys: readonly string[],
+    private readonly pauseMs: number,
   ) {}
 
   call(slot: number, at: number): PlannedCall {
@@ -74,12 +80,19 @@ class CallDrawer {
     options: Options,
   ): PlannedCall {
     const { rng } = this;
-    const holdMs = rng.chance(0.6) ? rng.skewed(0, 300) : rng.skewed(0, options.leaseMs! * 2.5);
+    const holdMs = this.#holdMs(options.leaseMs!);
     const id = (this.#nextId += 1);
     const abortMs = rng.chance(0.12) ? Math.ceil(rng.skewed(0, 3_000)) : undefined;
     const afterLossMs = rng.chance(0.5) ? 0 : rng.float(0, 500);
     const listens = rng.chance(0.75);
     return { id, slot, at, entry, keys, options, abortMs, holdMs, steps: this.#steps(holdMs), listens, afterLossMs };
+  }
+
+  /** Mostly a moment; sometimes longer than the lease. */
+  #holdMs(leaseMs: number): number {
+    const { rng, pauseMs } = this;
+    if (rng.chance(Math.min(0.25, pauseMs / 3_000))) return rng.skewed(0, leaseMs * 2.5);
+    return rng.chance(0.8) ? rng.skewed(0, 20) : rng.skewed(0, 150);
   }
 
   #someKeys(): readonly string[] {
@@ -96,20 +109,25 @@ class CallDrawer {
   }
 
   #waitMs(): number {
-    const { rng } = this;
+    const { rng, profile } = this;
     const x = rng.fraction();
     if (x < 0.15) return 0;
-    return x < 0.19 ? Infinity : rng.int(1, rng.pick([200, 3_000, LONGEST_WAIT_MS]));
+    return x < 0.19
+      ? Infinity
+      : rng.int(1, rng.pick([200, 1_000, 3_000, profile.servers === 1 ? LONGEST_WAIT_MS : 1_500]));
   }
 
   #options(): Options {
-    const { rng, profile } = this;
+    const { rng, profile, pauseMs } = this;
+    const { maxLeaseMs } = profile;
     const hasQueue = profile.servers === 1;
     const mode = rng.chance(0.35) ? 'read' : 'write';
     const options: Options = { mode, leaseMs: this.#leaseMs(), waitMs: this.#waitMs() };
     if (rng.chance(0.15)) options.renew = false;
     if (rng.chance(0.08)) options.maxHoldMs = rng.int(1, 3_000);
-    if (rng.chance(0.12)) options.holdAtLeastMs = rng.int(1, rng.pick([300, 3_000, profile.maxLeaseMs]));
+    if (rng.chance(0.03)) options.holdAtLeastMs = rng.int(1, 30);
+    if (rng.chance(Math.min(0.1, pauseMs / 3_000)))
+      options.holdAtLeastMs = rng.int(1, rng.pick([300, 3_000, maxLeaseMs]));
     if (mode === 'read' && hasQueue && rng.chance(0.4)) options.permits = rng.int(1, 3);
     if (hasQueue && rng.chance(0.15)) options.fair = false;
     if (rng.chance(0.1)) options.owner = rng.pick(['ann', 'bob', '-']);
@@ -125,7 +143,8 @@ class CallDrawer {
       const leaseMs = rng.chance(0.4) ? rng.int(1, 1_500) : rng.int(1, Math.ceil(profile.maxLeaseMs * 1.2));
       if (x < 0.2) steps.push({ afterMs, does: 'extend', leaseMs });
       else if (x < 0.3) steps.push({ afterMs, does: 'downgrade' });
-      else if (x < 0.35) steps.push({ afterMs, does: 'look' });
+      else if (x < 0.36) steps.push({ afterMs, does: 'inspect' });
+      else if (x < 0.4) steps.push({ afterMs, does: 'isLocked' });
     }
     return steps;
   }

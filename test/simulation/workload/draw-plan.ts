@@ -3,12 +3,12 @@ import { drawCalls } from './draw-calls.js';
 import { drawFaults } from './draw-faults.js';
 import { type Plan, type PlannedSlot, type Profile } from './plan.js';
 
-const KEYS = ['a', 'b', 'c', 'd'];
+const KEYS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 
 /** Draws the plan of a seed. */
 export function drawPlan(seed: number, profileName: string, profile: Profile): Plan {
   const rng = new Rng(seed, 'plan');
-  const keys = KEYS.slice(0, rng.int(1, KEYS.length));
+  const keys = KEYS.slice(0, rng.pick(profile.servers === 1 ? [1, 2, 3, 4, 6, 8] : [1, 3, 6, 8]));
   const slots = Array.from({ length: rng.int(2, 5) }, () => drawSlot(rng, profile));
   const { servers, serverDrift, skewMs } = profile;
   const ofServers = (draw: () => number): number[] => Array.from({ length: servers }, draw);
@@ -28,5 +28,6 @@ export function drawPlan(seed: number, profileName: string, profile: Profile): P
 const drawSlot = (rng: Rng, { drift, servers, rates }: Profile): PlannedSlot => ({
   rate: 1 + rng.float(-drift, drift),
   isGiven: servers === 1 && rng.chance(rates.closeGiven === undefined ? 0.3 : 0.8),
+  atOnce: rng.pick(servers === 1 ? [1, 2, 4, 12] : [1, 1, 2, 4]),
   opens: rng.chance(0.7),
 });

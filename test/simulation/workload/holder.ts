@@ -40,6 +40,7 @@ function lossOf({ lock, call }: Held): { within(ms: number): Promise<boolean> } 
 async function doStep(held: Held, { does, leaseMs }: HolderStep, judge: Judge): Promise<void> {
   const { lock, call } = held;
   const { world } = call.process;
+  judge.facts.called(does);
   world.log(() => `${call.process.name} ${call.name} ${does}${leaseMs === undefined ? '' : `(${leaseMs})`}`);
   try {
     if (does === 'extend') {
@@ -50,7 +51,7 @@ async function doStep(held: Held, { does, leaseMs }: HolderStep, judge: Judge): 
       await lock.downgrade();
       judge.onDowngraded(held);
     } else {
-      await call.app.service.inspect(lock.keys[0]!);
+      await call.app.service[does](lock.keys[0]!);
     }
   } catch (error) {
     judge.onStepFailed(held, does, error);

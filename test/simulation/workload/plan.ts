@@ -5,7 +5,7 @@ import { type MessageFaults } from '../server/subscriptions.js';
 /** What a holder does with its lock, so long after it got it or after the step before. */
 export interface HolderStep {
   readonly afterMs: number;
-  readonly does: 'extend' | 'downgrade' | 'look';
+  readonly does: 'extend' | 'downgrade' | 'inspect' | 'isLocked';
   /** Of an extension. */
   readonly leaseMs?: number;
 }
@@ -50,6 +50,8 @@ export interface PlannedSlot {
   readonly rate: number;
   /** The application passes in a client of its own. */
   readonly isGiven: boolean;
+  /** How many calls it makes at once; while as many are pending, it makes no other. */
+  readonly atOnce: number;
   /** Whether it connects at the start, and not with the first call. */
   readonly opens: boolean;
 }

@@ -60,6 +60,8 @@ export class World {
 
   /** Lets time pass until `until`, or until a promise is broken. */
   async run(until: number): Promise<void> {
+    // From here on, this runs as a promise job: see `settle`.
+    await undefined;
     while (this.violations.length === 0) {
       const next = this.#heap.first;
       if (!next || next.time > until) break;
@@ -68,6 +70,8 @@ export class World {
       this.now = next.time;
       await this.happen(next);
     }
+    // Node reports rejections that nobody handles after its ticks.
+    await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.violations.length === 0) this.now = Math.max(this.now, until);
   }
 
@@ -80,7 +84,8 @@ export class World {
     this.digest.text(kind);
     this.current = owner;
     happen();
-    await this.settle();
+    // Only the code of a process makes promises.
+    if (owner) await this.settle();
     this.current = null;
     this.onEvent();
   }
@@ -89,8 +94,8 @@ export class World {
   async settle(): Promise<void> {
     do {
       for (const run of this.#soon.splice(0)) run();
-      // An immediate runs when no promise job is left.
-      await new Promise<void>((resolve) => void setImmediate(resolve));
+      // This is a promise job, so a tick of Node comes when no promise job is left.
+      await new Promise<void>((resolve) => void process.nextTick(resolve));
     } while (this.#soon.length > 0);
   }
 }

@@ -35,7 +35,7 @@ export class ScriptModel {
   refusesWrites: string | undefined;
   /** The keys under which something else than a hash is. */
   readonly strangers = new Set<string>();
-  readonly #locks: MemoryLocks;
+  readonly locks: MemoryLocks;
   #values: Values = {};
 
   /** `Locks`: the class to use, for example with a bug in it. */
@@ -44,9 +44,9 @@ export class ScriptModel {
     Locks = MemoryLocks,
   ) {
     const tell = (attempt: string, wakeUp: WakeUp): boolean => this.#tell(attempt, wakeUp);
-    this.#locks = new Locks(tell, () => server.micros());
-    this.#locks.settings.isShort = true;
-    this.#locks.writes.refuse = (adds) => this.#refuse(adds);
+    this.locks = new Locks(tell, () => server.micros());
+    this.locks.settings.isShort = true;
+    this.locks.writes.refuse = (adds) => this.#refuse(adds);
   }
 
   /**
@@ -56,18 +56,18 @@ export class ScriptModel {
   run(name: keyof LockScripts, values: Values): Reply {
     if (keysOf(values).some((key) => this.strangers.has(key))) throw replyError(WRONG_TYPE);
     this.#values = values;
-    if (values['keepMs'] !== undefined) this.#locks.settings.keepMs = numberOf(values, 'keepMs');
+    if (values['keepMs'] !== undefined) this.locks.settings.keepMs = numberOf(values, 'keepMs');
     return this[name === 'acquireMany' ? 'acquire' : name](values);
   }
 
   /** The locks that Redis would have, by their keys. */
   get keys(): readonly string[] {
-    return this.#locks.keys.filter((key) => this.look(key).expiresAt !== undefined);
+    return this.locks.keys.filter((key) => this.look(key).expiresAt !== undefined);
   }
 
   /** A lock as it is; a new one if there is none. */
   look(key: string): MemoryLock {
-    return this.#locks.look(key).lock;
+    return this.locks.look(key).lock;
   }
 
   hash(key: string): Record<string, string> {
@@ -75,15 +75,15 @@ export class ScriptModel {
   }
 
   /** Deletes a key, or all. */
-  delete(keys: readonly string[] = this.#locks.keys): void {
-    for (const key of keys) this.#locks.delete(key);
+  delete(keys: readonly string[] = this.locks.keys): void {
+    for (const key of keys) this.locks.delete(key);
   }
 
   private acquire(values: Values): Reply {
     const request = requestOf(values);
     const { attempt, keys } = request;
-    const reply = this.#locks.acquire(request);
-    const { now, holds } = this.#locks.lock(keys[0]!);
+    const reply = this.locks.acquire(request);
+    const { now, holds } = this.locks.lock(keys[0]!);
     if (reply.outcome === 'refused' && reply.reason === 'late') return ['refused', attempt, now, 'late', reply.micros];
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
     if ('rough' in reply) {
@@ -100,39 +100,39 @@ export class ScriptModel {
 
   private release(values: Values): Reply {
     const request = releaseOf(values);
-    const reply = this.#locks.release(request);
-    const unserved = this.#locks.lock(request.key).unserved ? 1 : '';
+    const reply = this.locks.release(request);
+    const unserved = this.locks.lock(request.key).unserved ? 1 : '';
     return [reply.outcome, ...this.#echo(request), reply.holds, reply.lastToken, unserved];
   }
 
   private renew(values: Values): Reply {
     const hold = holdOf(values);
     const mode = values['mode'] as LockMode;
-    const reply = this.#locks.renew({ ...hold, leaseMs: numberOf(values, 'leaseMs'), mode });
+    const reply = this.locks.renew({ ...hold, leaseMs: numberOf(values, 'leaseMs'), mode });
     if (reply.outcome === 'unknown') throw new Error(`Unexpected outcome: ${reply.outcome}.`);
     return reply.outcome === 'lost' ? this.#lost(hold, reply) : ['renewed', ...this.#echo(hold), reply.remainingMs];
   }
 
   private downgrade(values: Values): Reply {
     const hold = holdOf(values);
-    const reply = this.#locks.downgrade(hold);
+    const reply = this.locks.downgrade(hold);
     return reply.outcome === 'lost' ? this.#lost(hold, reply) : [reply.outcome, ...this.#echo(hold)];
   }
 
   private writeBack(values: Values): Reply {
     const hold = holdOf(values);
-    const reply = this.#locks.writeBack(hold, numberOf(values, 'newToken'));
+    const reply = this.locks.writeBack(hold, numberOf(values, 'newToken'));
     return reply.outcome === 'lost' ? this.#lost(hold, reply) : [reply.outcome, ...this.#echo(hold)];
   }
 
   private forceRelease(values: Values): Reply {
     const { key, attempt } = holdOf(values);
-    const { outcome, holds } = this.#locks.forceRelease(key, attempt, numberOf(values, 'seenToken'));
+    const { outcome, holds } = this.locks.forceRelease(key, attempt, numberOf(values, 'seenToken'));
     return [outcome, ...this.#echo({ key, attempt }), holds];
   }
 
   private inspect(values: Values): Reply {
-    const { lock, now } = this.#locks.look(keysOf(values)[0]!);
+    const { lock, now } = this.locks.look(keysOf(values)[0]!);
     return [now, ...Object.entries(hashOfModel(lock)).flat()];
   }
 
@@ -142,7 +142,7 @@ export class ScriptModel {
 
   /** The attempt and the server's time, which follow the outcome in each reply. */
   #echo({ key, attempt }: Target): [string, number] {
-    return [attempt, this.#locks.lock(key).now];
+    return [attempt, this.locks.lock(key).now];
   }
 
   /** Whether a server that is not the only one counts receivers. */

@@ -7,11 +7,13 @@ import { type ReceivedRequest } from '../../../lib/testing/memory/memory-queue.j
 export type Values = Readonly<Record<string, string | number | readonly string[]>>;
 
 /** The operands of `EVALSHA` after the hash, by name again. */
-export function valuesOf({ keys, args }: LuaScript<any, any, any>, operands: readonly (string | number)[]): Values {
+export function valuesOf({ keys, args }: LuaScript<any, any, any>, operands: readonly unknown[]): Values {
   const count = Number(operands[0]);
-  const [named, rest] = [operands.slice(1, 1 + count).map(String), operands.slice(1 + count)];
-  const lock = count > keys.length ? named : named[0]!;
-  return { ...Object.fromEntries(args.map((name, i) => [name, rest[i]!])), [keys[0]!]: lock };
+  const named = operands.slice(1, 1 + count).map(String);
+  const values: Record<string, string | number | readonly string[]> = {};
+  for (const [i, name] of args.entries()) values[name] = operands[1 + count + i] as string | number;
+  values[keys[0]!] = count > keys.length ? named : named[0]!;
+  return values;
 }
 
 export const keysOf = ({ lock }: Values): readonly string[] => (typeof lock === 'string' ? [lock] : (lock as string[]));
