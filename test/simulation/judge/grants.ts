@@ -1,4 +1,4 @@
-import { clientOf } from '../server/script-model.js';
+import { clientOf } from '../../../lib/testing/memory/hand-over.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts, KEY_PREFIX } from './facts.js';
@@ -50,9 +50,11 @@ export class Grants implements Rule {
   }
 
   /** After each script, the lock has no room for the first waiter who would be granted it without asking again. */
-  onChange({ server, script, lock, key, live, now }: Change): void {
+  onChange({ server, script, before, lock, key, live, now }: Change): void {
     if (this.facts.isQuorum || script.name === 'inspect') return;
-    const [first] = lock.queue.waiters.filter(({ place, deadline }) => place >= lock.queue.head && deadline > now);
+    // A dead waiter is found by the next one who asks.
+    if ([...before.queue, ...lock.queue.waiters].some(({ deadline }) => deadline <= now)) return;
+    const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);
     const isSimple = first?.fair && first.keys.length === 1 && first.claim === undefined;
     if (!isSimple || !this.#listens(server, first.attempt)) return;
     const isAdmitted =

@@ -2,7 +2,7 @@ import { type Held } from '../workload/call.js';
 import { type Facts, KEY_PREFIX } from './facts.js';
 import { type Change, type Rule } from './rule.js';
 
-/** Nested calls: they need no command, exclude each other, never write inside a reader, and keep the outer lock. */
+/** Nested calls: they need no command, never write inside a reader, and keep the outer lock. */
 export class Nesting implements Rule {
   constructor(private readonly facts: Facts) {}
 
@@ -15,14 +15,26 @@ export class Nesting implements Rule {
     if (isOwn) this.#violate('a nested call needs no command', outer, `${call.name} requests ${key}`);
   }
 
-  onHeld(held: Held): void {
-    const outer = held.call.outer?.held;
-    for (const other of this.facts.held) {
-      if (!outer || other === held || other.call.outer?.held !== outer || other.releasedAt < Infinity) continue;
-      const shared = held.keys.find((key) => other.keys.includes(key) && outer.keys.includes(key));
-      if (shared === undefined || (held.mode === 'read' && other.mode === 'read')) continue;
-      this.#violate('nested calls exclude each other', outer, `${held.call.name} and ${other.call.name} in ${shared}`);
+  /** A nested call that nobody waited for keeps the hold that its caller has released. */
+  onEvent(): void {
+    for (const held of this.facts.held) {
+      const outer = held.call.outer?.held;
+      if (outer?.hold && outer.releasedAt < Infinity && !held.hold && held.releasedAt === Infinity)
+        this.#checkBacked(held, outer);
     }
+  }
+
+  #checkBacked(held: Held, outer: Held): void {
+    if (outer.hold!.isEnded && outer.lost === null && !held.call.process.isDead)
+      return this.#violate('11: a nested call keeps the outer lock', outer, `${held.call.name} is still inside`);
+    const { servers } = this.facts.network;
+    const server = servers[0]!;
+    if (this.facts.isQuorum || !held.lock.held || this.facts.isExempt(outer, server)) return;
+    const isBacked = held.keys.every(
+      (key) => (this.facts.lockOf(server, key).liveHold(outer.attempt)?.deadline ?? 0) > server.nowMs,
+    );
+    if (!isBacked)
+      this.#violate('1: a belief is backed', outer, `${held.call.name} is inside, and believes to hold it`);
   }
 
   onTick(): void {

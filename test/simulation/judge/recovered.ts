@@ -9,12 +9,9 @@ export class Recovered implements Rule {
   onSettled(call: Call, outcome: Outcome, error: unknown): void {
     // A packet that is sent again may take longer than a command.
     if (outcome !== 'LockStoreError' || this.facts.plan.profile.network.resend > 0) return;
-    const { process, startedAt, plan } = call;
+    const { process, startedAt } = call;
     const wellMs = startedAt - this.facts.recoveredAt(process);
-    const isForeign = this.facts.network.servers.some(({ model }) =>
-      plan.keys.some((key) => model.foreign.has(`lock:${key}`)),
-    );
-    if (wellMs <= 0 || isForeign) return;
+    if (wellMs <= 0) return;
     const text = `${call.text}, ${wellMs.toFixed(0)} ms after all is well: ${(error as Error).message}`;
     this.facts.world.violate('nothing fails while Redis answers', text);
   }
