@@ -1,6 +1,14 @@
 import { printable } from '../../core/printable.js';
+
+/** Advice by a word anywhere in an error text: before Redis 7, that of a script begins with `ERR Error running script`. */
+type Advice = readonly { readonly pattern: RegExp; readonly text: string }[];
+
+function adviceBy(texts: Readonly<Record<string, string>>): Advice {
+  return Object.entries(texts).map(([words, text]) => ({ pattern: new RegExp(`\\b(${words})\\b`), text }));
+}
+
 /** What to do about a passing state of a server: a retry within the deadline may help. */
-const PASSING: Advice = {
+const PASSING = adviceBy({
   LOADING: 'Redis still loads its data: wait for it.',
   READONLY: 'This Redis is a replica, which takes no writes: connect to its master, or through Sentinel or a cluster.',
   MASTERDOWN: 'This Redis is a replica that has lost its master: connect to a master.',
@@ -15,23 +23,23 @@ const PASSING: Advice = {
   NOSCRIPT: 'Redis has forgotten the scripts, and gets them again.',
   UNBLOCKED: 'Redis has just become a replica.',
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
-};
+});
 
 /** What to do about a permanent refusal. */
-const STAYING: Advice = {
+const STAYING = adviceBy({
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
   WRONGPASS: 'Check user and password of `connection`.',
   NOPERM: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
-};
+});
 
 /** The text for a connection that ended without an error. */
 export const NEVER_READY = 'the connection ended before it was ready';
 
 /** What to do when a connection fails, or leads to something other than Redis. */
-const OF_THE_CONNECTION: Advice = {
+const OF_THE_CONNECTION = adviceBy({
   'RESP type|Protocol error': 'The server is not Redis, or it expects TLS (`rediss://`).',
   'certificate|altnames': 'See "TLS" in docs/security.md.',
   'SSL|TLS|EPROTO': 'Check whether this port expects TLS (`rediss://`), or none (`redis://`).',
@@ -40,10 +48,7 @@ const OF_THE_CONNECTION: Advice = {
   'ETIMEDOUT|ECONNRESET|EPIPE':
     'Check whether Redis is reachable, and whether it expects TLS (`rediss://`), or none (`redis://`).',
   'sentinels are unreachable': 'Check the addresses of the sentinels, and whether they know a master of that `name`.',
-};
-
-/** Advice by a word anywhere in an error text: before Redis 7, that of a script begins with `ERR Error running script`. */
-type Advice = Readonly<Record<string, string>>;
+});
 
 const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;
 
@@ -63,7 +68,7 @@ export function adviceOn({ name, message }: Error, isSingle: boolean): string {
 }
 
 const find = (advice: Advice, message: string): string | undefined =>
-  Object.entries(advice).find(([what]) => new RegExp(`\\b(${what})\\b`).test(message))?.[1];
+  advice.find(({ pattern }) => pattern.test(message))?.text;
 
 /** What answers may be no Redis, and its text may be of any length. */
 const MAX_SHOWN = 500;

@@ -39,9 +39,9 @@ export class MemoryQueue {
 
   constructor(private readonly writes = new Writes()) {}
 
-  /** All waiters, in order; the leases of some may have ended. */
+  /** All waiters, in order, since places only grow; the leases of some may have ended. */
   get waiters(): Waiter[] {
-    return [...this.#waiters.values()].toSorted((a, b) => a.place - b.place);
+    return [...this.#waiters.values()];
   }
 
   /** Whether every waiter that is left was passed over. */
@@ -59,7 +59,8 @@ export class MemoryQueue {
   }
 
   of(attempt: string): Waiter | undefined {
-    return this.waiters.find((waiter) => waiter.attempt === attempt);
+    for (const waiter of this.#waiters.values()) if (waiter.attempt === attempt) return waiter;
+    return undefined;
   }
 
   /** The waiter at a place; drops one whose lease has ended. */

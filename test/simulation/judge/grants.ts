@@ -51,7 +51,8 @@ export class Grants implements Rule {
 
   /** After each script, the lock has no room for the first waiter who would be granted it without asking again. */
   onChange({ server, script, before, lock, key, live, now }: Change): void {
-    if (this.facts.isQuorum || script.name === 'inspect') return;
+    // A renewal drops dead waiters, and serves nobody: who is behind them asks again after the poll.
+    if (this.facts.isQuorum || script.name === 'inspect' || script.name === 'renew') return;
     // A dead waiter is found by the next one who asks.
     if ([...before.queue, ...lock.queue.waiters].some(({ deadline }) => deadline <= now)) return;
     const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);

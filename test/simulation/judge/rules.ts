@@ -17,27 +17,16 @@ import { QuorumLeftovers } from './quorum-leftovers.js';
 import { Recovered } from './recovered.js';
 import { type Rule } from './rule.js';
 import { Runs } from './runs.js';
-import { Settling } from './settling.js';
 import { Siblings } from './siblings.js';
+import { Settling } from './settling.js';
 import { Tokens } from './tokens.js';
 import { WaitLimits } from './wait-limits.js';
 import { Waiting } from './waiting.js';
 
+// prettier-ignore
 const KINDS = [
-  ...[Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Siblings, Calm],
-  ...[
-    Endings,
-    Grants,
-    HoldLimits,
-    LossReports,
-    Nesting,
-    Operators,
-    Owners,
-    QuorumLeftovers,
-    Recovered,
-    Runs,
-    WaitLimits,
-  ],
+  Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
+  LossReports, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, WaitLimits,
 ];
 
 /** All rules. */

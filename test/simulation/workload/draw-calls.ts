@@ -88,7 +88,7 @@ class CallDrawer {
     const id = (this.#nextId += 1);
     const abortMs = rng.chance(0.12) ? Math.ceil(rng.skewed(0, 3_000)) : undefined;
     const afterLossMs = rng.chance(0.5) ? 0 : rng.float(0, 500);
-    const listens = rng.chance(0.75);
+    const listens = rng.chance(0.5);
     return { id, slot, at, entry, keys, options, abortMs, holdMs, steps: this.#steps(holdMs), listens, afterLossMs };
   }
 

@@ -60,7 +60,7 @@ export class World {
 
   /** Lets time pass until `until`, or until a promise is broken. */
   async run(until: number): Promise<void> {
-    // From here on, this runs as a promise job: see `settle`.
+    // From here on, this is a promise job, so that a tick of Node comes when no other promise job is left.
     await undefined;
     while (this.violations.length === 0) {
       const next = this.#heap.first;
@@ -68,34 +68,33 @@ export class World {
       this.#heap.pop();
       if (next.isCancelled) continue;
       this.now = next.time;
-      await this.happen(next);
+      const { owner } = next;
+      // A stopped process keeps its events for later, a dead one drops them.
+      if (owner && !owner.takes(next)) continue;
+      this.#happen(next);
+      // Only code of a process makes promises.
+      if (owner) await nextTick();
+      while (this.#soon.length > 0) {
+        for (const run of this.#soon.splice(0)) run();
+        await nextTick();
+      }
+      this.current = null;
+      this.onEvent();
     }
-    // Node reports rejections that nobody handles after its ticks.
+    // Node reports unhandled rejections when it has no tick left.
     await new Promise<void>((resolve) => void setImmediate(resolve));
     if (this.violations.length === 0) this.now = Math.max(this.now, until);
   }
 
-  /** Runs one event and all that follows at once. A stopped process keeps its events for later, a dead one drops them. */
-  async happen(event: SimEvent): Promise<void> {
-    const { owner, kind, happen } = event;
-    if (owner && !owner.takes(event)) return;
+  #happen({ kind, owner, happen }: SimEvent): void {
     this.count += 1;
     this.digest.number(this.now);
     this.digest.text(kind);
     this.current = owner;
     happen();
-    // Only the code of a process makes promises.
-    if (owner) await this.settle();
-    this.current = null;
-    this.onEvent();
-  }
-
-  /** Runs what the present process does in its next ticks, and all promise jobs. */
-  async settle(): Promise<void> {
-    do {
-      for (const run of this.#soon.splice(0)) run();
-      // This is a promise job, so a tick of Node comes when no promise job is left.
-      await new Promise<void>((resolve) => void process.nextTick(resolve));
-    } while (this.#soon.length > 0);
+    // What a process does in its next tick comes before its promise jobs.
+    for (const run of this.#soon.splice(0)) run();
   }
 }
+
+const nextTick = (): Promise<void> => new Promise<void>((resolve) => void process.nextTick(resolve));

@@ -55,7 +55,8 @@ function claimOf(values: Values): ReceivedRequest['claim'] {
 
 /** What release is told. */
 export const releaseOf = (values: Values): ReleaseRequest => ({
-  ...holdOf(values),
+  key: keysOf(values)[0]!,
+  attempt: text(values, 'attempt'),
   holdAtLeastMs: numberOf(values, 'holdAtLeastMs'),
   leaseMs: 0,
   job: orNothing(text(values, 'job')),
