@@ -14,7 +14,7 @@ const reporter = { debug: ignore, warn: ignore, error: ignore };
 const TIMES = 12;
 
 describe('the store on Redis, whose sentinels name another master again and again while no server answers', () => {
-  const { watchMaster } = IoredisConnection.prototype;
+  const original = Object.getOwnPropertyDescriptor(IoredisConnection.prototype, 'watchMaster')!;
   let onMaster: (leadsToMaster: LeadsToMaster) => void = ignore;
 
   beforeEach(() => {
@@ -24,7 +24,7 @@ describe('the store on Redis, whose sentinels name another master again and agai
     };
   });
   afterEach(() => {
-    IoredisConnection.prototype.watchMaster = watchMaster;
+    Object.defineProperty(IoredisConnection.prototype, 'watchMaster', original);
   });
 
   it('waits for its next connection with one listener', async () => {
