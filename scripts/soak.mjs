@@ -20,7 +20,7 @@ const USAGE = `Usage: npm run soak -- [options]
   --seed N                  determines the calls and when the failovers come (random; it is printed)
   --topology ${SOAK_TOPOLOGIES.join('|')}   (sentinel)
   --workers N, --lanes N    processes, and calls at a time in each (3 and 3)
-  --round SECONDS           one failover and one measurement in each round (60)
+  --every SECONDS           how often everything is measured (60)
   --plant ${PLANTS.join('|')}   plants a leak, which must be found
   --out FILE.svg            writes the curves
   --document FILE.md        writes the section between its marks; needs --out`;
@@ -33,7 +33,7 @@ const { values } = parseArgs({
     topology: { ...text, default: 'sentinel' },
     workers: { ...text, default: '3' },
     lanes: { ...text, default: '3' },
-    round: { ...text, default: '60' },
+    every: { ...text, default: '60' },
     plant: text,
     out: text,
     document: text,
@@ -43,7 +43,7 @@ const { values } = parseArgs({
 
 const { topology, plant, out, document } = values;
 const minutes = Number(values.minutes);
-const roundMs = 1_000 * Number(values.round);
+const everyMs = 1_000 * Number(values.every);
 const isWrong = !SOAK_TOPOLOGIES.includes(topology) || (plant && !PLANTS.includes(plant)) || (document && !out);
 if (values.help || isWrong) {
   console.log(USAGE);
@@ -56,8 +56,8 @@ if (!existsSync(join(root, 'dist', 'esm', 'index.js'))) {
 // The exit handlers end the servers and the workers.
 for (const [signal, status] of [['SIGINT', 130], ['SIGTERM', 143]]) process.once(signal, () => process.exit(status)); // prettier-ignore
 
-if (!(minutes * 60_000 >= MIN_SAMPLES * roundMs)) {
-  console.log(`${minutes} minutes are too short: a soak has ${MIN_SAMPLES} rounds at least.`);
+if (!(minutes * 60_000 >= MIN_SAMPLES * everyMs)) {
+  console.log(`${minutes} minutes are too short: a soak measures ${MIN_SAMPLES} times at least.`);
   process.exit(2);
 }
 
@@ -71,7 +71,7 @@ const result = await soak({
   plant,
   workers: Number(values.workers),
   lanes: Number(values.lanes),
-  roundMs,
+  everyMs,
 });
 const growing = result.verdicts.filter((verdict) => verdict.result === 'growing');
 console.log(`\n${table(result.verdicts)}\n\n${result.summary}`);

@@ -70,6 +70,7 @@ export class RedisLockStore implements LockStore {
   #channel: WakeUpChannel | null = null;
   #masters: MasterWatch | null = null;
   #listener: WakeUpListener | null = null;
+  #stopAwaitingMove = (): void => undefined;
 
   constructor(private readonly options: RedisLockStoreOptions) {
     const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
@@ -124,7 +125,11 @@ export class RedisLockStore implements LockStore {
   /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
   readonly #onMaster = (leadsToMaster: LeadsToMaster): void => {
     for (const part of [this.#channel, this.#replicas]) part?.move(leadsToMaster);
-    this.commands.move(leadsToMaster, (client) => client.once('ready', () => this.#listener?.onMessagesMissed()));
+    this.commands.move(leadsToMaster, (client) => {
+      // The connection may be moved several times before it is ready.
+      this.#stopAwaitingMove();
+      this.#stopAwaitingMove = client.once('ready', () => this.#listener?.onMessagesMissed());
+    });
   };
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {

@@ -58,7 +58,7 @@ export type WorkerEvent =
   /** Something that a process must never see: an unhandled rejection, a warning. */
   | (At & { readonly e: 'unhandled'; readonly text: string })
   /** A call that acquires nothing failed, such as a look at a lock. */
-  | (At & { readonly e: 'error'; readonly what: string; readonly code: string })
+  | (At & { readonly e: 'error'; readonly what: string; readonly code: string; readonly text?: string })
   | (At & { readonly e: 'closing' })
   /** The app was closed; `left` are the timers and sockets that it left. */
   | (At & { readonly e: 'closed'; readonly left: readonly string[] });

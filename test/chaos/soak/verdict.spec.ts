@@ -72,7 +72,7 @@ describe('The verdict of a soak', () => {
     expect(resultOf('sockets', (minute) => 6 + minute, 16)).toBe('growing');
   });
 
-  it('extrapolates the slope to a day, however long a round is', () => {
+  it('extrapolates the slope to a day, however often it is measured', () => {
     const quick = { ...series('sockets', (i) => i), minutes: Array.from({ length: MINUTES }, (_, i) => i / 4) };
     expect(judge(quick)).toMatchObject({ perDay: 4 * 1_440, first: 10.5, last: 50.5 });
   });

@@ -19,7 +19,6 @@ const DECORATED = [
   decorated('write', 'dw'),
   decorated('read', 'dr', { mode: 'read' }),
   decorated('writeOfRead', 'dr'),
-  decorated('limited', 'dl', { mode: 'read', permits: PERMITS }),
   decorated('iterable', 'di'),
   decorated('observable', 'do'),
 ];
@@ -38,6 +37,7 @@ const KINDS = {
   /** A new key every few seconds, which two workers may ask for. */
   fresh: (random) => ({ keys: [`fresh:${Math.floor(Date.now() / 5_000)}:${random.between(0, 49)}`] }),
   decorated: (random) => random.pick(DECORATED)(random),
+  limited: decorated('limited', 'dl', { mode: 'read', permits: PERMITS }),
 };
 
 const FULL = ['exclusive', 'exclusive', 'exclusive', 'readWrite', 'readWrite', 'permits', 'several', 'owner'];
@@ -50,7 +50,7 @@ const WORKLOADS = {
   full: FULL,
   quorum: QUORUM,
   /** With as many keys as time goes by, and with decorators: for soaks. */
-  soak: [...FULL, ...FOR_SOAKS],
+  soak: [...FULL, ...FOR_SOAKS, 'limited'],
   quorumSoak: [...QUORUM, ...FOR_SOAKS],
   /** What every client can do. */
   peers: ['exclusive'],

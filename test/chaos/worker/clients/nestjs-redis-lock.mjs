@@ -54,12 +54,12 @@ export async function open(connection, { minReplicas = 0, keepMs } = {}) {
       const leaseMs = 1_000;
       const lock = await locks.acquire(key, { leaseMs });
       try {
-        const isLost = once(lock.signal, 'abort', { signal: AbortSignal.timeout(leaseMs) });
-        await locks.forceRelease(key);
-        return await isLost.then(
+        const isLost = once(lock.signal, 'abort', { signal: AbortSignal.timeout(leaseMs) }).then(
           () => true,
           () => false,
         );
+        await locks.forceRelease(key);
+        return await isLost;
       } finally {
         await lock.release();
       }

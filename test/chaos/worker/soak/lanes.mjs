@@ -23,7 +23,11 @@ async function repeat(run, everyMs, act) {
     await run.turnstile
       .pass(() => act(run, i))
       .catch((error) => {
-        run.log('error', { what: act.name, code: error?.code ?? String(error?.stack ?? error) });
+        run.log('error', {
+          what: act.name,
+          text: String(error?.message),
+          code: error?.code ?? String(error?.stack ?? error),
+        });
       });
   }
 }
@@ -39,6 +43,8 @@ async function look(run, i) {
 async function shortLivedApp(run, i) {
   const client = await run.open(run.config.connection, run.config);
   try {
+    // Calls of an app that is not connected yet come later than they say.
+    await client.look('x0');
     const lane = new Lane({ ...run, client }, `${run.config.name}:app${i}`);
     for (let call = 0; call < CALLS_PER_APP && !run.turnstile.isClosed; call += 1)
       await lane.call(nextCall(run.random, run.config.workload));
