@@ -21,9 +21,9 @@ describe('The simulation', () => {
   it.each(failedRuns())(
     'breaks a rule once more without a fix: $name',
     async (run) => {
-      const { now, then } = await failAgain(run);
-      expect(now).toEqual([]);
-      expect(then).toContain(run.rule);
+      const { withFix, withoutFix } = await failAgain(run);
+      expect(withFix).toEqual([]);
+      expect(withoutFix).toContain(run.rule);
     },
     TIMEOUT_MS,
   );

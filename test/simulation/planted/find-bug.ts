@@ -35,10 +35,17 @@ export const findNothing = (seeds: number): Promise<Report | null> =>
   firstSeed(loadLibrary(), { seeds }, ({ violations }) => violations.length > 0);
 
 /** Runs a plan that failed once: the rules that it breaks now, and those that it breaks without the fix. */
-export async function failAgain({ name, plan, without }: FailedRun): Promise<{ now: string[]; then: string[] }> {
+export async function failAgain({
+  name,
+  plan,
+  without,
+}: FailedRun): Promise<{ withFix: string[]; withoutFix: string[] }> {
   const rulesBroken = async (library: Library): Promise<string[]> =>
     (await runPlan(library, plan)).violations.map(({ rule }) => rule);
-  return { now: await rulesBroken(loadLibrary()), then: await rulesBroken(loadLibrary({ name, ...without })) };
+  return {
+    withFix: await rulesBroken(loadLibrary()),
+    withoutFix: await rulesBroken(loadLibrary({ name, ...without })),
+  };
 }
 
 /** The digest of a run of a seed. */
