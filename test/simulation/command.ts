@@ -1,13 +1,14 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { failedRuns, textOfRun } from './failed/failed-runs.js';
 import { type Library, loadLibrary } from './library/library.js';
-import { ROOT } from './library/typescript-loader.mjs';
 import { printBugs } from './planted/print-bugs.js';
 import { type Report, runPlan } from './run-plan.js';
 import { planOf } from './seeds.js';
 import { Shrinker } from './shrink.js';
 import { Totals } from './totals.js';
+import { type Violation } from './world/world.js';
+import { type Plan } from './workload/plan.js';
 
 const OPTIONS = {
   /** For how long, or how many runs; without both, one run. */
@@ -28,13 +29,6 @@ const OPTIONS = {
   shrink: { type: 'string', default: '300' },
 } as const;
 
-/** A run that broke a rule in the past. */
-interface FailedSeed {
-  readonly seed: number;
-  readonly profile: string;
-  readonly rule: string;
-}
-
 /** The command `npm run simulate`; resolves to its exit status. */
 export async function runCommand(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: OPTIONS });
@@ -47,12 +41,12 @@ export async function runCommand(args: readonly string[]): Promise<number> {
     runs: Number(values.runs ?? (values.seconds ? Infinity : 1)),
   };
   let worst: Report | undefined;
-  for (const { seed, profile } of seedsToRun(Number(values.seed), values.profile)) {
+  for (const plan of plansToRun(Number(values.seed), values.profile)) {
     if (totals.runs >= limit.runs || totals.seconds >= limit.seconds) break;
     const isTraced = values.trace !== undefined;
-    const report = await runPlan(library, planOf(seed, profile), { isTraced });
+    const report = await runPlan(library, plan, { isTraced });
     totals.add(report);
-    if (values.hash) console.log(`${seed} ${report.plan.profileName} ${report.digest}`);
+    if (values.hash) console.log(`${plan.seed} ${plan.profileName} ${report.digest}`);
     if (isTraced && !worst) writeFileSync(values.trace!, traceOf(report));
     if (report.violations.length > 0) console.log(violationsOf(report));
     worst ??= report.violations.length > 0 ? report : undefined;
@@ -62,21 +56,23 @@ export async function runCommand(args: readonly string[]): Promise<number> {
   return worst ? 1 : 0;
 }
 
-/** Those that failed once come first, unless one run is asked for. */
-function* seedsToRun(from: number, profile: string | undefined): Generator<{ seed: number; profile?: string }> {
-  const file = join(ROOT, 'test/simulation/failed-seeds.json');
-  const failed = JSON.parse(readFileSync(file, 'utf8')) as readonly FailedSeed[];
-  if (from === 1 && profile === undefined) yield* failed;
-  for (let seed = from; ; seed += 1) yield { seed, profile };
+/** Runs that failed once come first, unless one run is asked for. */
+function* plansToRun(from: number, profile: string | undefined): Generator<Plan> {
+  if (from === 1 && profile === undefined) for (const { plan } of failedRuns()) yield plan;
+  for (let seed = from; ; seed += 1) yield planOf(seed, profile);
 }
 
 async function shrink(library: Library, worst: Report, maxRuns: number, file = 'simulation-trace.txt'): Promise<void> {
   if (maxRuns === 0) return;
   const small = await new Shrinker(library, worst, maxRuns).shrink();
   writeFileSync(file, traceOf(small));
+  const [{ rule }] = small.violations as [Violation];
+  writeFileSync(`${file}.json`, textOfRun({ rule, plan: small.plan }));
   const { calls, faults, slots } = small.plan;
   const size = `${calls.length} calls, ${faults.length} faults and ${slots.length} processes`;
-  console.log(`Smallest run that breaks the same rule: ${size}; its log is in ${file}.\n${violationsOf(small)}`);
+  console.log(
+    `Smallest run that breaks the same rule: ${size}; its log is in ${file}, its plan in ${file}.json.\n${violationsOf(small)}`,
+  );
 }
 
 const violationsOf = ({ violations, plan: { seed, profileName } }: Report): string =>

@@ -2,7 +2,7 @@ import { createLoader } from './library/typescript-loader.mjs';
 import type * as Planted from './planted/find-bug.js';
 
 // Loaded as the command loads it: all of it belongs to one realm, which is not the one of the test.
-const { BUGS, digestOf, findBug, findNothing } = createLoader()(
+const { BUGS, digestOf, failAgain, failedRuns, findBug, findNothing } = createLoader()(
   'test/simulation/planted/find-bug.ts',
 ) as typeof Planted;
 
@@ -14,6 +14,16 @@ describe('The simulation', () => {
     'finds a planted bug: $name',
     async (bug) => {
       expect(await findBug(bug)).not.toBeNull();
+    },
+    TIMEOUT_MS,
+  );
+
+  it.each(failedRuns())(
+    'breaks a rule once more without a fix: $name',
+    async (run) => {
+      const { withFix, withoutFix } = await failAgain(run);
+      expect(withFix).toEqual([]);
+      expect(withoutFix).toContain(run.rule);
     },
     TIMEOUT_MS,
   );

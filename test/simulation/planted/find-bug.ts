@@ -1,10 +1,11 @@
+import { type FailedRun, failedRuns } from '../failed/failed-runs.js';
 import { type Library, loadLibrary } from '../library/library.js';
 import { type Report, runPlan } from '../run-plan.js';
 import { planOf } from '../seeds.js';
 import { BUGS } from './bugs.js';
 import { type FoundBug } from './found-bug.js';
 
-export { BUGS };
+export { BUGS, failedRuns };
 
 /** The first seed of a profile whose run counts; null if none of these does. */
 async function firstSeed(
@@ -32,6 +33,20 @@ export const findBug = (bug: FoundBug, seeds = bug.seeds): Promise<Report | null
 /** Runs the library as it is. */
 export const findNothing = (seeds: number): Promise<Report | null> =>
   firstSeed(loadLibrary(), { seeds }, ({ violations }) => violations.length > 0);
+
+/** Runs a plan that failed once: the rules that it breaks now, and those that it breaks without the fix. */
+export async function failAgain({
+  name,
+  plan,
+  without,
+}: FailedRun): Promise<{ withFix: string[]; withoutFix: string[] }> {
+  const rulesBroken = async (library: Library): Promise<string[]> =>
+    (await runPlan(library, plan)).violations.map(({ rule }) => rule);
+  return {
+    withFix: await rulesBroken(loadLibrary()),
+    withoutFix: await rulesBroken(loadLibrary({ name, ...without })),
+  };
+}
 
 /** The digest of a run of a seed. */
 export const digestOf = async (seed: number): Promise<string> => (await runPlan(loadLibrary(), planOf(seed))).digest;

@@ -61,7 +61,7 @@ export class World {
   /** Lets time pass until `until`, or until a promise is broken. */
   async run(until: number): Promise<void> {
     // From here on, this is a promise job, so that a tick of Node comes when no other promise job is left.
-    await undefined;
+    await Promise.resolve();
     while (this.violations.length === 0) {
       const next = this.#heap.first;
       if (!next || next.time > until) break;
@@ -97,4 +97,4 @@ export class World {
   }
 }
 
-const nextTick = (): Promise<void> => new Promise<void>((resolve) => void process.nextTick(resolve));
+const nextTick = (): Promise<void> => new Promise<void>((resolve) => process.nextTick(resolve));
