@@ -76,7 +76,7 @@ describe('a hand-over to very many waiters', () => {
 
   it.each([
     ['fair', 1, [`granted ${attempt(WAITING, 1)}`]],
-    // Nothing was freed since: a waiter that must ask is told only once, and has to poll.
+    // Nothing was freed since, so a waiter that must ask counts as told: it delays the others for the rest of its waiter lease.
     ['unfair', 0, []],
   ])('passes 256 dead waiters over in one script, and is sent again, %s', async (_, fair, messages) => {
     await acquire(attempt(HOLDING, 1), 'write');

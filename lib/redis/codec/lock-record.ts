@@ -40,8 +40,8 @@ export function readRuns(key: string, reply: readonly string[]): readonly LastRu
   });
 }
 
-/** `fire attempt started ended outcome` */
-const RECORD = /^\d+ \S+ \d+ \d+ \S+$/;
+/** `fire attempt started ended outcome`, with times that a date can have. */
+const RECORD = /^\d{1,15} \S+ \d{1,15} \d{1,15} \S+$/;
 
 function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, now: number): LastRun {
   const [fire, attempt, started, ended, outcome] = run.split(' ');

@@ -16,6 +16,10 @@ const lock = key('lock');
  * A message reaches the subscribers of replicas, too, and cannot be taken back. Therefore the listeners are counted before
  * anything is granted. A waiter without a listener is passed over; it keeps its place, and is first again when it sends its
  * request.
+ *
+ * A script that stops after 256 places does not remember that it did: the next one takes the waiter at the head for one that was
+ * told. If that one is fair, it is looked at all the same. If it must ask, and its process is dead, it delays the others until
+ * its waiter lease is over, as any dead waiter may. That takes more than 256 dead waiters at once that are not fair.
  */
 export const HAND_OVER = scriptPart(
   {
