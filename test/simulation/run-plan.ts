@@ -2,6 +2,7 @@ import { ScriptModel } from '../support/model/script-model.js';
 import { FaultRunner, type Stage } from './faults/fault-runner.js';
 import { Facts, RECOVERY_MS } from './judge/facts.js';
 import { Judge } from './judge/judge.js';
+import { Probe } from './judge/probe.js';
 import { ProcessEnd } from './judge/process-end.js';
 import { rulesFor } from './judge/rules.js';
 import { type Library } from './library/library.js';
@@ -173,6 +174,11 @@ class Simulation implements Stage {
     while (world.violations.length === 0 && world.now < until && this.#isBusy());
     if (world.violations.length > 0) return;
     this.#judge.end();
+    this.#network.calmDown();
+    await world.run(world.now + AFTER_CLOSE_MS);
+    await new Probe(this.#facts, this.#caller).run(this.#apps.filter((app) => app !== undefined));
+    await world.run(world.now + AFTER_CLOSE_MS);
+    if (world.violations.length > 0) return;
     for (const app of this.#apps) if (app) this.#ends.onEnd(app);
   }
 

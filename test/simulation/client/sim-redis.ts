@@ -53,6 +53,8 @@ export class SimRedis extends EventEmitter {
   #cancelReconnect: (() => void) | null = null;
   readonly #process: SimProcess;
   #cancelOpening: (() => void) | null = null;
+  /** Its own listeners, apart from those of its users. */
+  readonly #own = new EventEmitter();
 
   /** It belongs to the process whose code runs now. */
   constructor(
@@ -86,10 +88,10 @@ export class SimRedis extends EventEmitter {
         this.#cancelOpening = null;
         if (!isWanted) return this.#endUnopened(reject);
         this.#open();
-        const onReady = (): void => (this.off('close', onClose), resolve());
-        const onClose = (): void => (this.off('ready', onReady), reject(new Error(CLOSED)));
-        this.once('ready', onReady);
-        this.once('close', onClose);
+        const onReady = (): void => (this.#own.off('close', onClose), resolve());
+        const onClose = (): void => (this.#own.off('ready', onReady), reject(new Error(CLOSED)));
+        this.#own.once('ready', onReady);
+        this.#own.once('close', onClose);
       });
     });
   }
@@ -206,7 +208,7 @@ export class SimRedis extends EventEmitter {
     const { stream } = this;
     if (!stream || stream.isClosed) return;
     const cancel = this.#process.clock.setTimer(() => stream.destroy(), this.options.disconnectTimeout);
-    this.once('close', cancel);
+    this.#own.once('close', cancel);
     stream.end();
   }
 
@@ -217,7 +219,10 @@ export class SimRedis extends EventEmitter {
 
   #setStatus(status: Status): void {
     this.status = status;
-    this.network.world.soon(() => this.emit(status));
+    this.network.world.soon(() => {
+      this.#own.emit(status);
+      this.emit(status);
+    });
   }
 
   /** Without a listener, ioredis writes the error to the console. */
@@ -279,6 +284,11 @@ export class SimRedis extends EventEmitter {
     const count: unknown = await this.#call('subscribe', ...channels);
     for (const channel of channels) this.#channels.add(channel);
     return count;
+  }
+
+  /** How many listeners its users have added. */
+  get allListeners(): number {
+    return this.eventNames().reduce((sum, name) => sum + this.listenerCount(name), 0);
   }
 
   get text(): string {

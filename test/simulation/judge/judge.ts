@@ -98,6 +98,8 @@ export class Judge implements ServerWatch {
     const { now } = this.facts.world;
     held.releasedAt = now;
     held.wantedUntil = now + held.lock.remainingMs;
+    // Nobody will hear of the end of a handle that is dropped.
+    if (held.call.plan.isDropped) this.facts.held.delete(held);
     this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
   }
 

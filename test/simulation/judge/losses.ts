@@ -7,28 +7,12 @@ const SLACK_MS = 1_500;
 
 /**
  * Promise 4: whoever has lost a lock on the server (or on a majority of a quorum) hears of it with the next renewal, after a
- * third of the lease at the latest, and for the reason that there was.
+ * third of the lease at the latest.
  */
 export class Losses implements Rule {
   readonly #goneSince = new Map<Held, number>();
 
   constructor(private readonly facts: Facts) {}
-
-  /** A reason that has a cause in the run names it. */
-  onLost({ lost, attempt, call }: Held): void {
-    const { plan, process } = call;
-    const hasCause =
-      lost === 'revoked'
-        ? this.facts.revoked.has(attempt)
-        : lost === 'max-hold'
-          ? plan.options.maxHoldMs !== undefined
-          : lost === 'dropped'
-            ? plan.isDropped
-            : lost === 'shutdown'
-              ? process.isClosing
-              : true;
-    if (!hasCause) this.facts.world.violate('4: a loss has its reason', `${call.text}: ${lost}`);
-  }
 
   onTick(): void {
     for (const held of this.facts.held) if (held.hold) this.#check(held);

@@ -21,6 +21,9 @@ export class ProcessEnd {
 
   onStoreClosed(app: Application, from: { at: number; mono: number }): void {
     this.#checkTime(app, 'the end of the connections', SOCKETS_MS, from);
+    const { given, givenListeners } = app;
+    if (given && given.allListeners !== givenListeners)
+      this.#violate(app, `the given client has ${given.allListeners} listeners, and had ${givenListeners}`);
   }
 
   /** Some seconds after the shutdown. */

@@ -17,6 +17,8 @@ export class Link {
   /** Until when each packet takes up to `slowMs` more. */
   slowUntil = 0;
   slowMs = 0;
+  /** Nothing is lost any more. */
+  isCalm = false;
 
   constructor(private readonly settings: NetworkSettings) {}
 
@@ -29,7 +31,7 @@ export class Link {
   #delay(now: number, rng: Rng): number {
     const { delayMin, delayMax, resend, resendMax } = this.settings;
     const usual = rng.float(delayMin, delayMax);
-    const resent = rng.chance(resend) ? rng.skewed(0, resendMax) : 0;
+    const resent = !this.isCalm && rng.chance(resend) ? rng.skewed(0, resendMax) : 0;
     return usual + resent + (this.slowUntil > now ? rng.float(0, this.slowMs) : 0);
   }
 }

@@ -33,6 +33,10 @@ export class Network {
     return known;
   }
 
+  calmDown(): void {
+    for (const link of this.#links.values()) link.isCalm = true;
+  }
+
   of(process: SimProcess): Endpoints {
     const known = this.#endpoints.get(process) ?? { clients: new Set(), sockets: new Set() };
     this.#endpoints.set(process, known);

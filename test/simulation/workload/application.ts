@@ -19,6 +19,8 @@ export class Application {
   readonly service: RedisLockService;
   /** The client of the application, if it passed one in. */
   readonly given: SimRedis | null = null;
+  /** How many listeners it had before. */
+  readonly givenListeners: number;
   /** The label of the call that is made now. */
   #label = '';
 
@@ -33,6 +35,7 @@ export class Application {
     const write = (line: string): void => process.world.log(() => `${process.name} logs: ${line}`);
     const reporter = { debug: write, warn: write, error: write };
     if (isGiven) this.given = givenClient(network);
+    this.givenListeners = this.given?.allListeners ?? 0;
     const addresses = network.servers.map(({ id }) => ({ host: 'redis', port: id }));
     const isQuorum = profile.servers > 1;
     const connection = isQuorum ? addresses : ((this.given as never) ?? addresses[0]!);
