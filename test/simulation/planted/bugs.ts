@@ -1,10 +1,13 @@
 import { type FoundBug } from './found-bug.js';
 import { ACQUIRING } from './bugs/acquiring.js';
+import { CONNECTIONS } from './bugs/connections.js';
 import { HOLDING } from './bugs/holding.js';
 import { JOBS } from './bugs/jobs.js';
 import { LOSSES } from './bugs/losses.js';
+import { NESTING } from './bugs/nesting.js';
 import { QUORUM } from './bugs/quorum.js';
 import { RELEASING } from './bugs/releasing.js';
+import { SEVERAL_KEYS } from './bugs/several-keys.js';
 import { SHUTDOWN } from './bugs/shutdown.js';
 import { WAITING } from './bugs/waiting.js';
 
@@ -18,4 +21,7 @@ export const BUGS: readonly FoundBug[] = [
   ...SHUTDOWN,
   ...LOSSES,
   ...QUORUM,
+  ...NESTING,
+  ...SEVERAL_KEYS,
+  ...CONNECTIONS,
 ];

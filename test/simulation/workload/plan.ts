@@ -89,7 +89,7 @@ export type FaultOf<Kind extends FaultKind> = Extract<PlannedFault, { kind: Kind
 export type FaultRates = Partial<Record<FaultKind, number>>;
 
 /** The share of calls with an owner, with nested calls, with several keys and with `holdAtLeastMs`; and of runs with jobs. */
-export interface Shares {
+interface Shares {
   readonly owner?: number;
   readonly nested?: number;
   readonly severalKeys?: number;

@@ -65,6 +65,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   nested: profile({ shares: { nested: 0.8 }, shortLeases: false }),
   jobs: profile(faults(PROCESSES), { shares: { jobs: 1 } }),
   kept: profile(faults({ kill: 4_000 }), { shares: { kept: 0.4 } }),
+  sleeps: profile(faults({ sleep: 1_500 }), { shortLeases: false }),
   several: profile(faults({ refuse: 6_000, stepClock: 6_000, foreignKey: 3_000 }), { shares: { severalKeys: 0.8 } }),
 
   quorum: profile(QUORUM),

@@ -18,7 +18,7 @@ export const RELEASING: readonly FoundBug[] = [
     replace: '',
     rules: ['10: no place without an owner'],
     profile: 'calm',
-    seeds: 6,
+    seeds: 3,
   },
   {
     name: 'a dropped handle is not released',
@@ -27,25 +27,7 @@ export const RELEASING: readonly FoundBug[] = [
     replace: '};',
     rules: ['10: no hold without an owner'],
     profile: 'calm',
-    seeds: 8,
-  },
-  {
-    name: 'a call that gives up while its command is under way gives nothing back',
-    file: 'lib/core/acquire/attempts.ts',
-    find: 'const mayArrive = isUnanswered || (sentAt !== null && !this.parts.store.withdraw?.(id));',
-    replace: 'const mayArrive = isUnanswered;',
-    rules: ['10: no hold without an owner', '10: no place without an owner'],
-    profile: 'longNetwork',
-    seeds: 20,
-  },
-  {
-    name: 'a command under way counts as withdrawn',
-    file: 'lib/redis/acquire/acquirer.ts',
-    find: 'return this.#pending.get(attempt)?.withdraw() ?? false;',
-    replace: 'return true;',
-    rules: ['10: no hold without an owner', '10: no place without an owner'],
-    profile: 'longNetwork',
-    seeds: 20,
+    seeds: 6,
   },
   {
     name: 'a release is answered before it is sent',
@@ -54,7 +36,7 @@ export const RELEASING: readonly FoundBug[] = [
     replace: 'const reply = undefined as never;',
     rules: ['10: no hold without an owner'],
     profile: 'calm',
-    seeds: 4,
+    seeds: 3,
   },
   {
     name: 'an operator ends holds that he has not seen',
@@ -63,6 +45,6 @@ export const RELEASING: readonly FoundBug[] = [
     replace: 'true',
     rules: ['an operator revokes what was seen'],
     profile: 'operator',
-    seeds: 12,
+    seeds: 6,
   },
 ];

@@ -18,6 +18,6 @@ export const SHUTDOWN: readonly FoundBug[] = [
     replace: '',
     rules: ['10: nothing is left in a process'],
     profile: 'processes',
-    seeds: 12,
+    seeds: 9,
   },
 ];

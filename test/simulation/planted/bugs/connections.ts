@@ -1,0 +1,14 @@
+import { type FoundBug } from '../found-bug.js';
+
+/** Connections and their commands. */
+export const CONNECTIONS: readonly FoundBug[] = [
+  {
+    name: 'scripts that a server has forgotten are not sent again',
+    file: 'lib/redis/connection/command-runner.ts',
+    find: 'if (!isNoScript(error as Error)) throw error;',
+    replace: 'if (error) throw error;',
+    rules: ['nothing fails in calm'],
+    profile: 'calm',
+    seeds: 3,
+  },
+];

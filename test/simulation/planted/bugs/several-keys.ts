@@ -1,0 +1,41 @@
+import { type FoundBug } from '../found-bug.js';
+
+/** Locks of several keys. */
+export const SEVERAL_KEYS: readonly FoundBug[] = [
+  {
+    name: 'only the first of several keys is released',
+    file: 'lib/core/hold/holds.ts',
+    find: 'hold.grant.holds.map((ref) => this.#releaseKey',
+    replace: 'hold.grant.holds.slice(0, 1).map((ref) => this.#releaseKey',
+    rules: ['10: no hold without an owner'],
+    profile: 'several',
+    seeds: 6,
+  },
+  {
+    name: 'only the first of several keys is renewed',
+    file: 'lib/core/hold/watchdog.ts',
+    find: 'return grant.holds.map((hold) => ({',
+    replace: 'return grant.holds.slice(0, 1).map((hold) => ({',
+    rules: ['1: a belief is backed'],
+    profile: 'several',
+    seeds: 12,
+  },
+  {
+    name: 'the tokens of several keys are mixed up',
+    file: 'lib/core/acquire/locker.ts',
+    find: 'const holds = request.keys.map((key) => grant.holds.find((hold) => hold.key === key)!);',
+    replace: 'const holds = request.keys.map((key, i) => ({ ...grant.holds[i]!, key }));',
+    rules: ['1: a belief is backed'],
+    profile: 'several',
+    seeds: 4,
+  },
+  {
+    name: 'only the first of several keys must be free',
+    file: 'lib/testing/memory/requests.ts',
+    find: 'all.filter((one) => !this.#checkTurn(one, request))',
+    replace: 'all.slice(0, 1).filter((one) => !this.#checkTurn(one, request))',
+    rules: ['1: exclusion'],
+    profile: 'several',
+    seeds: 3,
+  },
+];
