@@ -5,10 +5,14 @@ export interface Reporter {
   error(message: string): void;
 }
 
+/** A message of somebody else may be of any length, and it gets into the log. */
+const MAX_MESSAGE = 1_000;
+
 /** The text of a thrown value, even if it has none or throws when it is read. */
 export function messageOf(error: unknown): string {
   try {
-    return String(error instanceof Error ? error.message : error);
+    const text = String(error instanceof Error ? error.message : error);
+    return text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE)}…` : text;
   } catch {
     return `a value of type ${typeof error} that has no text`;
   }

@@ -1,7 +1,7 @@
 import { LockKeyError } from '../core/lock.errors.js';
 import { parseKeyTemplate } from './key-template.js';
 
-/** Returns the key, or the keys, for the arguments of a call; called with `this` = the instance. */
+/** Returns the key, or the keys, for the arguments of a call; called with `this` = the instance. Its error passes unchanged. */
 export type KeyFunction = (...args: any[]) => string | readonly string[];
 
 /** The key of a decorator: a key template, several of them, or a key function. */

@@ -7,7 +7,11 @@ import { describeValue, EXPECTED_PART, isKeyPart, type KeyPart, valueEncoder } f
 export interface KeyTemplate {
   /** The template as it was written. */
   readonly text: string;
-  /** Returns the key for the arguments of one call; throws `LockKeyError` if a placeholder cannot be filled. */
+  /**
+   * Returns the key for the arguments of one call. An error of a getter of the application passes unchanged, as the error of
+   * a key function does: it is an error of the work, and nothing was sent yet.
+   * @throws LockKeyError if a placeholder cannot be filled
+   */
   fill(args: readonly unknown[]): string;
 }
 

@@ -6,18 +6,25 @@ import { OPERATOR_TIMEOUT_MS } from './timing.js';
 
 /**
  * Finds the keys of locks, held or not, that begin with `prefix`, by SCAN on all nodes; each once, though SCAN may return
- * it again. `listLocks` of the core decides which of them to list.
+ * it again. `listLocks` of the core decides which of them to list. `maxAnswers`: how many a node may send; by default, those
+ * for a billion keys.
  */
-export async function* scanKeys(commands: CommandRunner, keys: RedisKeys, prefix: string): AsyncGenerator<string> {
+export async function* scanKeys(
+  commands: CommandRunner,
+  keys: RedisKeys,
+  prefix: string,
+  maxAnswers = 1_000_000,
+): AsyncGenerator<string> {
   const seen = new Set<string>();
+  const newEnd = (): EndOfScan => new EndOfScan(prefix, maxAnswers);
   const first = commands.forAllNodes;
   try {
-    yield* scanNodes(first, keys, prefix, seen);
+    yield* scanNodes(first, keys, prefix, { seen, newEnd });
   } catch (error) {
     // The failure may have shown that a node is silent; then another client serves in its place.
     const second = commands.forAllNodes;
     if (second === first) throw error;
-    yield* scanNodes(second, keys, prefix, seen);
+    yield* scanNodes(second, keys, prefix, { seen, newEnd });
   }
 }
 
@@ -25,7 +32,7 @@ async function* scanNodes(
   commands: CommandRunner,
   keys: RedisKeys,
   prefix: string,
-  seen: Set<string>,
+  { seen, newEnd }: { readonly seen: Set<string>; readonly newEnd: () => EndOfScan },
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
   // ioredis adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
@@ -38,10 +45,9 @@ async function* scanNodes(
     : [client];
   for (const node of nodes) {
     let cursor = '0';
-    const cursors = new Set<string>();
-    let repeats = 0;
+    const end = newEnd();
     do {
-      const scan = () => node.scan(cursor, pattern, 100);
+      const scan = () => node.scan(cursor, pattern, KEYS_PER_SCAN);
       const to = { node: client.isCluster ? node : undefined };
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
@@ -49,20 +55,43 @@ async function* scanNodes(
         seen.add(key);
         yield key;
       }
-      if (cursors.has(next) && (repeats += 1) > MAX_REPEATS) throw endlessError(request.key);
-      cursors.add(next);
+      end.check(next);
       cursor = next;
     } while (cursor !== '0');
   }
 }
 
-/** A cursor may come twice while the server changes the size of its table; an endless SCAN has no other end. */
+/** How many keys a server looks at for one answer. */
+const KEYS_PER_SCAN = 1_000;
+
+/** A cursor may come twice while the server changes the size of its table. */
 const MAX_REPEATS = 100;
 
+/**
+ * Ends a SCAN that has no other end: the server sends the same cursors again and again, or ever new ones. Remembers one cursor
+ * at a time, and another one each time that their number has doubled: any cycle comes back to one of them (Brent's algorithm).
+ */
+class EndOfScan {
+  #count = 0;
+  #repeats = 0;
+  #remembered = '';
+
+  constructor(
+    private readonly prefix: string,
+    private readonly maxAnswers: number,
+  ) {}
+
+  /** @throws LockStoreError when there is no end in sight */
+  check(cursor: string): void {
+    if (cursor === this.#remembered) this.#repeats += 1;
+    if (this.#repeats > MAX_REPEATS || this.#count >= this.maxAnswers) throw endlessError(`${this.prefix}*`);
+    this.#count += 1;
+    if (Number.isInteger(Math.log2(this.#count)) && this.#repeats === 0) this.#remembered = cursor;
+  }
+}
+
 const endlessError = (key: string): LockStoreError =>
-  new LockStoreError(`Redis sends the same cursors of SCAN for "${key}" again and again. Check what answers there.`, {
-    key,
-  });
+  new LockStoreError(`Redis sends cursors of SCAN for "${key}" without end. Check what answers there.`, { key });
 
 /** Passes over a key of another type: something other than a lock is stored under the same prefix. */
 export function ignoreWrongType(error: Error): undefined {

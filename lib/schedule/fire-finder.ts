@@ -1,6 +1,8 @@
 import { types } from 'node:util';
 import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { shortened } from '../core/read-options.js';
+import { messageOf } from '../core/reporter.js';
 import { type FireClaim } from '../core/store/lock-store.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
 import { type CronOptions, scheduleOf } from './schedule-metadata.js';
@@ -44,6 +46,20 @@ export class FireFinder {
    * @throws LockConfigurationError if there is no schedule, or the application has no such job
    */
   claimOf(method: Function, where: string): FireSpec {
+    try {
+      return this.#claimOf(method, where);
+    } catch (cause) {
+      if (cause instanceof LockConfigurationError) throw cause;
+      // Metadata that no decorator of @nestjs/schedule writes, or a registry that somebody has replaced.
+      throw refusal(
+        where,
+        `its schedule cannot be read: ${messageOf(cause)}. Use the decorators of the schedule`,
+        cause,
+      );
+    }
+  }
+
+  #claimOf(method: Function, where: string): FireSpec {
     const schedule = scheduleOf(method);
     if (!schedule) return this.#claimOfTick(where);
     if (schedule.kind === 'cron') return this.#claimOfCron(method, schedule.options, where);
@@ -77,7 +93,7 @@ export class FireFinder {
     try {
       fire = this.#timelineOf(cronTime).lastFire(this.#now() + EARLY_MS);
     } catch (cause) {
-      const expression = `"${String(cronTime.source)}"`;
+      const expression = `"${shortened(String(cronTime.source))}"`;
       throw refusal(where, `the times of ${expression} cannot be worked out. Check that it ever fires`, cause);
     }
     if (!fire) return BEFORE_THE_FIRST;
@@ -87,7 +103,9 @@ export class FireFinder {
   /** A call by hand before the date must not use up its fire. */
   #claimOfDate(date: string | { valueOf(): number }): FireSpec {
     const ms = Number(date);
-    return ms <= this.#now() + EARLY_MS ? { kind: 'at', ms, rememberMs: DAY } : BEFORE_THE_FIRST;
+    return ms >= 0 && Number.isSafeInteger(ms) && ms <= this.#now() + EARLY_MS
+      ? { kind: 'at', ms, rememberMs: DAY }
+      : BEFORE_THE_FIRST;
   }
 
   #timelineOf(cronTime: CronTime): CronTimeline {
@@ -100,7 +118,9 @@ export class FireFinder {
     if (!this.#jobs.exist) {
       return refusal(where, 'the application has no scheduler. Import ScheduleModule.forRoot() of @nestjs/schedule');
     }
-    const job = options.name ? `the cron job "${options.name}"` : `a cron job "${String(options.cronTime)}"`;
+    const job = options.name
+      ? `the cron job "${shortened(String(options.name))}"`
+      : `a cron job "${shortened(String(options.cronTime))}"`;
     const advice = 'Call the method after the start of the application, and give a job that is changed a `name`';
     return refusal(where, `the scheduler does not have ${job} (yet, or any more). ${advice}`);
   }

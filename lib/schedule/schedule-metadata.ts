@@ -35,10 +35,13 @@ const reflector = new Reflector();
 export function scheduledMethod(self: unknown, name: string | symbol): Function | undefined {
   for (let holder = self as object | null; holder; holder = Object.getPrototypeOf(holder) as object | null) {
     const method: unknown = Object.getOwnPropertyDescriptor(holder, name)?.value;
-    if (typeof method === 'function' && scheduleOf(method)) return method;
+    if (typeof method === 'function' && hasSchedule(method)) return method;
   }
   return undefined;
 }
+
+const hasSchedule = (method: Function): boolean =>
+  [CRON, TIMEOUT, INTERVAL].includes(reflector.get<number>(TYPE, method));
 
 /** Returns the schedule of a method. With several decorators the outermost counts, as for the scheduler itself. */
 export function scheduleOf(method: Function): Schedule | undefined {
@@ -49,9 +52,12 @@ export function scheduleOf(method: Function): Schedule | undefined {
   return undefined;
 }
 
-/** A timer of Node treats an invalid delay as 1 ms, and drops fractions. */
+/** The longest delay of a timer of Node. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/** A timer of Node treats an invalid delay, and one that is too long, as 1 ms, and drops fractions. */
 function delayOf(key: string, method: Function): number {
   const { timeout } = reflector.get<{ readonly timeout?: unknown }>(key, method);
   const delayMs = Math.trunc(Number(timeout));
-  return Number.isFinite(delayMs) && delayMs >= 1 ? delayMs : 1;
+  return delayMs >= 1 && delayMs <= MAX_DELAY_MS ? delayMs : 1;
 }

@@ -129,6 +129,6 @@ async function check(given: Case): Promise<void> {
 
 describe('a server that answers nonsense', () => {
   it('is answered by a typed error within the time of the call, and lets nobody hold a lock', async () => {
-    await fuzz('replies', [part(600, oneCase, check, 100)]);
+    await fuzz('replies', [part(600, oneCase, check, { width: 100 })]);
   }, 600_000);
 });

@@ -25,6 +25,9 @@ export interface ScriptCall extends Pick<CommandRequest<string[]>, 'key' | 'time
   readonly echo?: string;
 }
 
+/** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
+const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled']);
+
 /** No script of ours replies with a list in a list. */
 const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
 
@@ -116,6 +119,7 @@ export class CommandRunner {
     const reply = await this.#perform(request, async (command) => {
       const answer = await this.#evaluate(call, command);
       if (!isOurs(answer)) this.#health.replace(command.sentBy!, command.sentTo);
+      else if (WRITTEN.has(answer[0])) this.#health.onWritten(command.sentBy!);
       return answer;
     });
     if (isOurs(reply)) return reply.map(String);

@@ -27,6 +27,11 @@ export class ConnectionHealth {
     if (node) this.live.nodes.onAnswer(node);
   }
 
+  /** A command has written. */
+  onWritten(client: RedisClient): void {
+    if (client === this.live.client) this.live.state.onWritten();
+  }
+
   /** A command that was sent at `sentAt` has no answer in time: replaces the connection if it is dead. */
   onTimeout(client: RedisClient, to: Destination, sentAt: number, timeoutMs: number): void {
     const replace = (): void => this.replace(client, to);

@@ -73,7 +73,8 @@ export class ConnectionState {
     this.#readOnlySince ??= this.clock.now();
   }
 
-  onAnswer(): void {
+  /** The server takes writes. */
+  onWritten(): void {
     this.#readOnlySince = null;
   }
 

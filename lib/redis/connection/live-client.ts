@@ -92,7 +92,6 @@ export class LiveClient {
 
   /** The present client has answered. */
   onAnswer(): void {
-    this.state.onAnswer();
     this.#identify();
   }
 

@@ -18,6 +18,12 @@ describe('The errors that a soak expects', () => {
     expect(textsOf(failing('LOCK_STORE'))).toEqual(['w0.1:1 failed: LOCK_STORE']);
   });
 
+  it('are those of the store after a standstill, too, if it was long', () => {
+    const lag = (from: number) => failing('LOCK_STORE').process(110, 'w1.1', 'lag', { from });
+    expect(textsOf(lag(-1_000))).toEqual([]);
+    expect(textsOf(lag(50))).toEqual(['w0.1:1 failed: LOCK_STORE']);
+  });
+
   it('are no others, failover or not', () => {
     expect(textsOf(failover(failing('TypeError')))).toEqual(['w0.1:1 failed: TypeError']);
   });

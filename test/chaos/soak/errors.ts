@@ -1,21 +1,26 @@
-import { faultsOf } from '../checker/allowances.js';
+import { RECOVERY_MS, faultsOf } from '../checker/allowances.js';
 import { type History } from '../checker/history.js';
-import { touches } from '../checker/spans.js';
+import { touches, union } from '../checker/spans.js';
 import { type Violation } from '../checker/violation.js';
 
 /** What a call may answer whenever it likes: that the lock is busy, its wait over, its caller's signal aborted, its fire run. */
 const ANSWERS = ['LOCK_BUSY', 'LOCK_WAIT_TIMEOUT', 'TimeoutError', 'skipped'];
 
-/** What it may answer while the servers fail over. */
+/** What it may answer while the servers fail over, and when a busy machine let its process or the networks stand still. */
 const OF_FAILOVERS = ['LOCK_STORE', 'LOCK_LOST'];
 
-const RECOVERY_MS = 4_000;
+/** A shorter standstill ends no lease and no connection. */
+const STANDSTILL_MS = 200;
 /** The longest wait; a look at a lock has no begin in the history. */
 const LONGEST_MS = 7_000;
 
-/** Errors that no failover explains. */
+/** Errors that neither a failover nor a standstill explains. */
 export function unexpectedErrors(history: History): Violation[] {
-  const faults = faultsOf(history, undefined, RECOVERY_MS);
+  const standstills = [...history.processes.values()].flatMap((process) => process.standstills);
+  const spans = [...standstills, ...history.standstills]
+    .filter(({ from, to }) => to - from > STANDSTILL_MS)
+    .map(({ from, to }) => ({ from, to: to + RECOVERY_MS }));
+  const faults = union([...faultsOf(history, undefined, RECOVERY_MS), ...spans]);
   const isExpected = (code: string, from: number, to: number): boolean =>
     ANSWERS.includes(code) || (OF_FAILOVERS.includes(code) && faults.some((fault) => touches(fault, { from, to })));
   const violation = (t: number, text: string): Violation => ({ rule: 'no-stray-errors', t, text });

@@ -116,8 +116,9 @@ async function measureRounds(
   for (let round = 1; round <= roundsOf(options); round += 1) {
     await sleep(Math.max(0, start + round * options.roundMs - now()));
     const minute = (now() - start) / 60_000;
-    const used = await Promise.all(workers.map((worker) => worker.restAndMeasure()));
-    const ofWorkers = workers.map(({ name }, i) => ({ minute, source: name, values: used[i] ?? {} }));
+    const ofWorkers = await Promise.all(
+      workers.map(async (worker) => ({ minute, source: worker.name, values: (await worker.restAndMeasure()) ?? {} })),
+    );
     const all = [...ofWorkers, ...(await measureServers(system, minute))];
     for (const sample of all) console.log(sampleLine(sample));
     samples.push(...all);

@@ -14,7 +14,6 @@ const BOUNDS: Record<string, { readonly unit: string; readonly perDay: number }>
   heap: { unit: 'MB', perDay: 100 },
   external: { unit: 'MB', perDay: 50 },
   rss: { unit: 'MB', perDay: 400 },
-  promises: { unit: '', perDay: 1_000 },
   keys: { unit: '', perDay: 20_000 },
   memory: { unit: 'MB', perDay: 100 },
 };

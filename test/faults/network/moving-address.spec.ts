@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { type Lock } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
@@ -75,6 +76,25 @@ describe.each(CLIENTS)('behind an address that moves, with %s', (_name, connecti
     await eventually(async () => (await b.admin.pubsub('CHANNELS', 'lock:wake:*')).length === 2, { timeoutMs: 20_000 });
     await held.release();
     expect((await waiting).held).toBe(true);
+  }, 90_000);
+
+  it('locks go on at the new master, although the old one answers whoever only looks', async () => {
+    const { vip, failOver } = await start();
+    const { locks } = await startApp({ connection: connectionTo(vip) });
+    const key = freshKey();
+    await locks.withLock(key, () => undefined);
+    await failOver();
+    const stop = new AbortController();
+    const look = async (): Promise<void> => {
+      while (!stop.signal.aborted) {
+        await locks.inspect(key).catch(() => undefined);
+        await sleep(100);
+      }
+    };
+    const looking = look();
+    const lock = await locks.acquire(key, { waitMs: 20_000 }).finally(() => stop.abort());
+    await looking;
+    await lock.release();
   }, 90_000);
 });
 

@@ -6,6 +6,7 @@ import * as fc from 'fast-check';
 
 /** Jest gives tests a copy of the process, which hears of no rejections. */
 const realProcess = runInThisContext('process') as NodeJS.Process;
+const errors: NodeJS.EventEmitter = realProcess;
 
 const env = process.env;
 const SEED = env['FUZZ_SEED'] === undefined ? Date.now() % 1_000_000_007 : Number(env['FUZZ_SEED']);
@@ -23,14 +24,16 @@ export interface Part<T> {
   readonly runs: number;
   /** How many cases run side by side: some spend most of their time waiting. */
   readonly width: number;
+  /** Whether an error that nobody caught is not ours. */
+  readonly isKnown?: ((error: unknown) => boolean) | undefined;
 }
 
-export const part = <T>(runs: number, input: fc.Arbitrary<T>, check: Part<T>['check'], width = 1): Part<any> => ({
-  runs,
-  input,
-  check,
-  width,
-});
+export const part = <T>(
+  runs: number,
+  input: fc.Arbitrary<T>,
+  check: Part<T>['check'],
+  { width = 1, isKnown }: Partial<Pick<Part<T>, 'width' | 'isKnown'>> = {},
+): Part<any> => ({ runs, input, check, width, isKnown });
 
 /** What a run of a part found. */
 export interface Finding {
@@ -70,8 +73,8 @@ interface Batch {
 }
 
 /** Runs the cases, some side by side, up to the first failure. */
-async function runBatch<T>(inputs: readonly T[], { check, width }: Part<T>, until: number): Promise<Batch> {
-  const strays = watchStrays();
+async function runBatch<T>(inputs: readonly T[], part: Part<T>, until: number): Promise<Batch> {
+  const strays = watchStrays(part);
   const running = new Set<number>();
   let failure: Omit<Batch, 'cases'> | undefined;
   let [begun, cases] = [0, 0];
@@ -80,7 +83,7 @@ async function runBatch<T>(inputs: readonly T[], { check, width }: Part<T>, unti
       const index = begun++;
       running.add(index);
       try {
-        await check(inputs[index]!);
+        await part.check(inputs[index]!);
         cases += 1;
       } catch (error) {
         failure ??= { error, suspects: [index] };
@@ -91,7 +94,7 @@ async function runBatch<T>(inputs: readonly T[], { check, width }: Part<T>, unti
     }
   };
   try {
-    await Promise.all(Array.from({ length: width }, work));
+    await Promise.all(Array.from({ length: part.width }, work));
     return { cases, ...(failure ?? { error: undefined, suspects: [] }) };
   } finally {
     strays.stop();
@@ -110,11 +113,11 @@ async function shrink<T>(part: Part<T>, seed: number, { suspects, error }: Batch
 }
 
 /** Runs one case, and finds the smallest input that fails; undefined if nothing fails. */
-async function runAlone<T>({ input, check }: Part<T>, seed: number, path: string): Promise<string | undefined> {
-  const property = fc.asyncProperty(input, async (value) => {
-    const strays = watchStrays();
+async function runAlone<T>(part: Part<T>, seed: number, path: string): Promise<string | undefined> {
+  const property = fc.asyncProperty(part.input, async (value) => {
+    const strays = watchStrays(part);
     try {
-      await check(value);
+      await part.check(value);
       const stray = await strays.next();
       if (stray) throw stray;
     } finally {
@@ -147,14 +150,21 @@ function report(area: string, cases: number): void {
   else realProcess.stdout.write(`${area}: ${cases} cases, seed ${SEED}\n`);
 }
 
-/** Collects the errors that nobody caught. */
-function watchStrays() {
+const EVENTS = ['unhandledRejection', 'uncaughtException'] as const;
+
+/** Collects the errors that nobody caught, in place of Jest, which cannot tell during which case one came. */
+function watchStrays({ isKnown }: Pick<Part<any>, 'isKnown'>) {
   const strays: unknown[] = [];
-  const collect = (error: unknown): void => void strays.push(error);
-  const events = ['unhandledRejection', 'uncaughtException'] as const;
-  for (const event of events) realProcess.on(event, collect);
+  const collect = (error: unknown): void => {
+    if (!isKnown?.(error)) strays.push(error);
+  };
+  const others = EVENTS.map((event) => [event, errors.listeners(event)] as const);
+  for (const event of EVENTS) errors.removeAllListeners(event).on(event, collect);
   const stop = (): void => {
-    for (const event of events) realProcess.off(event, collect);
+    for (const [event, listeners] of others) {
+      errors.off(event, collect);
+      for (const listener of listeners) errors.on(event, listener as () => void);
+    }
   };
   const next = async (): Promise<Error | undefined> => {
     // Node reports a rejection once the microtasks are done.

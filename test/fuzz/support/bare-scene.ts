@@ -9,20 +9,23 @@ import { type Answer, FakeRedis } from './fake-redis.js';
 import { settled } from './scene.js';
 
 const scripts = createLockScripts();
-const ignore = (): void => undefined;
-const reporter = { debug: ignore, warn: ignore, error: ignore };
 
 /** A lock service without Nest, for one case alone, and the server that it talks to. */
 export interface BareScene {
   readonly redis: FakeRedis;
   readonly locker: Locker;
   readonly locks: RedisLockService;
+  /** All lines of the log. */
+  readonly lines: readonly string[];
   /** Throws if something is left of the calls then. */
   close(): Promise<void>;
 }
 
 export async function startBareScene(answer: Answer, options: RedisLockModuleOptions = {}): Promise<BareScene> {
   const redis = await FakeRedis.start(answer);
+  const lines: string[] = [];
+  const log = (line: string): void => void lines.push(line);
+  const reporter = { debug: log, warn: log, error: log };
   const defaults = resolveModuleOptions({ connection: redis.url, ...options });
   const store = openStore({
     ...defaults,
@@ -40,5 +43,5 @@ export async function startBareScene(answer: Answer, options: RedisLockModuleOpt
     const left = Object.entries(locker.live).filter(([, count]) => count > 0);
     if (left.length > 0) throw new Error(`Something was left after the end: ${JSON.stringify(left)}`);
   };
-  return { redis, locker, locks: new RedisLockService(locker, store, defaults), close };
+  return { redis, locker, lines, locks: new RedisLockService(locker, store, defaults), close };
 }

@@ -54,6 +54,18 @@ export class FakeRedis {
     for (const [channel, socket] of this.#subscribers) socket.write(encode(['message', channel, message]));
   }
 
+  /** Whether anybody listens to the wake-ups. */
+  get hasSubscriber(): boolean {
+    return this.#subscribers.size > 0;
+  }
+
+  /** Sends a reply that nobody asked for, to whoever listens to the wake-ups, or on all other connections. */
+  push(reply: Reply, to: 'subscriber' | 'commands'): void {
+    const subscribers = new Set(this.#subscribers.values());
+    for (const socket of this.#sockets)
+      if (subscribers.has(socket) === (to === 'subscriber')) socket.write(encode(reply));
+  }
+
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();

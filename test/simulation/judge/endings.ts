@@ -5,6 +5,9 @@ import { type Change, type Rule } from './rule.js';
 /** After this time, the caller of a release does not wait for its answer any more (lib/core/timing.ts). */
 const PATIENCE_MS = 900;
 
+/** A release that is answered within this time is sent once. */
+const ONCE_MS = 95;
+
 const CONFIRMED = ['released', 'again'];
 
 /** The end of a lock is told as it was: held to the end, or lost before. */
@@ -24,7 +27,8 @@ export class Endings implements Rule {
     const { call, hold, attempt, keys } = held;
     const replies = this.#replies.get(attempt) ?? [];
     if (this.facts.isQuorum || !hold || call.plan.nested || tookMs >= PATIENCE_MS || call.process.isClosing) return;
-    const isAnsweredOnce = replies.length === keys.length && !this.#isTroubled(held);
+    const isInTime = tookMs < ONCE_MS && held.wantedUntil > this.facts.world.now;
+    const isAnsweredOnce = isInTime && replies.length === keys.length && !this.#isTroubled(held);
     const isGone = replies.some((reply) => !CONFIRMED.includes(reply));
     if (wasHeld && isAnsweredOnce && isGone) this.#violate('4: a loss is always reported', held, replies);
     const wasReleased = replies.filter((reply) => reply === 'released').length === keys.length;

@@ -50,9 +50,12 @@ export class Grants implements Rule {
   }
 
   /** After each script, the lock has no room for the first waiter who would be granted it without asking again. */
-  onChange({ server, script, lock, key, live, now }: Change): void {
-    if (this.facts.isQuorum || script.name === 'inspect') return;
-    const [first] = lock.queue.waiters.filter(({ place, deadline }) => place >= lock.queue.head && deadline > now);
+  onChange({ server, script, before, lock, key, live, now }: Change): void {
+    // A renewal drops dead waiters, and serves nobody: who is behind them asks again after the poll.
+    if (this.facts.isQuorum || script.name === 'inspect' || script.name === 'renew') return;
+    // A dead waiter is found by the next one who asks.
+    if ([...before.queue, ...lock.queue.waiters].some(({ deadline }) => deadline <= now)) return;
+    const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);
     const isSimple = first?.fair && first.keys.length === 1 && first.claim === undefined;
     if (!isSimple || !this.#listens(server, first.attempt)) return;
     const isAdmitted =

@@ -44,12 +44,24 @@ export class HoldLimits implements Rule {
   onHeld(held: Held): void {
     this.#heldMono.set(held, held.call.process.clock.now());
     const { holdAtLeastMs } = held.call.plan.options;
+    if (held.hold && !this.facts.isQuorum) this.#checkLease(held);
     if (!held.hold || holdAtLeastMs === undefined || this.facts.isQuorum) return;
     for (const key of held.keys.map((name) => KEY_PREFIX + name)) {
       const grantedAt = this.#grantedAt.get(`${held.attempt} ${key}`);
       if (grantedAt === undefined) continue;
       const kept = { held, grantedAt, until: grantedAt + holdAtLeastMs * 0.99 };
       this.#kept.set(key, [...(this.#kept.get(key) ?? []), kept]);
+    }
+  }
+
+  /** It lasts for `holdAtLeastMs` even if its holder dies, and for `leaseMs` if it is not renewed. */
+  #checkLease({ call, keys, attempt }: Held): void {
+    const { holdAtLeastMs = 0, renew } = call.plan.options;
+    const leastMs = Math.max(holdAtLeastMs, renew === false ? call.leaseMs : 0);
+    for (const key of keys) {
+      const lease = this.facts.lockOf(this.facts.network.servers[0]!, key).liveHold(attempt)?.lease ?? Infinity;
+      if (lease < leastMs)
+        this.facts.world.violate('a lease is as long as it must be', `${call.text}: ${lease} of ${leastMs} ms`);
     }
   }
 

@@ -31,27 +31,13 @@ export class LossReports implements Rule {
     this.#checkNeed(held);
   }
 
+  /** A renewal that finds the lock gone says why. */
   #isRight(held: Held): boolean {
-    const { facts } = this;
-    const { plan, process } = held.call;
-    const wasRevoked = facts.revoked.has(held.attempt);
-    const isProven = held.hold!.deadline > process.clock.now();
-    switch (held.lost) {
-      case 'revoked':
-        return wasRevoked;
-      case 'dropped':
-        return plan.isDropped === true;
-      case 'shutdown':
-        return process.isClosing;
-      case 'max-hold':
-        return plan.options.maxHoldMs !== undefined;
-      case 'taken':
-        return !(wasRevoked && isProven && !facts.isQuorum) && this.#wasTaken(held);
-      case 'expired':
-        return !(wasRevoked && isProven && !facts.isQuorum);
-      default:
-        return true;
-    }
+    const { lost, attempt, hold, call } = held;
+    const isProven = hold!.deadline > call.process.clock.now();
+    const wasRevoked = this.facts.revoked.has(attempt) && isProven && !this.facts.isQuorum;
+    if (lost === 'expired') return !wasRevoked;
+    return lost !== 'taken' || (!wasRevoked && this.#wasTaken(held));
   }
 
   /** Whether a greater token was granted. */

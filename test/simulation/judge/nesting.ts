@@ -15,6 +15,28 @@ export class Nesting implements Rule {
     if (isOwn) this.#violate('a nested call needs no command', outer, `${call.name} requests ${key}`);
   }
 
+  /** A nested call that nobody waited for keeps the hold that its caller has released. */
+  onEvent(): void {
+    for (const held of this.facts.held) {
+      const outer = held.call.outer?.held;
+      if (outer?.hold && outer.releasedAt < Infinity && !held.hold && held.releasedAt === Infinity)
+        this.#checkBacked(held, outer);
+    }
+  }
+
+  #checkBacked(held: Held, outer: Held): void {
+    if (outer.hold!.isEnded && outer.lost === null && !held.call.process.isDead)
+      return this.#violate('11: a nested call keeps the outer lock', outer, `${held.call.name} is still inside`);
+    const { servers } = this.facts.network;
+    const server = servers[0]!;
+    if (this.facts.isQuorum || !held.lock.held || this.facts.isExempt(outer, server)) return;
+    const isBacked = held.keys.every(
+      (key) => (this.facts.lockOf(server, key).liveHold(outer.attempt)?.deadline ?? 0) > server.nowMs,
+    );
+    if (!isBacked)
+      this.#violate('1: a belief is backed', outer, `${held.call.name} is inside, and believes to hold it`);
+  }
+
   onTick(): void {
     for (const held of this.facts.held) {
       const outer = held.call.outer?.held;

@@ -5,10 +5,10 @@ import { type Change, type NewGrant, type Rule } from './rule.js';
 export class Owners implements Rule {
   constructor(private readonly facts: Facts) {}
 
-  onChange({ script, reply, live, key, server }: Change): void {
+  onChange({ script, reply, before, live, key, server }: Change): void {
     if (this.facts.isQuorum || script.name !== 'acquire' || reply[0] !== 'busy') return;
     const owner = script.text('owner');
-    const own = live.filter(([, hold]) => hold.token > 0 && hold.owner === owner);
+    const own = live.filter(([attempt, hold]) => hold.token > 0 && hold.owner === owner && before.holds.has(attempt));
     const isWaiting =
       own.some(([, { mode }]) => mode === 'write') || (own.length > 0 && script.text('mode') === 'write');
     if (owner === '-' || !isWaiting) return;

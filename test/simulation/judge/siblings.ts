@@ -21,6 +21,8 @@ export class Siblings implements Rule {
     for (const held of this.facts.held) {
       if (!this.#isNested(held) || held.releasedAt < Infinity || !held.lock.held) continue;
       const outer = held.call.outer!.held!;
+      // Nobody waited for the nested call, which keeps the hold.
+      if (outer.releasedAt < Infinity) continue;
       if (held.lock.remainingMs <= outer.lock.remainingMs) continue;
       held.releasedAt = this.facts.world.now;
       const text = `${held.call.text} believes to hold for longer than ${outer.call.text}`;

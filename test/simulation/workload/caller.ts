@@ -71,7 +71,7 @@ export class Caller {
       this.judge.onSettled(call, undefined);
       const held = this.judge.onHeld(call, lock);
       const nested = (call.plan.nested ?? []).map((plan) => this.run(plan, call.app, call));
-      await Promise.all([hold(held, this.judge), ...nested]);
+      await Promise.all([hold(held, this.judge), ...(call.plan.isDetached ? [] : nested)]);
       this.judge.onReleasing(held);
       if (call.plan.claim?.ends === 'failed') throw WORK_FAILED;
       return call.name;

@@ -6,6 +6,9 @@ type Options = PlannedCall['options'];
 /** The time between two fires of a job. */
 const PERIOD_MS = 2_500;
 
+/** A call that comes a little early is far enough from the last fire. */
+const GAP_MS = 100;
+
 /** The longest wait of a call that does not wait without limit. In a quorum, where a waiter asks every server again, it is shorter. */
 const LONGEST_WAIT_MS = 12_000;
 
@@ -24,7 +27,7 @@ export function drawCalls(rng: Rng, profile: Profile, keys: readonly string[], s
     for (let at = rng.float(1, 500); at < until; at += rng.exponential(meanPauseMs * slots))
       calls.push(drawer.call(slot, at));
   }
-  if (rng.chance(0.35)) calls.push(...drawer.jobCalls(slots));
+  if (rng.chance(profile.shares.jobs ?? 0.35)) calls.push(...drawer.jobCalls(slots));
   return calls.sort((a, b) => a.at - b.at);
 }
 
@@ -44,7 +47,8 @@ class CallDrawer {
     const entry = rng.pick(['acquire', 'acquire', 'withLock', 'withLock', 'tryAcquire'] as const);
     const call = this.#callWith(slot, at, entry, this.#someKeys(), options);
     if (rng.chance(0.05) && entry === 'acquire') return { ...call, isDropped: true };
-    if (rng.chance(0.12) && entry === 'withLock') return { ...call, nested: this.#nestedIn(call) };
+    if (rng.chance(this.profile.shares.nested ?? 0.12) && entry === 'withLock')
+      return { ...call, nested: this.#nestedIn(call), isDetached: rng.chance(0.3) };
     return call;
   }
 
@@ -54,8 +58,8 @@ class CallDrawer {
     const calls: PlannedCall[] = [];
     for (let fire = PERIOD_MS; fire < profile.ms; fire += PERIOD_MS) {
       const rerunOnLoss = (fire / PERIOD_MS) % 2 === 1;
-      const kind = rng.pick(['at', 'at', 'slot'] as const);
-      const ms = kind === 'at' ? fire : PERIOD_MS;
+      const kind = rng.pick(['at', 'at', 'slot', 'gap'] as const);
+      const ms = { at: fire, slot: PERIOD_MS, gap: PERIOD_MS - GAP_MS }[kind];
       const claim = { job: `Jobs.${rerunOnLoss ? 'again' : 'once'}${kind}`, kind, ms, rerunOnLoss } as const;
       for (let slot = 0; slot < slots; slot += 1) calls.push(this.#jobCall(slot, fire + rng.float(0, 30), claim));
     }
@@ -97,7 +101,7 @@ class CallDrawer {
 
   #someKeys(): readonly string[] {
     const { rng, keys } = this;
-    if (keys.length === 1 || !rng.chance(0.2)) return [rng.pick(keys)];
+    if (keys.length === 1 || !rng.chance(this.profile.shares.severalKeys ?? 0.2)) return [rng.pick(keys)];
     return [...new Set([rng.pick(keys), rng.pick(keys), rng.pick(keys)])];
   }
 
@@ -126,11 +130,11 @@ class CallDrawer {
     if (rng.chance(0.15)) options.renew = false;
     if (rng.chance(0.08)) options.maxHoldMs = rng.int(1, 3_000);
     if (rng.chance(0.03)) options.holdAtLeastMs = rng.int(1, 30);
-    if (rng.chance(Math.min(0.1, pauseMs / 3_000)))
+    if (rng.chance(profile.shares.kept ?? Math.min(0.1, pauseMs / 3_000)))
       options.holdAtLeastMs = rng.int(1, rng.pick([300, 3_000, maxLeaseMs]));
     if (mode === 'read' && hasQueue && rng.chance(0.4)) options.permits = rng.int(1, 3);
     if (hasQueue && rng.chance(0.15)) options.fair = false;
-    if (rng.chance(0.1)) options.owner = rng.pick(['ann', 'bob', '-']);
+    if (rng.chance(profile.shares.owner ?? 0.1)) options.owner = rng.pick(['ann', 'bob', '-']);
     return options;
   }
 
@@ -153,7 +157,8 @@ class CallDrawer {
   #nestedIn({ slot, keys, options }: PlannedCall): PlannedCall[] {
     const { rng } = this;
     return Array.from({ length: rng.int(1, 3) }, () => {
-      const mode = options.mode === 'read' || rng.chance(0.4) ? 'read' : 'write';
+      // A reader that wants to write is refused.
+      const mode = rng.chance(options.mode === 'read' ? 0.9 : 0.4) ? 'read' : 'write';
       const own = rng.chance(0.8) ? [rng.pick(keys)] : [rng.pick(this.keys)];
       // Locks that two callers nest in opposite order are waited for until the limit, so there has to be one.
       const child = { mode, leaseMs: this.#leaseMs(), waitMs: Math.min(this.#waitMs(), LONGEST_WAIT_MS) } as const;

@@ -42,6 +42,8 @@ export interface PlannedCall {
   readonly claim?: PlannedClaim;
   /** Calls inside the work, all at once. */
   readonly nested?: readonly PlannedCall[];
+  /** The work does not wait for them. */
+  readonly isDetached?: boolean;
 }
 
 /** A place for processes: when one has ended, another may start in it. */
@@ -86,6 +88,15 @@ export type FaultOf<Kind extends FaultKind> = Extract<PlannedFault, { kind: Kind
 /** How often each kind of fault happens: the mean time between two, in milliseconds. */
 export type FaultRates = Partial<Record<FaultKind, number>>;
 
+/** The share of calls with an owner, with nested calls, with several keys and with `holdAtLeastMs`; and of runs with jobs. */
+export interface Shares {
+  readonly owner?: number;
+  readonly nested?: number;
+  readonly severalKeys?: number;
+  readonly kept?: number;
+  readonly jobs?: number;
+}
+
 /** What may go wrong in a run, and how the rest behaves. */
 export interface Profile {
   readonly ms: number;
@@ -103,6 +114,8 @@ export interface Profile {
   readonly rates: FaultRates;
   /** Nothing goes wrong, so nothing may be lost. */
   readonly isCalm: boolean;
+  /** How often calls use what they use rarely otherwise. */
+  readonly shares: Shares;
   /** How long stops and cuts may last. */
   readonly maxStopMs: number;
   readonly maxCutMs: number;

@@ -12,6 +12,7 @@ const CALM: Profile = {
   shortLeases: true,
   rates: {},
   isCalm: true,
+  shares: {},
   maxStopMs: 15_000,
   maxCutMs: 12_000,
 };
@@ -59,6 +60,12 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
     BAD_NETWORK,
     faults(NETWORK, PROCESSES, SERVER, { revoke: 15_000, refuse: 20_000, stepClock: 30_000 }),
   ),
+
+  owners: profile({ shares: { owner: 0.8 }, shortLeases: false }),
+  nested: profile({ shares: { nested: 0.8 }, shortLeases: false }),
+  jobs: profile(faults(PROCESSES), { shares: { jobs: 1 } }),
+  kept: profile(faults({ kill: 4_000 }), { shares: { kept: 0.4 } }),
+  several: profile(faults({ refuse: 6_000, stepClock: 6_000, foreignKey: 3_000 }), { shares: { severalKeys: 0.8 } }),
 
   quorum: profile(QUORUM),
   quorumNetwork: profile(QUORUM, BAD_NETWORK, faults(NETWORK, { crash: 8_000, reset: 3_000 })),

@@ -113,7 +113,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
 
   async wait(replicas: number, timeoutMs: number): Promise<number> {
     const acks: unknown = await this.client.wait(replicas, timeoutMs);
-    if (typeof acks === 'number') return acks;
+    if (Number.isSafeInteger(acks) && (acks as number) >= 0) return acks as number;
     throw new Error('the answer to WAIT is no number');
   }
 
