@@ -20,13 +20,14 @@ import { Runs } from './runs.js';
 import { Siblings } from './siblings.js';
 import { Settling } from './settling.js';
 import { Tokens } from './tokens.js';
+import { Turns } from './turns.js';
 import { WaitLimits } from './wait-limits.js';
 import { Waiting } from './waiting.js';
 
 // prettier-ignore
 const KINDS = [
   Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  LossReports, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, WaitLimits,
+  LossReports, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
 ];
 
 /** All rules. */
