@@ -119,7 +119,7 @@ export class FireFinder {
       return refusal(where, 'the application has no scheduler. Import ScheduleModule.forRoot() of @nestjs/schedule');
     }
     const job = options.name
-      ? `the cron job "${shortened(String(options.name))}"`
+      ? `the cron job "${shortened(options.name)}"`
       : `a cron job "${shortened(String(options.cronTime))}"`;
     const advice = 'Call the method after the start of the application, and give a job that is changed a `name`';
     return refusal(where, `the scheduler does not have ${job} (yet, or any more). ${advice}`);

@@ -23,10 +23,10 @@ const KINDS = {
   throws: (value: unknown) => {
     throw value;
   },
-  'rejects with': (value: unknown) => Promise.reject(value as Error),
+  'rejects with': (value: unknown) => Promise.reject(value),
   returns: (value: unknown) => value,
   'throws later': async (value: unknown) => {
-    await null;
+    await Promise.resolve();
     throw value;
   },
 } as const;
@@ -70,7 +70,7 @@ async function useLocks({ locks }: BareScene): Promise<void> {
       return nested && lock.held;
     }),
   );
-  if (value !== true) throw new Error('The lock was not held, or the value was lost');
+  if (!value) throw new Error('The lock was not held, or the value was lost');
   const lock = await settled(locks.acquire('other'));
   await settled(lock.extend(1_000));
   await settled(lock.release());
