@@ -135,7 +135,7 @@ export const WAITING: readonly FoundBug[] = [
     replace: 'retryMs * splits * 1e6;',
     rules: ['6: a free lock of a quorum is granted'],
     profile: 'quorum',
-    seeds: 12,
+    seeds: 60,
   },
   {
     name: 'siblings do not wait for each other',
