@@ -100,7 +100,9 @@ async function check({ shape, options }: Given): Promise<void> {
     checkIsTyped(outcome.error);
     if (!(outcome.error instanceof LockConfigurationError)) throw new Error('Another error', { cause: outcome.error });
     checkSaysWhy(outcome.error);
-    if (options.every(([, { make }]) => make() === undefined)) throw new Error('The defaults were refused');
+    // They are read twice here, and moody ones are wrong then.
+    const isDefault = shape !== 'moody' && options.every(([, { make }]) => make() === undefined);
+    if (isDefault) throw new Error('The defaults were refused');
   } else if (wrong.length > 0) {
     throw new Error(`A wrong ${wrong.join(', ')} was accepted`);
   }

@@ -60,16 +60,19 @@ export class AcquireRound {
   /**
    * The nodes on which a round that is not won has to be given back: where it was granted, or may have been without an
    * answer. Its places in the queues stay while it waits for a known holder; they are given back when the next round, of
-   * another attempt, follows at once.
+   * another attempt, follows at once, and when the refusal of some nodes ends the call.
    */
   toGiveBack(): readonly QuorumNode[] {
     const isRefused = this.#refused.some(({ reason }) => reason === 'released');
     if (isRefused || (this.#isTouched && !this.#isHeld)) return this.nodes;
+    const hasPlaces = this.request.waiterLeaseMs > 0;
+    const isOver = !hasPlaces || this.#refusal() !== undefined;
     return this.nodes.filter((node) => {
       const vote = this.votes.find((one) => one.node === node);
+      if (vote?.value?.outcome === 'busy') return hasPlaces && isOver;
       if (vote?.value) return vote.value.outcome === 'granted';
       // A node that was not waited for may have granted it, too.
-      return this.request.waiterLeaseMs === 0 && mayBeCarriedOut(vote?.error);
+      return isOver && mayBeCarriedOut(vote?.error);
     });
   }
 

@@ -68,11 +68,10 @@ export class LossReports implements Rule {
     );
   }
 
-  /** A nested call rejects when the outer lock was lost. */
-  onReleased({ call, keys }: Held, wasHeld: boolean): void {
+  /** A call that is nested in a hold rejects when that was lost. One that comes after its release has a hold of its own. */
+  onReleased({ call, hold }: Held, wasHeld: boolean): void {
     const outer = call.outer?.held;
-    if (!wasHeld || !outer?.lost || !keys.some((key) => outer.keys.includes(key)) || call.plan.entry !== 'withLock')
-      return;
+    if (!wasHeld || !outer?.lost || hold || call.plan.entry !== 'withLock') return;
     this.facts.world.violate(
       '4: a loss is always reported',
       `${call.text} returned although ${outer.call.text} was lost`,

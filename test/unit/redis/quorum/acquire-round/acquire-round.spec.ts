@@ -167,6 +167,8 @@ describe('the end of a round', () => {
     ['what was granted, when a majority names an owner: it waits in the queues of the others', [B, G, B], ['n2']],
     ['all, when some refused as released', [B, refused('released'), B], ALL],
     ['nothing, when some refused as claimed', [B, refused('claimed', 'x.1'), B], []],
+    ['its places, when a run of the fire is known: the call ends', [B, refused('claimed'), AWAY], ['n1', 'n3']],
+    ['its places, when no majority is left for an upgrade', [refused('upgrade'), B, refused('upgrade')], ['n2']],
     ['nothing, when all are busy: it waits in their queues', [B, B, B], []],
     ['nothing, when some are away: it waits there, too, as soon as it can', [B, B, AWAY], []],
   ])('gives back, while waiting: %s', (_what, answers, given) => expect(names(answers, 6_000)).toEqual(given));
