@@ -58,6 +58,9 @@ export class Grants implements Rule {
     const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);
     const isSimple = first?.fair && first.keys.length === 1 && first.claim === undefined;
     if (!isSimple || !this.#listens(server, first.attempt)) return;
+    // Unfair waiters race: behind a dead one, another one is woken, which asks for all.
+    const isRace = lock.queue.waiters.some(({ fair, attempt }) => !fair && this.#listens(server, attempt));
+    if (isRace) return;
     const isAdmitted =
       live.length === 0 ||
       (first.mode === 'read' &&

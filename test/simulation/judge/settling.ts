@@ -7,8 +7,11 @@ import { type Rule } from './rule.js';
 /** A first answer may take that long, whatever `waitMs` is; so may the answer to a release (lib/core/timing.ts). */
 const PATIENCE_MS = 1_000;
 
-/** A timer may be 1.2 ms late (`SimProcess`); one that fired too early is set again, for a millisecond at least. */
-const LATE_MS = 2.5;
+/**
+ * A timer may be 1.2 ms late (`SimProcess`), and one that fired too early is set again, for a millisecond at least. Times are
+ * rounded up to a millisecond.
+ */
+const LATE_MS = 4;
 
 /** A deadline that passes while the process is stopped waits so long for an answer that may have arrived (`READ_MS`). */
 const READ_MS = 60;
