@@ -49,10 +49,17 @@ export class Grants implements Rule {
     return !process.isDead && !process.isStopped && !process.isClosing;
   }
 
-  /** After each script, the lock has no room for the first waiter who would be granted it without asking again. */
+  /** After each script that made room, the lock has no room for the first waiter who would be granted it without asking again. */
   onChange({ server, script, before, lock, key, live, now }: Change): void {
     // A renewal drops dead waiters, and serves nobody: who is behind them asks again after the poll.
     if (this.facts.isQuorum || script.name === 'inspect' || script.name === 'renew') return;
+    // Nor does a script that makes no room, such as a late acquire, after that.
+    const places = new Set(lock.queue.waiters.map(({ attempt }) => attempt));
+    const isRoomier =
+      script.name === 'downgrade' ||
+      [...before.holds.keys()].some((attempt) => !lock.holds.has(attempt)) ||
+      before.queue.some(({ attempt }) => !places.has(attempt));
+    if (!isRoomier) return;
     // A dead waiter is found by the next one who asks.
     if ([...before.queue, ...lock.queue.waiters].some(({ deadline }) => deadline <= now)) return;
     const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);
