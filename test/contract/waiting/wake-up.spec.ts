@@ -200,5 +200,5 @@ describe('promise 6: waiters that cancel', () => {
       expect(await a.locks.isLocked(key)).toBe(false);
       expect(await store.queued(key)).toBe(0);
     }
-  }, 60_000);
+  }, 120_000);
 });
