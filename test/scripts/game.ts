@@ -66,7 +66,9 @@ export class LockGame {
     this.#model = new ScriptModel({
       micros: () => this.#micros,
       subscribers: (channel) => (this.#hears(clientOf(channel)) ? 1 : 0),
-      publish: (channel, message) => this.#pushes.push(`${clientOf(channel)} ${message}`),
+      publish: (channel, message) => {
+        if (this.#hears(clientOf(channel))) this.#pushes.push(`${clientOf(channel)} ${message}`);
+      },
     });
     this.#conditions = new Conditions(arena.redis, this.#model, this.#keys);
     this.#next = new NextCommand({

@@ -7,11 +7,13 @@ import { ProcessEnd } from './judge/process-end.js';
 import { rulesFor } from './judge/rules.js';
 import { type Library } from './library/library.js';
 import { Network } from './network/network.js';
+import { buildTopology } from './server/build-topology.js';
+import { type NewScripts } from './server/dataset.js';
 import { ServerScripts } from './server/server-scripts.js';
 import { SimServer } from './server/sim-server.js';
 import { Application } from './workload/application.js';
 import { Caller } from './workload/caller.js';
-import { type Plan, type PlannedCall } from './workload/plan.js';
+import { type Plan, type PlannedCall, serverCount } from './workload/plan.js';
 import { Rng } from './world/rng.js';
 import { SimProcess } from './world/sim-process.js';
 import { type Violation, World } from './world/world.js';
@@ -191,33 +193,33 @@ class Simulation implements Stage {
 
   /** Whether a lock is kept because of its `holdAtLeastMs`. */
   #isAnyParked(): boolean {
-    return this.#network.servers.some(({ model, nowMs }) =>
-      [...model.locks.keys].some((key) =>
-        [...model.locks.lock(key).holds.values()].some(({ deadline, token }) => token === 0 && deadline > nowMs),
+    return this.#network.servers.some((server) =>
+      server.keys.some((key) =>
+        [...server.lock(key).holds.values()].some(({ deadline, token }) => token === 0 && deadline > server.nowMs),
       ),
     );
   }
 
   #addServers(): void {
-    const { seed, profile, serverRates, serverOffsets } = this.plan;
+    const { plan } = this;
+    const { seed, profile, serverRates, serverOffsets } = plan;
     const world = this.#world;
     const scripts = new ServerScripts(this.library.scripts);
+    const newScripts: NewScripts = (server) => new ScriptModel(server, this.library.MemoryLocks);
     const newModel = (server: SimServer): ScriptModel =>
-      new ScriptModel(
-        {
-          micros: () => server.micros,
-          subscribers: (channel) => server.subscriptions.count(channel),
-          publish: (channel, message) => server.subscriptions.publish(channel, message),
-        },
-        this.library.MemoryLocks,
-      );
-    for (let id = 0; id < profile.servers; id += 1) {
+      newScripts({
+        micros: () => server.micros,
+        subscribers: (channel) => server.subscriptions.count(channel),
+        publish: (channel, message) => server.subscriptions.publish(channel, message),
+      });
+    for (let id = 0; id < serverCount(profile); id += 1) {
       const settings = { rate: serverRates[id]!, offsetMs: serverOffsets[id]! };
       const rng = new Rng(seed, 'server', id);
       const server = new SimServer(id, world, rng, settings, scripts, this.#judge, newModel);
       server.subscriptions.faults = profile.messages;
       this.#network.servers.push(server);
     }
+    this.#network.topology = buildTopology(this.#network, plan, newScripts, this.#facts.failovers);
   }
 
   #report(): Report {

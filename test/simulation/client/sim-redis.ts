@@ -3,9 +3,10 @@ import { type RedisOptions } from 'ioredis';
 import { Socket, socketError } from '../network/socket.js';
 import { type Network } from '../network/network.js';
 import { type SimProcess } from '../world/sim-process.js';
+import { SentinelConnector } from './sentinel-connector.js';
 
 /** A command that has been called, and not been answered. */
-interface Item {
+export interface Item {
   readonly name: string;
   readonly args: readonly unknown[];
   readonly resolve: (reply: unknown) => void;
@@ -20,11 +21,13 @@ const DEFAULTS = {
   connectTimeout: 10_000,
   disconnectTimeout: 2_000,
   enableOfflineQueue: true,
+  enableReadyCheck: true,
   autoResendUnfulfilledCommands: true,
   autoResubscribe: true,
   maxRetriesPerRequest: 20,
   maxLoadingRetryTime: 10_000,
   retryStrategy: (times: number): number | null => Math.min(times * 50, 2_000),
+  sentinelRetryStrategy: (times: number): number | null => Math.min(times * 10, 1_000),
 };
 
 const CLOSED = 'Connection is closed.';
@@ -42,6 +45,8 @@ export class SimRedis extends EventEmitter {
   status: Status = 'wait';
   readonly options: Options;
   condition: { select: number } | null = null;
+  /** The cluster client whose connection this is. */
+  cluster: object | null = null;
   stream: Socket | undefined;
   commandQueue: Item[] = [];
   offlineQueue: Item[] = [];
@@ -53,6 +58,8 @@ export class SimRedis extends EventEmitter {
   #cancelReconnect: (() => void) | null = null;
   readonly #process: SimProcess;
   #cancelOpening: (() => void) | null = null;
+  /** Looks for the master behind Sentinel. */
+  readonly #sentinels: SentinelConnector | null;
   /** Its own listeners, apart from those of its users. */
   readonly #own = new EventEmitter();
 
@@ -65,6 +72,7 @@ export class SimRedis extends EventEmitter {
     this.#process = network.world.current!;
     this.setMaxListeners(0);
     this.options = { ...DEFAULTS, ...withoutUndefined(given) } as Options;
+    this.#sentinels = given.sentinels ? this.#sentinelConnector() : null;
     network.add(this, this.#process);
     if (!this.options.lazyConnect) void this.connect().catch(() => undefined);
   }
@@ -84,27 +92,52 @@ export class SimRedis extends EventEmitter {
     const stopWanting = (): void => void (isWanted = false);
     this.#cancelOpening = stopWanting;
     return new Promise((resolve, reject) => {
-      this.network.world.soon(() => {
-        this.#cancelOpening = null;
-        if (!isWanted) return this.#endUnopened(reject);
-        this.#open();
+      const open = (port: number): void => {
+        this.#open(port);
         const onReady = (): void => (this.#own.off('close', onClose), resolve());
         const onClose = (): void => (this.#own.off('ready', onReady), reject(new Error(CLOSED)));
         this.#own.once('ready', onReady);
         this.#own.once('close', onClose);
-      });
+      };
+      const openSoon = (): void => {
+        this.#cancelOpening = null;
+        if (isWanted) open(this.options.port);
+        else this.#endUnopened(reject, new Error(CLOSED));
+      };
+      if (this.#sentinels) void this.#find(open, reject);
+      else this.network.world.soon(openSoon);
     });
   }
 
-  #endUnopened(reject: (error: Error) => void): void {
-    const error = new Error(CLOSED);
+  #sentinelConnector(): SentinelConnector {
+    const { world } = this.network;
+    return new SentinelConnector(this.#process, this.options, (options) => {
+      const before = world.current;
+      world.current = this.#process;
+      const client = new SimRedis(this.network, options);
+      world.current = before;
+      return client;
+    });
+  }
+
+  async #find(open: (port: number) => void, reject: (error: Error) => void): Promise<void> {
+    this.#cancelOpening = null;
+    try {
+      open(await this.#sentinels!.connect((error) => this.#emitError(error)));
+    } catch (error) {
+      this.#endUnopened(reject, error as Error);
+    }
+  }
+
+  #endUnopened(reject: (error: Error) => void, error: Error): void {
     this.#flush(error);
+    this.#emitError(error);
     reject(error);
     this.#setStatus('end');
   }
 
-  #open(): void {
-    const { connectTimeout, port } = this.options;
+  #open(port: number): void {
+    const { connectTimeout } = this.options;
     const socket = this.network.socketTo(this.#process, port, {
       onConnect: () => (cancelTimeout(), this.#onConnect(socket)),
       onMessage: (channel, message) => this.emit('message', channel, message),
@@ -120,7 +153,8 @@ export class SimRedis extends EventEmitter {
   #onConnect(socket: Socket): void {
     this.commandQueue = [];
     this.#setStatus('connect');
-    this.#send(socket, 'hello', [3], () => this.#checkReady(socket));
+    const { enableReadyCheck } = this.options;
+    this.#send(socket, 'hello', [3], () => (enableReadyCheck ? this.#checkReady(socket) : this.#onReady()));
   }
 
   /** Commands of the handshake go past the queues. */
@@ -144,12 +178,18 @@ export class SimRedis extends EventEmitter {
 
   #checkReady(socket: Socket): void {
     this.#send(socket, 'info', [], (info) => {
-      if (!/^loading:1/m.test(String(info))) return this.#onReady();
+      if (!/^loading:1/m.test(String(info))) return this.#checkRole(String(info));
       const again = (): void => {
         if (this.stream === socket && this.status === 'connect') this.#checkReady(socket);
       };
       this.#process.clock.setTimer(again, Math.min(1_000, this.options.maxLoadingRetryTime));
     });
+  }
+
+  #checkRole(info: string): void {
+    const role = /^role:(\w+)/m.exec(info)?.[1] ?? '';
+    if (this.#sentinels && !this.#sentinels.check(role)) this.disconnect(true);
+    else this.#onReady();
   }
 
   #onReady(): void {
@@ -161,8 +201,8 @@ export class SimRedis extends EventEmitter {
     if (autoResubscribe && channels.length > 0) void this.subscribe(...channels);
     const unanswered = this.#previousQueue ?? [];
     this.#previousQueue = null;
-    if (autoResendUnfulfilledCommands) for (const item of unanswered.splice(0)) this.#sendCommand(item);
-    for (const item of this.offlineQueue.splice(0)) this.#sendCommand(item);
+    if (autoResendUnfulfilledCommands) for (const item of unanswered.splice(0)) this.sendCommand(item);
+    for (const item of this.offlineQueue.splice(0)) this.sendCommand(item);
   }
 
   #onClose(): void {
@@ -205,6 +245,7 @@ export class SimRedis extends EventEmitter {
     }
     if (this.status === 'wait') return this.#onClose();
     this.#cancelOpening?.();
+    this.#sentinels?.disconnect();
     const { stream } = this;
     if (!stream || stream.isClosed) return;
     const cancel = this.#process.clock.setTimer(() => stream.destroy(), this.options.disconnectTimeout);
@@ -231,10 +272,18 @@ export class SimRedis extends EventEmitter {
   }
 
   #call(name: string, ...args: readonly unknown[]): Promise<any> {
-    return new Promise((resolve, reject) => this.#sendCommand({ name, args, resolve, reject }));
+    return new Promise((resolve, reject) => {
+      const { commandTimeout } = this.options;
+      const onLate = (): void => reject(new Error('Command timed out'));
+      const cancel = commandTimeout ? this.#process.clock.setTimer(onLate, commandTimeout) : undefined;
+      const end =
+        <T>(settle: (value: T) => void) =>
+        (value: T): void => (cancel?.(), settle(value));
+      this.sendCommand({ name, args, resolve: end(resolve), reject: end(reject) });
+    });
   }
 
-  #sendCommand(item: Item): void {
+  sendCommand(item: Item): void {
     if (this.status === 'wait') void this.connect().catch(() => undefined);
     if (this.status === 'end') return item.reject(new Error(CLOSED));
     const socket = this.stream;
@@ -270,6 +319,14 @@ export class SimRedis extends EventEmitter {
 
   info(...args: readonly unknown[]): Promise<string> {
     return this.#call('info', ...args);
+  }
+
+  call(name: string, ...args: readonly unknown[]): Promise<unknown> {
+    return this.#call(name.toLowerCase(), ...args);
+  }
+
+  ping(): Promise<unknown> {
+    return this.#call('ping');
   }
 
   time(): Promise<[string, string]> {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { ROOT } from '../library/typescript-loader.mjs';
 import { type PlantedBug } from '../library/library.js';
 import { type Plan } from '../workload/plan.js';
+import { PROFILES } from '../workload/profiles.js';
 
 /** A run that broke a rule once. Its plan is kept as it is: a seed means another plan when plans are drawn differently. */
 export interface FailedRun {
@@ -25,8 +26,12 @@ export const failedRuns = (): readonly FailedRun[] =>
     .sort()
     .map((file) => ({ name: file.replace('.json', ''), ...readRun(join(FOLDER, file)) }));
 
-const readRun = (file: string): Omit<FailedRun, 'name'> =>
-  JSON.parse(readFileSync(file, 'utf8'), (_, value: unknown) => (value === 'Infinity' ? Infinity : value)) as never;
+function readRun(file: string): Omit<FailedRun, 'name'> {
+  const text = readFileSync(file, 'utf8');
+  const run: FailedRun = JSON.parse(text, (_, value: unknown) => (value === 'Infinity' ? Infinity : value)) as never;
+  // A plan may be older than a setting of its profile.
+  return { ...run, plan: { ...run.plan, profile: { ...PROFILES['calm']!, ...run.plan.profile } } };
+}
 
 /** The text of a file of this folder; JSON knows no infinite number. */
 export const textOfRun = (run: Partial<FailedRun>): string =>

@@ -1,3 +1,4 @@
+import { topologyFaults } from './topology-faults.js';
 import { type Facts } from '../judge/facts.js';
 import { type Socket } from '../network/socket.js';
 import { type SimServer } from '../server/sim-server.js';
@@ -46,6 +47,7 @@ export class FaultRunner {
       flushScripts: ({ server }) => this.#onServer(server, null, (one) => one.forgetScripts()),
       refuse: (fault) => this.#refuse(fault),
       foreignKey: (fault) => this.#foreign(fault),
+      ...topologyFaults(facts),
     };
   }
 

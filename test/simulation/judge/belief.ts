@@ -13,7 +13,7 @@ export class Belief implements Rule {
 
   onEvent(): void {
     for (const held of this.facts.held) {
-      if (held.call.process.isDead) this.facts.held.delete(held);
+      if (held.call.process.isDead || held.doneAt < Infinity) this.facts.held.delete(held);
       else if (held.releasedAt === Infinity && held.hold && held.lock.held) this.#checkBacked(held);
     }
   }
@@ -22,8 +22,9 @@ export class Belief implements Rule {
     const { facts } = this;
     for (const [i, key] of held.hold!.keys.entries()) {
       const token = held.hold!.fencingTokens[i]!;
-      const backing = facts.network.servers.filter((server) => this.#backs(server, held, key, token));
-      if (backing.length >= (facts.isQuorum ? facts.majority : 1)) continue;
+      const voters = facts.votersFor(KEY_PREFIX + key);
+      const backing = voters.filter((server) => this.#backs(server, held, key, token));
+      if (backing.length >= facts.majority) continue;
       const left = `${held.lock.remainingMs.toFixed(1)} ms`;
       const where = facts.network.servers.map((server) => facts.show(server, KEY_PREFIX + key)).join('; ');
       const text = `${held.call.text} believes to hold ${key} for ${left}; ${where}`;
@@ -37,12 +38,13 @@ export class Belief implements Rule {
     if (this.facts.isExempt(held, server)) return true;
     if (this.facts.isQuorum && this.facts.revokedAt > held.askedAt) return true;
     const hold = this.facts.lockOf(server, key).holds.get(held.attempt);
-    return hold !== undefined && hold.deadline > server.nowMs && (this.facts.isQuorum || hold.token === token);
+    if (!hold || hold.deadline <= server.nowMs) return false;
+    return this.facts.isQuorum || hold.token === token || this.facts.failovers.wasElsewhere(held.attempt);
   }
 
   /** A grant of a single server; what a quorum grants is known when its caller gets it. */
   onGrant({ server, key, attempt, hold }: NewGrant): void {
-    if (this.facts.isQuorum) return;
+    if (this.facts.isQuorum || this.facts.isStale(server, key)) return;
     for (const held of this.facts.held) {
       if (held.attempt === attempt || !held.hold || !held.hold.keys.includes(key.slice(KEY_PREFIX.length))) continue;
       if (!this.#conflicts(held, hold) || this.facts.isExempt(held, server)) continue;

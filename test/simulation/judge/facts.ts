@@ -1,9 +1,11 @@
+import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { type Network } from '../network/network.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Plan } from '../workload/plan.js';
+import { Failovers } from './failovers.js';
 
 /**
  * How long after a fault its traces may last. A dead connection is noticed after the time limit of a command and a silence
@@ -26,6 +28,7 @@ export class Facts {
   revokedAt = -Infinity;
   /** What happened, and how often. */
   readonly counts = new Map<string, number>();
+  readonly failovers = new Failovers(this);
   /** How often each method of the public API was called. */
   readonly publicCalls = new Map<string, number>();
   /** When no fault affects a process any more. */
@@ -42,8 +45,9 @@ export class Facts {
     return this.plan.profile.servers > 1;
   }
 
+  /** How many servers decide: of those that vote for a key. */
   get majority(): number {
-    return Math.floor(this.network.servers.length / 2) + 1;
+    return this.isQuorum ? Math.floor(this.network.servers.length / 2) + 1 : 1;
   }
 
   count(what: string): void {
@@ -77,18 +81,38 @@ export class Facts {
   }
 
   /** Whether nothing is promised of this hold on this server: its data, or its time, was tampered with. */
-  isExempt(held: Held, server: SimServer): boolean {
-    if (this.revoked.has(held.attempt)) return true;
+  isExempt(held: Held, server: SimServer, attempt = held.attempt): boolean {
+    if (this.revoked.has(attempt) || this.failovers.isExcused(attempt, server.nowMs)) return true;
     return server.wipes.some((at) => at > held.askedAt) || server.steppedForwardAt > held.askedAt;
   }
 
   lockOf(server: SimServer, key: string) {
-    return server.model.locks.lock(KEY_PREFIX + key);
+    return server.lock(KEY_PREFIX + key);
+  }
+
+  /** A lock on the server that counts for it. */
+  lockThatCounts(key: string): MemoryLock {
+    return this.lockOf(this.authorityOf(KEY_PREFIX + key), key);
+  }
+
+  /** The servers that decide about a lock. */
+  votersFor(storageKey: string): readonly SimServer[] {
+    return this.isQuorum ? this.network.servers : [this.authorityOf(storageKey)];
+  }
+
+  /** The server that counts for a lock; in a quorum, one of those that vote. */
+  authorityOf(storageKey: string): SimServer {
+    return this.network.topology?.authorityOf(storageKey) ?? this.network.servers[0]!;
+  }
+
+  /** Whether what a server does to a lock does not count: another one has taken over. */
+  isStale(server: SimServer, storageKey: string): boolean {
+    return !this.isQuorum && this.authorityOf(storageKey) !== server;
   }
 
   /** A lock in one line. */
   show(server: SimServer, storageKey: string): string {
-    const lock = server.model.locks.lock(storageKey);
+    const lock = server.lock(storageKey);
     const now = server.nowMs;
     const left = (deadline: number): string => `${(deadline - now).toFixed(0)} ms`;
     const holds = [...lock.holds].map(

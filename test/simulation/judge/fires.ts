@@ -34,9 +34,10 @@ export class Fires implements Rule {
     const wasWiped = this.facts.network.servers.some(({ wipes }) =>
       wipes.some((at) => at > (before[0]?.askedAt ?? Infinity)),
     );
+    const wasLost = this.facts.failovers.lostAt > (before[0]?.askedAt ?? Infinity);
     const isOver = ({ attempt }: Held): boolean => (this.#confirmed.get(attempt) ?? 0) >= this.facts.majority;
     const bad = before.find((run) => !claim.rerunOnLoss || isOver(run));
-    if (bad && !wasWiped)
+    if (bad && !wasWiped && !wasLost)
       this.facts.world.violate('one run per fire', `${id}: ${held.call.text} after ${bad.call.text}`);
   }
 

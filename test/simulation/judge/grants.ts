@@ -1,4 +1,5 @@
 import { clientOf } from '../../../lib/testing/memory/hand-over.js';
+import { MOST_LAG_MS } from '../server/replica-link.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts, KEY_PREFIX } from './facts.js';
@@ -19,8 +20,8 @@ export class Grants implements Rule {
     this.facts.world.violate('a granted lock is held', `${call.text} was granted a lease that is over`);
   }
 
-  onGrant({ attempt }: NewGrant): void {
-    if (!this.facts.isQuorum) this.#unknown.set(attempt, this.facts.world.now);
+  onGrant({ attempt, server, key }: NewGrant): void {
+    if (!this.facts.isQuorum && !this.facts.isStale(server, key)) this.#unknown.set(attempt, this.facts.world.now);
   }
 
   onTick(): void {
@@ -32,14 +33,15 @@ export class Grants implements Rule {
   }
 
   #checkReached(attempt: string, call: Call, since: number): void {
-    const { world, plan, network } = this.facts;
-    const server = network.servers[0]!;
+    const { world, plan } = this.facts;
     const { delayMax, resendMax } = plan.profile.network;
     const isQuick = plan.profile.isCalm && plan.profile.messages.lost === 0;
     const pollMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02;
-    const boundMs = isQuick ? 8 * delayMax + 60 : pollMs + 4 * (delayMax + resendMax) + 60;
+    // Replicas confirm it first.
+    const confirmMs = plan.profile.minReplicas > 0 ? MOST_LAG_MS : 0;
+    const boundMs = confirmMs + (isQuick ? 8 * delayMax + 60 : pollMs + 4 * (delayMax + resendMax) + 60);
     const waitedMs = world.now - Math.max(since, this.facts.recoveredAt(call.process));
-    const isHeld = call.plan.keys.some((key) => this.facts.lockOf(server, key).liveHold(attempt));
+    const isHeld = call.plan.keys.some((key) => this.facts.lockThatCounts(key).liveHold(attempt));
     if (!isHeld) return void this.#unknown.delete(attempt);
     if (waitedMs <= boundMs) return;
     world.violate('6: a grant reaches its call', `${call.text} does not know of it for ${waitedMs.toFixed(0)} ms`);

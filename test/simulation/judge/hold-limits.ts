@@ -26,7 +26,7 @@ export class HoldLimits implements Rule {
   onGrant(grant: NewGrant): void {
     const { key, attempt, hold, server } = grant;
     const { now } = this.facts.world;
-    if (this.facts.isQuorum) return;
+    if (this.facts.isQuorum || this.facts.isStale(server, key)) return;
     this.#grantedAt.set(`${attempt} ${key}`, now);
     const kept = (this.#kept.get(key) ?? []).filter(({ until }) => until - LATE_MS > now);
     this.#kept.set(key, kept);
@@ -59,7 +59,7 @@ export class HoldLimits implements Rule {
     const { holdAtLeastMs = 0, renew } = call.plan.options;
     const leastMs = Math.max(holdAtLeastMs, renew === false ? call.leaseMs : 0);
     for (const key of keys) {
-      const lease = this.facts.lockOf(this.facts.network.servers[0]!, key).liveHold(attempt)?.lease ?? Infinity;
+      const lease = this.facts.lockThatCounts(key).liveHold(attempt)?.lease ?? Infinity;
       if (lease < leastMs)
         this.facts.world.violate('a lease is as long as it must be', `${call.text}: ${lease} of ${leastMs} ms`);
     }

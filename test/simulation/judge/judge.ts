@@ -13,8 +13,6 @@ import { isReentry } from './reentry.js';
 /** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
 export class Judge implements ServerWatch {
   #before: readonly Snapshot[] = [];
-  /** The attempt that was granted to each call. */
-  readonly #granted = new Map<Call, string>();
 
   constructor(
     readonly facts: Facts,
@@ -30,8 +28,7 @@ export class Judge implements ServerWatch {
   watch(app: Application): void {
     const { facts } = this;
     app.locker.events.on('acquired', ({ where, attempt }) => {
-      const call = facts.calls.get(where);
-      if (call) this.#granted.set(call, attempt);
+      facts.calls.get(where)?.granted.push(attempt);
     });
     const acquire = app.store.acquire.bind(app.store);
     app.store.acquire = (request, ...rest) => {
@@ -72,7 +69,7 @@ export class Judge implements ServerWatch {
   onHeld(call: Call, lock: Lock): Held {
     const { facts } = this;
     const { world } = facts;
-    const attempt = this.#granted.get(call) ?? '';
+    const attempt = call.granted.at(-1) ?? '';
     const hold = call.app.holdOf(attempt);
     const { keys, mode } = lock;
     const askedAt = hold ? call.askedAt : (call.outer?.held?.askedAt ?? call.startedAt);
@@ -81,6 +78,11 @@ export class Judge implements ServerWatch {
     const held: Held = { call, lock, hold, attempt, keys, mode, owner, lost: null, ...moments };
     call.held = held;
     facts.held.add(held);
+    // On a cluster, a lock of several slots has several holds; the others are held as long as this one.
+    for (const other of call.granted.slice(0, -1)) {
+      const part = call.app.holdOf(other);
+      if (part) facts.held.add(Object.create(held, { hold: { value: part }, attempt: { value: other } }) as Held);
+    }
     hold?.onLost(({ reason }) => this.#onLost(held, reason));
     for (const rule of this.rules) rule.onHeld?.(held);
     return held;
@@ -99,19 +101,23 @@ export class Judge implements ServerWatch {
     held.releasedAt = now;
     held.wantedUntil = now + held.lock.remainingMs;
     // Nobody will hear of the end of a handle that is dropped.
-    if (held.call.plan.isDropped) this.facts.held.delete(held);
+    if (held.call.plan.isDropped) this.#forget(held);
     this.facts.world.log(() => `${held.call.process.name} ${held.call.name} releases`);
   }
 
   /** The handle is gone, and nobody hears of its release. */
   onDropped(held: Held): void {
-    this.facts.held.delete(held);
+    this.#forget(held);
+  }
+
+  #forget({ call }: Held): void {
+    for (const held of this.facts.held) if (held.call === call) this.facts.held.delete(held);
   }
 
   onReleased(held: Held, wasHeld: boolean): void {
     const { world } = this.facts;
     held.doneAt = world.now;
-    this.facts.held.delete(held);
+    this.#forget(held);
     world.log(() => `${held.call.process.name} ${held.call.name} has released`);
     if (held.lock.held) world.violate('a released lock is not held', held.call.text);
     for (const rule of this.rules) rule.onReleased?.(held, wasHeld, held.doneAt - held.releasedAt);
@@ -174,11 +180,12 @@ export class Judge implements ServerWatch {
     const { world } = facts;
     world.log(() => `${server.name} ${script.name} ${facts.who(script.text('attempt'))} -> ${reply.join(' ')}`);
     for (const [i, key] of script.keys.entries()) {
-      const lock = server.model.locks.lock(key);
+      const lock = server.lock(key);
       const now = Math.floor(server.micros / 1_000);
       const live = [...lock.holds].filter(([, hold]) => hold.deadline > now);
       const change: Change = { server, script, reply, key, before: this.#before[i]!, lock, now, live };
       world.log(() => `   ${key} ${facts.show(server, key)}`);
+      if (facts.isStale(server, key)) facts.failovers.onStale(change);
       if (script.name === 'forceRelease') this.#onRevoked(change);
       for (const rule of this.rules) rule.onChange?.(change);
       this.#findGrants(change);
@@ -224,7 +231,7 @@ export class Judge implements ServerWatch {
 }
 
 function snapshotOf(server: SimServer, key: string): Snapshot {
-  const { holds, queue } = server.model.locks.lock(key);
+  const { holds, queue } = server.lock(key);
   return {
     holds: new Map([...holds].map(([attempt, { token, deadline }]) => [attempt, { token, deadline }])),
     queue: queue.waiters.map(({ attempt, fair, deadline, permits, keys, place }) => {

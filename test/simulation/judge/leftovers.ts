@@ -24,12 +24,11 @@ export class Leftovers implements Rule {
 
   onTick(): void {
     if (this.facts.isQuorum) return;
-    const server = this.facts.network.servers[0]!;
-    for (const key of this.#keys) this.#check(server, key);
+    for (const key of this.#keys) this.#check(this.facts.authorityOf(key), key);
   }
 
   #check(server: SimServer, key: string): void {
-    const lock = server.model.locks.lock(key);
+    const lock = server.lock(key);
     const now = server.nowMs;
     for (const [attempt, { deadline, token }] of lock.holds) {
       if (deadline > now && token > 0) this.#checkAttempt(server, key, attempt, 'hold');
@@ -43,6 +42,8 @@ export class Leftovers implements Rule {
     const { facts } = this;
     const { world } = facts;
     const call = facts.callOf.get(attempt);
+    const { failovers } = this.facts;
+    if (failovers.isForgotten(attempt) || failovers.wasElsewhere(attempt)) return;
     if (!call || call.process.isDead || call.process.isStopped || this.#reported.has(attempt)) return;
     const over = this.#overSince(call, attempt);
     if (!over) return;
@@ -60,12 +61,13 @@ export class Leftovers implements Rule {
   #overSince(call: Call, attempt: string): { since: number; until: number } | undefined {
     const { held } = call;
     if (call.isPending) {
-      if (call.attempt === attempt) return void this.#replacedAt.delete(attempt);
+      if (call.attempt === attempt || call.granted.includes(attempt)) return void this.#replacedAt.delete(attempt);
       const since = this.#replacedAt.get(attempt) ?? this.facts.world.now;
       this.#replacedAt.set(attempt, since);
       return { since, until: Infinity };
     }
-    if (held?.attempt !== attempt) return { since: call.settledAt, until: call.settledAt + call.leaseMs };
+    if (!held || !call.granted.includes(attempt))
+      return { since: call.settledAt, until: call.settledAt + call.leaseMs };
     if (held.releasedAt === Infinity || held.call.plan.nested) return undefined;
     // Nobody knows whether the work goes on: a lost lock that is dropped ends with its lease.
     if (held.call.plan.isDropped && held.lost !== null) return undefined;
@@ -74,8 +76,8 @@ export class Leftovers implements Rule {
 
   onEnd(): void {
     for (const server of this.facts.network.servers) {
-      for (const key of server.model.locks.keys) {
-        const { holds, queue } = server.model.locks.lock(key);
+      for (const key of server.keys) {
+        const { holds, queue } = server.lock(key);
         const isLive = ({ deadline }: { readonly deadline: number }): boolean => deadline > server.nowMs;
         if (![...holds.values()].some(isLive) && !queue.waiters.some(isLive)) continue;
         this.facts.world.violate(

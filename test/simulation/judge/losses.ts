@@ -1,5 +1,5 @@
 import { type Held } from '../workload/call.js';
-import { type Facts } from './facts.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
 import { type Rule } from './rule.js';
 
 /** A command, the turn of a busy process, and a message that comes late. */
@@ -37,12 +37,12 @@ export class Losses implements Rule {
   }
 
   #isBacked({ hold, attempt }: Held): boolean {
-    const { network, majority } = this.facts;
+    const { facts } = this;
     return hold!.keys.every((key) => {
-      const backing = network.servers.filter(
-        (server) => (this.facts.lockOf(server, key).holds.get(attempt)?.deadline ?? 0) > server.nowMs,
-      );
-      return backing.length >= majority;
+      const backing = facts
+        .votersFor(KEY_PREFIX + key)
+        .filter((server) => (facts.lockOf(server, key).holds.get(attempt)?.deadline ?? 0) > server.nowMs);
+      return backing.length >= facts.majority;
     });
   }
 }

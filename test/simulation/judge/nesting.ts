@@ -27,12 +27,16 @@ export class Nesting implements Rule {
   #checkBacked(held: Held, outer: Held): void {
     if (outer.hold!.isEnded && outer.lost === null && !held.call.process.isDead)
       return this.#violate('11: a nested call keeps the outer lock', outer, `${held.call.name} is still inside`);
-    const { servers } = this.facts.network;
-    const server = servers[0]!;
-    if (this.facts.isQuorum || !held.lock.held || this.facts.isExempt(outer, server)) return;
-    const isBacked = held.keys.every(
-      (key) => (this.facts.lockOf(server, key).liveHold(outer.attempt)?.deadline ?? 0) > server.nowMs,
-    );
+    if (this.facts.isQuorum || !held.lock.held) return;
+    const isBacked = held.keys.every((key) => {
+      const server = this.facts.authorityOf(KEY_PREFIX + key);
+      const lock = this.facts.lockOf(server, key);
+      // On a cluster, each slot has an attempt of its own.
+      return outer.call.granted.some((attempt) => {
+        if (this.facts.isExempt(outer, server, attempt)) return true;
+        return (lock.liveHold(attempt)?.deadline ?? 0) > server.nowMs;
+      });
+    });
     if (!isBacked)
       this.#violate('1: a belief is backed', outer, `${held.call.name} is inside, and believes to hold it`);
   }

@@ -26,7 +26,7 @@ export class Probe {
 
   async run(apps: readonly Application[]): Promise<void> {
     const { world, network } = this.facts;
-    const keys = new Set(network.servers.flatMap(({ model }) => [...model.locks.keys]));
+    const keys = new Set(network.servers.flatMap((server) => server.keys));
     let id = FIRST_ID;
     for (const app of apps) {
       // A process that made no call for long may have to notice first that its client is gone.

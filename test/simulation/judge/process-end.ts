@@ -1,3 +1,5 @@
+import { type SimRedis } from '../client/sim-redis.js';
+import { FIRST_SENTINEL } from '../server/sentinel.js';
 import { type Application } from '../workload/application.js';
 import { type Facts } from './facts.js';
 
@@ -40,11 +42,13 @@ export class ProcessEnd {
     const { process } = app;
     const unanswered = [...this.facts.network.of(process).clients].filter(
       // A client of the application may stay connected to a server that is gone.
-      (client) => client.unanswered > 0 && client !== app.given,
+      (client) =>
+        client.unanswered > 0 && client !== app.given && client.cluster !== (app.given ?? 0) && !isIdle(client),
     );
     if (unanswered.length > 0)
       this.#violate(app, `commands without an answer: ${unanswered.map((client) => client.text).join(', ')}`);
-    if (process.timers > 0) this.#violate(app, `${process.timers} timers are set`);
+    if (process.timers > (this.facts.network.topology?.idleTimers ?? 0))
+      this.#violate(app, `${process.timers} timers are set`);
   }
 
   #checkNothing(app: Application): void {
@@ -64,3 +68,7 @@ export class ProcessEnd {
     this.facts.world.violate('10: nothing is left in a process', `${process.name}: ${text}`);
   }
 }
+
+/** It pings a sentinel, or asks for the slots of a cluster. */
+const isIdle = ({ options, commandQueue }: SimRedis): boolean =>
+  options.port >= FIRST_SENTINEL || commandQueue.every(({ name }) => name === 'cluster');

@@ -15,12 +15,12 @@ export class QuorumLeftovers implements Rule {
   onTick(): void {
     if (!this.facts.isQuorum) return;
     for (const server of this.facts.network.servers) {
-      for (const key of server.model.locks.keys) this.#check(server, key);
+      for (const key of server.keys) this.#check(server, key);
     }
   }
 
   #check(server: SimServer, key: string): void {
-    const { holds, queue } = server.model.locks.lock(key);
+    const { holds, queue } = server.lock(key);
     const now = server.nowMs;
     for (const [attempt, { deadline, token }] of holds) {
       if (deadline > now && token > 0) this.#checkAttempt(server, key, attempt, 'hold');

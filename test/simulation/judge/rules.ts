@@ -9,6 +9,7 @@ import { HoldLimits } from './hold-limits.js';
 import { Leftovers } from './leftovers.js';
 import { LossReports } from './loss-reports.js';
 import { Losses } from './losses.js';
+import { Moved } from './moved.js';
 import { Nesting } from './nesting.js';
 import { Operators } from './operators.js';
 import { Order } from './order.js';
@@ -27,7 +28,7 @@ import { Waiting } from './waiting.js';
 // prettier-ignore
 const KINDS = [
   Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  LossReports, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
+  LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
 ];
 
 /** All rules. */

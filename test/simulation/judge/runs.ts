@@ -38,6 +38,7 @@ export class Runs implements Rule {
     this.#runs.set(id, [...before, run]);
     this.#byAttempt.set(held.attempt, run);
     if (this.facts.network.servers.some(({ wipes }) => wipes.length > 0)) return;
+    if (this.facts.failovers.lostAt > (before[0]?.held.askedAt ?? Infinity)) return;
     const again = before.find((one) => one.fire === fire && one.isOver);
     if (again) this.#violate(held, `${id} ${fire} is run again after ${again.held.call.text}`);
     if (claim.kind === 'gap') this.#checkGap(id, run, before, claim.ms);

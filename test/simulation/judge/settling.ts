@@ -1,7 +1,8 @@
 import { getEventListeners } from 'node:events';
+import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
-import { type Facts } from './facts.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
 import { type Rule } from './rule.js';
 
 /** A first answer may take that long, whatever `waitMs` is; so may the answer to a release (lib/core/timing.ts). */
@@ -29,7 +30,8 @@ export class Settling implements Rule {
     this.#checkPatience(call, outcome);
     this.#checkListeners(call);
     const wasStopped = call.process.stops.some(({ to }) => to >= call.abortedAt);
-    if (now - call.abortedAt <= 1 || outcome === 'granted' || wasStopped) return;
+    const isEnded = now - call.abortedAt <= 1 + this.#givingBackMs(call);
+    if (isEnded || outcome === 'granted' || wasStopped) return;
     this.facts.world.violate(
       'an abort ends a wait at once',
       `${call.text}: ${outcome}, ${now - call.abortedAt} ms later`,
@@ -47,10 +49,18 @@ export class Settling implements Rule {
     const { process, startedAt, waitMs } = call;
     const stoppedMs = stoppedSince(process, startedAt, this.facts.world.now);
     const waitedMs = waitedOf(call) - stoppedMs * 1.01;
-    if (waitedMs <= Math.max(waitMs, PATIENCE_MS) + lateMs(process, startedAt)) return false;
+    const boundMs = Math.max(waitMs + this.#givingBackMs(call), PATIENCE_MS);
+    if (waitedMs <= boundMs + lateMs(process, startedAt)) return false;
     const text = `${call.text}: ${outcome} after ${waitedMs.toFixed(1)} of ${waitMs} ms`;
     this.facts.world.violate('every call settles in its time', text);
     return true;
+  }
+
+  /** What was locked in other slots of a cluster is given back first. */
+  #givingBackMs({ plan: { keys } }: Call): number {
+    if (this.facts.plan.profile.topology !== 'cluster') return 0;
+    const slots = new Set(keys.map((key) => slotOf(KEY_PREFIX + key)));
+    return slots.size > 1 ? PATIENCE_MS + LATE_MS : 0;
   }
 
   /** A timer may fire half a millisecond early. A fire that was claimed ends the wait for it. */

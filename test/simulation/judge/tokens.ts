@@ -21,7 +21,7 @@ export class Tokens implements Rule {
   constructor(private readonly facts: Facts) {}
 
   onGrant({ server, key, attempt, hold, isReentry }: NewGrant): void {
-    const id = `${server.id} ${key}`;
+    const id = this.#idOf(server, key);
     const greatest = this.#greatestOf(server, id);
     if (hold.token <= greatest && !isReentry) {
       const text = `${key}: ${this.facts.who(attempt)} has ${hold.token} after ${greatest}`;
@@ -33,9 +33,14 @@ export class Tokens implements Rule {
   /** A quorum may raise the token of a hold. */
   onChange({ server, key, script, lock }: Change): void {
     if (script.name !== 'writeBack') return;
-    const id = `${server.id} ${key}`;
+    const id = this.#idOf(server, key);
     const hold = lock.holds.get(script.text('attempt'));
     this.#greatest.set(id, Math.max(this.#greatestOf(server, id), hold?.token ?? 0));
+  }
+
+  /** A replica that takes over goes on with the tokens of its master. */
+  #idOf(server: SimServer, key: string): string {
+    return this.facts.network.topology ? key : `${server.id} ${key}`;
   }
 
   /** After a loss of the data, tokens rise if the clock did not step back. */

@@ -1,5 +1,5 @@
 import { type Call, type Held } from '../workload/call.js';
-import { type Facts } from './facts.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
 import { type Change, type Rule } from './rule.js';
 
 /** As in lib/core/timing.ts. */
@@ -47,10 +47,9 @@ export class Turns implements Rule {
   }
 
   #hasTurn({ plan }: Call, attempt: string): boolean {
-    const server = this.facts.network.servers[0]!;
-    const now = server.nowMs;
-    const isLive = ({ deadline }: { readonly deadline: number }): boolean => deadline > now;
     return plan.keys.every((key) => {
+      const server = this.facts.authorityOf(KEY_PREFIX + key);
+      const isLive = ({ deadline }: { readonly deadline: number }): boolean => deadline > server.nowMs;
       const { holds, queue } = this.facts.lockOf(server, key);
       return ![...holds.values()].some(isLive) && queue.waiters.find(isLive)?.attempt === attempt;
     });

@@ -36,14 +36,12 @@ export class Waiting implements Rule {
   }
 
   onTick(): void {
-    const { isQuorum, network } = this.facts;
-    if (isQuorum) return;
-    const server = network.servers[0]!;
-    for (const key of this.#keys) this.#check(server, key);
+    if (this.facts.isQuorum) return;
+    for (const key of this.#keys) this.#check(this.facts.authorityOf(key), key);
   }
 
   #check(server: SimServer, key: string): void {
-    const lock = server.model.locks.lock(key);
+    const lock = server.lock(key);
     const now = server.nowMs;
     const waiting = lock.queue.waiters.filter(({ deadline }) => deadline > now);
     const isHeld = [...lock.holds.values()].some(({ deadline }) => deadline > now);

@@ -1,4 +1,4 @@
-import { type RedisOptions } from 'ioredis';
+import { type ClusterOptions, type RedisOptions } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type LockError, type LockLostError, type LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type openStore } from '../../../lib/redis/open-store.js';
@@ -6,6 +6,8 @@ import { type createLockScripts } from '../../../lib/redis/scripts/lock-scripts.
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
 import { type runWithLock } from '../../../lib/core/reentry/run.js';
 import { type MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
+import { SimCluster } from '../client/sim-cluster.js';
+import { type NodeAddress } from '../client/sim-pool.js';
 import { SimRedis } from '../client/sim-redis.js';
 import { type Network } from '../network/network.js';
 import { createLoader } from './typescript-loader.mjs';
@@ -45,8 +47,11 @@ export function loadLibrary(bug?: PlantedBug): Library {
       super(ports.network!, options);
     }
   }
-  // Clusters are not simulated yet.
-  class Cluster {}
+  class Cluster extends SimCluster {
+    constructor(nodes: readonly NodeAddress[], options: ClusterOptions) {
+      super(ports.network!, nodes, options);
+    }
+  }
   const packages = { ioredis: { Redis, Cluster }, '@nestjs/common': NEST };
   const load = createLoader({ changes: bug ? [bug] : [], packages });
   const { createLockScripts } = load('lib/redis/scripts/lock-scripts.ts');

@@ -1,10 +1,11 @@
 import { type SimRedis } from '../client/sim-redis.js';
-import { type SimServer } from '../server/sim-server.js';
+import { type CommandEnd, type SimServer } from '../server/sim-server.js';
+import { type Topology } from '../server/topology.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { Rng } from '../world/rng.js';
 import { type World } from '../world/world.js';
 import { Link, type NetworkSettings } from './link.js';
-import { type ClientEnd, Socket } from './socket.js';
+import { type ClientEnd, type ServerEnd, Socket } from './socket.js';
 
 /** The clients and open sockets of one process. */
 export interface Endpoints {
@@ -15,6 +16,8 @@ export interface Endpoints {
 /** All connections between processes and servers. The port of a server is its number. */
 export class Network {
   readonly servers: SimServer[] = [];
+  /** How the servers belong together; null: they do not. */
+  topology: Topology | null = null;
   readonly #links = new Map<string, Link>();
   readonly #endpoints = new Map<SimProcess, Endpoints>();
   #sockets = 0;
@@ -49,13 +52,16 @@ export class Network {
 
   socketTo(process: SimProcess, port: number, client: ClientEnd): Socket {
     const { sockets } = this.of(process);
+    const server: ServerEnd = this.topology?.at(port) ?? this.servers[port]!;
     const rng = new Rng(this.seed, 'socket', process.name, (this.#sockets += 1));
     const onClose = (): void => {
       sockets.delete(socket);
       client.onClose();
     };
     const end = { ...client, onClose };
-    const socket: Socket = new Socket(process, this.servers[port]!, end, this.link(process.slot, port), rng);
+    const socket: Socket = new Socket(process, server, end, this.link(process.slot, server.id), rng);
+    // Only behind Sentinel does anybody ask where a connection leads.
+    if (this.topology) socket.port = port;
     sockets.add(socket);
     return socket;
   }
@@ -67,7 +73,7 @@ export class Network {
     args: readonly unknown[],
     answer: (reply: unknown, error?: Error) => void,
   ): void {
-    (socket.server as SimServer).execute(socket, name, args, answer);
+    (socket.server as ServerEnd & CommandEnd).execute(socket, name, args, answer);
   }
 
   /** A process has died. */

@@ -51,6 +51,8 @@ export class Socket {
   /** Sockets run their callbacks in the context in which they were opened. */
   readonly #context = new AsyncResource('socket');
   readonly #world: World;
+  /** The port that the client named. */
+  port: number | undefined;
 
   constructor(
     readonly process: SimProcess,
@@ -60,6 +62,14 @@ export class Socket {
     readonly rng: Rng,
   ) {
     this.#world = process.world;
+  }
+
+  get remotePort(): number | undefined {
+    return this.isConnected && !this.isClosed ? this.port : undefined;
+  }
+
+  get remoteAddress(): string {
+    return '10.0.0.1';
   }
 
   open(): void {

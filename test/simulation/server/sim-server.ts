@@ -1,8 +1,10 @@
+import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { type ScriptModel } from '../../support/model/script-model.js';
 import { type ServerEnd, type Socket } from '../network/socket.js';
 import { type Rng } from '../world/rng.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
+import { type Member } from './member.js';
 import { ReplyError } from './reply-error.js';
 import { type ScriptCall, type ServerScripts } from './server-scripts.js';
 import { Subscriptions } from './subscriptions.js';
@@ -20,14 +22,21 @@ export interface ServerSettings {
   readonly offsetMs: number;
 }
 
-type Answer = (reply: unknown, error?: Error) => void;
+export type Answer = (reply: unknown, error?: Error) => void;
+
+/** What carries out commands. */
+export interface CommandEnd {
+  execute(socket: Socket, name: string, args: readonly unknown[], answer: Answer): void;
+}
 
 /** One Redis: the model of the scripts, its subscribers, and a clock of its own. */
-export class SimServer implements ServerEnd {
+export class SimServer implements ServerEnd, CommandEnd {
   reach: 'accepts' | 'refuses' | 'vanished' = 'accepts';
   /** It changes with each start, as the run id of a real server. */
   starts = 1;
   model: ScriptModel;
+  /** What it is among other servers; null: it stands alone. */
+  member: Member | null = null;
   readonly subscriptions: Subscriptions;
   readonly sockets = new Set<Socket>();
   /** Until when it does nothing; what arrives waits. */
@@ -45,6 +54,8 @@ export class SimServer implements ServerEnd {
   #known = new Set<string>();
   #clockOffset: number;
   #freeAt = 0;
+  /** What arrived by connections that wait for replicas. */
+  readonly #blocked = new Map<Socket, (() => void)[]>();
   /** The time of the script that runs now. */
   #fixedMicros: number | null = null;
 
@@ -64,6 +75,15 @@ export class SimServer implements ServerEnd {
 
   get name(): string {
     return `S${this.id}`;
+  }
+
+  /** All keys of locks, and the lock of one. */
+  get keys(): readonly string[] {
+    return this.member ? this.member.keys : this.model.locks.keys;
+  }
+
+  lock(storageKey: string): MemoryLock {
+    return this.member ? this.member.lock(storageKey) : this.model.locks.lock(storageKey);
   }
 
   get runId(): string {
@@ -93,6 +113,18 @@ export class SimServer implements ServerEnd {
   drop(socket: Socket): void {
     this.sockets.delete(socket);
     this.subscriptions.drop(socket);
+    this.#blocked.delete(socket);
+  }
+
+  /** What arrives by a socket waits until it is unblocked. */
+  block(socket: Socket): void {
+    this.#blocked.set(socket, []);
+  }
+
+  unblock(socket: Socket): void {
+    const waiting = this.#blocked.get(socket) ?? [];
+    this.#blocked.delete(socket);
+    for (const run of waiting) run();
   }
 
   /** Commands are carried out one after the other, in the order in which they arrived. */
@@ -103,10 +135,16 @@ export class SimServer implements ServerEnd {
     const { starts } = this;
     const now = (): void => {
       // A server that has died does nothing more.
-      if (this.starts === starts && this.reach === 'accepts' && !socket.isServerClosed) run();
+      if (this.starts === starts && this.reach === 'accepts' && !socket.isServerClosed) this.#now(socket, run);
     };
     if (at > world.now) world.at(at, null, 'server', now);
     else now();
+  }
+
+  #now(socket: Socket, run: () => void): void {
+    const waiting = this.#blocked.get(socket);
+    if (waiting) waiting.push(() => this.#now(socket, run));
+    else run();
   }
 
   execute(socket: Socket, name: string, args: readonly unknown[], answer: Answer): void {
@@ -115,13 +153,15 @@ export class SimServer implements ServerEnd {
     // What the server does is no work of a process.
     this.world.current = null;
     try {
-      answer(this.#run(socket, name, args));
+      if (name === 'wait' && this.member) this.member.wait(socket, args, answer);
+      else answer(this.#run(socket, name, args));
     } catch (error) {
       if ((error as Error).name !== 'ReplyError') throw error;
       this.world.log(() => `${this.name} refuses ${name} of ${socket.process.name}: ${(error as Error).message}`);
       answer(undefined, error as Error);
     } finally {
       this.world.current = before;
+      this.member?.onCommand(socket);
     }
   }
 
@@ -132,25 +172,28 @@ export class SimServer implements ServerEnd {
     if (name === 'time') return [`${Math.floor(this.micros / 1e6)}`, `${this.micros % 1e6}`];
     if (name === 'subscribe') return this.subscriptions.add(socket, args as string[]);
     if (name === 'evalsha' || name === 'eval') return this.#runScript(socket, name, args as string[]);
+    const reply = this.member?.command(socket, name, args);
+    if (reply !== undefined) return reply;
     throw new ReplyError(`ERR unknown command '${name}'`);
   }
 
   #info(): string {
     const loading = this.isLoading ? 'loading:1\r\n' : '';
-    return `# Server\r\nrun_id:${this.runId}\r\n${loading}# Replication\r\nrole:master\r\n`;
+    return `# Server\r\nrun_id:${this.runId}\r\n${loading}# Replication\r\nrole:${this.member?.isReplica ? 'slave' : 'master'}\r\n`;
   }
 
   #runScript(socket: Socket, by: 'evalsha' | 'eval', [which, ...operands]: readonly string[]): unknown {
     const call = this.scripts.read(by === 'eval' ? 'text' : 'sha1', which!, operands, socket.process);
+    this.member?.admit(call, socket);
     if (by === 'evalsha' && !this.#known.has(call.sha1)) {
       throw new ReplyError('NOSCRIPT No matching script. Please use EVAL.');
     }
     this.#known.add(call.sha1);
-    this.#applyRefusal();
+    this.#applyRefusal(this.member?.modelFor(call) ?? this.model);
     this.#fixedMicros = this.micros;
     try {
       this.watch.beforeScript(this, call);
-      const reply = this.model.run(call.name, call.values);
+      const reply = this.member ? this.member.run(call) : this.model.run(call.name, call.values);
       this.world.digest.text(reply.join(' '));
       this.watch.afterScript(this, call, reply);
       return reply;
@@ -160,8 +203,8 @@ export class SimServer implements ServerEnd {
   }
 
   /** A busy server refuses every script, the others refuse the first write of a script. */
-  #applyRefusal(): void {
-    const { refusal, model } = this;
+  #applyRefusal(model: ScriptModel): void {
+    const { refusal } = this;
     if (refusal?.startsWith('BUSY')) throw new ReplyError(refusal);
     model.isFull = refusal?.startsWith('OOM') ?? false;
     model.refusesWrites = model.isFull ? undefined : (refusal ?? undefined);
@@ -178,6 +221,7 @@ export class SimServer implements ServerEnd {
     const { world, rng } = this;
     world.log(() => `${this.name} dies for ${ms.toFixed(0)} ms${losesData ? ' and loses its data' : ''}`);
     this.reach = isSilent ? 'vanished' : 'refuses';
+    this.member?.onDown();
     for (const socket of this.sockets) {
       if (isSilent) socket.closeServer();
       else world.after(rng.float(0, 1), null, 'server', () => socket.closeServer(true));
@@ -199,6 +243,7 @@ export class SimServer implements ServerEnd {
       this.wipes.push(world.now);
       this.watch.onWiped(this);
     }
+    this.member?.onUp();
     world.log(() => `${this.name} is back`);
   }
 }

@@ -1,5 +1,6 @@
 import { type Socket } from '../network/socket.js';
-import { type SimServer } from './sim-server.js';
+import { type Rng } from '../world/rng.js';
+import { type World } from '../world/world.js';
 
 /** What happens to messages on their way; probabilities, and milliseconds. */
 export interface MessageFaults {
@@ -8,12 +9,18 @@ export interface MessageFaults {
   lateMaxMs: number;
 }
 
+interface Publisher {
+  readonly world: World;
+  readonly rng: Rng;
+  readonly name: string;
+}
+
 /** Who listens to which channel of a server. */
 export class Subscriptions {
   faults: MessageFaults = { lost: 0, late: 0, lateMaxMs: 0 };
   readonly #listeners = new Map<string, Set<Socket>>();
 
-  constructor(private readonly server: SimServer) {}
+  constructor(private readonly server: Publisher) {}
 
   add(socket: Socket, channels: readonly string[]): number {
     for (const channel of channels) {

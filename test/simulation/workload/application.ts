@@ -1,8 +1,11 @@
+import { type RedisOptions } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { type ResolvedModuleOptions } from '../../../lib/redis-lock.options.js';
 import { type RedisLockService } from '../../../lib/redis-lock.service.js';
+import { SimCluster } from '../client/sim-cluster.js';
+import { type NodeAddress } from '../client/sim-pool.js';
 import { SimRedis } from '../client/sim-redis.js';
 import { type Library } from '../library/library.js';
 import { type Network } from '../network/network.js';
@@ -18,7 +21,7 @@ export class Application {
   readonly locker: Locker;
   readonly service: RedisLockService;
   /** The client of the application, if it passed one in. */
-  readonly given: SimRedis | null = null;
+  readonly given: SimRedis | SimCluster | null = null;
   /** How many listeners it had before. */
   readonly givenListeners: number;
   /** The label of the call that is made now. */
@@ -31,15 +34,18 @@ export class Application {
     { profile, slots }: Plan,
   ) {
     const { isGiven, opens } = slots[process.slot]!;
+    const { topology } = network;
+    const { minReplicas } = profile;
     const { clock, random } = process.runtime;
     const write = (line: string): void => process.world.log(() => `${process.name} logs: ${line}`);
     const reporter = { debug: write, warn: write, error: write };
-    if (isGiven) this.given = givenClient(network);
+    if (isGiven) this.given = givenClient(network, topology?.connection);
     this.givenListeners = this.given?.allListeners ?? 0;
     const addresses = network.servers.map(({ id }) => ({ host: 'redis', port: id }));
     const isQuorum = profile.servers > 1;
-    const connection = isQuorum ? addresses : ((this.given as never) ?? addresses[0]!);
-    const redis = { connection, keyPrefix: 'lock:', keepMs: KEEP_MS, minReplicas: 0, replicaTimeoutMs: 500 };
+    const alone = topology?.connection ?? addresses[0]!;
+    const connection = (isQuorum ? addresses : (this.given ?? alone)) as never;
+    const redis = { connection, keyPrefix: 'lock:', keepMs: KEEP_MS, minReplicas, replicaTimeoutMs: 500 };
     this.store = library.openStore({ ...redis, hashTag: undefined, scripts: library.scripts, clock, random, reporter });
     this.locker = new library.Locker(process.runtime, this.store, reporter, `${process.name}:1`);
     const options = { ...DEFAULTS, isQuorum, name: undefined } as unknown as ResolvedModuleOptions;
@@ -73,8 +79,13 @@ export class Application {
   }
 }
 
-function givenClient(network: Network): SimRedis {
-  const client = new SimRedis(network, { host: 'redis', port: 0 });
-  client.on('error', () => undefined);
-  return client;
+type Connection = { readonly cluster?: readonly NodeAddress[] };
+
+function givenClient(
+  network: Network,
+  connection: Connection = { host: 'redis', port: 0 } as object,
+): Application['given'] {
+  const { cluster } = connection;
+  const client = cluster ? new SimCluster(network, cluster) : new SimRedis(network, connection as RedisOptions);
+  return client.on('error', () => undefined);
 }

@@ -11,6 +11,8 @@ export type Outcome = 'granted' | 'aborted' | (string & {});
 export class Call {
   /** The attempts that it has sent, the latest last. */
   readonly attempts: string[] = [];
+  /** Those that were granted: on a cluster, one for each slot. */
+  readonly granted: string[] = [];
   outcome: Outcome | null = null;
   settledAt = Infinity;
   /** When its first request was sent. */

@@ -1,5 +1,5 @@
 import { type Rng } from '../world/rng.js';
-import { type FaultKind, type FaultOf, type PlannedFault, type Profile } from './plan.js';
+import { type FaultKind, type FaultOf, type PlannedFault, type Profile, serverCount } from './plan.js';
 
 /** What is known when a fault is drawn. */
 interface Scene {
@@ -57,7 +57,7 @@ const DRAW: { readonly [Kind in FaultKind]: Draw<Kind> } = {
   stall: ({ rng, server }) => ({ server, ms: rng.skewed(10, 4_000) }),
   busyServer: ({ rng, server }) => ({ server, costMs: rng.skewed(0.1, 20), ms: rng.float(200, 3_000) }),
   crash: ({ rng, server, profile }) => {
-    const losesData = profile.servers === 1 && rng.chance(0.2);
+    const losesData = serverCount(profile) === 1 && rng.chance(0.2);
     const ms = rng.skewed(50, 5_000);
     return { server, ms, losesData, isSilent: rng.chance(0.3), loadingMs: rng.chance(0.3) ? rng.skewed(0, 2_000) : 0 };
   },
@@ -65,6 +65,15 @@ const DRAW: { readonly [Kind in FaultKind]: Draw<Kind> } = {
   flushScripts: ({ server }) => ({ server }),
   refuse: ({ rng, server }) => ({ server, text: rng.pick(REFUSALS), ms: rng.float(10, 4_000) }),
   foreignKey: ({ rng, server, key }) => ({ server, key, ms: rng.skewed(10, 3_000) }),
+  failover: ({ rng, profile }) => ({
+    shard: rng.int(0, profile.masters - 1),
+    how: rng.pick(['planned', 'crash', 'takeover']),
+    ms: rng.skewed(50, 10_000),
+    pick: rng.chance(0.2) ? 1 : 0,
+  }),
+  partitionReplica: ({ rng, server }) => ({ server, ms: rng.skewed(100, 8_000) }),
+  stopSentinel: ({ rng }) => ({ sentinel: rng.int(0, 2), ms: rng.skewed(100, 8_000), isSilent: rng.chance(0.4) }),
+  moveSlot: ({ rng, key, profile }) => ({ key, to: rng.int(0, profile.masters - 1), ms: rng.skewed(5, 1_500) }),
 };
 
 /** Draws all faults of a run, by time. They end with the run. */
@@ -77,7 +86,7 @@ export function drawFaults(
   const faults: PlannedFault[] = [];
   for (const [kind, mean] of Object.entries(profile.rates) as [FaultKind, number][]) {
     for (let at = rng.exponential(mean); at < profile.ms; at += rng.exponential(mean)) {
-      const [slot, server] = [rng.int(0, slots - 1), rng.int(0, profile.servers - 1)];
+      const [slot, server] = [rng.int(0, slots - 1), rng.int(0, serverCount(profile) - 1)];
       const drawn = DRAW[kind]({ rng, profile, slot, server, key: rng.pick(keys) });
       faults.push({ kind, at, ...drawn } as PlannedFault);
     }

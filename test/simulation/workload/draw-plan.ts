@@ -1,17 +1,15 @@
 import { Rng } from '../world/rng.js';
 import { drawCalls } from './draw-calls.js';
 import { drawFaults } from './draw-faults.js';
-import { type Plan, type PlannedSlot, type Profile } from './plan.js';
-
-const KEYS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+import { type Plan, type PlannedSlot, type Profile, serverCount } from './plan.js';
 
 /** Draws the plan of a seed. */
 export function drawPlan(seed: number, profileName: string, profile: Profile): Plan {
   const rng = new Rng(seed, 'plan');
-  const keys = KEYS.slice(0, rng.pick(profile.servers === 1 ? [1, 2, 3, 4, 6, 8] : [1, 3, 6, 8]));
+  const keys = profile.keys.slice(0, rng.pick(profile.servers === 1 ? [1, 2, 3, 4, 6, 8] : [1, 3, 6, 8]));
   const slots = Array.from({ length: rng.int(2, 5) }, () => drawSlot(rng, profile));
-  const { servers, serverDrift, skewMs } = profile;
-  const ofServers = (draw: () => number): number[] => Array.from({ length: servers }, draw);
+  const { serverDrift, skewMs } = profile;
+  const ofServers = (draw: () => number): number[] => Array.from({ length: serverCount(profile) }, draw);
   return {
     seed,
     profileName,

@@ -1,6 +1,7 @@
 import { type LockOptions } from '../../../lib/core/lock.options.js';
 import { type NetworkSettings } from '../network/link.js';
 import { type MessageFaults } from '../server/subscriptions.js';
+import { type FailoverPlan } from '../server/topology.js';
 
 /** What a holder does with its lock, so long after it got it or after the step before. */
 export interface HolderStep {
@@ -77,6 +78,10 @@ interface FaultKinds {
   flushScripts: { server: number };
   refuse: { server: number; text: string; ms: number };
   foreignKey: { server: number; key: string; ms: number };
+  failover: FailoverPlan;
+  partitionReplica: { server: number; ms: number };
+  stopSentinel: { sentinel: number; ms: number; isSilent: boolean };
+  moveSlot: { key: string; to: number; ms: number };
 }
 
 export type FaultKind = keyof FaultKinds;
@@ -107,6 +112,15 @@ export interface Profile {
   readonly serverDrift: number;
   /** The masters of a quorum; 1: a single server. */
   readonly servers: 1 | 3 | 5;
+  /** How servers belong together: behind an address that moves, behind Sentinel, or as a cluster. */
+  readonly topology: 'none' | 'address' | 'sentinel' | 'cluster';
+  /** The masters of a cluster; and the replicas of each master. */
+  readonly masters: number;
+  readonly replicas: number;
+  /** The names of the locks, or some of them. */
+  readonly keys: readonly string[];
+  /** How many replicas have to confirm a grant. */
+  readonly minReplicas: number;
   /** How far the clocks of the servers differ at the start. */
   readonly skewMs: number;
   readonly maxLeaseMs: number;
@@ -120,6 +134,9 @@ export interface Profile {
   readonly maxStopMs: number;
   readonly maxCutMs: number;
 }
+
+/** How many servers a run has. */
+export const serverCount = ({ servers, masters, replicas }: Profile): number => servers * masters * (1 + replicas);
 
 /** All that makes up a run; the same plan gives the same run. */
 export interface Plan {

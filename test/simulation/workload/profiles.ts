@@ -7,6 +7,11 @@ const CALM: Profile = {
   drift: 0.0099,
   serverDrift: 0,
   servers: 1,
+  topology: 'none',
+  masters: 1,
+  replicas: 0,
+  minReplicas: 0,
+  keys: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'],
   skewMs: 0,
   maxLeaseMs: 10_000,
   shortLeases: true,
@@ -28,6 +33,20 @@ const BAD_NETWORK: Partial<Profile> = {
 };
 
 const QUORUM: Partial<Profile> = { servers: 3, skewMs: 3_000, maxLeaseMs: 3_000, shortLeases: false };
+
+const REPLICAS: Partial<Profile> = { topology: 'address', replicas: 2, shortLeases: false };
+const SENTINEL: Partial<Profile> = { topology: 'sentinel', replicas: 2, shortLeases: false };
+
+/** Two of the keys are in one slot. */
+const CLUSTER: Partial<Profile> = {
+  topology: 'cluster',
+  masters: 3,
+  replicas: 1,
+  keys: ['k9', 'a', 'k2390', 'd'],
+  shortLeases: false,
+};
+
+const FAILOVERS: FaultRates = { failover: 12_000, partitionReplica: 6_000 };
 
 const profile = (...parts: readonly Partial<Profile>[]): Profile => Object.assign({}, CALM, ...parts);
 const faults = (...rates: readonly FaultRates[]): Partial<Profile> => ({
@@ -72,4 +91,28 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   quorumNetwork: profile(QUORUM, BAD_NETWORK, faults(NETWORK, { crash: 8_000, reset: 3_000 })),
   quorum5: profile(QUORUM, BAD_NETWORK, faults(NETWORK, PROCESSES, { crash: 5_000 }), { servers: 5, skewMs: 0 }),
   quorumServers: profile(QUORUM, faults(SERVER, PROCESSES), { skewMs: 0 }),
+
+  replicas: profile(REPLICAS, { minReplicas: 2 }),
+  replicasFailover: profile(REPLICAS, faults(FAILOVERS)),
+  replicasConfirm: profile(REPLICAS, faults(FAILOVERS), { minReplicas: 2 }),
+  replicasNetwork: profile(REPLICAS, BAD_NETWORK, faults(FAILOVERS, NETWORK, PROCESSES, { crash: 15_000 }), {
+    minReplicas: 1,
+  }),
+  sentinel: profile(SENTINEL),
+  sentinelFailover: profile(SENTINEL, faults(FAILOVERS, { stopSentinel: 8_000 })),
+  sentinelConfirm: profile(SENTINEL, faults(FAILOVERS, { stopSentinel: 8_000 }), { minReplicas: 2 }),
+  cluster: profile(CLUSTER),
+  clusterSlots: profile(CLUSTER, faults({ moveSlot: 1_500 })),
+  clusterFailover: profile(CLUSTER, faults(FAILOVERS, { moveSlot: 5_000 })),
+  clusterConfirm: profile(CLUSTER, faults(FAILOVERS, { moveSlot: 5_000 }), { minReplicas: 1 }),
+  clusterNetwork: profile(
+    CLUSTER,
+    BAD_NETWORK,
+    faults(FAILOVERS, NETWORK, PROCESSES, { moveSlot: 5_000, crash: 15_000, flushScripts: 10_000 }),
+  ),
+  sentinelNetwork: profile(
+    SENTINEL,
+    BAD_NETWORK,
+    faults(FAILOVERS, NETWORK, PROCESSES, { stopSentinel: 8_000, crash: 15_000, flushScripts: 10_000 }),
+  ),
 };

@@ -15,6 +15,7 @@ export interface ModelServer {
   micros(): number;
   /** How many subscribers a channel has. */
   subscribers(channel: string): number;
+  /** Sends a message to whoever listens, perhaps to nobody. */
   publish(channel: string, message: string): void;
 }
 
@@ -156,9 +157,10 @@ export class ScriptModel {
 
   #tell(attempt: string, wakeUp: WakeUp): boolean {
     const channel = this.#channelOf(attempt);
-    const isHeard = this.server.subscribers(channel) > 0;
-    if (isHeard) this.server.publish(channel, messageOf(attempt, wakeUp));
-    return isHeard || !this.#counts;
+    // Listeners are counted before a grant is published only: its message would reach those of replicas, too.
+    const isHeard = this.server.subscribers(channel) > 0 || !this.#counts;
+    if (isHeard || wakeUp.kind !== 'granted') this.server.publish(channel, messageOf(attempt, wakeUp));
+    return isHeard;
   }
 
   #channelOf(attempt: string): string {

@@ -1,0 +1,110 @@
+import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
+import { type FailoverWatch } from '../server/topology.js';
+import { type SimServer } from '../server/sim-server.js';
+import { type Facts } from './facts.js';
+import { type Change } from './rule.js';
+
+/** What a failover took from a hold: for this time, by the clock of the servers, nothing is promised of it. */
+interface Excuse {
+  readonly from: number;
+  readonly until: number;
+}
+
+type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
+
+/**
+ * What is lost by failovers, and no more: what the new master did not have when it took over, and what another server did
+ * since then. If all replicas confirm grants, no grant is lost, but renewals may be, and releases.
+ */
+export class Failovers implements FailoverWatch {
+  /** When something was lost last. */
+  lostAt = -Infinity;
+  /** When a replica took over last; and until when a sentinel is away. */
+  promotedAt = -Infinity;
+  sentinelsUntil = -Infinity;
+  readonly #excuses = new Map<string, Excuse>();
+  /** The attempts whose end was lost. */
+  readonly #forgotten = new Set<string>();
+
+  /** The attempts that asked a server which does not count: they may have a token of it. */
+  readonly #elsewhere = new Set<string>();
+
+  constructor(private readonly facts: Facts) {}
+
+  isExcused(attempt: string, now: number): boolean {
+    const excuse = this.#excuses.get(attempt);
+    return excuse !== undefined && excuse.from <= now && now <= excuse.until;
+  }
+
+  /** Whether an attempt may have been granted by two servers, with another token each. */
+  wasElsewhere(attempt: string): boolean {
+    return this.#elsewhere.has(attempt);
+  }
+
+  /** Whether a failover forgot that an attempt is over. */
+  isForgotten(attempt: string): boolean {
+    return this.#forgotten.has(attempt);
+  }
+
+  trouble(until: number): void {
+    this.facts.trouble(until);
+  }
+
+  onPromotion(old: SimServer, next: SimServer): void {
+    const { facts } = this;
+    facts.count('failovers');
+    this.promotedAt = facts.world.now;
+    for (const key of new Set([...old.keys, ...next.keys])) {
+      if (facts.network.topology!.authorityOf(key) !== next) continue;
+      const [before, now] = [old.lock(key), next.lock(key)];
+      for (const [attempt, hold] of before.holds) {
+        if (hold.deadline > old.nowMs && hold.token > 0) this.#compare(attempt, hold, now);
+      }
+      const isOver = (attempt: string): boolean => !before.holds.has(attempt) && !before.queue.of(attempt);
+      const places = now.queue.waiters.map(({ attempt }) => attempt);
+      for (const attempt of [...now.holds.keys(), ...places]) if (isOver(attempt)) this.#forget(attempt);
+    }
+  }
+
+  /** A server that does not count for a key has run a script. */
+  onStale({ script, key, live, before }: Change): void {
+    const { facts } = this;
+    const now = facts.authorityOf(key).lock(key);
+    for (const [attempt, hold] of live) if (hold.token > 0) this.#compare(attempt, hold, now);
+    const over = [...before.holds.keys(), ...before.queue.map(({ attempt }) => attempt)];
+    const isThere = (attempt: string): boolean => live.some(([other]) => other === attempt);
+    for (const attempt of over) if (!isThere(attempt)) this.#forget(attempt);
+    if (script.name.startsWith('acquire')) this.#elsewhere.add(script.text('attempt'));
+    if (script.name === 'release') this.#forget(script.text('attempt'));
+  }
+
+  #compare(attempt: string, hold: Hold, now: MemoryLock): void {
+    const known = now.holds.get(attempt);
+    const until = hold.deadline;
+    if (!known && this.#confirmsAll) return;
+    if (!known) this.#excuse(attempt, { from: -Infinity, until });
+    else if (known.deadline < until) this.#excuse(attempt, { from: known.deadline, until });
+  }
+
+  /** Whether a grant counts only when every replica has it. */
+  get #confirmsAll(): boolean {
+    const { minReplicas, replicas } = this.facts.plan.profile;
+    return minReplicas > 0 && minReplicas >= replicas;
+  }
+
+  #excuse(attempt: string, { from, until }: Excuse): void {
+    const known = this.#excuses.get(attempt) ?? { from, until };
+    this.#excuses.set(attempt, { from: Math.min(known.from, from), until: Math.max(known.until, until) });
+    this.#onLost();
+  }
+
+  #forget(attempt: string): void {
+    this.#forgotten.add(attempt);
+    this.#onLost();
+  }
+
+  #onLost(): void {
+    this.lostAt = this.facts.world.now;
+    this.facts.count('lost by failovers');
+  }
+}

@@ -1,0 +1,90 @@
+import { type Rng } from '../world/rng.js';
+import { type World } from '../world/world.js';
+import { type Write } from './dataset.js';
+
+/** One step in the data of a master: a script, or a slot that came from another master or went to one. */
+export type Entry =
+  | { readonly slot: number; readonly write: Write }
+  | { readonly slot: number; readonly adopted: readonly Write[] }
+  | { readonly slot: number; readonly isDropped: true };
+
+interface MasterEnd {
+  readonly isUp: boolean;
+  readonly entries: readonly Entry[];
+  onAck(): void;
+}
+
+interface ReplicaEnd {
+  readonly isUp: boolean;
+  load(entries: readonly Entry[]): void;
+  apply(entry: Entry): void;
+}
+
+/** How long a replica takes to get what its master did, in milliseconds; now and then, it falls behind. */
+const DELAY_MS = { min: 0.1, max: 3, slow: 0.01, slowMax: 400 };
+
+/** After this time, a replica has confirmed what its master did, unless something is wrong. */
+export const MOST_LAG_MS = 2 * DELAY_MS.slowMax;
+
+/** The way from a master to one replica: first in, first out. */
+export class ReplicaLink {
+  /** How many entries of the master the replica has, as far as the master knows. */
+  acked = 0;
+  /** A master counts only replicas that have all of its data. */
+  isOnline = false;
+  /** Until when nothing gets through. */
+  cutUntil = 0;
+  #isClosed = false;
+  #lastAt = 0;
+
+  constructor(
+    private readonly world: World,
+    private readonly rng: Rng,
+    private readonly master: MasterEnd,
+    private readonly replica: ReplicaEnd,
+  ) {}
+
+  /** Sends all that the master has. */
+  sync(): void {
+    const entries = [...this.master.entries];
+    this.#send(() => {
+      this.replica.load(entries);
+      this.#ack(entries.length, true);
+    });
+  }
+
+  send(entry: Entry, count: number): void {
+    this.#send(() => {
+      this.replica.apply(entry);
+      this.#ack(count);
+    });
+  }
+
+  /** What is under way is lost. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #send(arrive: () => void): void {
+    const { now } = this.world;
+    this.#lastAt = Math.max(this.#lastAt, Math.max(now, this.cutUntil) + this.#delay());
+    this.world.at(this.#lastAt, null, 'server', () => {
+      if (!this.#isClosed && this.replica.isUp) arrive();
+    });
+  }
+
+  #ack(count: number, isSynced = false): void {
+    const at = Math.max(this.world.now, this.cutUntil) + this.#delay();
+    this.world.at(at, null, 'server', () => {
+      if (this.#isClosed || !this.master.isUp) return;
+      if (isSynced) this.isOnline = true;
+      this.acked = Math.max(this.acked, count);
+      this.master.onAck();
+    });
+  }
+
+  #delay(): number {
+    const { min, max, slow, slowMax } = DELAY_MS;
+    return this.rng.chance(slow) ? this.rng.skewed(max, slowMax) : this.rng.float(min, max);
+  }
+}
