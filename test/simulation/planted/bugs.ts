@@ -9,6 +9,7 @@ import { QUORUM } from './bugs/quorum.js';
 import { RELEASING } from './bugs/releasing.js';
 import { SEVERAL_KEYS } from './bugs/several-keys.js';
 import { SHUTDOWN } from './bugs/shutdown.js';
+import { TOPOLOGIES } from './bugs/topologies.js';
 import { WAITING } from './bugs/waiting.js';
 
 /** Each breaks one rule of the library, or of the model of the scripts. */
@@ -24,4 +25,5 @@ export const BUGS: readonly FoundBug[] = [
   ...NESTING,
   ...SEVERAL_KEYS,
   ...CONNECTIONS,
+  ...TOPOLOGIES,
 ];
