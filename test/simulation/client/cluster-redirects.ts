@@ -1,5 +1,6 @@
 import { keyOf, type NodeAddress, type SimPool } from './sim-pool.js';
-import { type Item, type SimRedis } from './sim-redis.js';
+import { type Item } from './redis-commands.js';
+import { type SimRedis } from './sim-redis.js';
 
 interface Client {
   readonly status: string;

@@ -3,25 +3,13 @@ import { type ClusterOptions, type RedisOptions } from 'ioredis';
 import { slotOf } from '../../../lib/redis/client/cluster-slots.js';
 import { type Network } from '../network/network.js';
 import { type SimProcess } from '../world/sim-process.js';
+import { clusterOptionsOf, type SimClusterOptions } from './cluster-options.js';
 import { ClusterRedirects } from './cluster-redirects.js';
 import { SlotsQuestion } from './slots-question.js';
 import { type NodeAddress, SimPool } from './sim-pool.js';
-import { type Item, SimRedis } from './sim-redis.js';
+import { type Item } from './redis-commands.js';
+import { SimRedis } from './sim-redis.js';
 
-/** The defaults of ioredis 6. */
-const DEFAULTS = {
-  clusterRetryStrategy: (times: number): number | null => Math.min(100 + times * 2, 2_000),
-  enableOfflineQueue: true,
-  enableReadyCheck: true,
-  maxRedirections: 16,
-  retryDelayOnMoved: 0,
-  retryDelayOnFailover: 100,
-  retryDelayOnClusterDown: 100,
-  retryDelayOnTryAgain: 100,
-  slotsRefreshTimeout: 1_000,
-};
-
-export type SimClusterOptions = typeof DEFAULTS & ClusterOptions;
 type Status = 'wait' | 'connecting' | 'connect' | 'ready' | 'disconnecting' | 'close' | 'reconnecting' | 'end';
 
 const NO_NODE = 'None of startup nodes is available';
@@ -56,7 +44,7 @@ export class SimCluster extends EventEmitter {
     super();
     this.setMaxListeners(0);
     this.process = network.world.current!;
-    this.options = { ...DEFAULTS, ...withoutUndefined(given) };
+    this.options = clusterOptionsOf(given);
     const { redisOptions = {}, clusterNodeRetryStrategy = null } = this.options;
     this.pool = new SimPool((options) => this.openNode(options), redisOptions, clusterNodeRetryStrategy);
     for (const event of ['-node', '+node']) this.pool.on(event, (redis) => this.emit(event, redis));
@@ -251,6 +239,3 @@ export class SimCluster extends EventEmitter {
     this.network.world.soon(() => this.emit(status));
   }
 }
-
-const withoutUndefined = (options: object): object =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));

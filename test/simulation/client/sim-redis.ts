@@ -2,44 +2,20 @@ import { EventEmitter } from 'node:events';
 import { type RedisOptions } from 'ioredis';
 import { Socket, socketError } from '../network/socket.js';
 import { type Network } from '../network/network.js';
-import { type SimProcess } from '../world/sim-process.js';
+import { Handshake } from './handshake.js';
+import { type Item, RedisCommands } from './redis-commands.js';
+import { type Options, optionsOf } from './redis-options.js';
 import { SentinelConnector } from './sentinel-connector.js';
-
-/** A command that has been called, and not been answered. */
-export interface Item {
-  readonly name: string;
-  readonly args: readonly unknown[];
-  readonly resolve: (reply: unknown) => void;
-  readonly reject: (error: Error) => void;
-}
-
-/** The defaults of ioredis 6. */
-const DEFAULTS = {
-  host: 'localhost',
-  port: 6379,
-  db: 0,
-  connectTimeout: 10_000,
-  disconnectTimeout: 2_000,
-  enableOfflineQueue: true,
-  enableReadyCheck: true,
-  autoResendUnfulfilledCommands: true,
-  autoResubscribe: true,
-  maxRetriesPerRequest: 20,
-  maxLoadingRetryTime: 10_000,
-  retryStrategy: (times: number): number | null => Math.min(times * 50, 2_000),
-  sentinelRetryStrategy: (times: number): number | null => Math.min(times * 10, 1_000),
-};
 
 const CLOSED = 'Connection is closed.';
 
-type Options = typeof DEFAULTS & RedisOptions;
 export type Status = 'wait' | 'connecting' | 'connect' | 'ready' | 'close' | 'reconnecting' | 'end';
 
 /**
  * Stands for a client of ioredis 6, with its states, its queues and its reconnections (built/Redis.js, built/redis/
  * event_handler.js).
  */
-export class SimRedis extends EventEmitter {
+export class SimRedis extends RedisCommands {
   readonly isCluster = false;
   readonly mode = 'normal';
   status: Status = 'wait';
@@ -56,7 +32,6 @@ export class SimRedis extends EventEmitter {
   #retries = 0;
   #isClosing = false;
   #cancelReconnect: (() => void) | null = null;
-  readonly #process: SimProcess;
   #cancelOpening: (() => void) | null = null;
   /** Looks for the master behind Sentinel. */
   readonly #sentinels: SentinelConnector | null;
@@ -68,12 +43,11 @@ export class SimRedis extends EventEmitter {
     private readonly network: Network,
     given: RedisOptions = {},
   ) {
-    super();
-    this.#process = network.world.current!;
+    super(network.world.current!);
     this.setMaxListeners(0);
-    this.options = { ...DEFAULTS, ...withoutUndefined(given) } as Options;
+    this.options = optionsOf(given);
     this.#sentinels = given.sentinels ? this.#sentinelConnector() : null;
-    network.add(this, this.#process);
+    network.add(this, this.process);
     if (!this.options.lazyConnect) void this.connect().catch(() => undefined);
   }
 
@@ -111,9 +85,9 @@ export class SimRedis extends EventEmitter {
 
   #sentinelConnector(): SentinelConnector {
     const { world } = this.network;
-    return new SentinelConnector(this.#process, this.options, (options) => {
+    return new SentinelConnector(this.process, this.options, (options) => {
       const before = world.current;
-      world.current = this.#process;
+      world.current = this.process;
       const client = new SimRedis(this.network, options);
       world.current = before;
       return client;
@@ -138,7 +112,7 @@ export class SimRedis extends EventEmitter {
 
   #open(port: number): void {
     const { connectTimeout } = this.options;
-    const socket = this.network.socketTo(this.#process, port, {
+    const socket = this.network.socketTo(this.process, port, {
       onConnect: () => (cancelTimeout(), this.#onConnect(socket)),
       onMessage: (channel, message) => this.emit('message', channel, message),
       onError: (error) => this.#emitError(error),
@@ -146,50 +120,27 @@ export class SimRedis extends EventEmitter {
     });
     this.stream = socket;
     const giveUp = (): void => socket.fail(socketError('ETIMEDOUT', 'connect'));
-    const cancelTimeout = connectTimeout ? this.#process.clock.setTimer(giveUp, connectTimeout) : () => undefined;
+    const cancelTimeout = connectTimeout ? this.process.clock.setTimer(giveUp, connectTimeout) : () => undefined;
     socket.open();
   }
 
   #onConnect(socket: Socket): void {
     this.commandQueue = [];
     this.#setStatus('connect');
-    const { enableReadyCheck } = this.options;
-    this.#send(socket, 'hello', [3], () => (enableReadyCheck ? this.#checkReady(socket) : this.#onReady()));
-  }
-
-  /** Commands of the handshake go past the queues. */
-  #send(socket: Socket, name: string, args: readonly unknown[], onReply: (reply: unknown) => void): void {
-    socket.send(() => {
-      this.network.execute(socket, name, args, (reply, error) => {
-        socket.reply(() => {
-          if (this.stream !== socket || this.status !== 'connect' || !socket.writable) return;
-          if (error) this.#onFatal(error);
-          else onReply(reply);
-        });
-      });
+    const handshake = new Handshake(this.network, this.process, socket, this.options, {
+      isGoingOn: () => this.stream === socket && this.status === 'connect',
+      hasRightRole: (role) => this.#sentinels?.check(role) ?? true,
+      onReady: () => this.#onReady(),
+      onWrongRole: () => this.disconnect(true),
+      onFatal: (error) => this.#onFatal(error),
     });
+    handshake.start();
   }
 
   #onFatal(error: Error): void {
     this.#flush(error);
     this.#emitError(error);
     this.disconnect(true);
-  }
-
-  #checkReady(socket: Socket): void {
-    this.#send(socket, 'info', [], (info) => {
-      if (!/^loading:1/m.test(String(info))) return this.#checkRole(String(info));
-      const again = (): void => {
-        if (this.stream === socket && this.status === 'connect') this.#checkReady(socket);
-      };
-      this.#process.clock.setTimer(again, Math.min(1_000, this.options.maxLoadingRetryTime));
-    });
-  }
-
-  #checkRole(info: string): void {
-    const role = /^role:(\w+)/m.exec(info)?.[1] ?? '';
-    if (this.#sentinels && !this.#sentinels.check(role)) this.disconnect(true);
-    else this.#onReady();
   }
 
   #onReady(): void {
@@ -221,7 +172,7 @@ export class SimRedis extends EventEmitter {
     const delayMs: unknown = this.options.retryStrategy?.((this.#retries += 1));
     if (typeof delayMs !== 'number') return this.#end();
     this.#setStatus('reconnecting');
-    this.#cancelReconnect = this.#process.clock.setTimer(() => {
+    this.#cancelReconnect = this.process.clock.setTimer(() => {
       this.#cancelReconnect = null;
       void this.connect().catch(() => undefined);
     }, delayMs);
@@ -248,7 +199,7 @@ export class SimRedis extends EventEmitter {
     this.#sentinels?.disconnect();
     const { stream } = this;
     if (!stream || stream.isClosed) return;
-    const cancel = this.#process.clock.setTimer(() => stream.destroy(), this.options.disconnectTimeout);
+    const cancel = this.process.clock.setTimer(() => stream.destroy(), this.options.disconnectTimeout);
     this.#own.once('close', cancel);
     stream.end();
   }
@@ -269,18 +220,6 @@ export class SimRedis extends EventEmitter {
   /** Without a listener, ioredis writes the error to the console. */
   #emitError(error: Error): void {
     if (this.status !== 'end' && !this.#isClosing && this.listenerCount('error') > 0) this.emit('error', error);
-  }
-
-  #call(name: string, ...args: readonly unknown[]): Promise<any> {
-    return new Promise((resolve, reject) => {
-      const { commandTimeout } = this.options;
-      const onLate = (): void => reject(new Error('Command timed out'));
-      const cancel = commandTimeout ? this.#process.clock.setTimer(onLate, commandTimeout) : undefined;
-      const end =
-        <T>(settle: (value: T) => void) =>
-        (value: T): void => (cancel?.(), settle(value));
-      this.sendCommand({ name, args, resolve: end(resolve), reject: end(reject) });
-    });
   }
 
   sendCommand(item: Item): void {
@@ -309,36 +248,8 @@ export class SimRedis extends EventEmitter {
     else item.resolve(reply);
   }
 
-  evalsha(...args: readonly unknown[]): Promise<unknown> {
-    return this.#call('evalsha', ...args);
-  }
-
-  eval(...args: readonly unknown[]): Promise<unknown> {
-    return this.#call('eval', ...args);
-  }
-
-  info(...args: readonly unknown[]): Promise<string> {
-    return this.#call('info', ...args);
-  }
-
-  call(name: string, ...args: readonly unknown[]): Promise<unknown> {
-    return this.#call(name.toLowerCase(), ...args);
-  }
-
-  ping(): Promise<unknown> {
-    return this.#call('ping');
-  }
-
-  time(): Promise<[string, string]> {
-    return this.#call('time');
-  }
-
-  wait(...args: readonly unknown[]): Promise<number> {
-    return this.#call('wait', ...args);
-  }
-
   async subscribe(...channels: string[]): Promise<unknown> {
-    const count: unknown = await this.#call('subscribe', ...channels);
+    const count: unknown = await this.command('subscribe', ...channels);
     for (const channel of channels) this.#channels.add(channel);
     return count;
   }
@@ -358,6 +269,3 @@ export class SimRedis extends EventEmitter {
     return this.commandQueue.length + this.offlineQueue.length + (this.#previousQueue?.length ?? 0);
   }
 }
-
-const withoutUndefined = (options: RedisOptions): RedisOptions =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
