@@ -32,13 +32,14 @@ export class Calm implements Rule {
    * script first; call that R. It is due after a third of what the grant proves, so two thirds of that must last for R.
    * A pushed grant proves half of the lease at least. A reply proves the lease less the time of its command: R; but the
    * first one of a process may have to connect (three times two ways) and ask for the time, too. It is then renewed at once.
+   * Replicas may have to confirm it.
    */
   #shortestMs({ askedAt, call }: Held): number {
     const wayMs = this.facts.plan.profile.network.delayMax;
     const renewalMs = 4 * wayMs + LATE_MS;
     const isFirst = askedAt <= (this.#connectedAt.get(call.process) ?? Infinity);
     const afterPush = 2 * 1.5 * renewalMs;
-    const afterReply = (isFirst ? 12 : 4) * wayMs + renewalMs;
+    const afterReply = (isFirst ? 12 : 4) * wayMs + renewalMs + this.facts.confirmMs;
     return (Math.max(afterPush, afterReply) + ROUNDING_MS) / (1 - CLOCK_DRIFT);
   }
 

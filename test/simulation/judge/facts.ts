@@ -1,5 +1,6 @@
 import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { type Network } from '../network/network.js';
+import { MOST_LAG_MS } from '../server/replica-link.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
@@ -48,6 +49,11 @@ export class Facts {
   /** How many servers decide: of those that vote for a key. */
   get majority(): number {
     return this.isQuorum ? Math.floor(this.network.servers.length / 2) + 1 : 1;
+  }
+
+  /** How long replicas take to confirm a grant, if they have to, unless something is wrong. */
+  get confirmMs(): number {
+    return this.plan.profile.minReplicas > 0 ? MOST_LAG_MS : 0;
   }
 
   count(what: string): void {

@@ -41,6 +41,11 @@ export class Failovers implements FailoverWatch {
     return this.#elsewhere.has(attempt);
   }
 
+  /** Whether the server that counts may have a shorter lease than the holder was granted. */
+  mayBeShorter(attempt: string): boolean {
+    return this.#excuses.has(attempt) || this.wasElsewhere(attempt);
+  }
+
   /** Whether a failover forgot that an attempt is over. */
   isForgotten(attempt: string): boolean {
     return this.#forgotten.has(attempt);
@@ -58,7 +63,7 @@ export class Failovers implements FailoverWatch {
       if (facts.network.topology!.authorityOf(key) !== next) continue;
       const [before, now] = [old.lock(key), next.lock(key)];
       for (const [attempt, hold] of before.holds) {
-        if (hold.deadline > old.nowMs && hold.token > 0) this.#compare(attempt, hold, now);
+        if (hold.deadline > old.nowMs) this.#compare(attempt, hold, now);
       }
       const isOver = (attempt: string): boolean => !before.holds.has(attempt) && !before.queue.of(attempt);
       const places = now.queue.waiters.map(({ attempt }) => attempt);
@@ -70,7 +75,7 @@ export class Failovers implements FailoverWatch {
   onStale({ script, key, live, before }: Change): void {
     const { facts } = this;
     const now = facts.authorityOf(key).lock(key);
-    for (const [attempt, hold] of live) if (hold.token > 0) this.#compare(attempt, hold, now);
+    for (const [attempt, hold] of live) this.#compare(attempt, hold, now);
     const over = [...before.holds.keys(), ...before.queue.map(({ attempt }) => attempt)];
     const isThere = (attempt: string): boolean => live.some(([other]) => other === attempt);
     for (const attempt of over) if (!isThere(attempt)) this.#forget(attempt);

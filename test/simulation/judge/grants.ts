@@ -1,5 +1,4 @@
 import { clientOf } from '../../../lib/testing/memory/hand-over.js';
-import { MOST_LAG_MS } from '../server/replica-link.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts, KEY_PREFIX } from './facts.js';
@@ -33,12 +32,10 @@ export class Grants implements Rule {
   }
 
   #checkReached(attempt: string, call: Call, since: number): void {
-    const { world, plan } = this.facts;
+    const { world, plan, confirmMs } = this.facts;
     const { delayMax, resendMax } = plan.profile.network;
     const isQuick = plan.profile.isCalm && plan.profile.messages.lost === 0;
     const pollMs = (waiterLeaseMs(call.leaseMs) / 3) * 1.02;
-    // Replicas confirm it first.
-    const confirmMs = plan.profile.minReplicas > 0 ? MOST_LAG_MS : 0;
     const boundMs = confirmMs + (isQuick ? 8 * delayMax + 60 : pollMs + 4 * (delayMax + resendMax) + 60);
     const waitedMs = world.now - Math.max(since, this.facts.recoveredAt(call.process));
     const isHeld = call.plan.keys.some((key) => this.facts.lockThatCounts(key).liveHold(attempt));

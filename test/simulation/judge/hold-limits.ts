@@ -58,6 +58,7 @@ export class HoldLimits implements Rule {
   #checkLease({ call, keys, attempt }: Held): void {
     const { holdAtLeastMs = 0, renew } = call.plan.options;
     const leastMs = Math.max(holdAtLeastMs, renew === false ? call.leaseMs : 0);
+    if (this.facts.failovers.mayBeShorter(attempt)) return;
     for (const key of keys) {
       const lease = this.facts.lockThatCounts(key).liveHold(attempt)?.lease ?? Infinity;
       if (lease < leastMs)

@@ -57,7 +57,7 @@ export class LossReports implements Rule {
     if (held.lost !== 'expired' && held.lost !== 'unreachable') return;
     if (held.releasedAt < Infinity || renew === false || process.isClosing || held.call.app.given) return;
     const { delayMax, resendMax } = plan.profile.network;
-    const isShort = leaseMs! < 100 + 10 * delayMax + 6 * resendMax;
+    const isShort = leaseMs! < 100 + 10 * delayMax + 6 * resendMax + this.facts.confirmMs;
     const isExempt = network.servers.some((server) => this.facts.isExempt(held, server));
     const wellMs = world.now - Math.max(this.facts.recoveredAt(process), held.askedAt);
     if (isShort || isExempt || wellMs <= RETRY_MS + resendMax || plan.profile.rates.stepClock) return;
