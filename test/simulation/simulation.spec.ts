@@ -2,7 +2,7 @@ import { createLoader } from './library/typescript-loader.mjs';
 import type * as Planted from './planted/find-bug.js';
 
 // Loaded as the command loads it: all of it belongs to one realm, which is not the one of the test.
-const { BUGS, digestOf, failAgain, failedRuns, findBug, findNothing } = createLoader()(
+const { BUGS, PROFILE_NAMES, digestOf, failAgain, failedRuns, findBug, findNothing } = createLoader()(
   'test/simulation/planted/find-bug.ts',
 ) as typeof Planted;
 
@@ -28,10 +28,10 @@ describe('The simulation', () => {
     TIMEOUT_MS,
   );
 
-  it(
-    'finds nothing in the library itself',
-    async () => {
-      expect((await findNothing(18))?.violations).toBeUndefined();
+  it.each(PROFILE_NAMES)(
+    'finds nothing in the library itself: %s',
+    async (profile) => {
+      expect((await findNothing(profile))?.violations).toBeUndefined();
     },
     TIMEOUT_MS,
   );

@@ -1,11 +1,11 @@
 import { type FailedRun, failedRuns } from '../failed/failed-runs.js';
 import { type Library, loadLibrary } from '../library/library.js';
 import { type Report, runPlan } from '../run-plan.js';
-import { planOf } from '../seeds.js';
+import { planOf, PROFILE_NAMES } from '../seeds.js';
 import { BUGS } from './bugs.js';
 import { type FoundBug } from './found-bug.js';
 
-export { BUGS, failedRuns };
+export { BUGS, failedRuns, PROFILE_NAMES };
 
 /** The first seed of a profile whose run counts; null if none of these does. */
 async function firstSeed(
@@ -31,8 +31,8 @@ export const findBug = (bug: FoundBug, seeds = bug.seeds): Promise<Report | null
   firstSeed(loadLibrary(bug), { profile: bug.profile, seeds }, finds(bug));
 
 /** Runs the library as it is. */
-export const findNothing = (seeds: number): Promise<Report | null> =>
-  firstSeed(loadLibrary(), { seeds }, ({ violations }) => violations.length > 0);
+export const findNothing = (profile: string): Promise<Report | null> =>
+  firstSeed(loadLibrary(), { profile, seeds: 1 }, ({ violations }) => violations.length > 0);
 
 /** Runs a plan that failed once: the rules that it breaks now, and those that it breaks without the fix. */
 export async function failAgain({

@@ -9,7 +9,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: 'return null;',
     rules: ['1: a belief is backed', '1: two do not believe'],
     profile: 'replicasConfirm',
-    seeds: 8,
+    seeds: 3,
   },
   {
     name: 'a grant is not confirmed at all',
@@ -18,7 +18,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: 'return read(reply);',
     rules: ['1: a belief is backed', '1: two do not believe'],
     profile: 'sentinelConfirm',
-    seeds: 8,
+    seeds: 3,
   },
   {
     name: 'nobody counts the replicas of a node that confirmed a grant',
@@ -27,7 +27,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: 'return null;',
     rules: ['1: a belief is backed', '1: two do not believe'],
     profile: 'clusterConfirm',
-    seeds: 12,
+    seeds: 9,
   },
   {
     name: 'a given client stays with a replica that answers whoever reads',
@@ -36,7 +36,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: '  onAnswer(): void {\n    this.state.onWritten();\n    this.#identify();',
     rules: ['6: a free lock is granted within the poll'],
     profile: 'replicasFailover',
-    seeds: 20,
+    seeds: 18,
   },
   {
     name: 'a demoted master is kept',
@@ -45,7 +45,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: 'if (this.live.isOwned) return;',
     rules: ['6: a free lock is granted within the poll', 'nothing fails while Redis answers'],
     profile: 'replicasFailover',
-    seeds: 4,
+    seeds: 3,
   },
   {
     name: 'the first sentinel is believed, and nobody listens to what it says later',
@@ -54,7 +54,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: '',
     rules: ['16: connections move to the new master'],
     profile: 'sentinelFailover',
-    seeds: 12,
+    seeds: 9,
   },
   {
     name: 'what was locked in one slot is not given back when another one is busy',
@@ -63,7 +63,7 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: 'void patienceMs;',
     rules: ['10: no hold without an owner'],
     profile: 'cluster',
-    seeds: 4,
+    seeds: 3,
   },
   {
     name: 'a node of a cluster counts only the listeners that it has itself',
@@ -72,6 +72,6 @@ export const TOPOLOGIES: readonly FoundBug[] = [
     replace: 'const countReceivers = 1;',
     rules: ['6: a release hands the lock over by one message'],
     profile: 'cluster',
-    seeds: 4,
+    seeds: 3,
   },
 ];
