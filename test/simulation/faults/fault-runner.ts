@@ -1,5 +1,5 @@
 import { topologyFaults } from './topology-faults.js';
-import { type Facts } from '../judge/facts.js';
+import { type Facts, KEY_PREFIX } from '../judge/facts.js';
 import { type Socket } from '../network/socket.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';
@@ -154,8 +154,9 @@ export class FaultRunner {
   #foreign({ server, key, ms }: FaultOf<'foreignKey'>): void {
     this.#onServer(server, ms, (one) => {
       const { strangers } = one.model;
-      strangers.add(`lock:${key}`);
-      this.#later(ms, () => strangers.delete(`lock:${key}`));
+      strangers.add(KEY_PREFIX + key);
+      this.facts.foreignUntil.set(KEY_PREFIX + key, this.#now + ms);
+      this.#later(ms, () => strangers.delete(KEY_PREFIX + key));
     });
   }
 }

@@ -30,6 +30,8 @@ export class Facts {
   /** What happened, and how often. */
   readonly counts = new Map<string, number>();
   readonly failovers = new Failovers(this);
+  /** When something else was last stored under the name of a lock. */
+  readonly foreignUntil = new Map<string, number>();
   /** How often each method of the public API was called. */
   readonly publicCalls = new Map<string, number>();
   /** When no fault affects a process any more. */

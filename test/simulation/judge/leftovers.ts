@@ -46,7 +46,8 @@ export class Leftovers implements Rule {
     if (failovers.isForgotten(attempt) || failovers.wasElsewhere(attempt)) return;
     if (!call || call.process.isDead || call.process.isStopped || this.#reported.has(attempt)) return;
     const over = this.#overSince(call, attempt);
-    if (!over) return;
+    // A release that is answered by an error of the key is not tried again: the lock ends with its lease.
+    if (!over || over.since <= (facts.foreignUntil.get(key) ?? -Infinity)) return;
     const { resendMax } = facts.plan.profile.network;
     const sinceWell = world.now - Math.max(over.since, facts.recoveredAt(call.process));
     const sinceFault = world.now - Math.max(over.since, facts.troubledUntil(call.process));

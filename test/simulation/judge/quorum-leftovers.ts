@@ -3,8 +3,11 @@ import { type Call } from '../workload/call.js';
 import { type Facts } from './facts.js';
 import { type Rule } from './rule.js';
 
-/** A node that is away gets its releases a quarter of a second after it is back, and a late vote is given back then. */
-const RELEASE_MS = 1_200;
+/**
+ * A node that is away gets its releases a quarter of a second after it is known to be back, and a late vote is given back then.
+ * A machine that was gone is known to be back when TCP sends again, up to a second later (`Socket`).
+ */
+const RELEASE_MS = 2_200;
 
 /** Promise 10, for each node of a quorum: no hold stays behind for an attempt that is over, nor for one that was replaced. */
 export class QuorumLeftovers implements Rule {

@@ -45,6 +45,6 @@ export const QUORUM: readonly FoundBug[] = [
     replace: '',
     rules: ['10: no hold without an owner'],
     profile: 'quorum',
-    seeds: 9,
+    seeds: 15,
   },
 ];
