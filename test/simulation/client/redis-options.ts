@@ -20,5 +20,7 @@ const DEFAULTS = {
 export type Options = typeof DEFAULTS & RedisOptions;
 
 /** The options of a client, with the defaults. */
-export const optionsOf = (given: RedisOptions): Options =>
-  ({ ...DEFAULTS, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) }) as Options;
+export const optionsOf = (given: RedisOptions): Options => ({
+  ...DEFAULTS,
+  ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+});
