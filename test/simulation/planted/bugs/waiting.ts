@@ -134,7 +134,7 @@ export const WAITING: readonly FoundBug[] = [
     find: 'retryMs * Math.min(splits, 8);',
     replace: 'retryMs * splits * 1e6;',
     rules: ['6: a free lock of a quorum is granted'],
-    profile: 'quorum',
+    profile: 'quorumServers',
     seeds: 60,
   },
   {
