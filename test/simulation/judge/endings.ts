@@ -33,6 +33,8 @@ export class Endings implements Rule {
     if (wasHeld && isAnsweredOnce && isGone) this.#violate('4: a loss is always reported', held, replies);
     const wasReleased = replies.filter((reply) => reply === 'released').length === keys.length;
     const wasProven = held.wantedUntil > held.releasedAt + 1;
+    // A master that is none any more answers, too, and does not know the hold.
+    if (this.facts.failovers.isForgotten(attempt)) return;
     if (!wasHeld && wasReleased && wasProven && call.plan.claim?.ends !== 'failed')
       this.#violate('a release is told as it was', held, replies);
   }
