@@ -43,6 +43,7 @@ export class CommandRunner {
   /** The commands that have no answer yet. */
   readonly #commands = new Set<Command<any>>();
   #stopWarning = (): void => undefined;
+  #stopMove = (): void => undefined;
 
   /** `isOwned`: the client is ours to cut and to close. */
   constructor(
@@ -135,7 +136,8 @@ export class CommandRunner {
   move(leadsToMaster: LeadsToMaster, onMove: (next: RedisClient) => void): void {
     const client = this.#live.current;
     if (client.isCluster) return;
-    ifElsewhere(client, leadsToMaster, () => {
+    this.#stopMove();
+    this.#stopMove = ifElsewhere(client, leadsToMaster, () => {
       this.#health.onDemotion(client);
       onMove(this.#live.current);
     });

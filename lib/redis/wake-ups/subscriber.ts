@@ -39,6 +39,7 @@ export class Subscriber {
   listeningSince: number | null = null;
   #isLeft = false;
   #cancelDeadline: (() => void) | undefined;
+  #stopMove = (): void => undefined;
   readonly #stopSupervision: () => void;
 
   constructor(
@@ -74,7 +75,9 @@ export class Subscriber {
 
   /** Behind Sentinel: fails when its server is no longer the master. */
   move(leadsToMaster: LeadsToMaster): void {
-    ifElsewhere(this.parts.client, leadsToMaster, () => !this.#isLeft && this.listener.onFailure());
+    this.#stopMove();
+    const leave = (): unknown => this.#isLeft || this.listener.onFailure();
+    this.#stopMove = ifElsewhere(this.parts.client, leadsToMaster, leave);
   }
 
   leave(): void {

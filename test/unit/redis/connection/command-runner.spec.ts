@@ -50,6 +50,27 @@ async function ownServer() {
   return { ...server, admin };
 }
 
+describe('a connection that is being opened while sentinels name one master after the other', () => {
+  afterEach(closeAll);
+
+  it('is waited for with one listener', async () => {
+    const { url } = await ownServer();
+    const client = new Redis(url, { lazyConnect: true });
+    const commands = closeLater(new CommandRunner(clients.of(client), true, systemClock, reporter));
+    commands.connect();
+    const listenersBefore = client.listenerCount('connect');
+    let moves = 0;
+    for (let move = 0; move < 12; move += 1) {
+      commands.move(
+        () => false,
+        () => (moves += 1),
+      );
+    }
+    expect(client.listenerCount('connect')).toBe(listenersBefore + 1);
+    await eventually(() => moves === 1);
+  });
+});
+
 describe.each(Object.entries(CLIENTS))('a command by a client %s', (_whose, open) => {
   afterEach(closeAll);
 

@@ -282,6 +282,17 @@ describe('the heartbeat of the wake-up channel', () => {
     await channel.close();
   });
 
+  it('waits for its connection with one listener, however often the master moves meanwhile', async () => {
+    const { subscribers, latest, clock, channel } = open();
+    const listenersBefore = latest().listenerCount('connect');
+    for (let move = 0; move < 12; move += 1) channel.move(() => false);
+    expect(latest().listenerCount('connect')).toBe(listenersBefore + 1);
+    latest().ready();
+    await clock.advance(1_000);
+    expect(subscribers).toHaveLength(2);
+    await channel.close();
+  });
+
   it('ends when the channel closes', async () => {
     const { channel, clock, listen } = open();
     await listen();
