@@ -7,47 +7,61 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { UsageError, newSeed, oneOf, positive, refuseWords, runCommand, seed } from './command.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const SPEC = /\.spec\.ts$/;
-
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string' },
-    seed: { type: 'string' },
-    area: { type: 'string' },
-    case: { type: 'string' },
-  },
-});
-
-const areas = readdirSync(join(root, 'test', 'fuzz'))
+const AREAS = readdirSync(join(root, 'test', 'fuzz'))
   .filter((name) => SPEC.test(name))
-  .map((name) => name.replace(SPEC, ''))
-  .filter((name) => values.area === undefined || name === values.area);
-if (areas.length === 0) throw new Error(`There is no area "${values.area}".`);
+  .map((name) => name.replace(SPEC, ''));
 
-const seed = values.seed ?? String(Date.now() % 1_000_000_007);
-const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
-const out = join(folder, 'cases');
+const usage = `Usage: npm run fuzz -- [options]
+  --seconds N   how long, for all areas together
+  --seed N      determines the cases (new; it is printed)
+  --area ${AREAS.join('|')}
+  --case N      only this case, which a failure has printed; needs --area and --seed`;
+
+const options = {
+  seconds: positive(),
+  seed,
+  area: oneOf(AREAS),
+  case: {
+    expected: 'a number, or several with colons between them',
+    read: (value) => (/^\d+(:\d+)*$/.test(value) ? value : undefined),
+  },
+};
 
 /** The areas run one after the other, so that a seed finds the same within the same time. */
-function run() {
-  const share = values.seconds === undefined ? {} : { FUZZ_AREA_MS: String((values.seconds * 1_000) / areas.length) };
+function run(areas, { seconds, seed, case: only }, out) {
+  const share = seconds === undefined ? {} : { FUZZ_AREA_MS: String((seconds * 1_000) / areas.length) };
   const flags = ['--selectProjects', 'fuzz', '--runInBand', `--testPathPatterns=fuzz/(${areas.join('|')}).spec`];
-  const only = values.case === undefined ? {} : { FUZZ_CASE: values.case };
-  const env = { ...process.env, ...share, ...only, FUZZ_SEED: seed, FUZZ_OUT: out };
-  return spawnSync('npm', ['run', '--silent', 'test:jest', '--', ...flags], { cwd: root, env, stdio: 'inherit' });
+  const one = only === undefined ? {} : { FUZZ_CASE: only };
+  const env = { ...process.env, ...share, ...one, FUZZ_SEED: String(seed), FUZZ_OUT: out };
+  return spawnSync('npm', ['run', '--silent', 'test:jest', '--', ...flags], { cwd: root, env, stdio: 'inherit' })
+    .status;
 }
 
-try {
-  const { status } = run();
+function printCounts(out, seed) {
   const lines = existsSync(out) ? readFileSync(out, 'utf8').trim().split('\n') : [];
   const counts = lines.map((line) => JSON.parse(line));
   const total = counts.reduce((sum, { cases }) => sum + cases, 0);
   const text = counts.map(({ area, cases }) => `${area} ${cases.toLocaleString('en')}`).join(', ');
   console.log(`cases: ${text}; in all ${total.toLocaleString('en')}, seed ${seed}`);
-  process.exitCode = status ?? 1;
-} finally {
-  rmSync(folder, { recursive: true, force: true });
 }
+
+await runCommand({ usage, options }, (values, words) => {
+  refuseWords(words);
+  const { area, seconds, case: only } = values;
+  if (only !== undefined && (!area || values.seed === undefined || seconds)) {
+    throw new UsageError(`--case ${only}: expected with --area and --seed, and without --seconds.`);
+  }
+  const seed = values.seed ?? newSeed();
+  const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
+  const out = join(folder, 'cases');
+  try {
+    process.exitCode = run(area ? [area] : AREAS, { ...values, seed }, out) ?? 1;
+    printCounts(out, seed);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

@@ -1,14 +1,10 @@
-// Simulates the formal models in test/model, and refutes their mutants:
-//   npm run model -- [--seconds 60] [--seed 1]   random traces of each model
-//   npm run model -- --mutants [part of a name]  each model without one of its rules must violate an invariant
-//   npm run model -- --trace quorum 0x1f         the trace of a violation
-import { randomInt } from 'node:crypto';
+// Simulates the formal models in test/model, and refutes their mutants: `npm run model -- --help`.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { MODELS, MUTANT_SAMPLES, MUTANT_SEED, REACH } from '../test/model/models.mjs';
 import { countsOf, runIfStarted } from './checks.mjs';
+import { UsageError, flag, newSeed, oneOf, positive, refuseWords, runCommand, seed } from './command.mjs';
 import { describeTrace, ensureQuint, modelFolder, simulate, traceOf } from './quint.mjs';
 
 /** Few enough that a run ends soon after its time. */
@@ -76,7 +72,7 @@ async function isRefuted(model, { name, find, replace, samples = MUTANT_SAMPLES 
   );
   const start = performance.now();
   const { steps, invariants } = model;
-  const { violated } = await simulate(file, { steps, invariants, samples, seed: MUTANT_SEED, REACH });
+  const { violated } = await simulate(file, { steps, invariants, samples, seed: MUTANT_SEED });
   const took = ((performance.now() - start) / 1000).toFixed(0);
   const outcome = violated.length > 0 ? `violates ${violated.join(', ')}` : `SURVIVES ${samples} traces`;
   console.log(`${model.name}: ${name}: ${outcome} (${took} s)`);
@@ -84,10 +80,11 @@ async function isRefuted(model, { name, find, replace, samples = MUTANT_SAMPLES 
 }
 
 async function refuteAll(part) {
+  const all = MODELS.flatMap((model) => model.mutants.map((mutant) => ({ model, mutant })));
+  const open = all.filter(({ mutant }) => mutant.name.includes(part));
+  if (open.length === 0) throw new UsageError(`--mutants ${part}: expected a part of the name of a mutant.`);
+  ensureQuint();
   const folder = mkdtempSync(join(tmpdir(), 'models-'));
-  const open = MODELS.flatMap((model) => model.mutants.map((mutant) => ({ model, mutant }))).filter(({ mutant }) =>
-    mutant.name.includes(part),
-  );
   const results = [];
   const work = async () => {
     for (let next = open.shift(); next; next = open.shift()) {
@@ -103,25 +100,49 @@ async function refuteAll(part) {
   return results;
 }
 
-const { values, positionals } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '60' },
-    seed: { type: 'string', default: String(randomInt(1, 2 ** 31)) },
-    mutants: { type: 'boolean', default: false },
-    trace: { type: 'boolean', default: false },
-  },
-  allowPositionals: true,
-});
+const usage = `Usage: npm run model -- [options]
+  --seconds N                          how long random traces of each model are made (60)
+  --seed N                             determines them (random; it is printed)
+  --mutants [part of a name]           each model without one of its rules must violate an invariant
+  --trace ${MODELS.map(({ name }) => name).join('|')} SEED   prints the trace of a violation`;
 
-async function check() {
-  ensureQuint();
-  if (values.mutants) return countsOf(await refuteAll(positionals[0] ?? ''));
-  if (!values.trace) return countsOf(await simulateAll(Number(values.seconds), Number(values.seed)));
-  await printTrace(
-    MODELS.find(({ name }) => name === positionals[0]),
-    positionals[1],
-  );
-  return countsOf([]);
+const options = {
+  seconds: positive(),
+  seed,
+  mutants: flag,
+  trace: oneOf(MODELS.map(({ name }) => name)),
+};
+
+/** Refuses options that this way of use does not have. */
+function refuseOthers(values, way) {
+  const given = ['seconds', 'seed', 'mutants', 'trace'].filter((name) => values[name] !== options[name].byDefault);
+  const other = given.find((name) => name !== way);
+  if (other) throw new UsageError(`--${other}: expected without --${way}.`);
 }
 
-await runIfStarted(import.meta.url, check);
+async function check(values, words) {
+  if (values.mutants) {
+    refuseOthers(values, 'mutants');
+    refuseWords(words.slice(1));
+    return refuteAll(words[0] ?? '');
+  }
+  if (values.trace) {
+    refuseOthers(values, 'trace');
+    refuseWords(words.slice(1));
+    if (!/^0x[\da-f]+$/.test(words[0] ?? '')) {
+      throw new UsageError(
+        `--trace ${values.trace} ${words[0] ?? ''}: expected the seed of a violation, such as 0x1f.`,
+      );
+    }
+    ensureQuint();
+    await printTrace(MODELS.find(({ name }) => name === values.trace), words[0]); // prettier-ignore
+    return [];
+  }
+  refuseWords(words);
+  ensureQuint();
+  return simulateAll(values.seconds ?? 60, values.seed ?? newSeed());
+}
+
+await runCommand({ usage, options }, (values, words) =>
+  runIfStarted(import.meta.url, async () => countsOf(await check(values, words))),
+);

@@ -1,4 +1,4 @@
-import { LARGEST_STEP_MS, type FaultKind, type PlannedFault } from './nemesis/fault-kind.js';
+import { LARGEST_STEP_MS, type FaultKind, type PlannedFault, chosen } from './nemesis/fault-kind.js';
 import { planFaults } from './nemesis/plan.js';
 
 const kind = (name: string, fields: Partial<PlannedFault> = {}): FaultKind => ({
@@ -50,5 +50,18 @@ describe('The plan of a chaos run', () => {
         }
       }
     }
+  });
+});
+
+describe('The kinds of faults of a chaos run', () => {
+  it('are all, those that are named, or none', () => {
+    const namesOf = (only?: string[]) => chosen(KINDS, only).map(({ name }) => name);
+    expect(namesOf()).toHaveLength(KINDS.length);
+    expect(namesOf(['b', 'a'])).toEqual(['a', 'b']);
+    expect(namesOf(['none'])).toEqual([]);
+  });
+
+  it('are refused when a name is unknown: otherwise, a run without faults would find nothing', () => {
+    expect(() => chosen(KINDS, ['a', 'c'])).toThrow(/^--only c: expected none, or some of a, b, /);
   });
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { check } from './checker/check.js';
 import { look } from './left.js';
+import { chosen } from './nemesis/fault-kind.js';
 import { carryOut } from './nemesis/nemesis.js';
 import { planFaults } from './nemesis/plan.js';
 import { workerFaults } from './nemesis/worker-faults.js';
@@ -27,8 +28,13 @@ const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = 
 
 export const TOPOLOGY_NAMES = Object.keys(TOPOLOGIES);
 
-/** The other clients are peers, to see what the same faults do to them. */
-const OURS = 'nestjs-redis-lock';
+export const OURS = 'nestjs-redis-lock';
+
+/** The others are peers, to see what the same faults do to them. */
+export const CLIENTS = [OURS, 'redlock', 'redis-semaphore'];
+
+/** How many replicas a master has on each topology. */
+export const MAX_REPLICAS: Record<string, number> = { single: 0, sentinel: 2, cluster: 1, quorum: 0 };
 
 /** The longest lease that a call may have (an extension of 4 s), and some time for a busy machine. */
 const LEASES_OVER_MS = 5_000;
@@ -55,8 +61,7 @@ export async function run(options: RunOptions): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'chaos-'));
   const recorder = new Recorder(folder);
   await record(options, recorder, async (workers, system) => {
-    const faults = [...workerFaults(workers), ...system.faults];
-    const kinds = faults.filter(({ name }) => options.only?.includes(name) ?? true);
+    const kinds = chosen([...workerFaults(workers), ...system.faults], options.only);
     const start = now();
     await carryOut(planFaults(kinds, options.seed, options.ms), recorder);
     await sleep(Math.max(0, start + options.ms - now()));

@@ -1,3 +1,4 @@
+import { UsageError } from '../../../scripts/command.mjs';
 import { type Forgets } from '../events.js';
 import { type Randoms } from '../worker/random.mjs';
 
@@ -27,3 +28,12 @@ export interface FaultKind {
 /** Those of the kinds that have one of these names. */
 export const named = (kinds: readonly FaultKind[], ...names: readonly string[]): FaultKind[] =>
   kinds.filter(({ name }) => names.includes(name));
+
+/** The kinds that the option `--only` names; all of them without it. */
+export function chosen(kinds: readonly FaultKind[], names: readonly string[] | undefined): readonly FaultKind[] {
+  if (!names || (names.length === 1 && names[0] === 'none')) return names ? [] : kinds;
+  const known = kinds.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return kinds.filter(({ name }) => names.includes(name));
+  throw new UsageError(`--only ${unknown}: expected none, or some of ${known.join(', ')}.`);
+}

@@ -141,6 +141,7 @@ export async function fuzz(area: string, parts: readonly Part<any>[]): Promise<v
     if (failure !== undefined)
       throw new Error(`${failure}\nTo repeat: npm run fuzz -- --area ${area} --seed <that seed>`);
   }
+  if (total === 0) throw new Error(`No case of ${area} ended within ${AREA_MS} ms`);
   report(area, total);
 }
 
