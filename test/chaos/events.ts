@@ -20,6 +20,8 @@ export interface CallEvent extends OfCall {
   readonly mode: Mode;
   readonly leaseMs: number;
   readonly waitMs: number;
+  /** Its caller aborts it then. */
+  readonly abortAfterMs?: number;
   /** At most this many readers; 0: any number. */
   readonly permits?: number;
   /** Calls with the same owner share the lock. */

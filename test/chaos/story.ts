@@ -1,4 +1,4 @@
-import { check } from './checker/check.js';
+import { check, judgingOf } from './checker/check.js';
 import { History } from './checker/history.js';
 import { type ChaosEvent, type WorkerEvent } from './events.js';
 
@@ -49,4 +49,4 @@ export class Story {
 
 /** The rules that it breaks. */
 export const rulesOf = (story: Story, isQuorum = false): string[] =>
-  check(History.of(story.events), { readersMayTie: isQuorum, hasQueue: !isQuorum }).map(({ rule }) => rule);
+  check(History.of(story.events), judgingOf(isQuorum ? 'quorum' : 'single', true)).map(({ rule }) => rule);

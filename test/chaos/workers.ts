@@ -98,7 +98,7 @@ export class Worker {
     if (!this.#isEnding) await this.start();
   }
 
-  /** Lets its calls end, begins no others, and resolves to what the process then uses; undefined if it has ended. */
+  /** Lets its calls end, begins no others, and resolves to what the process then uses; undefined if it has ended, or a call has not. */
   async restAndMeasure(): Promise<Record<string, number> | undefined> {
     const child = this.#child;
     const usage = new Promise<Record<string, number>>((resolve) => {
@@ -110,7 +110,9 @@ export class Worker {
       child.on('message', listen);
     });
     this.#tell({ rest: true });
-    return Promise.race([usage, this.#gone.then(() => undefined)]);
+    // A call that never ends is found by the checker, not by waiting for it.
+    const stuck = sleep(END_WITHIN_MS, undefined, { ref: false });
+    return Promise.race([usage, stuck, this.#gone.then(() => undefined)]);
   }
 
   goOn(): void {

@@ -1,4 +1,4 @@
-import { type Call, type Fault, type History, type Span } from './history.js';
+import { type Call, type Fault, type History, type Span, standstillsOf } from './history.js';
 import { covered, union } from './spans.js';
 
 /**
@@ -41,9 +41,7 @@ const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number)
 
 /** How long a process, or the networks, stood still within a span. */
 export function stoodStill(history: History, process: string, span: Span): number {
-  const { standstills, suspendedAt } = history.process(process);
-  const open = suspendedAt === undefined ? [] : [{ from: suspendedAt, to: Infinity }];
-  return covered(span, [...standstills, ...open, ...history.standstills]);
+  return covered(span, [...standstillsOf(history.process(process)), ...history.standstills]);
 }
 
 /** When a fault concerned a worker, or might still; without a worker, all faults. */

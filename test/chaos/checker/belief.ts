@@ -1,3 +1,4 @@
+import { groupBy } from './group-by.js';
 import { type Call, type History, type Span } from './history.js';
 
 /** How long a holder believes to hold its lock: until its proof ends, it learns better, it releases, or it dies. */
@@ -7,19 +8,17 @@ export function beliefOf(history: History, call: Call): Span {
   return { from: call.grantedAt!, to: Math.min(until, lostAt, unheldAt, releasingAt, endedAt) };
 }
 
+/** The calls of each key, in their order. */
+export function callsByKey(calls: Iterable<Call>): Map<string, Call[]> {
+  const pairs = [...calls].flatMap((call) => call.keys.map((key) => ({ key, call })));
+  const groups = groupBy(pairs, ({ key }) => key);
+  return new Map([...groups].map(([key, list]) => [key, list.map(({ call }) => call)]));
+}
+
 /** The granted calls of each key, in the order of their grants. */
 export function grantsByKey(history: History): Map<string, Call[]> {
-  const grants = new Map<string, Call[]>();
-  for (const call of history.calls.values()) {
-    if (call.grantedAt === undefined) continue;
-    for (const key of call.keys) {
-      const list = grants.get(key);
-      if (list) list.push(call);
-      else grants.set(key, [call]);
-    }
-  }
-  for (const list of grants.values()) list.sort((a, b) => a.grantedAt! - b.grantedAt!);
-  return grants;
+  const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
+  return callsByKey(granted.sort((a, b) => a.grantedAt! - b.grantedAt!));
 }
 
 /** The part of a span in which a holder may write. */

@@ -5,19 +5,26 @@ import { oneRunPerFire } from './rules/fires.js';
 import { noLostWakeUp, recovery } from './rules/liveness.js';
 import { lossTold } from './rules/loss-told.js';
 import { firstInFirstOut } from './rules/order.js';
-import { callsSettle, noStrayErrors, nothingLeft } from './rules/settling.js';
+import { callsSettle, noStrayErrors, nothingLeft, typedErrors } from './rules/settling.js';
 import { type Violation } from './violation.js';
 
-/** What differs between the topologies. */
+/** What differs between the topologies and the clients. */
 export interface Judging {
   /** Two readers of a quorum that are granted at the same time may have the same token. */
   readonly readersMayTie: boolean;
   /** Calls wait in one queue. */
   readonly hasQueue: boolean;
+  /** Errors are those of this library. */
+  readonly isOurs: boolean;
+}
+
+export function judgingOf(topology: string, isOurs: boolean): Judging {
+  const isQuorum = topology === 'quorum';
+  return { readersMayTie: isQuorum, hasQueue: isOurs && !isQuorum, isOurs };
 }
 
 /** Judges a history; the violations come in the order of time. */
-export function check(history: History, { readersMayTie, hasQueue }: Judging): Violation[] {
+export function check(history: History, { readersMayTie, hasQueue, isOurs }: Judging): Violation[] {
   const rules = [
     exclusion,
     fencing(readersMayTie),
@@ -31,6 +38,7 @@ export function check(history: History, { readersMayTie, hasQueue }: Judging): V
     recovery,
     nothingLeft,
     noStrayErrors,
+    ...(isOurs ? [typedErrors] : []),
   ];
   return rules.flatMap((rule) => rule(history)).sort((a, b) => a.t - b.t);
 }

@@ -16,6 +16,7 @@ export interface Call {
   readonly unfair: boolean;
   readonly fire: number | undefined;
   readonly waitMs: number;
+  readonly abortAfterMs: number | undefined;
   readonly calledAt: number;
   /** The longest lease that it ever asked for. */
   leaseMs: number;
@@ -69,6 +70,10 @@ export interface Process {
   readonly standstills: Span[];
   suspendedAt?: number;
 }
+
+/** When a process stood still; without an end if it still does. */
+export const standstillsOf = ({ standstills, suspendedAt }: Process): readonly Span[] =>
+  suspendedAt === undefined ? standstills : [...standstills, { from: suspendedAt, to: Infinity }];
 
 /** A number of processes and servers, over the time of one run. Events of one process come in order. */
 export class History {
@@ -188,6 +193,7 @@ const callOf = ({
   mode,
   leaseMs,
   waitMs,
+  abortAfterMs,
   permits = 0,
   owner,
   unfair = false,
@@ -202,6 +208,7 @@ const callOf = ({
   unfair,
   fire,
   waitMs,
+  abortAfterMs,
   leaseMs,
   calledAt: t,
   until: -Infinity,

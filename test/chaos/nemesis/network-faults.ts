@@ -37,7 +37,12 @@ export function networkFaults(routes: readonly Route[]): FaultKind[] {
     onOne(
       'reply lost',
       () => 500,
-      (proxy) => proxy.dropNextReply(isScript),
+      async (proxy, ms) => {
+        proxy.dropNextReply(isScript);
+        await sleep(ms);
+        // If no command has come, none may lose its reply after the fault.
+        proxy.dropNextReply(() => false);
+      },
     ),
     onOne(
       'late command',
@@ -45,6 +50,7 @@ export function networkFaults(routes: readonly Route[]): FaultKind[] {
       async (proxy, ms) => {
         const kept = proxy.keepNext(isScript);
         await sleep(ms);
+        proxy.keepNext(() => false);
         if (kept.isKept) await Promise.race([kept.deliver(), sleep(100)]);
       },
     ),

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { check } from '../checker/check.js';
+import { check, judgingOf } from '../checker/check.js';
 import { type History } from '../checker/history.js';
 import { type Violation } from '../checker/violation.js';
 import { carryOut } from '../nemesis/nemesis.js';
@@ -86,8 +86,8 @@ const runOptions = ({ topology, minutes, seed, workers, lanes, plant }: SoakOpti
 });
 
 function violationsOf(history: History, { topology, plant }: SoakOptions): Violation[] {
-  const isQuorum = topology === 'quorum';
-  const rules = check(history, { readersMayTie: isQuorum, hasQueue: !isQuorum });
+  const rules = check(history, { ...judgingOf(topology, true), isOurs: false });
+  // `unexpectedErrors` knows better which errors may come, and when.
   // What is planted is there in the end, too; a soak must find it earlier.
   return [...rules, ...unexpectedErrors(history)].filter(({ rule }) => !plant || rule !== 'nothing-left');
 }

@@ -29,8 +29,8 @@ export class Lane {
     const { client, log } = this.#run;
     this.#calls += 1;
     const op = `${this.#name}:${this.#calls}`;
-    const { keys, mode, leaseMs, waitMs, permits, owner, unfair } = call;
-    log('call', { op, keys, mode, leaseMs, waitMs, permits, owner, unfair });
+    const { keys, mode, leaseMs, waitMs, abortAfterMs, permits, owner, unfair } = call;
+    log('call', { op, keys, mode, leaseMs, waitMs, abortAfterMs, permits, owner, unfair });
     let settled = false;
     try {
       await client.use(call, async (lock) => {
@@ -38,8 +38,9 @@ export class Lane {
         await new Hold(this.#run, op, call, lock).work();
       });
     } catch (error) {
-      // An error after the grant is the loss that the signal has told of.
-      if (!settled) log('failed', { op, code: codeOf(error) });
+      // An error of the library after the grant is the loss that the signal has told of.
+      if (settled) logStray(log, `call ${op}`, error);
+      else log('failed', { op, code: codeOf(error) });
       if (!settled && error?.code !== 'LOCK_BUSY') await sleep(5);
     }
   }
@@ -47,6 +48,12 @@ export class Lane {
 
 /** An error of the platform, such as that of an aborted wait, has a number for its code. */
 const codeOf = (error) => (typeof error?.code === 'string' ? error.code : (error?.name ?? String(error)));
+
+/** Notes an error that comes after the grant, unless it is of the library: those show in other events. */
+function logStray(log, what, error) {
+  const code = codeOf(error);
+  if (!code.startsWith('LOCK_')) log('error', { what, code, text: String(error?.stack ?? error) });
+}
 
 /** One lock that was granted, until its work is done. */
 export class Hold {
@@ -122,7 +129,7 @@ export class Hold {
   }
 
   async #nested() {
-    await this.#lock.nested((token) => this.#log('nested', { token })).catch(() => undefined);
+    await this.#lock.nested((token) => this.#log('nested', { token })).catch((error) => this.#stray('nested', error));
   }
 
   async #extend() {
@@ -144,15 +151,19 @@ export class Hold {
   /** An error says that it is lost, or that Redis did not answer; both show in other events. */
   async #ask(what, withinMs, ask) {
     this.#log('asks', { what, withinMs });
-    await ask().catch(() => undefined);
+    await ask().catch((error) => this.#stray(what, error));
     this.#log('answered', { what });
+  }
+
+  #stray(what, error) {
+    logStray(this.#run.log, `${what} of ${this.#op}`, error);
   }
 
   async #release() {
     this.prove();
     this.#log('releasing');
     this.#log('asks', { what: 'release', withinMs: 1_000 });
-    const wasHeld = await this.#lock.release().catch(() => false);
+    const wasHeld = await this.#lock.release().catch((error) => this.#stray('release', error));
     this.#log('answered', { what: 'release' });
     this.#log('released', { wasHeld: wasHeld === true });
   }

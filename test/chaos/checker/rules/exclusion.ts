@@ -1,6 +1,6 @@
 import { ROUNDING_MS, isForgotten, lossesOf } from '../allowances.js';
 import { beliefOf, grantsByKey, sharesOwner, writing } from '../belief.js';
-import { type Call, type Fault, type History, type Span } from '../history.js';
+import { type Call, type Fault, type History, type Span, standstillsOf } from '../history.js';
 import { lengthOf, overlaps, without } from '../spans.js';
 import { type Violation } from '../violation.js';
 
@@ -49,20 +49,17 @@ function whileRunning(history: History, span: Span, holders: readonly Holder[]):
   const withoutProof = holders.filter(({ call }) => call.until === Infinity);
   return without(
     span,
-    withoutProof.flatMap(({ call }) => {
-      const { standstills, suspendedAt } = history.process(call.process);
-      return suspendedAt === undefined ? standstills : [...standstills, { from: suspendedAt, to: Infinity }];
-    }),
+    withoutProof.flatMap(({ call }) => standstillsOf(history.process(call.process))),
   );
 }
 
 function tooMany(key: string, holders: readonly Holder[], losses: readonly Fault[]): Violation | undefined {
   const { call, belief } = holders.at(-1)!;
   if (call.permits === 0) return undefined;
-  const beside = holders.filter(({ belief: { to } }) => to - belief.from > ROUNDING_MS);
+  const isExcused = (first: Holder): boolean =>
+    first.call !== call && isForgotten(losses, first.call, call, Math.min(first.belief.to, belief.to));
+  const beside = holders.filter((one) => one.belief.to - belief.from > ROUNDING_MS && !isExcused(one));
   if (beside.length <= call.permits) return undefined;
-  const isExcused = beside.some((first) => isForgotten(losses, first.call, call, Math.min(first.belief.to, belief.to)));
-  if (isExcused) return undefined;
   const names = beside.map(({ call: { op } }) => op).join(', ');
   return { rule: 'permits', t: belief.from, text: `${names} held ${key} together, with ${call.permits} permits` };
 }

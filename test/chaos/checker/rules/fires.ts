@@ -11,12 +11,15 @@ export function oneRunPerFire(history: History): Violation[] {
     runs.set(name, [...(runs.get(name) ?? []), call]);
   }
   return [...runs].flatMap(([name, calls]) => {
-    const [first, second] = calls.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
-    if (!first || !second) return [];
-    const isForgotten = lossesOf(history, first.keys[0]!).some(
-      ({ from, to }) => Math.min(first.calledAt, second.calledAt) <= to && second.grantedAt! >= from,
-    );
+    const inOrder = calls.toSorted((a, b) => a.grantedAt! - b.grantedAt!);
+    const second = inOrder.slice(1).find((call, i) => !isForgotten(history, inOrder[i]!, call));
     const text = `the fire of ${name} was run by ${calls.map(({ op }) => op).join(' and ')}`;
-    return isForgotten ? [] : [{ rule: 'one-run-per-fire' as const, t: second.grantedAt!, text }];
+    return second ? [{ rule: 'one-run-per-fire' as const, t: second.grantedAt!, text }] : [];
   });
 }
+
+/** Whether the record of the first run may have been lost before the second one. */
+const isForgotten = (history: History, first: Call, second: Call): boolean =>
+  lossesOf(history, first.keys[0]!).some(
+    ({ from, to }) => Math.min(first.calledAt, second.calledAt) <= to && second.grantedAt! >= from,
+  );

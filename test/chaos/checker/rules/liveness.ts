@@ -1,6 +1,8 @@
 import { RECOVERY_MS, faultsOf } from '../allowances.js';
-import { type Call, type History, type Process, type Span } from '../history.js';
-import { touches, union, without } from '../spans.js';
+import { callsByKey } from '../belief.js';
+import { groupBy } from '../group-by.js';
+import { type Call, type History, type Process, type Span, standstillsOf } from '../history.js';
+import { lengthOf, touches, union, without } from '../spans.js';
 import { type Violation } from '../violation.js';
 import { settledAt } from './settling.js';
 
@@ -16,18 +18,12 @@ interface Waiter extends Span {
 
 /** A free lock is granted to a live waiter, however many messages are lost. */
 export function noLostWakeUp(history: History): Violation[] {
-  const keys = new Map<string, Call[]>();
-  for (const call of history.calls.values()) {
-    for (const key of call.keys) {
-      const calls = keys.get(key);
-      if (calls) calls.push(call);
-      else keys.set(key, [call]);
-    }
-  }
   const quiet = new Map<string, Span[]>();
   for (const { worker } of history.processes.values()) quiet.set(worker, faultsOf(history, worker, RECOVERY_MS));
   const anyFault = faultsOf(history, undefined, 0);
-  return [...keys].flatMap(([key, calls]) => starvation(history, key, calls, { quiet, anyFault }));
+  return [...callsByKey(history.calls.values())].flatMap(([key, calls]) =>
+    starvation(history, key, calls, { quiet, anyFault }),
+  );
 }
 
 function starvation(
@@ -78,33 +74,33 @@ function waitsIn(history: History, call: Call, gap: Span, faults: readonly Span[
   const from = Math.max(call.calledAt, gap.from);
   const to = Math.min(settledAt(call), gap.to, process.endedAt ?? Infinity, process.closingAt ?? Infinity);
   if (to - from <= 0) return [];
-  return without({ from, to }, [...faults, ...standstills(process)]).map((span) => ({ ...span, call }));
+  return without({ from, to }, [...faults, ...standstillsOf(process)]).map((span) => ({ ...span, call }));
 }
 
-const standstills = ({ standstills, suspendedAt }: Process): Span[] =>
-  suspendedAt === undefined ? standstills : [...standstills, { from: suspendedAt, to: Infinity }];
-
-/** A process that nothing disturbs any more is granted locks again. */
+/** A process that nothing disturbs any more is granted locks again, and a run without a grant proves nothing. */
 export function recovery(history: History): Violation[] {
-  const grants = new Map<string, number[]>();
-  for (const { process, grantedAt } of history.calls.values()) {
-    if (grantedAt === undefined) continue;
-    const times = grants.get(process);
-    if (times) times.push(grantedAt);
-    else grants.set(process, [grantedAt]);
-  }
-  return [...history.processes.values()].flatMap((process) => {
-    const { name, worker, readyAt, endedAt = Infinity, closingAt = Infinity } = process;
-    if (readyAt === undefined) return [];
-    const end = Math.min(endedAt, closingAt, history.stoppingAt);
-    const disturbed = [...faultsOf(history, worker, RECOVERY_MS), ...standstills(process)];
-    const times = [readyAt, ...(grants.get(name) ?? []).toSorted((a, b) => a - b).filter((t) => t < end), end];
-    return times.slice(1).flatMap((to, i) => {
-      const gap = { from: times[i]!, to };
-      if (to - gap.from <= GRANT_MS) return [];
-      const longest = without(gap, disturbed).find((part) => part.to - part.from > GRANT_MS);
-      const text = `${name} was granted nothing for ${((to - gap.from) / 1_000).toFixed(1)} s`;
-      return longest ? [{ rule: 'recovery' as const, t: longest.from, text }] : [];
-    });
+  const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
+  const ready = [...history.processes.values()].filter(({ readyAt }) => readyAt !== undefined);
+  if (granted.length === 0 && ready.length > 0)
+    return [{ rule: 'recovery', t: history.endedAt, text: 'no call was granted' }];
+  const grants = groupBy(granted, ({ process }) => process);
+  return ready.flatMap((process) => barren(history, process, grants.get(process.name) ?? []));
+}
+
+/** The times in which a process was granted nothing. What counts of them is when nothing disturbed it, all together. */
+function barren(history: History, process: Process, granted: readonly Call[]): Violation[] {
+  const { name, worker, readyAt, endedAt = Infinity, closingAt = Infinity } = process;
+  const end = Math.min(endedAt, closingAt, history.stoppingAt);
+  const disturbed = [...faultsOf(history, worker, RECOVERY_MS), ...standstillsOf(process)];
+  const grants = granted.map(({ grantedAt }) => grantedAt!).filter((t) => t < end);
+  const times = [readyAt!, ...grants.sort((a, b) => a - b), end];
+  return times.slice(1).flatMap((to, i) => {
+    const from = times[i]!;
+    if (to - from <= GRANT_MS) return [];
+    const quietMs = lengthOf(without({ from, to }, disturbed));
+    if (quietMs <= GRANT_MS) return [];
+    const [all, quiet] = [to - from, quietMs].map((ms) => `${(ms / 1_000).toFixed(1)} s`);
+    const text = `${name} was granted nothing for ${all}; nothing disturbed it for ${quiet} of them`;
+    return [{ rule: 'recovery' as const, t: from, text }];
   });
 }

@@ -9,14 +9,11 @@ export function lossTold(history: History): Violation[] {
     const losses = lossesOf(history, key);
     return calls.flatMap((call, i) => {
       const end = endOf(history, call);
-      const found: Violation[] = [];
-      // Grants come in order, and each conflicts with the last writer, so a few of them tell enough.
-      for (const next of calls.slice(i + 1, i + 6)) {
-        if (next.grantedAt! > end) break;
-        const violation = conflicts(call, next) && told(history, key, [call, next], losses);
-        if (violation) found.push(violation);
+      for (let j = i + 1; j < calls.length && calls[j]!.grantedAt! <= end; j++) {
+        const violation = conflicts(call, calls[j]!) && told(history, key, [call, calls[j]!], losses);
+        if (violation) return [violation];
       }
-      return found.slice(0, 1);
+      return [];
     });
   });
 }

@@ -19,7 +19,7 @@ export function callsSettle(history: History): Violation[] {
     what: 'the call',
     from: call.calledAt,
     to: call.grantedAt ?? call.failedAt,
-    withinMs: Math.max(call.waitMs, FIRST_ANSWER_MS),
+    withinMs: Math.max(Math.min(call.waitMs, call.abortAfterMs ?? Infinity), FIRST_ANSWER_MS),
   }));
   return [...acquisitions, ...history.questions].flatMap(({ op, process, what, from, to, withinMs }) => {
     const { endedAt, stuckAt } = history.process(process);
@@ -44,18 +44,29 @@ export function nothingLeft(history: History): Violation[] {
 
 /** A process sees no unhandled rejection and no warning, and ends only when it is told to. */
 export function noStrayErrors(history: History): Violation[] {
-  const errors = history.unhandled.map(({ process, t, text }) => ({
-    rule: 'no-stray-errors' as const,
-    t,
-    text: `${process}: ${text}`,
-  }));
-  const crashes = [...history.processes.values()].flatMap(({ name, code, endedAt }) =>
-    code === undefined || code === null || code === 0
-      ? []
-      : [{ rule: 'no-stray-errors' as const, t: endedAt!, text: `${name} ended with code ${code}` }],
-  );
-  return [...errors, ...crashes];
+  const errors = history.unhandled.map(({ process, t, text }) => stray(t, `${process}: ${text}`));
+  const ends = [...history.processes.values()].flatMap(({ name, code, signal, endedAt, closingAt }) => {
+    const wasTold = code === 0 ? closingAt !== undefined : signal === 'SIGKILL';
+    return endedAt === undefined || wasTold ? [] : [stray(endedAt, `${name} ended with ${signal ?? `code ${code}`}`)];
+  });
+  return [...errors, ...ends];
 }
+
+/** What calls may fail with: errors of the library, the reason of the caller's own signal, and the skip of a fire. */
+const isTyped = (code: string): boolean => /^LOCK_[A-Z_]+$/.test(code) || ['TimeoutError', 'skipped'].includes(code);
+
+/** Calls fail only with errors that the library documents. */
+export function typedErrors(history: History): Violation[] {
+  const ofCalls = [...history.calls.values()].flatMap(({ op, failure, failedAt }) =>
+    failure === undefined || isTyped(failure) ? [] : [stray(failedAt!, `${op} failed: ${failure}`)],
+  );
+  const ofOthers = history.errors
+    .filter(({ code }) => !isTyped(code))
+    .map(({ process, t, what, code }) => stray(t, `${what} of ${process} failed: ${code}`));
+  return [...ofCalls, ...ofOthers];
+}
+
+const stray = (t: number, text: string): Violation => ({ rule: 'no-stray-errors', t, text });
 
 /** Whether the call was still waiting at this moment, as far as its process knows. */
 export const settledAt = ({ grantedAt, failedAt }: Call): number => grantedAt ?? failedAt ?? Infinity;
