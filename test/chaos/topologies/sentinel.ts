@@ -5,6 +5,7 @@ import { type FaultKind, named } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
 import { operatorFaults } from '../nemesis/operator-faults.js';
 import { forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
+import { now } from '../recorder.js';
 import { ChaosServer } from '../servers.js';
 import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
 import { type System, type SystemOptions } from './system.js';
@@ -13,6 +14,10 @@ import { soon } from './soon.js';
 const NAME = 'mymaster';
 /** Sentinel demotes an old master that still runs about ten seconds after it has named the new one. */
 const SETTLES_WITHIN_MS = 15_000;
+/** Sentinel may still fail over after a master has come back: it counts a server as down after 700 ms, then it votes. */
+const STAYS_MS = 3_000;
+
+const PAUSE_MS = 2_000;
 
 /** A master, two replicas and three sentinels. */
 export async function startSentinel({ workers, minReplicas }: SystemOptions): Promise<System> {
@@ -38,14 +43,7 @@ export async function startSentinel({ workers, minReplicas }: SystemOptions): Pr
     monitors: sentinels,
     faults: [
       ...network,
-      ...named(
-        serverFaults(onMaster),
-        'CLIENT KILL normal',
-        'CLIENT KILL pubsub',
-        'CLIENT PAUSE',
-        'SCRIPT FLUSH',
-        'out of memory',
-      ),
+      ...named(serverFaults(onMaster), 'CLIENT KILL normal', 'CLIENT KILL pubsub', 'SCRIPT FLUSH', 'out of memory'),
       ...named(forgettingFaults(onMaster), 'FLUSHALL', 'eviction', 'key deleted', 'key replaced'),
       ...failovers(group, minReplicas === topology.replicas.length),
       ...minorities(group),
@@ -72,9 +70,17 @@ class Group {
     return this.servers.find((server) => server.port === port) ?? this.servers[0]!;
   }
 
-  /** Until all sentinels name one master, and the other servers follow it. */
+  /** Until all sentinels have named one master for a while, and the other servers follow it. */
   settled(): Promise<void> {
-    return soon(SETTLES_WITHIN_MS, () => this.isSettled());
+    let since: number | undefined;
+    let last: ChaosServer | undefined;
+    return soon(SETTLES_WITHIN_MS, async () => {
+      const master = await this.master();
+      if (!(await this.isSettled()) || master !== last) since = undefined;
+      else since ??= now();
+      last = master;
+      return since !== undefined && now() - since >= STAYS_MS;
+    });
   }
 
   async isSettled(): Promise<boolean> {
@@ -129,6 +135,11 @@ function failovers(group: Group, isConfirmed: boolean): FaultKind[] {
       await master.suspend();
       await sleep(3_000);
       await master.resume();
+    }),
+    // The sentinels get no answers either.
+    kind('CLIENT PAUSE', async (master) => {
+      await master.send('CLIENT', 'PAUSE', PAUSE_MS, 'ALL');
+      await sleep(PAUSE_MS);
     }),
     kind('master restarted empty', async (master) => {
       await master.kill();
