@@ -3,11 +3,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type ChaosEvent, type NemesisEvent } from './events.js';
 import { History } from './checker/history.js';
+import { now } from './worker/standstills.mjs';
 
 type WithoutStamp<E> = E extends unknown ? Omit<E, 't' | 'p'> : never;
-
-/** CLOCK_MONOTONIC in milliseconds, as the workers read it. */
-export const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 /** Writes down what the nemesis does, in the folder in which the workers write their own files. */
 export class Recorder {

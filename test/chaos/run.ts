@@ -8,7 +8,7 @@ import { chosen } from './nemesis/fault-kind.js';
 import { carryOut } from './nemesis/nemesis.js';
 import { planFaults } from './nemesis/plan.js';
 import { workerFaults } from './nemesis/worker-faults.js';
-import { Recorder, now, readHistory } from './recorder.js';
+import { Recorder, readHistory } from './recorder.js';
 import { report } from './report.js';
 import { Resource } from './resource.js';
 import { compileClockShim } from './servers.js';
@@ -17,6 +17,7 @@ import { startQuorum } from './topologies/quorum.js';
 import { startSentinel } from './topologies/sentinel.js';
 import { startSingle } from './topologies/single.js';
 import { type System, type SystemOptions } from './topologies/system.js';
+import { now, watchStandstills } from './worker/standstills.mjs';
 import { Worker, type WorkerSettings } from './workers.js';
 
 const TOPOLOGIES: Record<string, (options: SystemOptions) => Promise<System>> = {
@@ -86,7 +87,8 @@ export async function record(
   const system = await TOPOLOGIES[options.topology]!({ workers: names, shim, minReplicas: options.minReplicas });
   const workers: Worker[] = [];
   process.once('exit', () => workers.forEach((worker) => worker.killNow()));
-  const stopWatching = watchStandstills(recorder);
+  // All networks pass through this process.
+  const stopWatching = watchStandstills((from) => recorder.note({ e: 'lag', from }));
   let watching = Promise.resolve();
   let isOver = false;
   try {
@@ -112,20 +114,6 @@ export async function record(
 
 /** ioredis asks a node of a cluster for the slots on a connection that it leaves open for a second if there is no answer. */
 const REFRESH_MS = 1_500;
-
-const TICK_MS = 20;
-/** A timer that is later than this is a standstill. */
-const LATE_MS = 15;
-
-/** Notes when this process stands still: all networks pass through it. */
-function watchStandstills(recorder: Recorder): () => void {
-  let last = now();
-  const ticks = setInterval(() => {
-    if (now() - last > TICK_MS + LATE_MS) recorder.note({ e: 'lag', from: last });
-    last = now();
-  }, TICK_MS);
-  return () => clearInterval(ticks);
-}
 
 const LOOK_EVERY_MS = 250;
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Recorder, now } from '../recorder.js';
+import { type Recorder } from '../recorder.js';
+import { now } from '../worker/standstills.mjs';
 import { type PlannedFault } from './fault-kind.js';
 import { type Appointment } from './plan.js';
 

@@ -5,7 +5,7 @@ import { type FaultKind, named } from '../nemesis/fault-kind.js';
 import { networkFaults } from '../nemesis/network-faults.js';
 import { operatorFaults } from '../nemesis/operator-faults.js';
 import { forgettingFaults, serverFaults } from '../nemesis/server-faults.js';
-import { now } from '../recorder.js';
+import { now } from '../worker/standstills.mjs';
 import { ChaosServer } from '../servers.js';
 import { closeNetworks, cutNetworks, mapNetworks } from './mapped.js';
 import { type System, type SystemOptions } from './system.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { now } from './log.mjs';
+import { now } from './standstills.mjs';
 import { nextCall, workMs } from './workload.mjs';
 
 const STEP_MS = 20;

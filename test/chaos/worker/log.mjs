@@ -1,9 +1,6 @@
 // The history of this process. Every line is written at once, so that a kill loses none.
 import { openSync, writeSync } from 'node:fs';
-import process from 'node:process';
-
-/** CLOCK_MONOTONIC in milliseconds: the same clock in all processes of a machine. */
-export const now = () => Number(process.hrtime.bigint()) / 1e6;
+import { now } from './standstills.mjs';
 
 export function openLog(file, name) {
   const descriptor = openSync(file, 'a');

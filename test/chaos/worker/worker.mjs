@@ -2,14 +2,13 @@
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Lane } from './lane.mjs';
-import { now, openLog } from './log.mjs';
+import { openLog } from './log.mjs';
 import { randomFrom } from './random.mjs';
 import { startFires } from './fires.mjs';
+import { now, watchStandstills } from './standstills.mjs';
 import { Turnstile } from './turnstile.mjs';
 
-const TICK_MS = 20;
-/** A timer that is later than this is a standstill. */
-const LATE_MS = 15;
+const LOOK_EVERY_MS = 20;
 
 const config = JSON.parse(process.argv[2]);
 const log = openLog(config.file, config.name);
@@ -48,13 +47,10 @@ const run = {
     }),
 };
 
-let last = now();
-const ticks = setInterval(() => {
-  const at = now();
-  if (at - last > TICK_MS + LATE_MS) log('lag', { from: last }, at);
-  last = at;
-  for (const hold of holds) hold.prove();
-}, TICK_MS);
+const stopWatching = watchStandstills(
+  (from, to) => log('lag', { from }, to),
+  () => holds.forEach((hold) => hold.prove()),
+);
 
 process.on('message', (message) => {
   if (message.answer) answers.get(message.answer)?.(message);
@@ -92,12 +88,12 @@ async function close() {
   log('closing');
   await client.close();
   await lanes;
-  clearInterval(ticks);
+  stopWatching();
   run.isClosed = true;
   process.disconnect();
   // What closes in this turn is no longer there in the next.
   await new Promise((resolve) => setImmediate(resolve));
-  for (const until = now() + config.lingersMs; now() < until && resources().length > 0;) await sleep(TICK_MS);
+  for (const until = now() + config.lingersMs; now() < until && resources().length > 0;) await sleep(LOOK_EVERY_MS);
   log('closed', { left: resources() });
 }
 

@@ -6,7 +6,7 @@ import { lastValueFrom } from 'rxjs';
 import { NestFactory } from '@nestjs/core';
 import { Locked, RedisLockModule, RedisLockService, currentLock } from '../../../../dist/esm/index.js';
 import { JOB_LEASE_MS } from '../fires.mjs';
-import { now } from '../log.mjs';
+import { now } from '../standstills.mjs';
 import { Decorated, decorate } from './decorated.mjs';
 
 const DRAIN_MS = 500;
