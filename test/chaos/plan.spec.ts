@@ -1,5 +1,9 @@
 import { LARGEST_STEP_MS, type FaultKind, type PlannedFault, chosen } from './nemesis/fault-kind.js';
+import { networkFaults } from './nemesis/network-faults.js';
 import { planFaults } from './nemesis/plan.js';
+import { clockFaults, forgettingFaults, serverFaults } from './nemesis/server-faults.js';
+import { workerFaults } from './nemesis/worker-faults.js';
+import { type ChaosServer } from './servers.js';
 
 const kind = (name: string, fields: Partial<PlannedFault> = {}): FaultKind => ({
   name,
@@ -59,6 +63,12 @@ describe('The kinds of faults of a chaos run', () => {
     expect(namesOf()).toHaveLength(KINDS.length);
     expect(namesOf(['b', 'a'])).toEqual(['a', 'b']);
     expect(namesOf(['none'])).toEqual([]);
+  });
+
+  it('have names without a comma, which parts the names', () => {
+    const place = () => ({}) as ChaosServer;
+    const kinds = [...serverFaults([place]), ...forgettingFaults([place]), ...clockFaults([]), ...networkFaults([])];
+    for (const { name } of [...kinds, ...workerFaults([])]) expect(name).not.toContain(',');
   });
 
   it('are refused when a name is unknown: otherwise, a run without faults would find nothing', () => {

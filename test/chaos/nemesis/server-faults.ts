@@ -74,7 +74,7 @@ export function forgettingFaults(places: readonly Place[]): FaultKind[] {
   const on = (name: string, shape: Shape, inflict: Inflict) => kind(places, name, shape, inflict);
   return [
     on(
-      'server killed, data lost',
+      'server restarted empty',
       all((random) => random.between(300, 3_000)),
       async (server, ms) => {
         await server.kill();
