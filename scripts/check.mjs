@@ -36,6 +36,7 @@ const FEWER_WORKERS = '--maxWorkers=3';
 
 /** How long the runs with a seed take. */
 const SIMULATED_SECONDS = 60;
+const SIMULATED_AGAIN_SECONDS = 30;
 const CHAOS_SECONDS = 120;
 
 /** A run with a seed. Its command is printed, so that it can be repeated. */
@@ -110,7 +111,8 @@ const REPEATS = [
     run: () =>
       jest(['scripts', 'contract', 'contract-cluster', 'faults'], LONG, WORKERS, `--testPathPatterns=${RANDOM}`),
   },
-  seeded('simulate', 'Simulation', '--seed=1', `--seconds=${SIMULATED_SECONDS}`),
+  seeded('simulate', 'Simulation of old seeds', '--seed=1', `--seconds=${SIMULATED_AGAIN_SECONDS}`),
+  seeded('simulate', 'Simulation', `--seed=${randomInt(2, 1e9)}`, `--seconds=${SIMULATED_SECONDS}`),
   seeded('chaos', 'Chaos on one Redis', '--topology=single', `--seed=${randomInt(1e6)}`, `--seconds=${CHAOS_SECONDS}`),
   seeded('chaos', 'Chaos on a quorum', '--topology=quorum', `--seed=${randomInt(1e6)}`, `--seconds=${CHAOS_SECONDS}`),
   seeded('model', 'The formal model', '--seconds=60', `--seed=${randomInt(1e6)}`),
