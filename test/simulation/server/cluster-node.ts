@@ -86,7 +86,7 @@ export class ClusterNode extends Member {
 
   /** The whole data of a slot comes from another master. */
   adopt(slot: number, dataset: Dataset): void {
-    this.record({ slot, adopted: [...dataset.writes] });
+    this.record({ slot, adopted: dataset.writes, count: dataset.writes.length });
   }
 
   drop(slot: number): void {

@@ -44,6 +44,12 @@ export class Dataset {
     return this.model.locks.lock(storageKey);
   }
 
+  /** Whether nothing but some of the first of these writes made it so. */
+  isMadeBy(writes: readonly Write[], count: number): boolean {
+    const { length } = this.writes;
+    return length <= count && this.writes.at(-1) === writes[length - 1];
+  }
+
   run(call: ScriptCall): { readonly reply: Reply; readonly write: Write } {
     this.#heard = [];
     const { micros, isReplica } = this.owner;

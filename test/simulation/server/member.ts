@@ -127,7 +127,7 @@ export class Member implements DatasetOwner {
   apply(entry: Entry): void {
     this.entries.push(entry);
     if ('isDropped' in entry) this.data.delete(entry.slot);
-    else if ('adopted' in entry) this.data.set(entry.slot, this.copyOf(entry.adopted));
+    else if ('adopted' in entry) this.#adopt(entry.slot, entry.adopted, entry.count);
     else this.dataOf(entry.slot).repeat(entry.write);
   }
 
@@ -142,10 +142,12 @@ export class Member implements DatasetOwner {
     for (const entry of entries.slice(this.entries.length)) this.apply(entry);
   }
 
-  copyOf(writes: readonly Write[]): Dataset {
-    const copy = new Dataset(this, this.newScripts);
-    for (const write of writes) copy.repeat(write);
-    return copy;
+  /** Takes over the data that the first writes made, or only what is new. */
+  #adopt(slot: number, writes: readonly Write[], count: number): void {
+    const known = this.data.get(slot);
+    const copy = known?.isMadeBy(writes, count) ? known : new Dataset(this, this.newScripts);
+    this.data.set(slot, copy);
+    for (let i = copy.writes.length; i < count; i += 1) copy.repeat(writes[i]!);
   }
 
   promote(): void {
@@ -201,7 +203,7 @@ export class Member implements DatasetOwner {
   }
 
   dataOf(slot: number): Dataset {
-    const known = this.data.get(slot) ?? this.copyOf([]);
+    const known = this.data.get(slot) ?? new Dataset(this, this.newScripts);
     this.data.set(slot, known);
     return known;
   }

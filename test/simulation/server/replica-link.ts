@@ -5,7 +5,7 @@ import { type Write } from './dataset.js';
 /** One step in the data of a master: a script, or a slot that came from another master or went to one. */
 export type Entry =
   | { readonly slot: number; readonly write: Write }
-  | { readonly slot: number; readonly adopted: readonly Write[] }
+  | { readonly slot: number; readonly adopted: readonly Write[]; readonly count: number }
   | { readonly slot: number; readonly isDropped: true };
 
 interface MasterEnd {
