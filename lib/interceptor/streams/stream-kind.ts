@@ -123,5 +123,10 @@ const isAsyncFunction = (method: Function): boolean => tagOf(method) === '[objec
 
 function has(value: unknown, name: PropertyKey): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
-  return typeof (value as Record<PropertyKey, unknown>)[name] === 'function';
+  try {
+    return typeof (value as Record<PropertyKey, unknown>)[name] === 'function';
+  } catch {
+    // A getter or a proxy may throw. The result is the caller's: the method has returned it.
+    return false;
+  }
 }

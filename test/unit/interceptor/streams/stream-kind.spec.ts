@@ -29,6 +29,16 @@ describe('the result that a call returns at once', () => {
   });
 });
 
+/** An object that throws when it is asked for what it does not have, as strict mocks do. */
+const strict = new Proxy(
+  {},
+  {
+    get: (_target, name) => {
+      throw new Error(`There is no ${String(name)}.`);
+    },
+  },
+);
+
 describe('a stream', () => {
   const foreign = { subscribe: () => {}, [Symbol.observable ?? '@@observable']: () => foreign };
 
@@ -65,6 +75,7 @@ describe('a stream', () => {
     ['a text', 'pipe'],
     ['an object', { pipe: 'no function', on: true }],
     ['a list', [1]],
+    ['an object that throws when it is asked for what it lacks', strict],
     ['a client that subscribes', { subscribe: () => {}, on: () => {} }],
     ['an Observable', of(1)],
     ['an Observable that has an `on`', Object.assign(of(1), { on: () => {} })],
