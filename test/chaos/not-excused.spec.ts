@@ -12,6 +12,14 @@ describe('The checker of chaos, beside what it excuses,', () => {
     expect(rulesOf(two().held(180, 400, 'w3.1:1', 13, permits))).toEqual(['permits']);
   });
 
+  it('finds a token that falls, unless a node of a quorum has lost its data meanwhile', () => {
+    const fell = (story: Story) => story.held(100, 110, 'w0.1:1', 20).held(200, 210, 'w1.1:1', 10);
+    expect(rulesOf(fell(new Story()), true)).toEqual(['fencing']);
+    expect(rulesOf(fell(flushed(new Story(), 50)), true)).toEqual(['fencing']);
+    expect(rulesOf(fell(flushed(new Story(), 150)), true)).toEqual([]);
+    expect(rulesOf(fell(flushed(new Story(), 150)))).toEqual(['fencing']);
+  });
+
   it('finds a third run of a fire whose second run a loss of data explains', () => {
     const run = (story: Story, t: number, op: string, token: number) =>
       story.held(t, t + 10, op, token, { keys: ['job'], fire: 1, waitMs: 0 });

@@ -7,7 +7,7 @@ import { covered, union } from './spans.js';
  * - Lost data (a restart without it, an eviction, an operator, a failover, a clock that steps forward) ends a lock although
  *   its holder lives. The holder learns of it at its next renewal, and in any case when its lease ends (docs/guarantees.md,
  *   "What is not promised" and "Failover"). So a holder of before the loss may overlap with one of after it, for a lease. A
- *   fire whose record was lost may run again. Tokens and the fenced resource are never excused.
+ *   fire whose record was lost may run again. Tokens are excused on a quorum only, the fenced resource never.
  * - A process that stands still (SIGSTOP, a blocked event loop) cannot tell anybody anything. `held` is false all the same,
  *   so exclusion is not excused for clients that prove their lease.
  * - While a fault lasts, and for `RECOVERY_MS` after it, a call may wait longer than the bound of a wake-up.

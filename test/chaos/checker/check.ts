@@ -10,8 +10,8 @@ import { type Violation } from './violation.js';
 
 /** What differs between the topologies and the clients. */
 export interface Judging {
-  /** Two readers of a quorum that are granted at the same time may have the same token. */
-  readonly readersMayTie: boolean;
+  /** Independent masters decide. */
+  readonly isQuorum: boolean;
   /** Calls wait in one queue. */
   readonly hasQueue: boolean;
   /** Errors are those of this library. */
@@ -20,14 +20,14 @@ export interface Judging {
 
 export function judgingOf(topology: string, isOurs: boolean): Judging {
   const isQuorum = topology === 'quorum';
-  return { readersMayTie: isQuorum, hasQueue: isOurs && !isQuorum, isOurs };
+  return { isQuorum, hasQueue: isOurs && !isQuorum, isOurs };
 }
 
 /** Judges a history; the violations come in the order of time. */
-export function check(history: History, { readersMayTie, hasQueue, isOurs }: Judging): Violation[] {
+export function check(history: History, { isQuorum, hasQueue, isOurs }: Judging): Violation[] {
   const rules = [
     exclusion,
-    fencing(readersMayTie),
+    fencing(isQuorum),
     fencedWrites,
     lossTold,
     reentry,

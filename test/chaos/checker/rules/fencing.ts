@@ -14,13 +14,15 @@ const NONE: Latest = { token: 0, call: undefined };
 
 /**
  * Each grant has a token that is greater than all earlier ones of its key. A grant is earlier if it was there before the call
- * began. In a quorum, two readers may have the same token.
+ * began. In a quorum, two readers may have the same token, and a token may be smaller after a loss of data: the node forgets the
+ * greater one that the clock of another node made, and the third node of a bare majority may never have heard of it.
  */
 export const fencing =
-  (readersMayTie: boolean) =>
+  (isQuorum: boolean) =>
   (history: History): Violation[] => {
     const owned = [...history.calls.values()].filter(({ owner }) => owner !== undefined);
     return [...grantsByKey(history)].flatMap(([key, grants]) => {
+      const losses = isQuorum ? lossesOf(history, key) : [];
       const joined = joining(history, key, owned);
       const called = grants.toSorted((a, b) => a.calledAt - b.calledAt);
       const max: Record<'read' | 'write', Latest> = { read: NONE, write: NONE };
@@ -29,10 +31,12 @@ export const fencing =
         for (; next < grants.length && grants[next]!.grantedAt! < call.calledAt; next++) count(max, grants[next]!, key);
         const token = tokenOf(call, key);
         if (token === undefined || joined.has(call)) return [];
-        const compared = readersMayTie && call.mode === 'read' ? [max.write] : [max.read, max.write];
+        const compared = isQuorum && call.mode === 'read' ? [max.write] : [max.read, max.write];
         const before = compared.find((latest) => latest.token >= token);
-        if (!before) return [];
-        const text = `${call.op} got ${key} with the token ${token}, after ${before.call?.op} with ${before.token}`;
+        if (!before?.call) return [];
+        const span = { from: before.call.calledAt, to: call.grantedAt! };
+        if (losses.some((loss) => touches(loss, span))) return [];
+        const text = `${call.op} got ${key} with the token ${token}, after ${before.call.op} with ${before.token}`;
         return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
       });
     });
