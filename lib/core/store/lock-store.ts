@@ -90,6 +90,8 @@ export type AcquireReply =
       readonly reason: 'released' | 'upgrade' | 'claimed';
       /** The attempt that claimed the fire, if it has not reported the outcome of its run: it may not run it after all. */
       readonly claimedBy?: string | undefined;
+      /** The same as in a grant. */
+      readonly unanswered?: boolean;
     };
 
 /** Identifies one hold of one key. */

@@ -87,8 +87,7 @@ export class Acquirer {
   #read({ keys }: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
     const answer = readAcquireReply(keys, reply);
     const unanswered = maybeResent ? { unanswered: true } : {};
-    if (answer.outcome === 'granted') return { ...answer, ...unanswered };
-    if (answer.outcome !== 'busy') return answer;
+    if (answer.outcome !== 'busy') return { ...answer, ...unanswered };
     return { ...answer, ...unanswered, server: this.parts.commands.serverId ?? undefined };
   }
 

@@ -115,6 +115,20 @@ describe('an acquire that arrives after its attempt has ended', () => {
     expect(await b.locks.tryAcquire(key)).not.toBeNull();
   });
 
+  it('grants nothing when its other copy was refused', async () => {
+    const { proxy, admin, a, b } = await start(true);
+    const key = freshKey();
+    const held = await b.locks.acquire(key, { mode: 'read', owner: 'ann' });
+    const late = proxy.keepNext(isCommand('acquire'));
+    await expect(a.locks.tryAcquire(key, { owner: 'ann' })).rejects.toMatchObject({ code: 'LOCK_REENTRY' });
+    expect(late.isKept).toBe(true);
+    await eventually(() => a.locker.live.releasing === 0);
+    await held.release();
+    await late.deliver();
+    expect(await holds(admin, key)).toBe(0);
+    expect(await b.locks.tryAcquire(key)).not.toBeNull();
+  });
+
   it('does not disturb a waiting attempt, which keeps its place and its turn', async () => {
     const { proxy, a, b } = await start();
     const key = freshKey();
