@@ -86,7 +86,8 @@ export class Failovers implements FailoverWatch {
   #compare(attempt: string, hold: Hold, now: MemoryLock): void {
     const known = now.holds.get(attempt);
     const until = hold.deadline;
-    if (!known && this.#confirmsAll) return;
+    // Unless it was there, and ran out because a renewal was lost.
+    if (!known && this.#confirmsAll && !this.#excuses.has(attempt)) return;
     if (!known) this.#excuse(attempt, { from: -Infinity, until });
     else if (known.deadline < until) this.#excuse(attempt, { from: known.deadline, until });
   }
