@@ -14,14 +14,16 @@ import { soon } from './soon.js';
 const NAME = 'mymaster';
 /** Sentinel demotes an old master that still runs about ten seconds after it has named the new one. */
 const SETTLES_WITHIN_MS = 15_000;
-/** Sentinel may still fail over after a master has come back: it counts a server as down after 700 ms, then it votes. */
-const STAYS_MS = 3_000;
+/** A machine that stalls for less is no failover, which nobody would have planned or excused. */
+const DOWN_AFTER_MS = 2_000;
+/** Sentinel may still fail over after a master has come back: it counts a server as down, then it votes. */
+const STAYS_MS = DOWN_AFTER_MS + 2_000;
 
 const PAUSE_MS = 2_000;
 
 /** A master, two replicas and three sentinels. */
 export async function startSentinel({ workers, minReplicas }: SystemOptions): Promise<System> {
-  const topology = await startSentinels();
+  const topology = await startSentinels({ downAfterMs: DOWN_AFTER_MS });
   const servers = [topology.master, ...topology.replicas].map((server) => ChaosServer.of(server));
   const sentinels = topology.sentinels.map((server) => ChaosServer.of(server));
   const networks = await mapNetworks(workers, servers);
