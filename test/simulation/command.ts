@@ -1,8 +1,6 @@
 import { writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { failedRuns, textOfRun } from './failed/failed-runs.js';
 import { type Library, loadLibrary } from './library/library.js';
-import { printBugs } from './planted/print-bugs.js';
 import { type Report, runPlan } from './run-plan.js';
 import { planOf } from './seeds.js';
 import { Shrinker } from './shrink.js';
@@ -10,49 +8,41 @@ import { Totals } from './totals.js';
 import { type Violation } from './world/world.js';
 import { type Plan } from './workload/plan.js';
 
-const OPTIONS = {
-  /** For how long, or how many runs; without both, one run. */
-  seconds: { type: 'string' },
-  runs: { type: 'string' },
-  seed: { type: 'string', default: '1' },
-  profile: { type: 'string' },
-  /** Where to write the log of the last run, or of the smallest run that breaks a rule. */
-  trace: { type: 'string' },
-  /** Prints the digest of each run. */
-  hash: { type: 'boolean', default: false },
-  /** Looks for the planted bugs instead. */
-  bugs: { type: 'boolean', default: false },
-  /** With `bugs`: looks at so many seeds, whatever a bug says; and only at bugs whose names contain this. */
-  seeds: { type: 'string' },
-  only: { type: 'string' },
-  /** How many runs may be spent on making a run that breaks a rule smaller. */
-  shrink: { type: 'string', default: '300' },
-} as const;
+export { BUGS } from './planted/bugs.js';
+export { printBugs } from './planted/print-bugs.js';
+export { PROFILE_NAMES } from './seeds.js';
+
+/** The options of `npm run simulate` (scripts/simulate.mjs). */
+interface SimulateOptions {
+  readonly seconds?: number;
+  readonly runs?: number;
+  readonly seed: number;
+  readonly profile?: string;
+  readonly trace?: string;
+  readonly hash: boolean;
+  readonly shrink: number;
+}
 
 /** The command `npm run simulate`; resolves to its exit status. */
-export async function runCommand(args: readonly string[]): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: OPTIONS });
-  if (values.bugs) return printBugs({ seeds: values.seeds ? Number(values.seeds) : undefined, only: values.only });
-  if (values.trace === undefined) Error.stackTraceLimit = 0;
+export async function simulate(options: SimulateOptions): Promise<number> {
+  const { seconds, seed, profile, trace, hash, shrink: maxShrinkRuns } = options;
+  const runs = options.runs ?? (seconds === undefined ? 1 : Infinity);
+  const isTraced = trace !== undefined;
+  if (!isTraced) Error.stackTraceLimit = 0;
   const library = loadLibrary();
   const totals = new Totals();
-  const limit = {
-    seconds: Number(values.seconds ?? Infinity),
-    runs: Number(values.runs ?? (values.seconds ? Infinity : 1)),
-  };
   let worst: Report | undefined;
-  for (const plan of plansToRun(Number(values.seed), values.profile)) {
-    if (totals.runs >= limit.runs || totals.seconds >= limit.seconds) break;
-    const isTraced = values.trace !== undefined;
+  for (const plan of plansToRun(seed, profile)) {
+    if (totals.runs >= runs || totals.seconds >= (seconds ?? Infinity)) break;
     const report = await runPlan(library, plan, { isTraced });
     totals.add(report);
-    if (values.hash) console.log(`${plan.seed} ${plan.profileName} ${report.digest}`);
-    if (isTraced && !worst) writeFileSync(values.trace!, traceOf(report));
+    if (hash) console.log(`${plan.seed} ${plan.profileName} ${report.digest}`);
+    if (isTraced && !worst) writeFileSync(trace, traceOf(report));
     if (report.violations.length > 0) console.log(violationsOf(report));
     worst ??= report.violations.length > 0 ? report : undefined;
   }
   console.log(totals.text);
-  if (worst) await shrink(library, worst, Number(values.shrink), values.trace);
+  if (worst) await shrink(library, worst, maxShrinkRuns, trace);
   return worst ? 1 : 0;
 }
 
