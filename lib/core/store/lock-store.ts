@@ -52,7 +52,7 @@ export type AcquireReply =
       readonly serverTimeMs: number;
       /** The fire that was claimed, in milliseconds since the epoch. */
       readonly fireMs?: number;
-      /** A copy of the command had no answer and may still reach the store; a release of the attempt must say so. */
+      /** As in the other outcomes: a copy had no answer and may still arrive. A release of the attempt must say so. */
       readonly unanswered?: boolean;
     }
   | {
@@ -68,7 +68,6 @@ export type AcquireReply =
       readonly lastToken?: number;
       /** The server that replied: only grants that it pushes count. Undefined for a single server and a cluster. */
       readonly server?: string | undefined;
-      /** The same as in a grant. */
       readonly unanswered?: boolean;
       readonly nodes?: readonly NodeAnswer[];
       /**
@@ -90,7 +89,6 @@ export type AcquireReply =
       readonly reason: 'released' | 'upgrade' | 'claimed';
       /** The attempt that claimed the fire, if it has not reported the outcome of its run: it may not run it after all. */
       readonly claimedBy?: string | undefined;
-      /** The same as in a grant. */
       readonly unanswered?: boolean;
     };
 

@@ -101,26 +101,20 @@ describe('an acquire that arrives after its attempt has ended', () => {
     expect(await holds(admin, key)).toBe(0);
   });
 
-  it('grants nothing when its other copy was answered', async () => {
+  it.each([
+    ['busy', {}, (locks: LockApp['locks'], key: string) => expect(locks.tryAcquire(key)).resolves.toBeNull()],
+    [
+      'refused',
+      { mode: 'read' as const, owner: 'ann' },
+      (locks: LockApp['locks'], key: string) =>
+        expect(locks.tryAcquire(key, { owner: 'ann' })).rejects.toMatchObject({ code: 'LOCK_REENTRY' }),
+    ],
+  ])('grants nothing when its other copy was %s', async (_outcome, options, acquire) => {
     const { proxy, admin, a, b } = await start(true);
     const key = freshKey();
-    const held = await b.locks.acquire(key);
+    const held = await b.locks.acquire(key, options);
     const late = proxy.keepNext(isCommand('acquire'));
-    expect(await a.locks.tryAcquire(key)).toBeNull();
-    expect(late.isKept).toBe(true);
-    await eventually(() => a.locker.live.releasing === 0);
-    await held.release();
-    await late.deliver();
-    expect(await holds(admin, key)).toBe(0);
-    expect(await b.locks.tryAcquire(key)).not.toBeNull();
-  });
-
-  it('grants nothing when its other copy was refused', async () => {
-    const { proxy, admin, a, b } = await start(true);
-    const key = freshKey();
-    const held = await b.locks.acquire(key, { mode: 'read', owner: 'ann' });
-    const late = proxy.keepNext(isCommand('acquire'));
-    await expect(a.locks.tryAcquire(key, { owner: 'ann' })).rejects.toMatchObject({ code: 'LOCK_REENTRY' });
+    await acquire(a.locks, key);
     expect(late.isKept).toBe(true);
     await eventually(() => a.locker.live.releasing === 0);
     await held.release();
