@@ -1,7 +1,7 @@
 // Runs the library in simulated processes, networks and servers, in virtual time: see test/simulation/README.md.
 import process from 'node:process';
 import { createLoader } from '../test/simulation/library/typescript-loader.mjs';
-import { UsageError, flag, oneOf, positive, refuseWords, runCommand, text, whole } from './command.mjs';
+import { UsageError, flag, oneOf, positive, refuseWords, runCommand, seed, text, whole } from './command.mjs';
 
 const { BUGS, PROFILE_NAMES, printBugs, simulate } = createLoader()('test/simulation/command.ts');
 
@@ -19,7 +19,7 @@ const MOST = 1e9;
 const options = {
   seconds: positive(),
   runs: whole(1, MOST),
-  seed: whole(0, MOST, 1),
+  seed: { ...seed, byDefault: 1 },
   profile: oneOf(PROFILE_NAMES),
   trace: text,
   hash: flag,

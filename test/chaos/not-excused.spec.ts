@@ -18,6 +18,7 @@ describe('The checker of chaos, beside what it excuses,', () => {
     expect(rulesOf(fell(flushed(new Story(), 50)), true)).toEqual(['fencing']);
     expect(rulesOf(fell(flushed(new Story(), 150)), true)).toEqual([]);
     expect(rulesOf(fell(flushed(new Story(), 150)))).toEqual(['fencing']);
+    expect(rulesOf(flushed(new Story(), 50).held(100, 110, 'w0.1:1', 0), true)).toEqual(['fencing']);
   });
 
   it('finds a third run of a fire whose second run a loss of data explains', () => {

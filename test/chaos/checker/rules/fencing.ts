@@ -1,7 +1,7 @@
 import { lossesOf } from '../allowances.js';
 import { grantsByKey } from '../belief.js';
 import { groupBy } from '../group-by.js';
-import { type Call, type History } from '../history.js';
+import { type Call, type History, type Span } from '../history.js';
 import { touches } from '../spans.js';
 import { type Violation } from '../violation.js';
 
@@ -33,10 +33,11 @@ export const fencing =
         if (token === undefined || joined.has(call)) return [];
         const compared = isQuorum && call.mode === 'read' ? [max.write] : [max.read, max.write];
         const before = compared.find((latest) => latest.token >= token);
-        if (!before?.call) return [];
-        const span = { from: before.call.calledAt, to: call.grantedAt! };
-        if (losses.some((loss) => touches(loss, span))) return [];
-        const text = `${call.op} got ${key} with the token ${token}, after ${before.call.op} with ${before.token}`;
+        if (!before) return [];
+        const earlier = before.call;
+        const isExcused = (loss: Span): boolean => touches(loss, { from: earlier!.calledAt, to: call.grantedAt! });
+        if (earlier && losses.some(isExcused)) return [];
+        const text = `${call.op} got ${key} with the token ${token}, after ${earlier?.op} with ${before.token}`;
         return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
       });
     });
