@@ -2,9 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
 import { shutdownError } from '../error-texts.js';
-import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
+import { CompositeHold, proveAll } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
-import { type Hold } from '../hold/hold.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Grant, type StoreHold } from '../hold/store-hold.js';
@@ -97,12 +96,12 @@ export class Locker implements WakeUpListener {
     const { keys, options, startedAt } = request;
     const groups = keys.length === 1 ? [keys] : this.store.groups(keys);
     if (groups.length === 1) return this.#acquireGroup(groups[0]!, request);
-    const parts: Hold[] = [];
+    const parts: StoreHold[] = [];
     try {
       for (const group of groups) {
         parts.push(await this.#acquireGroup(group, forKeys(request, group)));
       }
-      throwIfLost(parts);
+      await proveAll(parts);
     } catch (error) {
       // Within the time limit of the whole call, even if Redis cannot be reached any more.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;

@@ -16,8 +16,6 @@ export class Grants implements Rule {
 
   onHeld({ hold, lock, call }: Held): void {
     if (!hold || lock.held || hold.lost?.reason === 'revoked') return;
-    // Its clock was set while a later key was waited for: the lease of an earlier one is asked for again.
-    if (hold.lost === null && call.process.wallSetAt >= call.askedAt) return;
     this.facts.world.violate('a granted lock is held', `${call.text} was granted a lease that is over`);
   }
 

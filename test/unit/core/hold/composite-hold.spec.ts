@@ -120,6 +120,47 @@ describe('a lock of keys in several groups', () => {
   });
 });
 
+describe('a lock of keys in several groups whose machine slept while it waited for the last one', () => {
+  /** Granted `a`, slept for longer than its lease, and is granted `b` now. */
+  async function sleepMeanwhile(options = {}) {
+    const started = setUp();
+    const { clock, store, acquire } = started;
+    store.onAcquire = ({ keys }) => (keys[0] === 'a' ? granted(3_000) : busy({ ahead: 1 }));
+    store.onRenew = null;
+    const outcome = outcomeOf(acquire(['a', 'b'], { leaseMs: 3_000, ...options }));
+    await settled();
+    clock.wallOffsetMs += 10_000;
+    store.onAcquire = () => granted(3_000);
+    store.listener!.onListening();
+    await settled();
+    return { ...started, outcome };
+  }
+  const renewed = { outcome: 'renewed', remainingMs: 3_000 } as const;
+
+  it('is granted when its first lease is confirmed', async () => {
+    const { store, outcome } = await sleepMeanwhile();
+    expect([outcome.value, outcome.error]).toEqual([undefined, undefined]);
+    for (const renewal of store.renews) renewal.reply([renewed]);
+    await settled();
+    expect(outcome.value).toMatchObject({ held: true });
+  });
+
+  it('is not granted when its first lease is gone', async () => {
+    const { store, locker, outcome } = await sleepMeanwhile();
+    for (const renewal of store.renews) renewal.reply([gone(9)]);
+    await settled();
+    expect(outcome.error).toMatchObject({ code: 'LOCK_LOST', key: 'a', reason: 'taken' });
+    expect(store.givenBack).toContain('b');
+    expect(locker.live.locks).toBe(0);
+  });
+
+  it('is not granted when its first lease must not be renewed', async () => {
+    const { store, outcome } = await sleepMeanwhile({ renew: false });
+    expect(outcome.error).toMatchObject({ code: 'LOCK_LOST', key: 'a', reason: 'expired' });
+    expect(store.renews).toEqual([]);
+  });
+});
+
 describe('a composite hold', () => {
   it('is lost when one of its parts is, with the error of that part, and fires its signal', async () => {
     const { clock, store, acquire } = setUp();
