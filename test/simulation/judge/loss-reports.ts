@@ -40,11 +40,11 @@ export class LossReports implements Rule {
     return lost !== 'taken' || (!wasRevoked && this.#wasTaken(held));
   }
 
-  /** Whether a greater token was granted. */
-  #wasTaken({ hold }: Held): boolean {
-    return hold!.keys.some((key, i) =>
+  /** Whether a greater token was granted. A lock of several keys in several slots is lost with any of them. */
+  #wasTaken({ lock }: Held): boolean {
+    return lock.keys.some((key, i) =>
       this.facts.network.servers.some(
-        ({ id }) => (this.#lastToken.get(`${id} ${KEY_PREFIX}${key}`) ?? 0) > hold!.fencingTokens[i]!,
+        ({ id }) => (this.#lastToken.get(`${id} ${KEY_PREFIX}${key}`) ?? 0) > lock.fencingTokens[i]!,
       ),
     );
   }
