@@ -104,16 +104,14 @@ export class FaultRunner {
 
   #cut({ slot, server, up, down, ms }: FaultOf<'cut'>): void {
     const link = this.facts.network.link(slot, server);
-    const app = this.stage.in(slot);
-    if (app) this.facts.trouble(this.#now + ms, app.process);
+    this.facts.trouble(this.#now + ms, slot);
     if (up) link.cutUp = Math.max(link.cutUp, this.#now + ms);
     if (down) link.cutDown = Math.max(link.cutDown, this.#now + ms);
   }
 
   #slow({ slot, server, slowMs, ms }: FaultOf<'slow'>): void {
     const link = this.facts.network.link(slot, server);
-    const app = this.stage.in(slot);
-    if (app) this.facts.trouble(this.#now + ms, app.process);
+    this.facts.trouble(this.#now + ms, slot);
     Object.assign(link, { slowUntil: this.#now + ms, slowMs });
   }
 

@@ -34,8 +34,8 @@ export class Facts {
   readonly foreignUntil = new Map<string, number>();
   /** How often each method of the public API was called. */
   readonly publicCalls = new Map<string, number>();
-  /** When no fault affects a process any more. */
-  readonly #troubledUntil = new Map<SimProcess, number>();
+  /** When no fault affects a process any more, or the links of a slot: those outlive a process. */
+  readonly #troubledUntil = new Map<SimProcess | number, number>();
   #allTroubledUntil = -Infinity;
 
   constructor(
@@ -66,9 +66,9 @@ export class Facts {
     this.publicCalls.set(method, (this.publicCalls.get(method) ?? 0) + 1);
   }
 
-  /** A fault lasts until then; of one process, or of a server that all processes use. */
-  trouble(until: number, process?: SimProcess): void {
-    if (process) this.#troubledUntil.set(process, Math.max(this.#troubledUntil.get(process) ?? 0, until));
+  /** A fault lasts until then; of one process, of the links of a slot, or of a server that all processes use. */
+  trouble(until: number, whose?: SimProcess | number): void {
+    if (whose !== undefined) this.#troubledUntil.set(whose, Math.max(this.#troubledUntil.get(whose) ?? 0, until));
     else this.#allTroubledUntil = Math.max(this.#allTroubledUntil, until);
   }
 
@@ -82,8 +82,8 @@ export class Facts {
   }
 
   #lastTrouble(process: SimProcess): number {
-    const { bornAt } = process;
-    const own = this.#troubledUntil.get(process) ?? -Infinity;
+    const { bornAt, slot } = process;
+    const own = Math.max(this.#troubledUntil.get(process) ?? -Infinity, this.#troubledUntil.get(slot) ?? -Infinity);
     // It connects when it starts, which is no trouble, but takes a moment.
     return Math.max(own, this.#allTroubledUntil, bornAt - RECOVERY_MS + 1_000);
   }
