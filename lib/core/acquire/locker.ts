@@ -1,8 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { onAbort } from '../abort-listener.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { shutdownError } from '../error-texts.js';
-import { CompositeHold, proveAll } from '../hold/composite-hold.js';
+import { shutdownError, unansweredError } from '../error-texts.js';
+import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
@@ -16,7 +17,7 @@ import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { TimerQueue } from '../timer-queue.js';
-import { RELEASE_PATIENCE_MS } from '../timing.js';
+import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { Acquisition } from './acquisition.js';
 import { Attempts } from './attempts.js';
 import { failedEvent, forKeys, type LockRequest } from './request.js';
@@ -101,7 +102,7 @@ export class Locker implements WakeUpListener {
       for (const group of groups) {
         parts.push(await this.#acquireGroup(group, forKeys(request, group)));
       }
-      await proveAll(parts);
+      await this.#prove(parts, request);
     } catch (error) {
       // Within the time limit of the whole call, even if Redis cannot be reached any more.
       const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
@@ -109,6 +110,28 @@ export class Locker implements WakeUpListener {
       throw error;
     }
     return new CompositeHold(keys, parts);
+  }
+
+  /**
+   * Makes sure that holds which were acquired one after the other are all proven. The machine may have slept meanwhile: then a
+   * lease is over by the wall clock, and the store is asked once more, within the time limit of the call.
+   */
+  async #prove(holds: readonly StoreHold[], { options: { signal, waitMs }, startedAt }: LockRequest): Promise<void> {
+    const unproven = holds.filter(({ provenMs }) => provenMs === 0);
+    for (const hold of unproven) if (!hold.grant.renew) hold.expire();
+    throwIfLost(holds);
+    if (unproven.length === 0) return;
+    const answers = unproven.map((hold) => hold.extendBy(hold.grant.leaseMs));
+    let end!: () => void;
+    const done = new Promise<void>((resolve) => (end = resolve));
+    void Promise.allSettled(answers).then(end);
+    const stopListening = signal && onAbort(signal, end);
+    await this.timers.withTimeout(startedAt + waitMs + FIRST_ANSWER_MS - this.clock.now(), done);
+    stopListening?.();
+    signal?.throwIfAborted();
+    throwIfLost(holds);
+    const silent = holds.find(({ provenMs }) => provenMs === 0);
+    if (silent) throw unansweredError(silent, Math.round(this.clock.now() - startedAt), silent.renewError);
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {

@@ -1,7 +1,6 @@
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { Loss } from './loss.js';
-import { type StoreHold } from './store-hold.js';
 
 /**
  * Checks holds that were acquired one after the other: an early one may be lost when the last one is granted.
@@ -9,21 +8,6 @@ import { type StoreHold } from './store-hold.js';
  */
 export function throwIfLost(holds: readonly Hold[]): void {
   for (const { lost } of holds) if (lost) throw lost;
-}
-
-/**
- * Makes sure that holds which were acquired one after the other are all proven. The machine may have slept meanwhile: then a
- * lease is over by the wall clock, and the store is asked before the lock is handed out.
- * @throws LockLostError, LockStoreError
- */
-export async function proveAll(holds: readonly StoreHold[]): Promise<void> {
-  for (const hold of holds) {
-    if (hold.provenMs > 0) continue;
-    if (!hold.grant.renew) hold.expire();
-    throwIfLost([hold]);
-    await hold.extendBy(hold.grant.leaseMs);
-  }
-  throwIfLost(holds);
 }
 
 /** Several holds as one lock, for keys that one command cannot acquire together, or when an outer call holds some of them. */

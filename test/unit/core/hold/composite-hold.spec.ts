@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import {
   LockLostError,
@@ -152,6 +153,29 @@ describe('a lock of keys in several groups whose machine slept while it waited f
     expect(outcome.error).toMatchObject({ code: 'LOCK_LOST', key: 'a', reason: 'taken' });
     expect(store.givenBack).toContain('b');
     expect(locker.live.locks).toBe(0);
+  });
+
+  it('is not granted when nobody answers within the time limit of the call', async () => {
+    const { clock, store, locker, outcome } = await sleepMeanwhile({ waitMs: 500 });
+    await clock.advance(1_499);
+    expect(outcome.error).toBeUndefined();
+    await clock.advance(1);
+    const text = expect.stringContaining('The lock "a" (write) was not acquired within 1500 ms');
+    expect(outcome.error).toMatchObject({ code: 'LOCK_STORE', key: 'a', message: text });
+    expect(store.givenBack).toEqual(expect.arrayContaining(['a', 'b']));
+    expect(locker.live.locks).toBe(0);
+  });
+
+  it('is not granted when its caller aborts', async () => {
+    const caller = new AbortController();
+    const { signal } = caller;
+    const { store, outcome } = await sleepMeanwhile({ signal });
+    const reason = new Error('enough');
+    caller.abort(reason);
+    await settled();
+    expect(outcome.error).toBe(reason);
+    expect(store.givenBack).toEqual(expect.arrayContaining(['a', 'b']));
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('is not granted when its first lease must not be renewed', async () => {
