@@ -58,7 +58,8 @@ export class Grants implements Rule {
       script.name === 'downgrade' ||
       [...before.holds.keys()].some((attempt) => !lock.holds.has(attempt)) ||
       before.queue.some(({ attempt }) => !places.has(attempt));
-    if (!isRoomier) return;
+    // A script that has looked at 256 places stops, and is sent again.
+    if (!isRoomier || lock.unserved) return;
     // A dead waiter is found by the next one who asks.
     if ([...before.queue, ...lock.queue.waiters].some(({ deadline }) => deadline <= now)) return;
     const first = lock.queue.waiters.find(({ place }) => place >= lock.queue.head);

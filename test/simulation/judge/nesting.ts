@@ -19,8 +19,9 @@ export class Nesting implements Rule {
   onEvent(): void {
     for (const held of this.facts.held) {
       const outer = held.call.outer?.held;
-      if (outer?.hold && outer.releasedAt < Infinity && !held.hold && held.releasedAt === Infinity)
-        this.#checkBacked(held, outer);
+      // A call that comes too late for the outer hold gets one of its own, which may be gone again.
+      const isInside = held.attempt === '' && held.releasedAt === Infinity;
+      if (outer?.hold && outer.releasedAt < Infinity && isInside) this.#checkBacked(held, outer);
     }
   }
 
