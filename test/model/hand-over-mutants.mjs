@@ -70,6 +70,7 @@ export const HAND_OVER_MUTANTS = [
     name: 'a renewed lease counts from the answer',
     find: 'max(c.until, m.sentAt + LEASE)',
     replace: 'max(c.until, t + LEASE)',
+    samples: 5_000,
   },
   {
     name: 'a pushed grant has the last token',
