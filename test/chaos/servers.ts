@@ -72,9 +72,10 @@ export class ChaosServer {
     return this.server.kill('SIGKILL');
   }
 
-  /** Starts it again; as a replica of `master`, if one is given. */
-  async restart({ keepData, master }: { keepData: boolean; master?: ChaosServer }): Promise<void> {
-    const more = master ? ['--replicaof', HOST, String(master.port)] : [];
+  /** Starts it again: as it was started first, as a replica of `master`, or (null) as a master. */
+  async restart({ keepData, master }: { keepData: boolean; master?: ChaosServer | null }): Promise<void> {
+    const of = master === null ? ['no', 'one'] : master && [HOST, String(master.port)];
+    const more = of ? ['--replicaof', ...of] : [];
     this.server = await this.launch(this.server.port, keepData, more);
   }
 

@@ -72,6 +72,15 @@ class Group {
     return this.servers.find((server) => server.port === port) ?? this.servers[0]!;
   }
 
+  /**
+   * Starts a server again, empty, as the master if Sentinel names it so, or else as a replica of the master. It must not be
+   * what it was first: two servers that follow each other are a group without a master for minutes.
+   */
+  async restart(server: ChaosServer): Promise<void> {
+    const master = await this.master();
+    await server.restart({ keepData: false, master: master === server ? null : master });
+  }
+
   /** Until all sentinels have named one master for a while, and the other servers follow it. */
   settled(): Promise<void> {
     let since: number | undefined;
@@ -129,7 +138,7 @@ function failovers(group: Group, isConfirmed: boolean): FaultKind[] {
       async (master) => {
         await master.kill();
         await soon(SETTLES_WITHIN_MS, async () => (await group.master()) !== master);
-        await master.restart({ keepData: false, master: await group.master() });
+        await group.restart(master);
       },
       isConfirmed ? [] : 'all',
     ),
@@ -145,7 +154,7 @@ function failovers(group: Group, isConfirmed: boolean): FaultKind[] {
     }),
     kind('master restarted empty', async (master) => {
       await master.kill();
-      await master.restart({ keepData: false });
+      await group.restart(master);
     }),
   ];
 }
@@ -180,7 +189,7 @@ function minorities(group: Group): FaultKind[] {
         const master = await group.master();
         return group.servers.find((server) => server !== master)!;
       },
-      async (server) => server.restart({ keepData: false, master: await group.master() }),
+      (server) => group.restart(server),
     ),
     kind(
       'sentinel killed',
