@@ -1,7 +1,7 @@
 import { lossesOf } from '../allowances.js';
 import { grantsByKey } from '../belief.js';
 import { groupBy } from '../group-by.js';
-import { type Call, type History, type Span } from '../history.js';
+import { type Call, type History } from '../history.js';
 import { touches } from '../spans.js';
 import { type Violation } from '../violation.js';
 
@@ -35,8 +35,8 @@ export const fencing =
         const before = compared.find((latest) => latest.token >= token);
         if (!before) return [];
         const earlier = before.call;
-        const isExcused = (loss: Span): boolean => touches(loss, { from: earlier!.calledAt, to: call.grantedAt! });
-        if (earlier && losses.some(isExcused)) return [];
+        const span = earlier && { from: earlier.calledAt, to: call.grantedAt! };
+        if (span && losses.some((loss) => touches(loss, span))) return [];
         const text = `${call.op} got ${key} with the token ${token}, after ${earlier?.op} with ${before.token}`;
         return [{ rule: 'fencing' as const, t: call.grantedAt!, text }];
       });
