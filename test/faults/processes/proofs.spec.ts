@@ -21,6 +21,8 @@ describe('a machine that sleeps while it waits', () => {
       builder.overrideProvider(LOCK_CLOCK).useValue(clock),
     );
     const locks = sleeper.get(RedisLockService);
+    // Behind a slow network, a subscription would come too late for the message.
+    await eventually(async () => (await admin.pubsub('CHANNELS', '*')).length === 3, { message: 'Not all listen' });
     const held = await holder.locks.acquire(key);
     // Once it has heard that it waits, it can judge what is pushed to it.
     const waiting = new Promise((resolve) => locks.events.on('waiting', resolve));
