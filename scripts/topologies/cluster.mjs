@@ -2,27 +2,32 @@ import { join } from 'node:path';
 import { freePorts, makeFolder, startRedisServer } from '../redis.mjs';
 import { HOST, address, ask, inSync, orCleanUp, startTogether, stopAll, until, withFreshPorts } from './servers.mjs';
 
-const MASTERS = 3;
 const SLOTS = 16_384;
 
 /**
  * @typedef {object} StartedCluster
  * @property {{ cluster: import('./servers.mjs').Address[] }} connection
  * @property {import('../redis.mjs').StartedRedis[]} masters The first masters, in the order of their slots.
- * @property {import('../redis.mjs').StartedRedis[]} replicas Replica `i` follows master `i % 3`.
+ * @property {import('../redis.mjs').StartedRedis[]} replicas Replica `i` follows master `i % masters`.
  * @property {() => Promise<void>} stop Ends all servers, even if they are killed or stopped (SIGSTOP), and removes their files.
  */
 
 /**
- * Starts a cluster of three masters with `replicas` each; resolves when every node serves and reports all others.
+ * Starts a cluster of `masters` (3 by default) with `replicas` each; resolves when every node serves and reports all others.
  * @param {object} [options]
+ * @param {number} [options.masters]
  * @param {number} [options.replicas] 1 by default.
  * @param {number} [options.nodeTimeoutMs] How long a node may be silent before it counts as down.
  * @param {(port: number) => number | Promise<number>} [options.announceBus] Receives the port on which the bus of a node listens,
  *   and returns the port by which the other nodes reach it (the same by default).
  * @returns {Promise<StartedCluster>}
  */
-export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500, announceBus = (port) => port } = {}) {
+export async function startCluster({
+  masters: count = 3,
+  replicas = 1,
+  nodeTimeoutMs = 1_500,
+  announceBus = (port) => port,
+} = {}) {
   const folder = makeFolder();
   const nodes = [];
   const stop = async () => {
@@ -31,12 +36,12 @@ export async function startCluster({ replicas = 1, nodeTimeoutMs = 1_500, announ
   };
   return orCleanUp(stop, async () => {
     const starts = Array.from(
-      { length: MASTERS * (1 + replicas) },
+      { length: count * (1 + replicas) },
       () => () => startNode(folder.path, nodeTimeoutMs, announceBus),
     );
     nodes.push(...(await startTogether(starts)));
-    await form(nodes);
-    const [masters, others] = [nodes.slice(0, MASTERS), nodes.slice(MASTERS)];
+    await form(nodes, count);
+    const [masters, others] = [nodes.slice(0, count), nodes.slice(count)];
     return { connection: { cluster: nodes.map(address) }, masters, replicas: others, stop };
   });
 }
@@ -61,23 +66,25 @@ function startNode(folder, nodeTimeoutMs, announceBus) {
   });
 }
 
-async function form(nodes) {
+async function form(nodes, masters) {
   const ids = await Promise.all(nodes.map((node) => ask(node, (client) => client.cluster('MYID'))));
-  await Promise.all(nodes.map((node, i) => prepare(node, i)));
+  await Promise.all(nodes.map((node, i) => prepare(node, i, masters)));
   await meet(nodes, ids);
-  await Promise.all(nodes.slice(MASTERS).map((node, i) => follow(node, ids[i % MASTERS])));
-  await Promise.all(nodes.map((node, i) => until('The cluster', () => isReady(node, nodes.length, i >= MASTERS))));
+  await Promise.all(nodes.slice(masters).map((node, i) => follow(node, ids[i % masters])));
+  await Promise.all(nodes.map((node, i) => until('The cluster', () => isReady(node, nodes.length, i >= masters))));
   // A replica that has never received anything counts as empty, and nodes do not report it to clients.
-  await Promise.all(nodes.slice(0, MASTERS).map((node) => ask(node, (client) => client.flushall())));
-  await Promise.all(nodes.map((node) => until('Reporting all replicas', () => tellsOfAll(node, nodes.length))));
+  await Promise.all(nodes.slice(0, masters).map((node) => ask(node, (client) => client.flushall())));
+  await Promise.all(
+    nodes.map((node) => until('Reporting all replicas', () => tellsOfAll(node, masters, nodes.length))),
+  );
 }
 
 /** Sets a different epoch on each node: nodes with equal epochs would have to resolve them one after the other. */
-function prepare(node, i) {
+function prepare(node, i, masters) {
   return ask(node, async (client) => {
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
-    if (i >= MASTERS) return;
-    const slotsBefore = (count) => Math.floor((SLOTS * count) / MASTERS);
+    if (i >= masters) return;
+    const slotsBefore = (count) => Math.floor((SLOTS * count) / masters);
     await client.call('CLUSTER', 'ADDSLOTSRANGE', slotsBefore(i), slotsBefore(i + 1) - 1);
   });
 }
@@ -107,7 +114,7 @@ async function isReady(node, count, isReplica) {
   return isComplete && (!isReplica || inSync(node));
 }
 
-async function tellsOfAll(node, count) {
+async function tellsOfAll(node, masters, count) {
   const ranges = await ask(node, (client) => client.cluster('SLOTS'));
-  return ranges.length === MASTERS && ranges.flatMap(([, , ...addresses]) => addresses).length === count;
+  return ranges.length === masters && ranges.flatMap(([, , ...addresses]) => addresses).length === count;
 }

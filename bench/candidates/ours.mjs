@@ -1,0 +1,50 @@
+// The built package in a Nest app, as its users have it.
+import { createRequire } from 'node:module';
+
+// The packages of this repository: murlock brings a Nest of its own, which is nearer.
+const require = createRequire(new URL('../../package.json', import.meta.url));
+require('reflect-metadata');
+const { Module } = require('@nestjs/common');
+const { NestFactory } = require('@nestjs/core');
+const { Locked, RedisLockModule, RedisLockService } = require('nestjs-redis-lock');
+
+const EVENTS = [
+  'acquired', 'acquireFailed', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
+]; // prettier-ignore
+
+class Decorated {
+  run() {}
+  nested(key, depth) {
+    return depth > 0 ? this.nested(key, depth - 1) : undefined;
+  }
+}
+decorate(Decorated, 'run', Locked('<0>'));
+decorate(Decorated, 'nested', Locked('<0>'));
+
+/** Applies a decorator by hand, since this file is not compiled. */
+function decorate(type, name, decorator) {
+  const descriptor = Object.getOwnPropertyDescriptor(type.prototype, name);
+  decorator(type.prototype, name, descriptor);
+  Object.defineProperty(type.prototype, name, descriptor);
+}
+
+export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, isHeard }) {
+  class AppModule {}
+  const options = { connection, leaseMs };
+  Module({ imports: [RedisLockModule.forRoot(options)], providers: [Decorated] })(AppModule);
+  const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
+  const locks = app.get(RedisLockService);
+  const calls = app.get(Decorated);
+  if (isHeard) for (const name of EVENTS) locks.events.on(name, () => {});
+  const waitMs = 60_000;
+  return {
+    acquire: (key) => locks.acquire(key, { waitMs }),
+    release: (lock) => lock.release(),
+    read: (key) => locks.acquire(key, { waitMs, mode: 'read' }),
+    withLock: (key, work) => locks.withLock(key, { waitMs }, work),
+    decorated: (key) => calls.run(key),
+    nested: (key, depth) => calls.nested(key, depth),
+    isLost: (lock) => !lock.held,
+    close: () => app.close(),
+  };
+}

@@ -1,0 +1,34 @@
+import { startRedisServer } from '../scripts/redis.mjs';
+import { cluster } from './measure/cluster.mjs';
+import { compare } from './measure/compare.mjs';
+import { compiler } from './measure/compiler.mjs';
+import { cycles } from './measure/cycles.mjs';
+import { handOver } from './measure/hand-over.mjs';
+import { leases } from './measure/leases.mjs';
+import { overhead } from './measure/overhead.mjs';
+import { watchServers } from './measure/server.mjs';
+import { table } from './table.mjs';
+
+const MEASURES = { cluster, compare, compiler, cycles, handOver, leases, overhead };
+
+/** Measures workloads one after the other on a server of their own, and prints a table of each. */
+export async function measureAll(workloads, { isFull, rounds, ms }) {
+  const results = [];
+  for (const workload of workloads) {
+    const server = await startRedisServer();
+    const watch = watchServers([server]);
+    try {
+      const candidates = [...workload.candidates, ...((isFull ? workload.all : workload.peers) ?? [])];
+      const rows = await MEASURES[workload.measure](
+        { ...workload, candidates, rounds, ms },
+        { servers: [server], watch },
+      );
+      results.push({ ...workload, rows });
+      console.log(`\n${workload.title} (${workload.name})\n\n${table(workload.measure, rows)}`);
+    } finally {
+      watch.close();
+      await server.stop();
+    }
+  }
+  return results;
+}

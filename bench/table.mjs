@@ -1,0 +1,70 @@
+const number = (value) =>
+  Number.isFinite(value) ? value.toLocaleString('en', { maximumSignificantDigits: 3 }) : 'none';
+const ratio = (value) => value.toFixed(2);
+const spread = ({ median, low, high }, text = ratio) => `${text(median)} (${text(low)}–${text(high)})`;
+/** A figure, and its ratio to the baseline. */
+const beside = (field) => (row) => number(row[field]) + (row.ratios ? ` (${ratio(row.ratios[field].median)}×)` : '');
+const plain = (field) => (row) => number(row[field]);
+
+const COMPARED = {
+  'a second': plain('rate'),
+  'of the baseline': ({ ratios }) => (ratios ? spread(ratios.rate) : '1'),
+  'p50, ms': beside('p50'),
+  'p99, ms': beside('p99'),
+  'client CPU, µs': beside('clientMicros'),
+  'Redis CPU, µs': beside('redisMicros'),
+  commands: plain('commands'),
+  'redis.call': plain('scriptCalls'),
+  promises: plain('promises'),
+  timers: plain('timers'),
+  bytes: plain('bytes'),
+  'longest wait, in medians': plain('patience'),
+  'largest share of a process': plain('share'),
+  failures: plain('failures'),
+};
+
+const COLUMNS = {
+  compare: COMPARED,
+  cluster: COMPARED,
+  handOver: {
+    'p50, ms': plain('p50'),
+    'p99, ms': plain('p99'),
+    'p50, round trips': plain('inRoundTrips'),
+    'p99, round trips': plain('p99InRoundTrips'),
+    'turns that change the process': ({ changes }) => `${Math.round(100 * changes)} %`,
+  },
+  leases: {
+    'commands a second': plain('perSecond'),
+    'client CPU': ({ client }) => `${number(client)} %`,
+    'Redis CPU': ({ redis }) => `${number(redis)} %`,
+    'bytes of heap each': plain('heap'),
+    lost: plain('lost'),
+  },
+  overhead: {
+    'CPU, µs': ({ micros }) => spread(micros, number),
+    promises: plain('promises'),
+  },
+  cycles: {
+    'heap afterwards, KiB': plain('heapKiB'),
+    'timers left': plain('timers'),
+    'keys in Redis': plain('keys'),
+    'memory of Redis, KiB': plain('redisKiB'),
+  },
+  compiler: {
+    methods: plain('methods'),
+    'plain, s': ({ plain }) => spread(plain, number),
+    'locked, s': ({ locked }) => spread(locked, number),
+    ratio: ({ ratio }) => spread(ratio),
+  },
+};
+
+/** The rows of a workload as a table in Markdown. */
+export function table(measure, rows) {
+  const columns = Object.entries(COLUMNS[measure]);
+  const line = (cells) => `| ${cells.join(' | ')} |`;
+  return [
+    line(['', ...columns.map(([title]) => title)]),
+    line(['---', ...columns.map(() => '---:')]),
+    ...rows.map((row) => line([row.name ?? '', ...columns.map(([, text]) => text(row))])),
+  ].join('\n');
+}

@@ -1,0 +1,123 @@
+// What is measured. `peers` is what a short run compares with: the best peer of this workload in the last full run.
+import { BASELINE, OURS } from './candidates/index.mjs';
+
+/** Peers that work at their defaults for this. */
+const POLLING = [
+  'redlock 4',
+  'redlock 5',
+  '@sesamecare-oss/redlock',
+  'redis-semaphore',
+  'redlock-universal',
+  'murlock',
+  '@redis-kit/lock',
+];
+const ALL = [...POLLING, 'redlock-universal, lean', 'simple-redis-mutex'];
+/** As it comes, and as fast as its package polls. */
+const CONTENDERS = [...POLLING.flatMap((name) => [name, `${name}, 1 ms`]), 'simple-redis-mutex'];
+
+const own = (callers, peers) => ({
+  name: callers === 1 ? 'one-caller' : `${callers}-callers`,
+  title: callers === 1 ? 'One caller, a free lock' : `${callers} callers, each with a lock of its own`,
+  measure: 'compare',
+  loop: { callers },
+  peers,
+  all: ALL,
+});
+
+const hot = (callers, peers) => ({
+  name: `hot-${callers}`,
+  title: `One lock, ${callers} callers in one process`,
+  measure: 'compare',
+  loop: { callers, hot: true },
+  peers,
+  all: CONTENDERS,
+});
+
+export const WORKLOADS = [
+  own(1, ['redis-semaphore']),
+  own(64, ['@redis-kit/lock']),
+  own(512, ['@redis-kit/lock']),
+  hot(2, ['simple-redis-mutex']),
+  hot(8, ['simple-redis-mutex']),
+  hot(64, ['simple-redis-mutex']),
+  hot(256, ['simple-redis-mutex']),
+  {
+    ...hot(8, ['simple-redis-mutex']),
+    name: 'hot-4x8',
+    title: 'One lock, 4 processes with 8 callers each',
+    processes: 4,
+  },
+  {
+    name: 'hand-over',
+    title: 'Hand-over between two processes that want the same lock',
+    measure: 'handOver',
+    peers: ['simple-redis-mutex'],
+    all: CONTENDERS,
+  },
+  {
+    name: 'read-mostly',
+    title: 'One read-write lock, 64 callers, of whom one in 20 writes',
+    measure: 'compare',
+    loop: { call: 'read or write', callers: 64, hot: true },
+    // No peer has read locks: they lock for writing.
+    peers: ['simple-redis-mutex'],
+    all: CONTENDERS,
+  },
+  ...[1_000, 10_000].map((locks) => ({
+    name: `leases-${locks}`,
+    title: `${locks.toLocaleString('en')} leases of 3 s, for three lease periods`,
+    measure: 'leases',
+    locks,
+    leaseMs: 3_000,
+    peers: ['redis-semaphore'],
+    all: ['redlock 5', '@sesamecare-oss/redlock', 'redis-semaphore', 'redlock-universal', '@redis-kit/lock'],
+  })),
+  {
+    name: 'leases-30s',
+    title: '10,000 leases of 30 s',
+    measure: 'leases',
+    locks: 10_000,
+    leaseMs: 30_000,
+    peers: [],
+    all: ['redis-semaphore'],
+  },
+  {
+    name: 'nested',
+    title: 'A call in a call that holds the lock already (100 of them)',
+    measure: 'overhead',
+    calls: { plain: { call: 'decorated' }, more: { call: 'nested', depth: 100 }, per: 100 },
+  },
+  {
+    name: 'decorator',
+    title: 'A decorated method beside withLock',
+    measure: 'overhead',
+    calls: { plain: { call: 'withLock' }, more: { call: 'decorated' }, per: 1 },
+  },
+  {
+    name: 'events',
+    title: 'A listener on each event',
+    measure: 'overhead',
+    calls: { plain: { call: 'pair' }, more: { call: 'pair', isHeard: true }, per: 1 },
+  },
+  {
+    name: 'leaks',
+    title: '200,000 locks, each of its own key, taken and released',
+    measure: 'cycles',
+    count: 200_000,
+    peers: ['redis-semaphore'],
+    all: ALL,
+  },
+  {
+    name: 'cluster',
+    title: '512 callers on a Cluster of 1, 2 and 3 masters',
+    measure: 'cluster',
+    loop: { callers: 512 },
+    masters: [1, 2, 3],
+  },
+  {
+    name: 'compiler',
+    title: '300 locked methods, beside 300 with a plain decorator',
+    measure: 'compiler',
+    methods: 300,
+  },
+].map((one) => ({ candidates: [OURS, BASELINE], ...one }));

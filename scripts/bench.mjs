@@ -1,0 +1,41 @@
+// Measures what locks cost, beside the shortest code by hand and other packages: `npm run bench`, or `npm run bench -- 64-callers`.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { WORKLOADS } from '../bench/workloads.mjs';
+import { UsageError, ensureBuilt, exitOnSignals, flag, runCommand, whole } from './command.mjs';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const NAMES = WORKLOADS.map(({ name }) => name);
+const DOCUMENT = join(root, 'docs', 'performance.md');
+
+const usage = `Usage: npm run bench -- [options] [workloads]
+  --full        all packages in place of the best one, and more rounds; writes docs/performance.md when all workloads ran
+  --rounds N    how often each candidate is measured (7; with --full 15)
+  --ms N        how long each time, in milliseconds (500)
+Workloads: ${NAMES.join(', ')}`;
+
+const options = { full: flag, rounds: whole(1, 1_000), ms: whole(10, 60_000, 500) };
+
+function installPeers() {
+  const folder = join(root, 'bench');
+  if (existsSync(join(folder, 'node_modules'))) return;
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (spawnSync('npm', args, { cwd: folder, stdio: 'inherit' }).status !== 0) process.exit(1);
+}
+
+await runCommand({ usage, options }, async ({ full, rounds = full ? 15 : 7, ms }, words) => {
+  const unknown = words.find((word) => !NAMES.includes(word));
+  if (unknown !== undefined) throw new UsageError(`${unknown}: expected ${NAMES.join(', ')}.`);
+  ensureBuilt();
+  installPeers();
+  exitOnSignals();
+  const { measureAll } = await import('../bench/measure-all.mjs');
+  const { writeDocument } = await import('../bench/document.mjs');
+  const chosen = WORKLOADS.filter(({ name }) => words.length === 0 || words.includes(name));
+  const results = await measureAll(chosen, { isFull: full, rounds, ms });
+  if (full && words.length === 0) writeDocument(DOCUMENT, results);
+  process.exit();
+});
