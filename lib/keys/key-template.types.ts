@@ -1,9 +1,35 @@
 import type { KeyPart } from './key-part.js';
 
 /** A sentence about a brace, or about each placeholder that the arguments `A` cannot fill; `never` if they fill all. */
-export type KeyTemplateError<T extends string, A extends readonly unknown[]> = [WithBrace<T>] extends [never]
+export type KeyTemplateError<T extends string, A extends readonly unknown[]> =
+  A extends NeedsOfAll<T> ? never : KeyTemplateMistake<T, A>;
+
+/** The sentences. They cost the compiler much more than a look at whether all is well, and few keys have a mistake. */
+type KeyTemplateMistake<T extends string, A extends readonly unknown[]> = [WithBrace<T>] extends [never]
   ? PlaceholderError<Placeholders<T>, A>
   : "{ and } fill nothing: write '<0>' for the first argument, '<0.id>' for a property of it";
+
+/** The arguments that fill all placeholders of all these templates for certain. */
+type NeedsOfAll<T extends string> = (T extends unknown ? (needs: Needs<T>) => void : never) extends (
+  needs: infer N,
+) => void
+  ? N
+  : never;
+
+/** `{ 0: { id: KeyPart } }` for `'a:<0.id>'`; `never` for a template with a mistake. */
+type Needs<T extends string> = [WithBrace<T>] extends [never] ? NeedsOfPlaceholders<T> : never;
+
+type NeedsOfPlaceholders<T extends string> = T extends `${string}<${infer Rest}`
+  ? Rest extends `<${infer Next}`
+    ? NeedsOfPlaceholders<Next>
+    : Rest extends `${infer P}>${infer Next}`
+      ? Need<P> & NeedsOfPlaceholders<Next>
+      : never
+  : unknown;
+
+type Need<Path extends string> = Path extends `${infer Head}.${infer Tail}`
+  ? { readonly [K in Head]: Need<Tail> }
+  : { readonly [K in Path]: KeyPart };
 
 /** A key whose arguments are unknown to the compiler: only its text is checked. */
 export type KeyOfAny<K> = [KeyTemplateError<TemplateOf<K>, any[]>] extends [never]
