@@ -39,13 +39,13 @@ export function compiler({ methods, rounds }) {
   return [{ methods, plain: spreadOf(seconds.plain), locked: spreadOf(seconds.locked), ratio: spreadOf(ratios) }];
 }
 
-/** Each method has argument types of its own, as those of an app have. */
+/** Each method has a key and argument types of its own, as those of an app have. */
 function sourceOf(kind, methods) {
   const decorator = kind === 'plain' ? 'Plain' : 'Locked';
   const classes = Array.from({ length: methods / METHODS_OF_A_CLASS }, (_, c) => {
     const lines = Array.from({ length: METHODS_OF_A_CLASS }, (_, m) => {
       const input = `{ id: string; n${c}_${m}: number; nested: { a: string; b: number } }`;
-      return `  @${decorator}('order:<0.id>:<1>')\n  async run${m}(order: ${input}, sku: string): Promise<string> {\n    return order.id + sku;\n  }`;
+      return `  @${decorator}('order${c}_${m}:<0.id>:<1>')\n  async run${m}(order: ${input}, sku: string): Promise<string> {\n    return order.id + sku;\n  }`;
     });
     return `export class Service${c} {\n${lines.join('\n\n')}\n}\n`;
   });
