@@ -81,9 +81,9 @@ export class RedisLockStore implements LockStore {
     this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only the subscribers that are connected to itself.
-    const countReceivers = this.#client.isCluster ? 0 : 1;
-    const shared = { keepMs, channelPrefix: this.#channelPrefix, countReceivers } as const;
-    this.#calls = new ScriptCalls(options.scripts, this.#keys, shared);
+    const countReceivers = !this.#client.isCluster;
+    const callOptions = { keepMs, channelPrefix: this.#channelPrefix, countReceivers };
+    this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;

@@ -7,7 +7,7 @@ import { inconsistencies } from './hash-checks.js';
 import { NextCommand, START_MS } from './next-command.js';
 import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game } from './random-steps.js';
 import { Referee } from './referee.js';
-import { type AnyScripts, FAR_MS, runScript } from './run-script.js';
+import { type AnyScripts, FAR_MS, runScript, wireValues } from './run-script.js';
 
 /** A server connection, another that listens to the channels of the live clients, and the scripts to test. */
 export interface Arena {
@@ -21,8 +21,8 @@ export interface Arena {
 }
 
 /** As with the defaults, it outlasts every place in a queue, and every command. */
-const KEEP_MS = 31_000;
-const REMEMBER_MS = 45_000;
+const KEEP_MS = 41_000;
+const REMEMBER_MS = 75_000;
 let games = 0;
 
 /** What a script said, and what is in Redis since. */
@@ -150,7 +150,7 @@ export class LockGame {
     this.operations += 1;
     const { name, values } = this.#valuesOf(command);
     const script = this.arena.scripts[name];
-    const received = valuesOf(script, script.operands(values as never));
+    const received = valuesOf(script, script.operands(wireValues(values) as never));
     const expected = replyOrError(() => this.#model.run(name, received).map(String));
     this.#trace.push(`${this.#now} ${JSON.stringify(command)} expects ${expected.join(' ')}`);
     const heard = await this.#send(name, values);
@@ -185,7 +185,8 @@ export class LockGame {
     const lock = keysOf(command);
     if (command.name !== 'acquire') return { name: command.name, values: { ...common, ...command, lock: command.key } };
     const { request, sentMicros } = command;
-    const values = { ...common, ...request, sentMicros, maxAgeMs: MAX_AGE_MS, rememberMs: REMEMBER_MS };
+    const untilMicros = `${sentMicros + MAX_AGE_MS * 1_000}`;
+    const values = { ...common, ...request, sentMicros: `${sentMicros}`, untilMicros, rememberMs: REMEMBER_MS };
     return lock.length > 1
       ? { name: 'acquireMany', values: { ...values, lock } }
       : { name: 'acquire', values: { ...values, lock: lock[0]! } };

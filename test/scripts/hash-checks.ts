@@ -2,7 +2,7 @@ type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(token|released|revoked|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
+  /^(v|token|released|revoked|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -27,7 +27,17 @@ const waitersOf = (hash: Fields) =>
 
 /** What is wrong inside the hash of a lock, in words. */
 export function inconsistencies(hash: Fields): string[] {
+  if (hash['s'] !== undefined) return packedFlaws(hash);
   return [...strangers(hash), ...wrongCounts(hash), ...wrongBounds(hash), ...wrongQueue(hash)];
+}
+
+function packedFlaws(hash: Fields): string[] {
+  const flaws = Object.keys(hash)
+    .filter((field) => !['s', 'released', 'by'].includes(field))
+    .map((field) => `unknown field ${field} of a packed lock`);
+  if (!/^1\d{16}(\d{23}.{1,24})?$/.test(hash['s']!)) flaws.push(`s: ${hash['s']}`);
+  if (hash['released']!.length > 64) flaws.push(`released is long: ${hash['released']}`);
+  return flaws;
 }
 
 function strangers(hash: Fields): string[] {

@@ -1,4 +1,5 @@
 import { type Redis } from 'ioredis';
+import { ttlMs, windowDigits } from '../../lib/redis/codec/script-calls.js';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { type Values } from '../support/model/wire-values.js';
@@ -15,9 +16,7 @@ export const NO_CLAIM = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, reme
 
 /** A clock that the test owns: every command carries its time, so that no run sleeps and each can be repeated. */
 const OPERAND_CLOCK = lua`
-local function server_time()
-  return tonumber(${arg('nowMicros')})
-end
+local micros = tonumber(${arg('nowMicros')})
 `;
 
 /** Added to times of expiry on the operand clock: Redis, which has a clock of its own, must not reach them. */
@@ -30,7 +29,7 @@ local redis = { pcall = server.pcall }
 function redis.call(command, ...)
   if command ~= 'PEXPIRE' then return server.call(command, ...) end
   local key, ms = ...
-  return server.call('PEXPIREAT', key, string.format('%.0f', 4398046511104 + math.floor(server_time() / 1000) + ms))
+  return server.call('PEXPIREAT', key, string.format('%.0f', 4398046511104 + math.floor(micros / 1000) + ms))
 end
 `;
 
@@ -42,12 +41,31 @@ export const timedScripts = (): AnyScripts => createLockScripts(OPERAND_CLOCK as
 
 /** Runs a script by its hash, by its text when the server does not know it. Unless told otherwise, no command is late. */
 export async function runScript(redis: Redis, script: AnyScript, values: Operands): Promise<string[]> {
-  const inTime = { sentMicros: values['nowMicros'] ?? 0, maxAgeMs: 1_000, unanswered: 0 };
-  const operands = script.operands({ ...inTime, ...values } as never) as [number, ...(string | number)[]];
+  const operands = script.operands(wireValues(values) as never) as [number, ...(string | number)[]];
   try {
-    return (await redis.evalsha(script.sha1, ...operands)) as string[];
+    return partsOf(await redis.evalsha(script.sha1, ...operands));
   } catch (error) {
     if (!String(error).includes('NOSCRIPT')) throw error;
-    return (await redis.eval(script.text, ...operands)) as string[];
+    return partsOf(await redis.eval(script.text, ...operands));
   }
 }
+
+/** Operands as the library would send them. */
+export function wireValues(values: Operands): Operands {
+  const { nowMicros = 0, keepMs, leaseMs } = values;
+  const inTime = { sentMicros: nowMicros, untilMicros: nowMicros, unanswered: 0 };
+  const plain = leaseMs === undefined ? {} : plainOperands(Number(keepMs), Number(leaseMs));
+  return { ...inTime, ...values, ...plain, keepMs: String(keepMs).padStart(10, '0') };
+}
+
+const plainOperands = (keepMs: number, leaseMs: number) => ({
+  leaseMs: String(leaseMs).padStart(10, '0'),
+  ttlMs: ttlMs(keepMs, leaseMs),
+  windowDigits: windowDigits(keepMs, leaseMs),
+});
+
+/** The reply as a list of texts, whichever path it came from. */
+const partsOf = (reply: unknown): string[] =>
+  typeof reply === 'string'
+    ? reply.split(' ').map((part) => (/^0\d/.test(part) ? `${Number(part)}` : part))
+    : (reply as string[]);

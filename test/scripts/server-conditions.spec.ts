@@ -122,7 +122,7 @@ describe('the scripts on a server', () => {
       now += LEASE_MS;
       expect(await renew(A, token)).toEqual(['lost', A, `${now}`, token, '0']);
       expect((await release(A))[0]).toBe('unknown');
-      expect(await redis.hkeys(KEY)).toEqual(['token', 'released']);
+      expect(await redis.hkeys(KEY)).toEqual(['s', 'released', 'by']);
     });
 
     it('refuses a new lock and leaves no key', async () => {

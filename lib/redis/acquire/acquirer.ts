@@ -160,7 +160,8 @@ export class Acquirer {
 
   #callOf(request: AcquireRequest, server: string, timeoutMs: number): ScriptCall {
     const sentMicros = this.#serverClock.micros(server);
-    const times = { now: this.parts.clock.now(), sentMicros, maxAgeMs: maxAcquireAgeMs(timeoutMs) };
+    const untilMicros = sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000);
+    const times = { now: this.parts.clock.now(), sentMicros, untilMicros };
     return this.parts.calls.acquire(request, timeoutMs, times);
   }
 }

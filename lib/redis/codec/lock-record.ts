@@ -7,7 +7,7 @@ import { type LastRun, type LockHolder, type LockState } from '../../core/store/
 export function readLockState(key: string, reply: readonly string[]): LockState {
   const parts = new ReplyParts(key, reply);
   const now = parts.whole(0);
-  const fields = fieldsOf(reply);
+  const fields = fieldsOf(parts, reply);
   const holders: LockHolder[] = [];
   let waiters = 0;
   for (const [field, value] of fields) {
@@ -31,7 +31,7 @@ const RUN = /^run:(?!by:)(?<job>.+)$/u;
 export function readRuns(key: string, reply: readonly string[]): readonly LastRun[] {
   const parts = new ReplyParts(key, reply);
   const now = parts.whole(0);
-  const fields = fieldsOf(reply);
+  const fields = fieldsOf(parts, reply);
   return [...fields].flatMap(([field, run]) => {
     const job = RUN.exec(field)?.groups?.['job'];
     if (job === undefined) return [];
@@ -58,11 +58,23 @@ function readRun(job: string, run: string, fields: ReadonlyMap<string, string>, 
   };
 }
 
-function fieldsOf(reply: readonly string[]): Map<string, string> {
+/** The fields of the hash, those of a packed lock as if it was not packed. */
+function fieldsOf(parts: ReplyParts, reply: readonly string[]): Map<string, string> {
   const fields = new Map<string, string>();
   for (let i = 1; i + 1 < reply.length; i += 2) fields.set(reply[i]!, reply[i + 1]!);
-  return fields;
+  const packed = fields.get('s');
+  if (packed === undefined) return fields;
+  const { token, deadline, lease, attempt } = PACKED.exec(packed)?.groups ?? parts.refuse();
+  fields.set('token', token!);
+  if (attempt === undefined) return fields;
+  const since = Math.floor(Number(token) / 1_000);
+  return fields
+    .set(`hold:${attempt}`, `${deadline} ${Number(lease)} write ${token} ${since} -`)
+    .set(`id:${attempt}`, fields.get('by') ?? '');
 }
+
+/** The value of `s`. */
+const PACKED = /^1(?<token>\d{16})(?:(?<deadline>\d{13})(?<lease>\d{10})(?<attempt>.+))?$/;
 
 function readHolder(attempt: string, record: string, id: string, now: number): LockHolder {
   const [deadline, lease, mode, token, since, owner] = record.split(' ');

@@ -11,36 +11,52 @@ import { type RedisKeys } from './redis-keys.js';
 
 /** The operands of all scripts that change a lock. */
 interface SharedOperands {
-  readonly keepMs: number;
+  /** As a text of ten digits. */
+  readonly keepMs: string;
   readonly channelPrefix: string;
   /** 1: the number of receivers of a message says whether anybody listens. */
   readonly countReceivers: 0 | 1;
 }
 
-/** When an acquire is sent, and how old it may be when it arrives. */
+/** The digits of a duration in milliseconds, and of a time in microseconds: the scripts compare them as texts. */
+const padded = (ms: number): string => String(ms).padStart(10, '0');
+
+interface ScriptCallOptions {
+  readonly keepMs: number;
+  readonly channelPrefix: string;
+  /** Whether the number of receivers of a message says whether anybody listens. */
+  readonly countReceivers: boolean;
+}
+
+/** When an acquire is sent, and until when it may arrive. */
 interface AcquireTimes {
   /** On our monotonic clock. */
   readonly now: number;
   /** On the clock of the server, as far as it is known. */
   readonly sentMicros: number;
-  readonly maxAgeMs: number;
+  readonly untilMicros: number;
 }
 
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
 export class ScriptCalls {
+  readonly #shared: SharedOperands;
+
   constructor(
     private readonly scripts: LockScripts,
     private readonly keys: RedisKeys,
-    private readonly shared: SharedOperands,
-  ) {}
+    private readonly options: ScriptCallOptions,
+  ) {
+    const { keepMs, channelPrefix, countReceivers } = options;
+    this.#shared = { keepMs: padded(keepMs), channelPrefix, countReceivers: countReceivers ? 1 : 0 };
+  }
 
   acquire({ keys, claim, ...request }: AcquireRequest, timeoutMs: number, times: AcquireTimes): ScriptCall {
     const { acquire, acquireMany } = this.scripts;
     const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, permits, holder } = request;
     const { now, ...age } = times;
     const call = { key: keys.join(', '), timeoutMs, echo: attempt };
-    const hold = { attempt, owner: encodeOwner(owner), mode, leaseMs, waiterLeaseMs, permits, holder };
-    const common = { ...this.shared, ...hold, ...age, fair: fair ? 1 : 0 };
+    const hold = { attempt, owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, permits, holder };
+    const common = { ...this.#shared, ...hold, ...age, fair: fair ? 1 : 0 };
     if (keys.length > 1) {
       const lock = keys.map((key) => this.keys.storageKey(key));
       return { script: acquireMany, operands: acquireMany.operands({ ...common, lock }), ...call };
@@ -54,20 +70,23 @@ export class ScriptCalls {
       fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
       rememberMs: claim?.rememberMs ?? 0,
       rerun: claim?.rerunOnLoss ? 1 : 0,
+      ttlMs: ttlMs(this.options.keepMs, leaseMs),
+      windowDigits: windowDigits(this.options.keepMs, leaseMs),
     });
     return { script: acquire, operands, ...call };
   }
 
   renew({ leaseMs, mode, timeoutMs, ...hold }: RenewRequest): ScriptCall {
     const { renew } = this.scripts;
-    return this.#call(renew, renew.operands({ ...this.#operandsOf(hold), leaseMs, mode }), hold, timeoutMs);
+    const lease = { leaseMs: padded(leaseMs), ttlMs: ttlMs(this.options.keepMs, leaseMs) };
+    return this.#call(renew, renew.operands({ ...this.#operandsOf(hold), ...lease, mode }), hold, timeoutMs);
   }
 
   release(request: ReleaseRequest, timeoutMs: number): ScriptCall {
     const { key, attempt, holdAtLeastMs, runOutcome = '-', job } = request;
     const { release } = this.scripts;
     const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
-    const operands = release.operands({ ...this.shared, lock: this.keys.storageKey(key), attempt, ...end });
+    const operands = release.operands({ ...this.#shared, lock: this.keys.storageKey(key), attempt, ...end });
     return this.#call(release, operands, request, timeoutMs);
   }
 
@@ -87,7 +106,7 @@ export class ScriptCalls {
   forceRelease(key: string, attempt: string, seenToken: number): ScriptCall {
     const { forceRelease } = this.scripts;
     const lock = this.keys.storageKey(key);
-    const operands = forceRelease.operands({ ...this.shared, lock, attempt, seenToken: String(seenToken) });
+    const operands = forceRelease.operands({ ...this.#shared, lock, attempt, seenToken: String(seenToken) });
     return this.#call(forceRelease, operands, { key, attempt }, OPERATOR_TIMEOUT_MS);
   }
 
@@ -98,7 +117,7 @@ export class ScriptCalls {
   }
 
   #operandsOf({ key, attempt, fencingToken }: HoldRef) {
-    return { ...this.shared, lock: this.keys.storageKey(key), attempt, token: String(fencingToken) };
+    return { ...this.#shared, lock: this.keys.storageKey(key), attempt, token: String(fencingToken) };
   }
 
   #call(
@@ -118,4 +137,20 @@ const encodeJob = (job: string | undefined): string => (job === undefined ? '-' 
 function encodeOwner(owner: string | undefined): string {
   if (owner === undefined) return '-';
   return owner === '-' ? '%2D' : encodeURIComponent(owner);
+}
+
+/** The time to live of a key whose lease is set to this, as the scripts compute it (`keep()` in scripts/parts/save.ts). */
+export function ttlMs(keepMs: number, leaseMs: number): number {
+  const spare = Math.floor(keepMs / 4);
+  return keepMs + spare + Math.max(leaseMs, spare);
+}
+
+/**
+ * How many first digits a token has in common with the time, 16 digits of microseconds, while a grant on the plain path need
+ * not set the time to live. They change after a power of ten that is at most a quarter of `keepMs`; a lease that is longer
+ * than this window always sets it.
+ */
+export function windowDigits(keepMs: number, leaseMs: number): number {
+  const windowMs = 10 ** Math.floor(Math.log10(keepMs / 4));
+  return leaseMs > windowMs ? 16 : 13 - Math.log10(windowMs);
 }

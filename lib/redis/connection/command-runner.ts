@@ -31,6 +31,9 @@ const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled']
 /** No script of ours replies with a list in a list. */
 const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
 
+/** A script answers in one text on its plain path (scripts/acquire.ts). */
+const partsOf = (reply: unknown): unknown => (typeof reply === 'string' ? reply.split(' ') : reply);
+
 /**
  * Runs scripts and commands under deadlines of our own: ioredis may leave a promise pending forever (a half-open socket, a
  * lost reply). Every script may be sent again without harm.
@@ -118,7 +121,7 @@ export class CommandRunner {
     const onLateReply = (reply: unknown) => isOurs(reply) && onLate?.(reply.map(String));
     const request: CommandRequest<unknown> = { key, storageKey, timeoutMs, onStart, onLate: onLateReply };
     const reply = await this.#perform(request, async (command) => {
-      const answer = await this.#evaluate(call, command);
+      const answer = partsOf(await this.#evaluate(call, command));
       if (!isOurs(answer)) this.#health.replace(command.sentBy!, command.sentTo);
       else if (WRITTEN.has(answer[0])) this.#health.onWritten(command.sentBy!);
       return answer;

@@ -32,6 +32,7 @@ const STAYING = adviceBy({
   NOPERM: 'The user lacks a right: see "A user for locks only" in docs/security.md.',
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
+  NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
 });
 

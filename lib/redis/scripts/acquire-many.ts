@@ -22,19 +22,16 @@ const attempt = arg('attempt');
 export const acquireManyScript = (clock: LuaScript<never, never>) =>
   overManyKeys(lua`
 ${clock}
--- Read once: all locks see the same time.
-local reading = server_time()
-local server_time = function() return reading end
-
--- A key of another type fails here, before anything is written.
-for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end
-
 -- One of the locks. In this function, KEYS contains only its key, as in a script for one lock.
 local function at(lock_key)
 local KEYS = { lock_key }
 ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
-  local swept = end_expired()
+  local swept
   local this = { busy_reply = busy_reply, knows_attempt = knows_attempt }
+
+  function this.begin()
+    swept = end_expired()
+  end
 
   function this.stand(is_known)
     this.stands, this.detail = standing(is_known)
@@ -75,9 +72,11 @@ ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
   return this
 end
 
-local now = string.format('%.0f', math.floor(reading / 1000))
+local now = string.format('%.0f', math.floor(micros / 1000))
 local locks, refusal = {}, nil
+-- A key of another type fails here, before anything is written.
 for i, lock_key in ipairs(KEYS) do locks[i] = at(lock_key) end
+for _, lock in ipairs(locks) do lock.begin() end
 
 -- An attempt that is known at one of the locks is not late, though it may wait for only that one.
 local function is_known()
@@ -93,7 +92,7 @@ for i, lock in ipairs(locks) do
 end
 if refusal then
   for _, lock in ipairs(locks) do lock.refuse() end
-  return { 'refused', ${attempt}, now, refusal, refusal == 'late' and string.format('%.0f', reading) or '' }
+  return { 'refused', ${attempt}, now, refusal, refusal == 'late' and string.format('%.0f', micros) or '' }
 end
 
 local busy = nil

@@ -1,4 +1,4 @@
-import { type LuaScript, arg, key, lua } from './lua.js';
+import { type LuaScript, arg, lua } from './lua.js';
 import { EXPIRY } from './parts/expiry.js';
 import { FINGERPRINTS } from './parts/fingerprints.js';
 import { HAND_OVER } from './parts/hand-over.js';
@@ -8,7 +8,6 @@ import { SAVE } from './parts/save.js';
 import { inOrder } from './parts/script-part.js';
 import { STATE } from './parts/state.js';
 
-const lock = key('lock');
 const command = arg('attempt');
 
 /**
@@ -36,12 +35,9 @@ end
 if is_in(revoked, ${command}) then
   outcome = 'again'
 elseif writes + reads > 0 then
-  local fields = redis.call('HGETALL', ${lock})
-  for i = 1, #fields, 2 do
-    local attempt = string.match(fields[i], '^hold:(.+)$')
-    local hold = attempt and read_hold(fields[i + 1])
-    if hold and was_seen(hold) then table.insert(held, { attempt = attempt, hold = hold }) end
-  end
+  each_hold(function(attempt, hold)
+    if was_seen(hold) then table.insert(held, { attempt = attempt, hold = hold }) end
+  end)
 end
 
 begin_writes()

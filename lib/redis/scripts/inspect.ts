@@ -1,4 +1,8 @@
 import { type LuaScript, key, lua } from './lua.js';
+import { inOrder } from './parts/script-part.js';
+import { VERSION } from './parts/version.js';
+
+const lock = key('lock');
 
 /**
  * Returns everything about a lock and changes nothing; the client leaves out what has expired.
@@ -6,8 +10,10 @@ import { type LuaScript, key, lua } from './lua.js';
  * KEYS: `lock`. Reply: the server's time in ms, then the fields and values of the hash (see parts/state.ts), flat.
  */
 export const inspectScript = (clock: LuaScript<never, never>) => lua`
-${clock}
-local reply = redis.call('HGETALL', ${key('lock')})
-table.insert(reply, 1, string.format('%.0f', math.floor(server_time() / 1000)))
+${clock}${inOrder(VERSION)}
+local versions = redis.call('HMGET', ${lock}, 's', 'v')
+refuse_newer(versions[1], versions[2])
+local reply = redis.call('HGETALL', ${lock})
+table.insert(reply, 1, string.format('%.0f', math.floor(micros / 1000)))
 return reply
 `;

@@ -13,6 +13,27 @@ import { STATE } from './parts/state.js';
 const lock = key('lock');
 const attempt = arg('attempt');
 
+/** Ends the hold of a packed lock, as the text behind it would (see acquire). */
+const PLAIN_RELEASE = lua`
+if ${arg('holdAtLeastMs')} == '0' and ${arg('runOutcome')} == '-' and ${arg('unanswered')} == '0' then
+  local state = redis.call('HMGET', ${lock}, 's', 'released')
+  local packed, released = state[1], state[2]
+  if packed and string.sub(packed, 1, 1) == '1' and string.sub(packed, 41) == ${attempt} then
+    local now = string.format('%.0f', math.floor(micros / 1000))
+    local fingerprint = string.sub(${attempt}, -8) .. ';'
+    if now < string.sub(packed, 18, 30) and string.sub(packed, 31, 40) <= ${arg('keepMs')}
+      and not string.find(released, ';' .. fingerprint, 1, true) then
+      released = released .. fingerprint
+      while #released > 64 do released = string.sub(released, (string.find(released, ';', 2, true))) end
+      local done = redis.pcall('HSET', ${lock}, 's', string.sub(packed, 1, 17), 'released', released)
+      if type(done) == 'number' then
+        return 'released ' .. ${attempt} .. ' ' .. now .. ' 0 ' .. string.sub(packed, 2, 17) .. ' '
+      end
+    end
+  end
+end
+`;
+
 /**
  * Ends the hold of an attempt, or removes it from the queue, and hands the lock to the next waiter. The attempt is
  * remembered for a while, so that this command may be sent twice and a late acquire of the same attempt is refused.
@@ -22,15 +43,15 @@ const attempt = arg('attempt');
  *
  * KEYS: `lock`. ARGV: `attempt`, `holdAtLeastMs` (0: none), `job` and `runOutcome` of its run (`-` unknown, `done`,
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
- * answer and may still come; it is refused then), `keepMs`, `channelPrefix`, `countReceivers`.
+ * answer and may still come; it is refused then), `keepMs` of 10 digits, `channelPrefix`, `countReceivers`.
  *
- * Reply `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
+ * Reply, as a list or, on the plain path, as one text with blanks between: `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
  * 1 when the client has to send the command again, to serve the queue further; `outcome` is `released`, `again` (this
  * release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before), `revoked` (an
  * operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
-${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
+${clock}${PLAIN_RELEASE}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
 local before = find_hold(${attempt})
 end_expired()
 begin_writes()

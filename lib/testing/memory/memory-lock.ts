@@ -42,6 +42,10 @@ const REMEMBERED = 7;
 const LATE = 16;
 const LATE_MICROS = 20_000_000;
 
+/** A packed lock has a token of 16 digits, and an attempt of at most so many characters. */
+const LEAST_PACKED = 1e15;
+const MAX_PACKED_ATTEMPT = 24;
+
 /** Attempts are remembered by their end only. */
 const fingerprint = (attempt: string): string => attempt.slice(-8);
 
@@ -96,6 +100,8 @@ export class MemoryLock {
       this.writer = undefined;
     }
     this.queue.settle();
+    this.#forgetLate();
+    if (this.isPacked) this.narrowBounds();
     this.expiresAt = this.now + this.#timeToLive(keepMs);
   }
 
@@ -105,11 +111,33 @@ export class MemoryLock {
     if (this.expiresAt !== undefined) this.expiresAt = this.now + this.#timeToLive(keepMs);
   }
 
-  /** The longest of the leases, the jobs, and `keepMs`. */
+  /** The longest of the leases and the jobs, and at least `keepMs` and a half. */
   #timeToLive(keepMs: number): number {
     const held = this.holds.size > 0 ? this.bounds.latest - this.now : 0;
     const jobs = [...this.jobs.values()].map(({ until }) => until - this.now);
-    return Math.max(held, keepMs, ...jobs);
+    const spare = Math.floor(keepMs / 4);
+    return Math.max(keepMs + spare + Math.max(held, spare), ...jobs);
+  }
+
+  /** Whether Redis has the lock in one field, with exact bounds: it is free, or held once for writing without an owner. */
+  get isPacked(): boolean {
+    const { queue, jobs, revoked, late, token, holds } = this;
+    const { first, tail } = queue.pointers;
+    if (first <= tail || jobs.size > 0 || revoked.length > 0 || late.length > 0 || token < LEAST_PACKED) return false;
+    return holds.size === 0 || (holds.size === 1 && [...holds].every(([attempt, hold]) => this.#fits(attempt, hold)));
+  }
+
+  #fits(attempt: string, { mode, owner, token, since }: Hold): boolean {
+    const isLatest = token === this.token && since === Math.floor(token / 1_000);
+    return mode === 'write' && owner === undefined && isLatest && attempt.length <= MAX_PACKED_ATTEMPT;
+  }
+
+  /** Forgets the attempts that were given back when each command of theirs is too old to be carried out. */
+  #forgetLate(): void {
+    const newest = this.late.at(-1);
+    if (!newest || this.micros - newest.micros < LATE_MICROS) return;
+    this.late = [];
+    this.floor = 0;
   }
 
   /** Ends the holds whose leases are over; no lease grows longer when the clock steps back. */

@@ -3,6 +3,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { deadlineOf, grantedAt, hashOf, queued, serverTime } from '../../support/redis/records.js';
+import { wireValues } from '../../scripts/run-script.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const scripts = createLockScripts();
@@ -20,7 +21,7 @@ async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: 
     permits: 0,
     holder: 'gone:1',
     sentMicros: (await serverTime(admin)) * 1_000,
-    maxAgeMs: 60_000,
+    untilMicros: `${Number.MAX_SAFE_INTEGER}`,
     keepMs: 600_000,
     channelPrefix: 'lock:wake:',
     countReceivers: 1,
@@ -33,7 +34,7 @@ async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: 
   };
   const pipeline = admin.pipeline();
   for (let i = 0; i < count; i++) {
-    const operands = scripts.acquire.operands({ ...terms, attempt: `gone.${String(i).padStart(8, '0')}` });
+    const operands = scripts.acquire.operands(wireValues({ ...terms, attempt: `gone.${String(i).padStart(8, '0')}` }) as never);
     pipeline.eval(scripts.acquire.text, ...(operands as [number, ...(string | number)[]]));
   }
   const replies = await pipeline.exec();

@@ -20,10 +20,8 @@ const AHEAD_MS = 3_000;
 /** Scripts on the server's clock, to which the value of a Lua expression is added, in microseconds. */
 function onClockWith(ahead: string) {
   const clock = `
-local function server_time()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2]) + (${ahead})
-end
+local time = redis.call('TIME')
+local micros = tonumber(time[1]) * 1000000 + tonumber(time[2]) + (${ahead})
 `;
   return createLockScripts(lua([clock] as never));
 }

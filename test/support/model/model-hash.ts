@@ -3,19 +3,38 @@ import { type Waiter } from '../../../lib/testing/memory/memory-queue.js';
 
 type Fields = [field: string, value: string | number][];
 
-/** The hash of a lock that Redis would have (lib/redis/scripts/parts/state.ts); empty: there is no key. */
-export function hashOfModel(lock: MemoryLock): Record<string, string> {
+/**
+ * The hash of a lock that Redis would have (lib/redis/scripts/parts/state.ts); empty: there is no key. `by`: the last holder
+ * since the lock was packed.
+ */
+export function hashOfModel(lock: MemoryLock, by: string | undefined): Record<string, string> {
   if (lock.expiresAt === undefined) return {};
+  const fields = lock.isPacked ? packedFields(lock, by) : allFields(lock);
+  return Object.fromEntries(fields.map(([field, value]) => [field, String(value)]));
+}
+
+function packedFields({ token, released, holds }: MemoryLock, by: string | undefined): Fields {
+  const [held] = [...holds].map(
+    ([attempt, { deadline, lease }]) => `${deadline}${`${lease}`.padStart(10, '0')}${attempt}`,
+  );
+  const fields: Fields = [
+    ['s', `1${token}${held ?? ''}`],
+    ['released', ring(released)],
+  ];
+  return by === undefined ? fields : [...fields, ['by', by]];
+}
+
+function allFields(lock: MemoryLock): Fields {
   const { token, released, revoked, late, floor } = lock;
   const fields: Fields = [
+    ['v', 1],
     ['token', token],
     ['released', ring(released)],
   ];
   if (revoked.length > 0) fields.push(['revoked', ring(revoked)]);
   if (late.length > 0) fields.push(['late', ring(late.map(({ attempt, micros }) => `${attempt} ${micros}`))]);
   if (floor > 0) fields.push(['floor', floor]);
-  fields.push(...holdFields(lock), ...queueFields(lock), ...jobFields(lock));
-  return Object.fromEntries(fields.map(([field, value]) => [field, String(value)]));
+  return [...fields, ...holdFields(lock), ...queueFields(lock), ...jobFields(lock)];
 }
 
 const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');

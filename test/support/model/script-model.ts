@@ -4,7 +4,7 @@ import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
 import { hashOfModel } from './model-hash.js';
-import { holdOf, keysOf, numberOf, releaseOf, requestOf, type Values } from './wire-values.js';
+import { holdOf, keysOf, numberOf, releaseOf, requestOf, textOf, type Values } from './wire-values.js';
 
 /** A script's reply on the wire. */
 export type Reply = (string | number)[];
@@ -37,6 +37,8 @@ export class ScriptModel {
   /** The keys under which something else than a hash is. */
   readonly strangers = new Set<string>();
   readonly locks: MemoryLocks;
+  /** Who held a lock last since it was packed. */
+  readonly #holders = new WeakMap<MemoryLock, string>();
   #values: Values = {};
 
   /** `Locks`: the class to use, for example with a bug in it. */
@@ -58,7 +60,29 @@ export class ScriptModel {
     if (keysOf(values).some((key) => this.strangers.has(key))) throw replyError(WRONG_TYPE);
     this.#values = values;
     if (values['keepMs'] !== undefined) this.locks.settings.keepMs = numberOf(values, 'keepMs');
-    return this[name === 'acquireMany' ? 'acquire' : name](values);
+    const kept = this.#keptUntil(name, values);
+    const reply = this[name === 'acquireMany' ? 'acquire' : name](values);
+    for (const key of keysOf(values)) this.#onChanged(this.look(key), kept);
+    return reply;
+  }
+
+  #onChanged(lock: MemoryLock, kept: number | undefined): void {
+    const [hold] = lock.holds.values();
+    if (!lock.isPacked) this.#holders.delete(lock);
+    else if (hold) this.#holders.set(lock, hold.holder);
+    if (kept !== undefined) lock.expiresAt = kept;
+  }
+
+  /** The time of expiry that the plain path of a script leaves as it is; undefined when the script sets it. */
+  #keptUntil(name: keyof LockScripts, values: Values): number | undefined {
+    if (this.isFull || this.refusesWrites || (name !== 'acquire' && name !== 'release')) return undefined;
+    const lock = this.look(keysOf(values)[0]!);
+    if (!lock.isPacked || lock.wasReleased(textOf(values, 'attempt'))) return undefined;
+    const keeps =
+      name === 'acquire'
+        ? grantsPlainly(lock, values, this.server.micros())
+        : releasesPlainly(lock, values, this.server.micros());
+    return keeps ? lock.expiresAt : undefined;
   }
 
   /** The locks that Redis would have, by their keys. */
@@ -72,7 +96,8 @@ export class ScriptModel {
   }
 
   hash(key: string): Record<string, string> {
-    return hashOfModel(this.look(key));
+    const lock = this.look(key);
+    return hashOfModel(lock, this.#holders.get(lock));
   }
 
   /** Deletes a key, or all. */
@@ -133,8 +158,8 @@ export class ScriptModel {
   }
 
   private inspect(values: Values): Reply {
-    const { lock, now } = this.locks.look(keysOf(values)[0]!);
-    return [now, ...Object.entries(hashOfModel(lock)).flat()];
+    const [key] = keysOf(values);
+    return [this.locks.look(key!).now, ...Object.entries(this.hash(key!)).flat()];
   }
 
   #lost(hold: Target, { lastToken, revoked }: LostReply): Reply {
@@ -171,6 +196,25 @@ export class ScriptModel {
     if (this.refusesWrites) throw replyError(this.refusesWrites);
     if (this.isFull && adds) throw replyError(OUT_OF_MEMORY);
   }
+}
+
+/** Whether the plain path grants, and leaves the time to live (PLAIN_ACQUIRE in lib/redis/scripts/acquire.ts). */
+function grantsPlainly({ token, holds }: MemoryLock, values: Values, micros: number): boolean {
+  const text = (name: string): string => textOf(values, name);
+  const [hold] = holds.values();
+  const isPlain = text('mode') === 'write' && text('owner') === '-' && text('fireKind') === '-';
+  const isFree = !hold || hold.deadline <= Math.floor(micros / 1_000);
+  const isInTime = numberOf(values, 'sentMicros') <= micros && micros <= numberOf(values, 'untilMicros');
+  const [before, now] = [token, micros].map((time) => String(time).slice(0, numberOf(values, 'windowDigits')));
+  return isPlain && isFree && isInTime && token < micros && text('attempt').length <= 24 && before === now;
+}
+
+/** The same of a release (PLAIN_RELEASE in lib/redis/scripts/release.ts). */
+function releasesPlainly({ holds }: MemoryLock, values: Values, micros: number): boolean {
+  const hold = holds.get(textOf(values, 'attempt'));
+  const isPlain = numberOf(values, 'holdAtLeastMs') === 0 && textOf(values, 'runOutcome') === '-';
+  if (!hold || !isPlain || numberOf(values, 'unanswered') === 1) return false;
+  return hold.deadline > Math.floor(micros / 1_000) && hold.lease <= numberOf(values, 'keepMs');
 }
 
 interface Target {

@@ -18,7 +18,7 @@ export function valuesOf({ keys, args }: LuaScript<any, any, any>, operands: rea
 
 export const keysOf = ({ lock }: Values): readonly string[] => (typeof lock === 'string' ? [lock] : (lock as string[]));
 
-const text = (values: Values, name: string): string => String(values[name]);
+export const textOf = (values: Values, name: string): string => String(values[name]);
 export const numberOf = (values: Values, name: string): number => Number(values[name]);
 const orNothing = (value: string): string | undefined => (value === '-' ? undefined : value);
 
@@ -27,46 +27,46 @@ export function requestOf(values: Values): ReceivedRequest {
   const number = (name: string): number => numberOf(values, name);
   return {
     keys: keysOf(values),
-    attempt: text(values, 'attempt'),
-    owner: orNothing(text(values, 'owner')),
-    mode: text(values, 'mode') as LockMode,
+    attempt: textOf(values, 'attempt'),
+    owner: orNothing(textOf(values, 'owner')),
+    mode: textOf(values, 'mode') as LockMode,
     leaseMs: number('leaseMs'),
     waiterLeaseMs: number('waiterLeaseMs'),
-    fair: text(values, 'fair') === '1',
+    fair: textOf(values, 'fair') === '1',
     permits: number('permits'),
-    holder: text(values, 'holder'),
+    holder: textOf(values, 'holder'),
     claim: claimOf(values),
     sentMicros: number('sentMicros'),
-    maxAgeMs: number('maxAgeMs'),
+    maxAgeMs: (number('untilMicros') - number('sentMicros')) / 1_000,
   };
 }
 
 function claimOf(values: Values): ReceivedRequest['claim'] {
   if ((values['fireKind'] ?? '-') === '-') return undefined;
   return {
-    job: text(values, 'job'),
-    kind: text(values, 'fireKind') as 'at' | 'slot' | 'gap',
+    job: textOf(values, 'job'),
+    kind: textOf(values, 'fireKind') as 'at' | 'slot' | 'gap',
     ms: numberOf(values, 'fireMs'),
     ageMs: numberOf(values, 'fireAgeMs'),
     rememberMs: numberOf(values, 'rememberMs'),
-    rerunOnLoss: text(values, 'rerun') === '1',
+    rerunOnLoss: textOf(values, 'rerun') === '1',
   };
 }
 
 /** What release is told. */
 export const releaseOf = (values: Values): ReleaseRequest => ({
   key: keysOf(values)[0]!,
-  attempt: text(values, 'attempt'),
+  attempt: textOf(values, 'attempt'),
   holdAtLeastMs: numberOf(values, 'holdAtLeastMs'),
   leaseMs: 0,
-  job: orNothing(text(values, 'job')),
-  runOutcome: orNothing(text(values, 'runOutcome')) as ReleaseRequest['runOutcome'],
-  unanswered: text(values, 'unanswered') === '1',
+  job: orNothing(textOf(values, 'job')),
+  runOutcome: orNothing(textOf(values, 'runOutcome')) as ReleaseRequest['runOutcome'],
+  unanswered: textOf(values, 'unanswered') === '1',
 });
 
 /** The hold that a command is about. */
 export const holdOf = (values: Values) => ({
   key: keysOf(values)[0]!,
-  attempt: text(values, 'attempt'),
+  attempt: textOf(values, 'attempt'),
   fencingToken: numberOf(values, 'token'),
 });

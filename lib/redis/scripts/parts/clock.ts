@@ -5,8 +5,6 @@ import { lua } from '../lua.js';
  * that is until the year 2255). It is read once per script, because Redis before 7.2 lets it advance inside one.
  */
 export const SERVER_CLOCK = lua`
-local function server_time()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
-end
+local time = redis.call('TIME')
+local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 `;

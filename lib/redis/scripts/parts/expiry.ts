@@ -1,35 +1,28 @@
-import { key, lua } from '../lua.js';
+import { lua } from '../lua.js';
 import { HOLDS } from './holds.js';
 import { SAVE } from './save.js';
 import { scriptPart } from './script-part.js';
 import { STATE } from './state.js';
-
-const lock = key('lock');
 
 /** Ends holds whose lease is over, and shortens leases that became too long because the clock stepped back. */
 export const EXPIRY = scriptPart(
   { name: 'expiry', needs: [STATE, HOLDS, SAVE], reads: 'now writes reads due seen', writes: 'freed' },
   lua`
 local function sweep()
-  local fields = redis.call('HGETALL', ${lock})
   forget_bounds()
-  for i = 1, #fields, 2 do
-    local attempt = string.match(fields[i], '^hold:(.+)$')
-    if attempt then
-      local hold = read_hold(fields[i + 1])
-      if hold.deadline - now > hold.lease then
-        hold.deadline = now + hold.lease
-        write_hold(attempt, hold)
-      end
-      if hold.deadline <= now then
-        drop_hold(attempt, hold)
-        count_hold(hold, -1)
-        freed = true
-      else
-        bound_by(hold)
-      end
+  each_hold(function(attempt, hold)
+    if hold.deadline - now > hold.lease then
+      hold.deadline = now + hold.lease
+      write_hold(attempt, hold)
     end
-  end
+    if hold.deadline <= now then
+      drop_hold(attempt, hold)
+      count_hold(hold, -1)
+      freed = true
+    else
+      bound_by(hold)
+    end
+  end)
 end
 
 -- Looks at all holds when one may have ended, or when the clock stepped back. Returns whether it looked: if so, the script

@@ -9,8 +9,8 @@ export const HOLDS = scriptPart(
   {
     name: 'holds',
     needs: [STATE],
-    reads: 'now writes reads parked due seen latest',
-    writes: 'writes reads parked owner due seen latest',
+    reads: 'now writes reads parked due seen latest packed_hold by',
+    writes: 'writes reads parked owner due seen latest packed_hold',
   },
   lua`
 local function read_hold(record)
@@ -20,12 +20,29 @@ local function read_hold(record)
     since = tonumber(since), owner = hold_owner }
 end
 
+local function is_packed(attempt)
+  return packed_hold and packed_hold.attempt == attempt
+end
+
 local function find_hold(attempt)
+  if is_packed(attempt) then return packed_hold end
   local record = redis.call('HGET', ${lock}, 'hold:' .. attempt)
   return record and read_hold(record)
 end
 
+-- Visits each hold of the lock as it was loaded.
+local function each_hold(visit)
+  if packed_hold then return visit(packed_hold.attempt, packed_hold) end
+  local fields = redis.call('HGETALL', ${lock})
+  for i = 1, #fields, 2 do
+    local attempt = string.match(fields[i], '^hold:(.+)$')
+    if attempt then visit(attempt, read_hold(fields[i + 1])) end
+  end
+end
+
+-- The hold of a packed lock is written by save().
 local function write_hold(attempt, hold)
+  if hold == packed_hold then return end
   redis.call('HSET', ${lock}, 'hold:' .. attempt, table.concat({ int(hold.deadline), int(hold.lease), hold.mode,
     hold.token, int(hold.since), hold.owner }, ' '))
 end
@@ -74,7 +91,16 @@ local function extend_hold(attempt, hold, lease)
   write_hold(attempt, hold)
 end
 
+-- The text of the holder or waiter, for people.
+local function text_of(attempt)
+  return is_packed(attempt) and by or redis.call('HGET', ${lock}, 'id:' .. attempt)
+end
+
 local function drop_hold(attempt, hold)
+  if hold == packed_hold then
+    packed_hold = nil
+    return
+  end
   redis.call('HDEL', ${lock}, 'hold:' .. attempt, 'id:' .. attempt)
   if hold.mode == 'read' and hold.token ~= '0' then count_owned(hold.owner, -1) end
 end

@@ -22,7 +22,7 @@ export const REQUEST = scriptPart(
     name: 'request',
     needs: [STATE, SAVE, HOLDS, FINGERPRINTS, GRANT, QUEUE, MESSAGES, HAND_OVER],
     defines: 'mode lease waiter_lease fair permits my_owner place',
-    reads: 'micros now token released writes reads parked owner writer fence due head tail floor freed unserved',
+    reads: 'now token released writes reads parked owner writer fence due head tail floor freed unserved',
     writes: 'token head tail freed',
   },
   lua`
@@ -32,7 +32,7 @@ local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
 
 -- Whether this attempt holds the lock, or waits for it.
 local function knows_attempt()
-  if redis.call('HGET', ${lock}, 'hold:' .. ${attempt}) then return true end
+  if find_hold(${attempt}) then return true end
   local deadline = place and tonumber(string.match(redis.call('HGET', ${lock}, 'queue:' .. place), '^%d+'))
   return deadline and deadline > now
 end
@@ -41,7 +41,7 @@ end
 -- The client sends the latest time of this server that has certainly passed. An attempt that is known is never late.
 local function is_late()
   local sent = tonumber(${arg('sentMicros')})
-  return sent > micros or sent <= floor or micros - sent > tonumber(${arg('maxAgeMs')}) * 1000
+  return sent > micros or sent <= floor or micros > tonumber(${arg('untilMicros')})
 end
 
 -- Returns the standing of the attempt, and a detail: \`held\` and its hold; \`refused\` and why; \`entering\` and the token
@@ -128,7 +128,7 @@ end
 local function busy_reply()
   local retry = writes + reads > 0 and due - now or 0
   local ahead = place and math.max(tonumber(place) - head, 0) or 0
-  local holder = writes > parked and redis.call('HGET', ${lock}, 'id:' .. writer) or ''
+  local holder = writes > parked and text_of(writer) or ''
   local heard = listeners(${attempt})
   return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '',
     unserved and '1' or '', int(token) }

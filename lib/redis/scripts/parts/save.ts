@@ -1,4 +1,5 @@
 import { arg, key, lua } from '../lua.js';
+import { HOLDS } from './holds.js';
 import { scriptPart } from './script-part.js';
 import { STATE } from './state.js';
 
@@ -8,17 +9,20 @@ const lock = key('lock');
 export const SAVE = scriptPart(
   {
     name: 'save',
-    needs: [STATE],
+    needs: [STATE, HOLDS],
     reads:
-      'now token released writes reads parked owner writer fence due seen head tail revoked latest first cursor floor ' +
-      'remember late was_held was_queued',
+      'now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor floor ' +
+      'jobs remember late packed by packed_hold',
+    writes: 'late floor packed_hold',
   },
   lua`
--- The time to live of the key is for garbage collection only: the longest of the last lease, the jobs, and \`keepMs\`, which
--- outlasts every place in the queue.
+-- The time to live of the key is for garbage collection only: the longest of the last lease and the jobs, and then \`keepMs\`,
+-- which outlasts every place in the queue, and a half: most grants on the plain path do not prolong it (see acquire).
 local function keep()
   local held = writes + reads > 0 and latest - now or 0
-  redis.call('PEXPIRE', ${lock}, int(math.max(held, remember - now, tonumber(${arg('keepMs')}))))
+  local keep_ms = tonumber(${arg('keepMs')})
+  local spare = math.floor(keep_ms / 4)
+  redis.call('PEXPIRE', ${lock}, int(math.max(keep_ms + spare + math.max(held, spare), remember - now)))
 end
 
 -- A server without memory refuses HSET as the first write of a script, but neither PEXPIRE nor what follows it. Call this
@@ -27,22 +31,71 @@ local function begin_writes()
   keep()
 end
 
-local function save()
-  redis.call('HSET', ${lock}, 'token', int(token), 'released', released)
+-- By now, each command that may still have been under way is too old to be carried out (see remember_late).
+local function forget_late()
+  local newest = tonumber(string.match(late, ' (%d+);$'))
+  if newest and micros - newest >= 20000000 then late, floor = ';', 0 end
+end
+
+-- The value of \`s\`; nil when the lock cannot be packed.
+local function packed_value()
+  if first <= tail or jobs ~= '' or revoked ~= ';' or late ~= ';' or token < 1000000000000000 then return nil end
+  if writes + reads == 0 then return '1' .. int(token) end
+  local hold = reads == 0 and writes == 1 and parked == 0 and #writer <= 24 and find_hold(writer)
+  if not hold or hold.owner ~= '-' or hold.token ~= int(token) or hold.since ~= math.floor(token / 1000) then return nil end
+  forget_bounds()
+  bound_by(hold)
+  return string.format('1%s%013.0f%010.0f%s', hold.token, hold.deadline, hold.lease, writer)
+end
+
+local function save_packed(value)
+  redis.call('HSET', ${lock}, 's', value, 'released', released)
+  if loaded[1] then
+    redis.call('HDEL', ${lock}, 'v', 'token', 'revoked', 'late', 'floor', 'writes', 'reads', 'parked', 'owner', 'writer',
+      'fence', 'due', 'seen', 'latest', 'head', 'tail', 'first', 'cursor')
+  end
+  if writes == 0 or packed_hold then return end
+  redis.call('HSET', ${lock}, 'by', text_of(writer))
+  redis.call('HDEL', ${lock}, 'hold:' .. writer, 'id:' .. writer)
+end
+
+local function unpack()
+  local hold = packed_hold
+  packed_hold = nil
+  if hold then
+    write_hold(hold.attempt, hold)
+    redis.call('HSET', ${lock}, 'id:' .. hold.attempt, by)
+  end
+  redis.call('HDEL', ${lock}, 's', 'by')
+end
+
+local function save_fields()
+  redis.call('HSET', ${lock}, 'v', '1', 'token', int(token), 'released', released)
+  if packed then unpack() end
   if revoked ~= ';' then redis.call('HSET', ${lock}, 'revoked', revoked) end
-  if late ~= ';' then redis.call('HSET', ${lock}, 'late', late) end
+  if late ~= ';' then
+    redis.call('HSET', ${lock}, 'late', late)
+  elseif loaded[19] then
+    redis.call('HDEL', ${lock}, 'late', 'floor')
+  end
   if floor > 0 then redis.call('HSET', ${lock}, 'floor', int(floor)) end
   if writes + reads > 0 then
     redis.call('HSET', ${lock}, 'writes', int(writes), 'reads', int(reads), 'parked', int(parked), 'owner', owner,
       'writer', writer, 'fence', fence, 'due', int(due), 'seen', int(seen), 'latest', int(latest))
-  elseif was_held then
+  elseif loaded[3] then
     redis.call('HDEL', ${lock}, 'writes', 'reads', 'parked', 'owner', 'writer', 'fence', 'due', 'seen', 'latest')
   end
   if first <= tail then
     redis.call('HSET', ${lock}, 'head', int(head), 'tail', int(tail), 'first', int(first), 'cursor', int(cursor))
-  elseif was_queued then
+  elseif loaded[11] then
     redis.call('HDEL', ${lock}, 'head', 'tail', 'first', 'cursor')
   end
+end
+
+local function save()
+  forget_late()
+  local value = packed_value()
+  if value then save_packed(value) else save_fields() end
   keep()
 end
 `,

@@ -1,13 +1,24 @@
 import { key, lua } from '../lua.js';
 import { scriptPart } from './script-part.js';
+import { VERSION } from './version.js';
 
 const lock = key('lock');
 
 /**
- * One lock is one hash, so that a script declares one key (a cluster refuses two while a slot migrates). Its fields:
+ * One lock is one hash, so that a script declares one key (a cluster refuses two while a slot migrates). It is packed while
+ * it is free, or held once for writing without an owner, and nothing else is known of it (see `save()`). Then its fields are:
  *
  * | field | value |
  * | --- | --- |
+ * | `s` | the version of the data, 1 character; the last fencing token, 16; while it is held: deadline, 13, lease, 10, attempt, up to 24 |
+ * | `released` | as below |
+ * | `by` | who holds or held it last (host, pid, method), for people; opaque here |
+ *
+ * Otherwise they are:
+ *
+ * | field | value |
+ * | --- | --- |
+ * | `v` | the version of the data |
  * | `token` | the last fencing token that was granted; outlives the holds |
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
  * | `revoked` | such a ring of the attempts from which an operator took the lock |
@@ -35,21 +46,21 @@ const lock = key('lock');
  *
  * Times are milliseconds of the server's clock; tokens are its microseconds. An owner of `-` means the attempt itself.
  * Values stay within 64 bytes, so that Redis keeps a small hash compact. Those of jobs and `late` may be longer, but are few.
+ * Each change of what is above raises the version. A script refuses the data of a newer one before it writes anything.
  *
- * This part loads the fields that every script needs, each into the variable of its name, and writes nothing. It calls
- * `server_time()`, which the clock defines. It also defines `remember`, until when jobs need the key, and `freed`: whether a
- * hold or a place has ended since the queue was served.
+ * This part loads the fields that every script needs, each into the variable of its name, and writes nothing. It reads
+ * `micros`, which the clock defines. It also defines `remember`, until when jobs need the key, `freed`: whether a hold or a
+ * place has ended since the queue was served, and `packed_hold`: the hold of a packed lock, which has no fields of its own.
  */
 export const STATE = scriptPart(
   {
     name: 'state',
-    needs: [],
+    needs: [VERSION],
     defines:
-      'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first ' +
-      'cursor floor jobs remember late was_held was_queued freed',
+      'now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor ' +
+      'floor jobs remember late packed by packed_hold freed',
   },
   lua`
-local micros = server_time()
 local now = math.floor(micros / 1000)
 
 local function int(value)
@@ -57,7 +68,8 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail', 'revoked', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late')
+  'due', 'seen', 'head', 'tail', 'revoked', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late', 's', 'by', 'v')
+refuse_newer(loaded[20], loaded[22])
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
 local owner, writer, fence = loaded[6] or '', loaded[7] or '', loaded[8] or '0'
@@ -69,7 +81,19 @@ local floor, jobs, remember, late = tonumber(loaded[17] or 0), loaded[18] or '',
 -- The clock stepped back. Without this, every new attempt would be refused until the clock reaches the floor again.
 if floor > micros then floor = 0 end
 for time in string.gmatch(jobs, '%S+ (%d+)') do remember = math.max(remember, tonumber(time)) end
-local was_held, was_queued = loaded[3] ~= false, loaded[11] ~= false
 local freed = false
+
+local packed, by, packed_hold = loaded[20], loaded[21] or '', nil
+if packed then
+  local packed_token = string.sub(packed, 2, 17)
+  token = tonumber(packed_token)
+  if #packed > 17 then
+    packed_hold = { attempt = string.sub(packed, 41), deadline = tonumber(string.sub(packed, 18, 30)),
+      lease = tonumber(string.sub(packed, 31, 40)), mode = 'write', token = packed_token,
+      since = math.floor(token / 1000), owner = '-' }
+    writes, owner, writer, fence = 1, packed_hold.attempt, packed_hold.attempt, packed_token
+    due, latest, seen = packed_hold.deadline, packed_hold.deadline, packed_hold.deadline - packed_hold.lease
+  end
+end
 `,
 );
