@@ -151,7 +151,7 @@ export class RedisLockStore implements LockStore {
 
   async #renewOne(request: RenewRequest): Promise<RenewReply> {
     try {
-      return readRenewReply(request.key, await this.commands.run(this.#calls.renew(request)));
+      return readRenewReply(request, await this.commands.run(this.#calls.renew(request)));
     } catch (cause) {
       return { outcome: 'unknown', cause };
     }
@@ -220,6 +220,7 @@ export class RedisLockStore implements LockStore {
 
   /** Passed as an argument, because the key prefix of ioredis does not apply to channels. */
   get #channelPrefix(): string {
-    return `${this.options.keyPrefix}wake:`;
+    // The scripts get it in a text of several lines.
+    return `${this.options.keyPrefix.replaceAll('\n', '%0A')}wake:`;
   }
 }

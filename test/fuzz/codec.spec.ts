@@ -6,6 +6,7 @@ import { fuzz, part, search } from './support/area.js';
 import { leaseIn } from './support/backing.js';
 
 const ATTEMPT = 'client.1';
+const LEASE_MS = 900;
 
 const word = fc.oneof(
   fc.constantFrom(
@@ -49,7 +50,7 @@ const word = fc.oneof(
 const reply = fc
   .tuple(
     fc.constantFrom('granted', 'busy', 'refused', 'renewed', 'lost', 'released', ''),
-    fc.array(word, { maxLength: 10 }),
+    fc.oneof(fc.array(word, { maxLength: 10 }), fc.tuple(fc.stringMatching(/^\d{15,17}$/))),
   )
   .map(([outcome, rest]) => [outcome, ATTEMPT, ...rest]);
 
@@ -78,14 +79,14 @@ const checkGrant =
       ['acquire', ['a']],
       ['acquireMany', ['a', 'b']],
     ] as const) {
-      const answer = readBy((one) => read(keys, one), parts) as { outcome?: string } | undefined;
-      const command = { name, keys, words: [], operands: { attempt: ATTEMPT } };
+      const answer = readBy((one) => read({ keys, leaseMs: LEASE_MS }, one), parts) as { outcome?: string } | undefined;
+      const command = { name, keys, words: [], operands: { attempt: ATTEMPT, leaseMs: `${LEASE_MS}` } };
       if (answer?.outcome === 'granted' && leaseIn(command, parts) === 0) throw new Error(`${name}: it is no grant`);
     }
   };
 
 const OTHERS: readonly Read[] = [
-  (parts) => replies.readRenewReply('k', parts),
+  (parts) => replies.readRenewReply({ key: 'k', leaseMs: LEASE_MS }, parts),
   (parts) => replies.readReleaseReply('k', parts, true),
   (parts) => replies.readDowngradeReply('k', parts),
   (parts) => replies.readForceReleaseReply('k', parts),
@@ -106,6 +107,7 @@ function checkNumbers(value: unknown): void {
 const field = fc.oneof(
   fc.tuple(
     fc.constantFrom(
+      's',
       'hold:client.1',
       'queue:1',
       'run:Job.run',
@@ -129,12 +131,12 @@ function checkOthers(parts: readonly string[]): void {
 }
 
 /** As it was before replies were checked. */
-const trusting: typeof replies.readAcquireReply = (keys, [outcome, , now, token, left]) =>
+const trusting: typeof replies.readAcquireReply = (request, [outcome, , now, token, left]) =>
   outcome === 'busy' || outcome === 'refused'
-    ? replies.readAcquireReply(keys, [])
+    ? replies.readAcquireReply(request, [])
     : {
         outcome: 'granted',
-        fencingTokens: keys.map(() => Number(token)),
+        fencingTokens: request.keys.map(() => Number(token)),
         remainingMs: Number(left),
         serverTimeMs: Number(now),
       };

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
+import { unpacked } from '../support/redis/records.js';
 import { inconsistencies } from './hash-checks.js';
 import { type AnyScripts, EVERY_TOKEN, NO_CLAIM, type Operands, runScript } from './run-script.js';
 
@@ -53,7 +54,7 @@ export class DrivenLock {
       ...values,
     });
     const hash = await this.hash();
-    expect([...inconsistencies(hash), ...fenceFlaws(hash), ...ownedFlaws(hash)]).toEqual([]);
+    expect([...inconsistencies(await this.redis.hgetall(KEY)), ...fenceFlaws(hash), ...ownedFlaws(hash)]).toEqual([]);
     return reply;
   }
 
@@ -90,18 +91,19 @@ export class DrivenLock {
     return this.run('forceRelease', { attempt: 'operator.00000100', seenToken: EVERY_TOKEN });
   }
 
-  hash(): Promise<Record<string, string>> {
-    return this.redis.hgetall(KEY);
+  /** Its hash; of a packed lock, the fields that it would have otherwise. */
+  async hash(): Promise<Record<string, string>> {
+    return unpacked(await this.redis.hgetall(KEY));
   }
 
   /** The lock's last token. */
   async lastToken(): Promise<string | null> {
-    return this.redis.hget(KEY, 'token');
+    return (await this.hash())['token'] ?? null;
   }
 
   async holdOf(who: string) {
-    const record = await this.redis.hget(KEY, `hold:${who}`);
-    if (record === null) return null;
+    const record = (await this.hash())[`hold:${who}`];
+    if (record === undefined) return null;
     const [deadline, lease, mode, token, since, owner] = record.split(' ');
     return { deadline: Number(deadline), lease: Number(lease), mode, token, since: Number(since), owner };
   }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
-import { type LuaScript, arg, key, lua, overManyKeys } from '../../lib/redis/scripts/lua.js';
+import { FOLD, type LuaScript, arg, key, lua, overManyKeys } from '../../lib/redis/scripts/lua.js';
 
 describe('the lua tag', () => {
   it('numbers keys and arguments in the order in which they are first named', () => {
@@ -23,6 +23,13 @@ describe('the lua tag', () => {
   it('passes a list of keys, and counts them', () => {
     const script = overManyKeys(lua`return #KEYS .. ${arg('a')} .. ${key('lock')}`);
     expect(script.operands({ lock: ['k', 'l', 'm'], a: 1 })).toEqual([3, 'k', 'l', 'm', 1]);
+  });
+
+  it('passes the arguments behind a fold as one text, and has Lua make arguments of it', () => {
+    const script = lua`return ${arg('a')}, ${key('k')}${FOLD}${arg('b')}, ${arg('a')}, ${arg('c')}`;
+    expect(script.operands({ k: 'key', a: 1, b: '', c: 'two' })).toEqual([1, 'key', 1, '\ntwo']);
+    expect(script.text).toContain('local position = 2\n');
+    expect(script.text).toContain('ARGV[2], ARGV[1], ARGV[3]');
   });
 
   it('knows a script by the hash of its text', () => {
@@ -55,9 +62,11 @@ describe('every lock script', () => {
   });
 
   it.each(scripts)('%s uses each argument that it takes, by a literal number', (name, script) => {
-    const used = new Set(script.text.match(/ARGV\[[^\]]*\]/g));
+    // All but those that become arguments: FOLD.
+    const text = script.text.replaceAll('ARGV[position]', '');
+    const used = new Set(text.match(/ARGV\[[^\]]*\]/g));
     expect(used).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
-    const named = script.text.match(/ARGV|KEYS/g)!.length - script.text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
+    const named = text.match(/ARGV|KEYS/g)!.length - text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
     // Of several keys: a loop over KEYS, a comment, and the one key that is KEYS inside.
     expect(named).toBe(name === 'acquireMany' ? 3 : 0);
   });
@@ -75,12 +84,23 @@ describe('every lock script', () => {
     const many =
       'attempt channelPrefix countReceivers fair holder keepMs leaseMs mode owner permits sentMicros untilMicros waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
-      acquire: [...many.split(' '), 'job', 'fireKind', 'fireMs', 'fireAgeMs', 'rememberMs', 'rerun', 'ttlMs', 'windowDigits'].sort(),
+      acquire: [
+        ...many.split(' '),
+        'job',
+        'plain',
+        'fireKind',
+        'fireMs',
+        'fireAgeMs',
+        'rememberMs',
+        'rerun',
+        'ttlMs',
+        'windowDigits',
+      ].sort(),
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),
-      release: 'attempt channelPrefix countReceivers holdAtLeastMs job keepMs runOutcome unanswered'.split(' '),
-      renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode token ttlMs'.split(' '),
+      release: 'attempt channelPrefix countReceivers holdAtLeastMs job keepMs plain runOutcome unanswered'.split(' '),
+      renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode plain token ttlMs'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],
     });

@@ -57,7 +57,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'if deadline - now > waiter_lease then',
     replace: 'if false then',
   },
-  { name: 'a swept hold stays counted', find: '        count_hold(hold, -1)\n        freed', replace: '        freed' },
+  { name: 'a swept hold stays counted', find: '      count_hold(hold, -1)\n      freed', replace: '      freed' },
   {
     name: 'a swept reader stays counted for its owner',
     find: 'then count_owned(hold.owner, -1) end',
@@ -194,7 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
   // Late commands.
   {
     name: 'a command that is too old is granted',
-    find: 'or micros - sent > tonumber(<maxAgeMs>) * 1000',
+    find: 'or micros > tonumber(<untilMicros>)',
     replace: '',
   },
   { name: 'a command from the future is granted', find: 'return sent > micros or', replace: 'return' },
@@ -335,7 +335,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'run_attempt == <attempt> and int(run_fire)',
     replace: 'false and int(run_fire)',
   },
-  { name: 'the fires are kept no longer than the lock', find: 'remember - now, ', replace: '' },
+  { name: 'the fires are kept no longer than the lock', find: ', remember - now)', replace: ')' },
   { name: 'a run does not end', find: "if outcome == 'released' or", replace: 'if' },
   {
     name: 'a release ends the run of another',
@@ -449,8 +449,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a revocation keeps a parked hold',
-    find: 'if hold and was_seen(hold) then',
-    replace: "if hold and hold.token ~= '0' and was_seen(hold) then",
+    find: 'if was_seen(hold) then',
+    replace: "if hold.token ~= '0' and was_seen(hold) then",
   },
   {
     name: 'a revocation that is late ends all',
@@ -496,14 +496,18 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { name: 'revoked attempts are not saved', find: "if revoked ~= ';' then", replace: 'if false then' },
   // The time to live.
-  { name: 'the time to live forgets a parked hold', find: 'math.max(held, ', replace: 'math.max(' },
+  { name: 'the time to live forgets a parked hold', find: 'math.max(held, spare)', replace: 'spare' },
   {
     name: 'a free lock is forgotten at once',
-    find: 'math.max(held, remember - now, tonumber(<keepMs>))',
+    find: 'math.max(keep_ms + spare + math.max(held, spare), remember - now)',
     replace: 'math.max(held, remember - now, 1)',
   },
   { name: 'the key lives no longer than the first lease', find: 'latest - now or 0', replace: 'due - now or 0' },
-  { name: 'a save leaves the time to live as it was', find: "'cursor')\n  end\n  keep()", replace: "'cursor')\n  end" },
+  {
+    name: 'a save leaves the time to live as it was',
+    find: 'save_fields() end\n  keep()',
+    replace: 'save_fields() end',
+  },
   {
     name: 'the key lives as long as a lease that is gone',
     find: 'if hold.deadline >= latest and latest - now > tonumber(<keepMs>) then sweep() end',
@@ -582,8 +586,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'some of several keys are swept before one of another type is found',
-    find: "for _, lock_key in ipairs(KEYS) do redis.call('HLEN', lock_key) end",
-    replace: '',
+    find: 'locks[i] = at(lock_key) end\nfor _, lock in ipairs(locks) do lock.begin() end',
+    replace: 'locks[i] = at(lock_key) locks[i].begin() end',
   },
   {
     name: 'what is under the key is replaced',

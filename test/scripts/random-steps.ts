@@ -68,7 +68,7 @@ export interface Profile {
   readonly jobs: boolean;
 }
 
-const LEASES = [10_000, 15_000, 40_000];
+const LEASES = [10_000, 15_000, 50_000];
 const NOBODY = '-';
 /** The last one has no subscriber: its waiters are dead. */
 export const CLIENTS = ['c1-8f2e91a', 'c2-03bd77a', 'c3-a91c40f', 'd4-5be20c6'] as const;

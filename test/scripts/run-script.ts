@@ -16,7 +16,7 @@ export const NO_CLAIM = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, reme
 
 /** A clock that the test owns: every command carries its time, so that no run sleeps and each can be repeated. */
 const OPERAND_CLOCK = lua`
-local micros = tonumber(${arg('nowMicros')})
+local time = ${arg('nowMicros')}
 `;
 
 /** Added to times of expiry on the operand clock: Redis, which has a clock of its own, must not reach them. */
@@ -29,7 +29,7 @@ local redis = { pcall = server.pcall }
 function redis.call(command, ...)
   if command ~= 'PEXPIRE' then return server.call(command, ...) end
   local key, ms = ...
-  return server.call('PEXPIREAT', key, string.format('%.0f', 4398046511104 + math.floor(micros / 1000) + ms))
+  return server.call('PEXPIREAT', key, string.format('%.0f', 4398046511104 + tonumber(string.sub(time, 1, -4)) + ms))
 end
 `;
 
@@ -43,29 +43,37 @@ export const timedScripts = (): AnyScripts => createLockScripts(OPERAND_CLOCK as
 export async function runScript(redis: Redis, script: AnyScript, values: Operands): Promise<string[]> {
   const operands = script.operands(wireValues(values) as never) as [number, ...(string | number)[]];
   try {
-    return partsOf(await redis.evalsha(script.sha1, ...operands));
+    return partsOf(await redis.evalsha(script.sha1, ...operands), values);
   } catch (error) {
     if (!String(error).includes('NOSCRIPT')) throw error;
-    return partsOf(await redis.eval(script.text, ...operands));
+    return partsOf(await redis.eval(script.text, ...operands), values);
   }
 }
 
-/** Operands as the library would send them. */
+/** The operands as the library sends them. */
 export function wireValues(values: Operands): Operands {
-  const { nowMicros = 0, keepMs, leaseMs } = values;
-  const inTime = { sentMicros: nowMicros, untilMicros: nowMicros, unanswered: 0 };
-  const plain = leaseMs === undefined ? {} : plainOperands(Number(keepMs), Number(leaseMs));
-  return { ...inTime, ...values, ...plain, keepMs: String(keepMs).padStart(10, '0') };
+  const { nowMicros = 0, keepMs, leaseMs, mode, owner, fireKind, holdAtLeastMs, runOutcome, unanswered = 0 } = values;
+  const isPlain =
+    leaseMs === undefined ? !holdAtLeastMs && runOutcome === '-' && !Number(unanswered) : mode === 'write';
+  const plain = isPlain && (owner ?? '-') === '-' && (fireKind ?? '-') === '-' ? 1 : 0;
+  const inTime = { sentMicros: nowMicros, untilMicros: nowMicros, unanswered };
+  const lease = leaseMs === undefined ? {} : leaseOperands(Number(keepMs), Number(leaseMs));
+  return { ...inTime, plain, ...values, ...lease, keepMs: String(keepMs).padStart(10, '0') };
 }
 
-const plainOperands = (keepMs: number, leaseMs: number) => ({
+const leaseOperands = (keepMs: number, leaseMs: number) => ({
   leaseMs: String(leaseMs).padStart(10, '0'),
   ttlMs: ttlMs(keepMs, leaseMs),
   windowDigits: windowDigits(keepMs, leaseMs),
 });
 
-/** The reply as a list of texts, whichever path it came from. */
-const partsOf = (reply: unknown): string[] =>
-  typeof reply === 'string'
-    ? reply.split(' ').map((part) => (/^0\d/.test(part) ? `${Number(part)}` : part))
-    : (reply as string[]);
+/** The reply as a list, as that of the full path: the plain one leaves out what its caller knows. */
+function partsOf(reply: unknown, values: Operands): string[] {
+  if (typeof reply !== 'string') return reply as string[];
+  const [outcome, attempt, token] = reply.split(' ') as [string, string, string];
+  const now = String(values['nowMicros']).slice(0, -3);
+  if (outcome === 'granted') return [outcome, attempt, now, token, `${Number(values['leaseMs'])}`, '1', ''];
+  return outcome === 'released'
+    ? [outcome, attempt, now, '0', token, '']
+    : [outcome, attempt, now, `${Number(values['leaseMs'])}`];
+}

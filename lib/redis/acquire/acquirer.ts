@@ -84,8 +84,8 @@ export class Acquirer {
   }
 
   /** `maybeResent`: the reply may be that of a second copy, and the first may still arrive. */
-  #read({ keys }: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
-    const answer = readAcquireReply(keys, reply);
+  #read(request: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
+    const answer = readAcquireReply(request, reply);
     const unanswered = maybeResent ? { unanswered: true } : {};
     if (answer.outcome !== 'busy') return { ...answer, ...unanswered };
     return { ...answer, ...unanswered, server: this.parts.commands.serverId ?? undefined };

@@ -70,6 +70,7 @@ export class ScriptCalls {
       fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
       rememberMs: claim?.rememberMs ?? 0,
       rerun: claim?.rerunOnLoss ? 1 : 0,
+      plain: mode === 'write' && owner === undefined && !claim ? 1 : 0,
       ttlMs: ttlMs(this.options.keepMs, leaseMs),
       windowDigits: windowDigits(this.options.keepMs, leaseMs),
     });
@@ -79,14 +80,16 @@ export class ScriptCalls {
   renew({ leaseMs, mode, timeoutMs, ...hold }: RenewRequest): ScriptCall {
     const { renew } = this.scripts;
     const lease = { leaseMs: padded(leaseMs), ttlMs: ttlMs(this.options.keepMs, leaseMs) };
-    return this.#call(renew, renew.operands({ ...this.#operandsOf(hold), ...lease, mode }), hold, timeoutMs);
+    const terms = { ...lease, mode, plain: mode === 'write' ? 1 : 0 };
+    return this.#call(renew, renew.operands({ ...this.#operandsOf(hold), ...terms }), hold, timeoutMs);
   }
 
   release(request: ReleaseRequest, timeoutMs: number): ScriptCall {
     const { key, attempt, holdAtLeastMs, runOutcome = '-', job } = request;
     const { release } = this.scripts;
+    const plain = holdAtLeastMs === 0 && runOutcome === '-' && !request.unanswered ? 1 : 0;
     const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
-    const operands = release.operands({ ...this.#shared, lock: this.keys.storageKey(key), attempt, ...end });
+    const operands = release.operands({ ...this.#shared, lock: this.keys.storageKey(key), attempt, ...end, plain });
     return this.#call(release, operands, request, timeoutMs);
   }
 

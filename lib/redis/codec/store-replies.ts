@@ -1,4 +1,11 @@
-import { type AcquireReply, type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type LostReply,
+  type ReleaseReply,
+  type RenewReply,
+  type RenewRequest,
+} from '../../core/store/lock-store.js';
 import { ReplyParts } from './reply-parts.js';
 
 type Reply = readonly string[];
@@ -7,8 +14,16 @@ type Reply = readonly string[];
  * Reads the reply of the acquire script, or of acquire-many for several keys.
  * @throws LockStoreError for anything else: what cannot be read is no grant
  */
-export function readAcquireReply(keys: readonly string[], reply: Reply): AcquireReply {
+export function readAcquireReply(
+  { keys, leaseMs }: Pick<AcquireRequest, 'keys' | 'leaseMs'>,
+  reply: Reply,
+): AcquireReply {
   const parts = new ReplyParts(keys.join(', '), reply);
+  if (keys.length === 1 && isPlainGrant(reply)) {
+    const token = parts.token(2);
+    const serverTimeMs = Math.floor(token / 1_000);
+    return { outcome: 'granted', fencingTokens: [token], remainingMs: leaseMs, serverTimeMs };
+  }
   const outcome = parts.oneOf(0, ['granted', 'busy', 'refused']);
   if (outcome === 'busy') return readBusyReply(parts);
   if (outcome === 'refused') {
@@ -25,6 +40,11 @@ export function readAcquireReply(keys: readonly string[], reply: Reply): Acquire
   return parts.text(6) ? { outcome, ...granted, fireMs: parts.whole(6) } : { outcome, ...granted };
 }
 
+/** Whether an acquire was granted on the plain path of its script: its token is the time of the server. */
+const isPlainGrant = (reply: Reply): boolean => reply[0] === 'granted' && endsWithToken(reply);
+
+const endsWithToken = (reply: Reply): boolean => reply.length === 3 && /^\d{16}$/.test(reply[2]!);
+
 function readBusyReply(parts: ReplyParts): AcquireReply {
   const place = { retryMs: parts.whole(3), ahead: parts.whole(4) };
   const [holder, owner] = [parts.text(5) || undefined, parts.text(6) || undefined];
@@ -35,8 +55,10 @@ function readBusyReply(parts: ReplyParts): AcquireReply {
 export const isTooLate = ([outcome, , , reason]: Reply): boolean => outcome === 'refused' && reason === 'late';
 
 /** The time of the server in the reply to an acquire, in microseconds. */
-export const serverMicrosIn = (reply: Reply): number =>
-  isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000;
+export function serverMicrosIn(reply: Reply): number {
+  if (isPlainGrant(reply)) return Number(reply[2]);
+  return isTooLate(reply) ? Number(reply[4]) : Number(reply[2]) * 1_000;
+}
 
 /** Whether the server knows a subscriber of ours, in the `busy` reply to an acquire. */
 export const isListenedTo = (reply: Reply): boolean => reply[7] !== '0';
@@ -48,10 +70,11 @@ export const isUnservedAcquire = (reply: Reply): boolean => reply[0] === 'busy' 
 export const isUnservedRelease = (reply: Reply): boolean => reply[5] === '1';
 
 /** Reads the reply of the renew script. @throws LockStoreError for anything else */
-export function readRenewReply(key: string, reply: Reply): RenewReply {
+export function readRenewReply({ key, leaseMs }: Pick<RenewRequest, 'key' | 'leaseMs'>, reply: Reply): RenewReply {
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['renewed', 'lost']);
-  return outcome === 'renewed' ? { outcome, remainingMs: parts.lease(3) } : readLostReply(parts);
+  if (outcome === 'lost') return readLostReply(parts);
+  return { outcome, remainingMs: reply.length === 2 ? leaseMs : parts.lease(3) };
 }
 
 /** Reads the reply of the downgrade script. @throws LockStoreError for anything else */
@@ -87,6 +110,8 @@ const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked'
  */
 export function readReleaseReply(key: string, reply: Reply, maybeResent: boolean): ReleaseReply {
   const parts = new ReplyParts(key, reply);
+  if (reply[0] === 'released' && endsWithToken(reply))
+    return { outcome: 'released', holds: 0, lastToken: parts.token(2) };
   const outcome = parts.oneOf(0, RELEASE_OUTCOMES);
   const mayBeOurs = maybeResent && (outcome === 'unknown' || outcome === 'expired');
   return { outcome: mayBeOurs ? 'again' : outcome, holds: parts.whole(3), lastToken: parts.whole(4) };

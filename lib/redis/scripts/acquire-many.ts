@@ -72,7 +72,7 @@ ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
   return this
 end
 
-local now = string.format('%.0f', math.floor(micros / 1000))
+local now = string.sub(time, 1, -4)
 local locks, refusal = {}, nil
 -- A key of another type fails here, before anything is written.
 for i, lock_key in ipairs(KEYS) do locks[i] = at(lock_key) end
@@ -92,7 +92,7 @@ for i, lock in ipairs(locks) do
 end
 if refusal then
   for _, lock in ipairs(locks) do lock.refuse() end
-  return { 'refused', ${attempt}, now, refusal, refusal == 'late' and string.format('%.0f', micros) or '' }
+  return { 'refused', ${attempt}, now, refusal, refusal == 'late' and time or '' }
 end
 
 local busy = nil

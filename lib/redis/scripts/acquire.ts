@@ -1,4 +1,4 @@
-import { type LuaScript, arg, key, lua } from './lua.js';
+import { FOLD, type LuaScript, arg, key, lua } from './lua.js';
 import { CLAIM } from './parts/claim.js';
 import { EXPIRY } from './parts/expiry.js';
 import { HAND_OVER } from './parts/hand-over.js';
@@ -20,34 +20,25 @@ const attempt = arg('attempt');
  * `keepMs` of it: the window of those digits, and a lease that is not longer, take no more than half of `keepMs`.
  */
 const PLAIN_ACQUIRE = lua`
-if ${arg('mode')} == 'write' and ${arg('owner')} == '-' and ${arg('fireKind')} == '-' and micros >= 1000000000000000 then
-  local state = redis.call('HMGET', ${lock}, 's', 'released', 'by')
-  local packed, released, by = state[1], state[2], state[3]
-  local time = string.format('%.0f', micros)
-  local now = string.sub(time, 1, 13)
+if ${arg('plain')} == '1' and #time == 16 then
+  local sub, attempt, lease = string.sub, ${attempt}, ${arg('leaseMs')}
+  local state = redis.call('HMGET', ${lock}, 's', 'released')
+  local packed, released = state[1], state[2]
   local is_free = not released
   if packed then
-    is_free = string.sub(packed, 1, 1) == '1' and string.sub(packed, 2, 17) < time
-      and (#packed == 17 or string.sub(packed, 18, 30) <= now)
-      and not string.find(released, ';' .. string.sub(${attempt}, -8) .. ';', 1, true)
+    is_free = sub(packed, 1, 1) == '1' and sub(packed, 2, 17) < time
+      and (#packed == 17 or sub(packed, 18, 30) <= sub(time, 1, 13))
+      and not string.find(released, ';' .. sub(attempt, -8) .. ';', 1, true)
   end
-  if is_free and ${arg('sentMicros')} <= time and time <= ${arg('untilMicros')} and #${attempt} <= 24 then
-    local deadline = string.format('%.0f', math.floor(micros / 1000) + ${arg('leaseMs')})
-    local value = '1' .. time .. deadline .. ${arg('leaseMs')} .. ${attempt}
-    local done
-    if not packed then
-      done = redis.pcall('HSET', ${lock}, 's', value, 'released', ';', 'by', ${arg('holder')})
-    elseif by == ${arg('holder')} then
-      done = redis.pcall('HSET', ${lock}, 's', value)
-    else
-      done = redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')})
-    end
-    if type(done) == 'number' then
-      local digits = ${arg('windowDigits')}
-      if not packed or string.sub(packed, 2, 1 + digits) ~= string.sub(time, 1, digits) then
+  if is_free and ${arg('sentMicros')} <= time and time <= ${arg('untilMicros')} and #attempt <= 24 then
+    local value = '1' .. time .. string.format('%.0f', sub(time, 1, 13) + lease) .. lease .. attempt
+    local written = packed and redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')})
+      or redis.pcall('HSET', ${lock}, 's', value, 'by', ${arg('holder')}, 'released', ';')
+    if type(written) == 'number' then
+      if not packed or sub(packed, 2, ${arg('windowDigits')} + 1) ~= sub(time, 1, ${arg('windowDigits')}) then
         redis.call('PEXPIRE', ${lock}, ${arg('ttlMs')})
       end
-      return 'granted ' .. ${attempt} .. ' ' .. now .. ' ' .. time .. ' ' .. ${arg('leaseMs')} .. ' 1 '
+      return 'granted ' .. attempt .. ' ' .. time
     end
   end
 end
@@ -57,15 +48,16 @@ end
  * Acquires the lock, joins its queue, or keeps the place there.
  *
  * KEYS: `lock`, the lock's hash.
- * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`, of 10 digits; `waiterLeaseMs` (0: do not
- * queue); `fair` 1 or 0; `permits` of readers (0: no limit); `holder` text for people; `sentMicros` when this command was
+ * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`, of 10 digits; `waiterLeaseMs`
+ * (0: do not queue); `fair` 1 or 0; `permits` of readers (0: no limit); `holder` text for people; `sentMicros` when this command was
  * sent, by this server's clock as the client knows it (0: it does not), `untilMicros` after which it is refused, both with 16
- * digits; `keepMs`; `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`; `fireKind` (`-`
- * none, `at`, `slot`, `gap`), `fireMs` (its time, the width, the distance), `fireAgeMs` since the method was called,
- * `rememberMs` for which the key is kept, `rerun` 1 or 0 after a run without outcome. For the plain path: `ttlMs`, the time to
- * live of the key, and `windowDigits` (see there).
+ * digits; `keepMs`; `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`;
+ * `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs` (its time, the width, the distance), `fireAgeMs` since the method was
+ * called, `rememberMs` for which the key is kept, `rerun` 1 or 0 after a run without outcome. For the plain path: `plain` 1
+ * for a writer without an owner and without a fire, `ttlMs`, the time to live of the key, and `windowDigits` (see there).
  *
- * Reply, as a list or, on the plain path, as one text with blanks between; first the outcome, then always the attempt and the server's time in ms:
+ * Reply, on the plain path: `granted attempt token` as one text; the token is the server's time in microseconds, the lease as
+ * long as it was asked for. Otherwise a list: first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be
  *   empty;
  * - `busy attempt now retryMs ahead holder owner listeners unserved token`: `retryMs` until the earliest lease may end (0:
@@ -77,7 +69,7 @@ end
  *   outcome yet, otherwise empty).
  */
 export const acquireScript = (clock: LuaScript<never, never>) => lua`
-${clock}${PLAIN_ACQUIRE}${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST, CLAIM)}
+${clock}${PLAIN_ACQUIRE}${FOLD}${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST, CLAIM)}
 local swept = end_expired()
 local stands, detail = standing(knows_attempt)
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end

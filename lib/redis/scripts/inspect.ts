@@ -14,6 +14,6 @@ ${clock}${inOrder(VERSION)}
 local versions = redis.call('HMGET', ${lock}, 's', 'v')
 refuse_newer(versions[1], versions[2])
 local reply = redis.call('HGETALL', ${lock})
-table.insert(reply, 1, string.format('%.0f', math.floor(micros / 1000)))
+table.insert(reply, 1, string.sub(time, 1, -4))
 return reply
 `;

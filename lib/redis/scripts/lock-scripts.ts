@@ -9,7 +9,7 @@ import { releaseScript } from './release.js';
 import { renewScript } from './renew.js';
 import { writeBackScript } from './write-back.js';
 
-/** Builds the scripts on a clock: Lua that defines `micros`, the time in microseconds. Another clock is for tests only. */
+/** Builds the scripts on a clock: Lua that defines `time`, in microseconds, as a text. Another clock is for tests only. */
 export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK) => ({
   acquire: acquireScript(clock),
   acquireMany: acquireManyScript(clock),

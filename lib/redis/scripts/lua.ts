@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 /** A named hole in a script: a Redis key, or an argument. */
-export interface Hole<Kind extends 'key' | 'arg' = 'key' | 'arg', Name extends string = string> {
+export interface Hole<Kind extends 'key' | 'arg' | 'fold' = 'key' | 'arg' | 'fold', Name extends string = string> {
   readonly kind: Kind;
   readonly name: Name;
 }
@@ -11,6 +11,12 @@ export const key = <const Name extends string>(name: Name): Hole<'key', Name> =>
 
 /** A hole that stands for `ARGV[n]`. */
 export const arg = <const Name extends string>(name: Name): Hole<'arg', Name> => ({ kind: 'arg', name });
+
+/**
+ * A hole behind which new names of arguments travel as one text, and become arguments there: each argument of a command costs
+ * its client and Redis something, also those that a script seldom reads. Their values contain no line break.
+ */
+export const FOLD: Hole<'fold', never> = { kind: 'fold', name: '' as never };
 
 /**
  * A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. `KeyValue` is the type of
@@ -26,6 +32,8 @@ export interface LuaScript<
   readonly sha1: string;
   readonly keys: readonly Keys[];
   readonly args: readonly Args[];
+  /** How many arguments travel on their own; those behind them as one text. */
+  readonly unfolded: number;
   /** The operands of `EVALSHA` after the hash: number of keys, keys, arguments, in the order in which the text has them. */
   operands(
     values: { readonly [Name in Keys]: KeyValue } & { readonly [Name in Args]: string | number },
@@ -61,18 +69,35 @@ export function lua<const Parts extends readonly Part[]>(
   const args: string[] = [];
   const position = (names: string[], name: string): number =>
     names.includes(name) ? names.indexOf(name) + 1 : names.push(name);
+  let unfolded = Infinity;
   const place = (part: string | Hole): string => {
     if (typeof part === 'string') return part;
+    if (part.kind === 'fold') {
+      unfolded = args.length;
+      return unfold(unfolded + 1);
+    }
     return part.kind === 'key' ? `KEYS[${position(keys, part.name)}]` : `ARGV[${position(args, part.name)}]`;
   };
   const text = parts.map(place).join('');
   const sha1 = createHash('sha1').update(text).digest('hex');
   const operands = (values: Values): (string | number)[] => {
     const named = keys.flatMap((name) => valueOf(values, name));
-    return [named.length, ...named, ...args.flatMap((name) => valueOf(values, name))];
+    const all = args.flatMap((name) => valueOf(values, name));
+    const folded = unfolded < args.length ? [all.splice(unfolded).join('\n')] : [];
+    return [named.length, ...named, ...all, ...folded];
   };
-  return { parts, text, sha1, keys, args, operands } as never;
+  return { parts, text, sha1, keys, args, unfolded: Math.min(unfolded, args.length), operands } as never;
 }
+
+/** Lua that makes arguments of the lines of one, from a position on. */
+const unfold = (position: number): string => `
+do
+  local position = ${position}
+  for value in string.gmatch(ARGV[position] .. '\\n', '([^\\n]*)\\n') do
+    ARGV[position], position = value, position + 1
+  end
+end
+`;
 
 const partsOf = (part: Part): readonly (string | Hole)[] => ('parts' in part ? part.parts : [part]);
 

@@ -1,4 +1,4 @@
-import { type LuaScript, arg, key, lua } from './lua.js';
+import { FOLD, type LuaScript, arg, key, lua } from './lua.js';
 import { EXPIRY } from './parts/expiry.js';
 import { FINGERPRINTS } from './parts/fingerprints.js';
 import { HAND_OVER } from './parts/hand-over.js';
@@ -15,20 +15,18 @@ const attempt = arg('attempt');
 
 /** Ends the hold of a packed lock, as the text behind it would (see acquire). */
 const PLAIN_RELEASE = lua`
-if ${arg('holdAtLeastMs')} == '0' and ${arg('runOutcome')} == '-' and ${arg('unanswered')} == '0' then
+if ${arg('plain')} == '1' then
+  local sub, attempt = string.sub, ${attempt}
   local state = redis.call('HMGET', ${lock}, 's', 'released')
   local packed, released = state[1], state[2]
-  if packed and string.sub(packed, 1, 1) == '1' and string.sub(packed, 41) == ${attempt} then
-    local now = string.format('%.0f', math.floor(micros / 1000))
-    local fingerprint = string.sub(${attempt}, -8) .. ';'
-    if now < string.sub(packed, 18, 30) and string.sub(packed, 31, 40) <= ${arg('keepMs')}
-      and not string.find(released, ';' .. fingerprint, 1, true) then
-      released = released .. fingerprint
-      while #released > 64 do released = string.sub(released, (string.find(released, ';', 2, true))) end
-      local done = redis.pcall('HSET', ${lock}, 's', string.sub(packed, 1, 17), 'released', released)
-      if type(done) == 'number' then
-        return 'released ' .. ${attempt} .. ' ' .. now .. ' 0 ' .. string.sub(packed, 2, 17) .. ' '
-      end
+  if packed and sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then
+    local entry = sub(attempt, -8) .. ';'
+    if sub(time, 1, 13) < sub(packed, 18, 30) and sub(packed, 31, 40) <= ${arg('keepMs')}
+      and not string.find(released, ';' .. entry, 1, true) then
+      released = released .. entry
+      while #released > 64 do released = sub(released, (string.find(released, ';', 2, true))) end
+      local written = redis.pcall('HSET', ${lock}, 's', sub(packed, 1, 17), 'released', released)
+      if type(written) == 'number' then return 'released ' .. attempt .. ' ' .. sub(packed, 2, 17) end
     end
   end
 end
@@ -45,13 +43,13 @@ end
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
  * answer and may still come; it is refused then), `keepMs` of 10 digits, `channelPrefix`, `countReceivers`.
  *
- * Reply, as a list or, on the plain path, as one text with blanks between: `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
+ * Reply, on the plain path: `released attempt token` as one text. Otherwise a list: `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
  * 1 when the client has to send the command again, to serve the queue further; `outcome` is `released`, `again` (this
  * release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before), `revoked` (an
  * operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
-${clock}${PLAIN_RELEASE}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
+${clock}${PLAIN_RELEASE}${FOLD}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
 local before = find_hold(${attempt})
 end_expired()
 begin_writes()

@@ -1,4 +1,4 @@
-import { type LuaScript, arg, key, lua } from './lua.js';
+import { FOLD, type LuaScript, arg, key, lua } from './lua.js';
 import { EXPIRY } from './parts/expiry.js';
 import { HAND_OVER } from './parts/hand-over.js';
 import { HOLDS } from './parts/holds.js';
@@ -14,16 +14,15 @@ const attempt = arg('attempt');
 
 /** Extends the lease of a packed lock, as the text behind it would (see acquire). */
 const PLAIN_RENEW = lua`
-if ${arg('mode')} == 'write' then
+if ${arg('plain')} == '1' then
+  local sub, attempt, lease = string.sub, ${attempt}, ${arg('leaseMs')}
   local packed = redis.call('HGET', ${lock}, 's')
-  if packed and string.sub(packed, 1, 1) == '1' and string.sub(packed, 41) == ${attempt} then
-    local now = string.format('%.0f', math.floor(micros / 1000))
-    local deadline = string.format('%.0f', now + ${arg('leaseMs')})
-    local before = string.sub(packed, 18, 30)
-    if string.sub(packed, 2, 17) == ${arg('token')} and now < before and before <= deadline then
+  if packed and sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then
+    local deadline, before = string.format('%.0f', sub(time, 1, 13) + lease), sub(packed, 18, 30)
+    if sub(packed, 2, 17) == ${arg('token')} and sub(time, 1, 13) < before and before <= deadline then
       redis.call('PEXPIRE', ${lock}, ${arg('ttlMs')})
-      redis.call('HSET', ${lock}, 's', string.sub(packed, 1, 17) .. deadline .. ${arg('leaseMs')} .. ${attempt})
-      return 'renewed ' .. ${attempt} .. ' ' .. now .. ' ' .. ${arg('leaseMs')}
+      redis.call('HSET', ${lock}, 's', sub(packed, 1, 17) .. deadline .. lease .. attempt)
+      return 'renewed ' .. attempt
     end
   end
 end
@@ -34,13 +33,13 @@ end
  * ended. A write hold that its client has downgraded becomes a read hold, as this server has missed the downgrade.
  *
  * KEYS: `lock`. ARGV: `attempt`, `token`, `leaseMs` of 10 digits, `mode`, `keepMs`, `channelPrefix`, `countReceivers`; for
- * the plain path `ttlMs`, the time to live of the key.
+ * the plain path `plain` 1 for a writer, and `ttlMs`, the time to live of the key.
  *
- * Reply, as a list or, on the plain path, as one text with blanks between: `renewed attempt now remainingMs`, or `lost attempt now token revoked` with the lock's last token, which is greater
+ * Reply, on the plain path: `renewed attempt` as one text. Otherwise a list: `renewed attempt now remainingMs`, or `lost attempt now token revoked` with the lock's last token, which is greater
  * than the caller's when another attempt was granted since; `revoked` is 1 when an operator ended the hold, else 0.
  */
 export const renewScript = (clock: LuaScript<never, never>) => lua`
-${clock}${PLAIN_RENEW}${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}
+${clock}${PLAIN_RENEW}${FOLD}${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}
 local swept = end_expired()
 local hold = live_hold()
 if not hold or hold.token ~= ${arg('token')} then return lost(swept) end

@@ -21,7 +21,7 @@ const AHEAD_MS = 3_000;
 function onClockWith(ahead: string) {
   const clock = `
 local time = redis.call('TIME')
-local micros = tonumber(time[1]) * 1000000 + tonumber(time[2]) + (${ahead})
+time = string.format('%.0f', time[1] * 1000000 + time[2] + (${ahead}))
 `;
   return createLockScripts(lua([clock] as never));
 }

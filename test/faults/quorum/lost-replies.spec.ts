@@ -3,7 +3,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { isCommand } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
-import { hashOf } from '../../support/redis/records.js';
+import { hashOf, setToken } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 type Command = 'acquire' | 'writeBack' | 'renew' | 'release' | 'downgrade';
@@ -39,7 +39,7 @@ async function start() {
     await locks.withLock(key, () => eventually(async () => (await heldRow(net.admins, key)) === '111'));
   }
   const key = freshKey();
-  await net.admins[0]!.hset(`lock:${key}`, 'token', String((Date.now() + 3_600_000) * 1_000));
+  await setToken(net.admins[0]!, key, String((Date.now() + 3_600_000) * 1_000));
   // It is the first to answer, too, so that its token counts.
   for (const proxy of a.proxies.slice(1)) proxy.delayMs = 20;
   return { a, b, key, events: countEvents(a) };

@@ -13,6 +13,7 @@ import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } fro
 import { heldRow } from '../../support/redis/quorum-net.js';
 import { startTcpProxy } from '../../support/network/tcp-proxy.js';
 import { rejection } from '../../support/waiting/rejection.js';
+import { hashOf, setToken } from '../../support/redis/records.js';
 
 /** Masters of their own, and as many apps. */
 async function start(size: number, apps = 2) {
@@ -114,7 +115,7 @@ describe('a quorum of masters', () => {
     await servers[2]!.kill();
     await startAgain(servers[2]!);
     await eventually(async () => (await heldRow(admins, key)) === '111', { timeoutMs: 10_000 });
-    const hash = await admins[2]!.hgetall(`lock:${key}`);
+    const hash = await hashOf(admins[2]!, key);
     expect(hash['token']).toBeDefined();
     expect(Number(hash['token'])).toBeGreaterThanOrEqual(lock.fencingToken);
     await servers[0]!.kill();
@@ -174,7 +175,7 @@ describe('a quorum of masters', () => {
     for (let round = 0; round < 12; round += 1) {
       // The clock of one node is an hour ahead: only it would know the greatest token.
       const ahead = String((Date.now() + 3_600_000 * (1 + round)) * 1_000);
-      await admins[round % 3]!.hset(`lock:${key}`, 'token', ahead);
+      await setToken(admins[round % 3]!, key, ahead);
       for (const [i, proxy] of proxies.entries()) {
         const isAway = i === (round + 1) % 3;
         proxy.refuse(isAway);

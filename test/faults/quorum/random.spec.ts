@@ -4,7 +4,7 @@ import { LockError, type Lock, type LockOptions } from '../../../lib/index.js';
 import { type LockStore } from '../../../lib/core/store/lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { eventually, eventuallyPasses } from '../../support/waiting/eventually.js';
-import { serverTime } from '../../support/redis/records.js';
+import { hashOf, serverTime } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { Beliefs, watchStalls } from './support/beliefs.js';
 import { type NetApp, type QuorumNet, holdsOn, startNet } from '../../support/redis/quorum-net.js';
@@ -122,7 +122,7 @@ class Scene {
 async function isLeased({ admins }: QuorumNet, key: string): Promise<boolean> {
   const until = await Promise.all(
     admins.map(async (admin) => {
-      const hash = await admin.hgetall(`lock:${key}`);
+      const hash = await hashOf(admin, key);
       const holds = Object.keys(hash).filter((field) => field.startsWith('hold:'));
       return Math.max(0, ...holds.map((field) => Number(hash[field]!.split(' ')[0]))) - (await serverTime(admin));
     }),

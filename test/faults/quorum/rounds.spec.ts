@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../support/waiting/eventually.js';
-import { hashOf } from '../../support/redis/records.js';
+import { hashOf, setToken } from '../../support/redis/records.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, holdsOn, startNet } from '../../support/redis/quorum-net.js';
 
@@ -23,7 +23,7 @@ describe('rounds of a quorum', () => {
     const [a, operator] = await warmApps(net, 2);
     const key = freshKey();
     // The clock of the node that an operator reaches first is ahead.
-    await net.admins[0]!.hset(`lock:${key}`, 'token', String((Date.now() + 60_000) * 1_000));
+    await setToken(net.admins[0]!, key, String((Date.now() + 60_000) * 1_000));
     for (const proxy of a!.proxies.slice(1)) proxy.delayMs = 200;
     const acquired = a!.locks.acquire(key, { leaseMs: 30_000, waitMs: 5_000 });
     await eventually(async () => (await heldRow(net.admins, key)) === '100');

@@ -49,7 +49,7 @@ describe('minReplicas', () => {
     const key = freshKey();
     const lock = await a.locks.acquire(key);
     const holdsOf = async () => {
-      const hashes = await Promise.all(replicas.map(({ admin }) => admin.hgetall(`lock:${key}`)));
+      const hashes = await Promise.all(replicas.map(({ admin }) => hashOf(admin, key)));
       return hashes.map((hash) => Object.keys(hash).filter((field) => field.startsWith('hold:')).length);
     };
     expect(await holdsOf()).toEqual([1, 1]);
@@ -146,7 +146,7 @@ describe('minReplicas', () => {
     const key = freshKey();
     const lock = await locks.acquire(key);
     const isHeldThere = async () =>
-      Object.keys(await third.admin.hgetall(`lock:${key}`)).some((field) => field.startsWith('hold:'));
+      Object.keys(await hashOf(third.admin, key)).some((field) => field.startsWith('hold:'));
     await eventually(async () => !(await isHeldThere()));
     expect(lock.held).toBe(true);
     await lock.release();
@@ -170,7 +170,7 @@ describe('a failover that lost the last writes', () => {
     await replicas[0]!.admin.call('REPLICAOF', '127.0.0.1', 1);
     const lost = await before.locks.withLock(key, ({ fencingToken }) => fencingToken);
     expect(lost).toBeGreaterThan(known);
-    expect(await replicas[0]!.admin.hget(`lock:${key}`, 'token')).toBe(String(known));
+    expect((await hashOf(replicas[0]!.admin, key))['token']).toBe(String(known));
     await master.kill();
     await replicas[0]!.admin.call('REPLICAOF', 'NO', 'ONE');
     const after = await startApp({ connection: replicas[0]!.url });

@@ -10,7 +10,7 @@ import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { allow, asLocks, PASSWORD, SECRET, spyOnLogs } from './support.js';
 import { keysOf } from '../../support/apps/listed.js';
-import { queued } from '../../support/redis/records.js';
+import { hashOf, queued } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 /** How long a waiter sleeps at most when nobody wakes it. */
@@ -27,7 +27,7 @@ async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings:
   const isRefused = () => warnings().filter((line) => line.includes('Wake-ups are off')).length === 2;
   await eventually(async () => Number((await admin.pubsub('NUMSUB', channel))[1]) > 0 || isRefused());
   await first.release();
-  const isHeld = (await admin.hkeys(`lock:${key}`)).some((field) => field.startsWith('hold:'));
+  const isHeld = Object.keys(await hashOf(admin, key)).some((field) => field.startsWith('hold:'));
   await (await second).release();
   return isHeld;
 }

@@ -11,6 +11,7 @@ import {
   startApp,
 } from '../../support/apps/lock-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
+import { hashOf } from '../../support/redis/records.js';
 
 const LEASE_MS = 8_000;
 const FAILOVER_MS = 20_000;
@@ -69,7 +70,7 @@ describe('behind sentinels', () => {
         await eventually(async () => (await promoted.info('replication')).includes('role:master'));
         // Wait for a renewal on the new master: a release by a client that still talks to the old master would be lost.
         const held = async () =>
-          Object.entries(await promoted.hgetall(`lock:${key}`)).find(([name]) => name.startsWith('hold:'))?.[1];
+          Object.entries(await hashOf(promoted, key)).find(([name]) => name.startsWith('hold:'))?.[1];
         const before = await held();
         await eventually(async () => (await held()) !== before, { timeoutMs: LEASE_MS });
         expect(lock.held).toBe(true);

@@ -10,11 +10,14 @@ const isPlain = (part: Reply): boolean => typeof part === 'string' || typeof par
 
 /** For how long a reply grants or renews a lock, by what our scripts reply: written down once more. 0: it does not. */
 export function leaseIn({ name, operands, keys }: Received, reply: Reply): number {
-  if (!Array.isArray(reply)) return 0;
-  const parts = reply as readonly Reply[];
+  // On the plain path, a script replies with one text.
+  const parts = typeof reply === 'string' ? reply.split(' ') : reply;
+  if (!Array.isArray(parts)) return 0;
   if (!parts.every(isPlain) || parts[1] !== operands['attempt']) return 0;
   const at = { acquire: 4, acquireMany: 3, renew: 3 }[name];
   if (at === undefined || parts[0] !== (name === 'renew' ? 'renewed' : 'granted')) return 0;
+  const isPlainReply = name === 'renew' ? parts.length === 2 : parts.length === 3 && /^\d{16}$/.test(String(parts[2]));
+  if (isPlainReply && name !== 'acquireMany') return Number(operands['leaseMs']);
   if (!whole(parts[at], 1, MAX_LEASE_MS)) return 0;
   if (name !== 'renew' && !whole(parts[2], 0)) return 0;
   const tokens = name === 'acquire' ? [parts[3]] : name === 'acquireMany' ? parts.slice(4) : [];

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { createLockScripts } from '../../../lib/index.js';
 import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
+import { valuesOf } from '../../support/model/wire-values.js';
 import { CommandReader, type Reply, encode } from './resp.js';
 
 /** A command that the server received; of a script, its operation and its operands by name. */
@@ -99,9 +100,8 @@ function read(words: readonly string[]): Received {
   const name = words[0]!.toLowerCase();
   const script = name.startsWith('eval') ? namesOfScripts.get(words[1]!) : undefined;
   if (script === undefined) return { name, words, keys: words.slice(1), operands: {} };
-  const firstArg = 3 + Number(words[2]);
-  const operands = Object.fromEntries(scripts[script]!.args.map((arg, i) => [arg, words[firstArg + i]!]));
-  return { name: script, words, keys: words.slice(3, firstArg), operands };
+  const operands = valuesOf(scripts[script]!, words.slice(2)) as Readonly<Record<string, string>>;
+  return { name: script, words, keys: words.slice(3, 3 + Number(words[2])), operands };
 }
 
 /** The token of every grant: what a real server would send at this time. */
@@ -124,7 +124,10 @@ const GOOD: Readonly<Record<string, (command: Received) => Reply>> = {
   subscribe: ({ words }) => ['subscribe', words[1]!, 1],
   scan: () => ['0', []],
   wait: ({ words }) => Number(words[1]),
-  acquire: ({ operands }) => granted(operands, [String(nextToken()), operands['leaseMs']!, '1', '']),
+  acquire: ({ operands }) =>
+    operands['plain'] === '1'
+      ? `granted ${operands['attempt']} ${nextToken()}`
+      : granted(operands, [String(nextToken()), operands['leaseMs']!, '1', '']),
   acquireMany: ({ operands, keys }) =>
     granted(operands, [operands['leaseMs']!, ...keys.map(() => String(nextToken()))]),
   renew: ({ operands }) => ['renewed', operands['attempt']!, now(), operands['leaseMs']!],

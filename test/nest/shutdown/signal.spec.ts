@@ -1,6 +1,6 @@
 import { buildPackage, forkScript } from '../../support/processes/child-app.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { queued } from '../../support/redis/records.js';
+import { hashOf, queued } from '../../support/redis/records.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { closeAll, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 
@@ -26,7 +26,7 @@ async function start(work: 'told' | 'endless' | 'deaf', drainMs: number) {
 
 /** What lies in Redis for a lock: it may remember its last token, but no hold and no waiter. */
 async function holdsOf(key: string): Promise<string[]> {
-  const fields = await openAdmin().hkeys(`lock:${key}`);
+  const fields = Object.keys(await hashOf(openAdmin(), key));
   expect(fields).toContain('token');
   return fields.filter((field) => /^(hold|queue|place|id):/.test(field));
 }

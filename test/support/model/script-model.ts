@@ -200,20 +200,24 @@ export class ScriptModel {
 
 /** Whether the plain path grants, and leaves the time to live (PLAIN_ACQUIRE in lib/redis/scripts/acquire.ts). */
 function grantsPlainly({ token, holds }: MemoryLock, values: Values, micros: number): boolean {
-  const text = (name: string): string => textOf(values, name);
   const [hold] = holds.values();
-  const isPlain = text('mode') === 'write' && text('owner') === '-' && text('fireKind') === '-';
   const isFree = !hold || hold.deadline <= Math.floor(micros / 1_000);
   const isInTime = numberOf(values, 'sentMicros') <= micros && micros <= numberOf(values, 'untilMicros');
   const [before, now] = [token, micros].map((time) => String(time).slice(0, numberOf(values, 'windowDigits')));
-  return isPlain && isFree && isInTime && token < micros && text('attempt').length <= 24 && before === now;
+  return (
+    numberOf(values, 'plain') === 1 &&
+    isFree &&
+    isInTime &&
+    token < micros &&
+    textOf(values, 'attempt').length <= 24 &&
+    before === now
+  );
 }
 
 /** The same of a release (PLAIN_RELEASE in lib/redis/scripts/release.ts). */
 function releasesPlainly({ holds }: MemoryLock, values: Values, micros: number): boolean {
   const hold = holds.get(textOf(values, 'attempt'));
-  const isPlain = numberOf(values, 'holdAtLeastMs') === 0 && textOf(values, 'runOutcome') === '-';
-  if (!hold || !isPlain || numberOf(values, 'unanswered') === 1) return false;
+  if (!hold || numberOf(values, 'plain') !== 1) return false;
   return hold.deadline > Math.floor(micros / 1_000) && hold.lease <= numberOf(values, 'keepMs');
 }
 

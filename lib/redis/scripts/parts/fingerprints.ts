@@ -7,7 +7,7 @@ import { STATE } from './state.js';
  * `late` is a list with times, and `floor` stands for what it dropped.
  */
 export const FINGERPRINTS = scriptPart(
-  { name: 'fingerprints', needs: [STATE], reads: 'late floor', writes: 'late floor' },
+  { name: 'fingerprints', needs: [STATE], reads: 'micros late floor', writes: 'late floor' },
   lua`
 local function fingerprint(attempt)
   return string.sub(attempt, -8)

@@ -8,7 +8,7 @@ export const GRANT = scriptPart(
   {
     name: 'grant',
     needs: [STATE, HOLDS],
-    reads: 'now token writes reads',
+    reads: 'micros now token writes reads',
     writes: 'owner writer fence',
   },
   lua`

@@ -22,7 +22,7 @@ export const REQUEST = scriptPart(
     name: 'request',
     needs: [STATE, SAVE, HOLDS, FINGERPRINTS, GRANT, QUEUE, MESSAGES, HAND_OVER],
     defines: 'mode lease waiter_lease fair permits my_owner place',
-    reads: 'now token released writes reads parked owner writer fence due head tail floor freed unserved',
+    reads: 'micros now token released writes reads parked owner writer fence due head tail floor freed unserved',
     writes: 'token head tail freed',
   },
   lua`

@@ -11,7 +11,7 @@ export const SAVE = scriptPart(
     name: 'save',
     needs: [STATE, HOLDS],
     reads:
-      'now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor floor ' +
+      'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor floor ' +
       'jobs remember late packed by packed_hold',
     writes: 'late floor packed_hold',
   },
@@ -41,7 +41,7 @@ end
 local function packed_value()
   if first <= tail or jobs ~= '' or revoked ~= ';' or late ~= ';' or token < 1000000000000000 then return nil end
   if writes + reads == 0 then return '1' .. int(token) end
-  local hold = reads == 0 and writes == 1 and parked == 0 and #writer <= 24 and find_hold(writer)
+  local hold = writes + reads == 1 and #writer <= 24 and find_hold(writer)
   if not hold or hold.owner ~= '-' or hold.token ~= int(token) or hold.since ~= math.floor(token / 1000) then return nil end
   forget_bounds()
   bound_by(hold)

@@ -49,7 +49,7 @@ const lock = key('lock');
  * Each change of what is above raises the version. A script refuses the data of a newer one before it writes anything.
  *
  * This part loads the fields that every script needs, each into the variable of its name, and writes nothing. It reads
- * `micros`, which the clock defines. It also defines `remember`, until when jobs need the key, `freed`: whether a hold or a
+ * `time`, which the clock defines. It also defines `remember`, until when jobs need the key, `freed`: whether a hold or a
  * place has ended since the queue was served, and `packed_hold`: the hold of a packed lock, which has no fields of its own.
  */
 export const STATE = scriptPart(
@@ -57,10 +57,11 @@ export const STATE = scriptPart(
     name: 'state',
     needs: [VERSION],
     defines:
-      'now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor ' +
+      'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor ' +
       'floor jobs remember late packed by packed_hold freed',
   },
   lua`
+local micros = tonumber(time)
 local now = math.floor(micros / 1000)
 
 local function int(value)

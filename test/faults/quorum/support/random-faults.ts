@@ -3,6 +3,7 @@ import { type Redis } from 'ioredis';
 import { disconnect, isCommand } from '../../../support/redis/own-redis.js';
 import { type NetApp } from '../../../support/redis/quorum-net.js';
 import { type TcpProxy } from '../../../support/network/tcp-proxy.js';
+import { setToken } from '../../../support/redis/records.js';
 
 /** Random choices that a seed repeats, as far as the time of the machine lets it. */
 export interface Random {
@@ -81,7 +82,7 @@ export function fastClocks(admins: readonly Redis[], keys: readonly string[], ra
   let aheadMs = 0;
   return () => {
     aheadMs += 60_000;
-    return random.pick(admins).hset(`lock:${random.pick(keys)}`, 'token', String((Date.now() + aheadMs) * 1_000));
+    return setToken(random.pick(admins), random.pick(keys), String((Date.now() + aheadMs) * 1_000));
   };
 }
 

@@ -8,15 +8,23 @@ import {
   readWriteBackReply,
 } from '../../../../lib/redis/codec/store-replies.js';
 
-const SEVERAL = ['a', 'b', 'c'];
+const SEVERAL = { keys: ['a', 'b', 'c'], leaseMs: 900 };
 
-const read = (text: string, several = false) => readAcquireReply(several ? SEVERAL : ['k'], text.split(' '));
+const ONE = { keys: ['k'], leaseMs: 900 };
+
+const read = (text: string, several = false) => readAcquireReply(several ? SEVERAL : ONE, text.split(' '));
 
 describe('a reply of the acquire script', () => {
   it('describes a grant, with its fire if it has one', () => {
     const grant = { outcome: 'granted', fencingTokens: [7], remainingMs: 900, serverTimeMs: 5 };
     expect(read('granted c.1 5 7 900 1 ')).toEqual(grant);
     expect(read('granted c.1 5 7 900 1 60000')).toEqual({ ...grant, fireMs: 60_000 });
+  });
+
+  it('describes a grant on the plain path, whose token is the time, for the lease that was asked for', () => {
+    const grant = { outcome: 'granted', fencingTokens: [1_700_000_000_000_123], remainingMs: 900 };
+    expect(read('granted c.1 1700000000000123')).toEqual({ ...grant, serverTimeMs: 1_700_000_000_000 });
+    expect(() => read('granted c.1 1700000000000123', true)).toThrow(LockStoreError);
   });
 
   it('describes a grant of several keys', () => {
@@ -33,10 +41,10 @@ describe('a reply of the acquire script', () => {
     const nobody = { ...busy, holder: undefined, owner: undefined };
     expect(read('busy c.1 5 30 2     77')).toStrictEqual(nobody);
     const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77'];
-    expect(readAcquireReply(['k'], reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
+    expect(readAcquireReply(ONE, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     expect(readAcquireReply(SEVERAL, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     // A parked hold has no holder, and a hold without a record still has an owner.
-    expect(readAcquireReply(['k'], reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
+    expect(readAcquireReply(ONE, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
   });
 
   it('describes a refusal, with the attempt of a claim whose run has no outcome', () => {
@@ -53,9 +61,11 @@ describe('a reply of the acquire script', () => {
   });
 });
 
+const RENEWAL = { key: 'k', leaseMs: 900 };
+
 it('the reply for a lost hold has the last token, and whether it was revoked', () => {
   const lost = { outcome: 'lost', lastToken: 7 };
-  expect(readRenewReply('k', 'lost c.1 5 7 0'.split(' '))).toEqual({ ...lost, revoked: false });
+  expect(readRenewReply(RENEWAL, 'lost c.1 5 7 0'.split(' '))).toEqual({ ...lost, revoked: false });
   expect(readDowngradeReply('k', 'lost c.1 5 7 1'.split(' '))).toEqual({ ...lost, revoked: true });
 });
 
@@ -86,7 +96,7 @@ describe('a reply that no script of ours can send', () => {
       'done c.1 5 0 7 ',
     ]) {
       const reply = text.split(' ');
-      expect(() => readRenewReply('k', reply)).toThrow(LockStoreError);
+      expect(() => readRenewReply(RENEWAL, reply)).toThrow(LockStoreError);
       expect(() => readDowngradeReply('k', reply)).toThrow(LockStoreError);
       expect(() => readReleaseReply('k', reply, false)).toThrow(LockStoreError);
       expect(() => readForceReleaseReply('k', reply)).toThrow(LockStoreError);

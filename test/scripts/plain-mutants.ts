@@ -1,0 +1,118 @@
+import { type Mutant } from './mutants.js';
+
+/** Ways to break the plain paths of the scripts, and the packed form of a lock. */
+export const PLAIN_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'an acquire grants an attempt that was released',
+    find: "\n      and not string.find(released, ';' .. sub(attempt, -8) .. ';', 1, true)\n",
+    replace: '\n',
+  },
+  {
+    name: 'an acquire takes a lock that is held',
+    find: '(#packed == 17 or sub(packed, 18, 30) <= sub(time, 1, 13))',
+    replace: 'true',
+  },
+  {
+    name: 'an acquire takes a lock for which others wait',
+    find: 'local is_free = not released',
+    replace: 'local is_free = true',
+  },
+  {
+    name: 'its token follows a clock that steps back',
+    find: 'sub(packed, 2, 17) < time',
+    replace: 'true',
+  },
+  { name: 'an acquire from the future is granted', find: '<sentMicros> <= time and', replace: '' },
+  { name: 'an acquire that is too old is granted', find: 'and time <= <untilMicros>', replace: '' },
+  {
+    name: 'a full server refuses to grant a lock whose lease is over',
+    find: "local written = packed and redis.pcall('HSET'",
+    replace: "local written = packed and redis.call('HSET'",
+  },
+  { name: 'a key lives forever', find: "redis.call('PEXPIRE', KEYS[1], <ttlMs>)\n      end", replace: 'end' },
+  {
+    name: 'no grant but the first sets the time to live',
+    find: 'or sub(packed, 2, <windowDigits> + 1) ~= sub(time, 1, <windowDigits>)',
+    replace: '',
+  },
+  { name: 'the holder is not noted', find: "'s', value, 'by', <holder>)", replace: "'s', value)" },
+  {
+    name: 'a release ends the hold of another',
+    find: "sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then\n    local entry",
+    replace: '#packed > 17 then\n    local entry',
+  },
+  {
+    name: 'a release ends a hold whose lease is over',
+    find: 'sub(time, 1, 13) < sub(packed, 18, 30) and',
+    replace: '',
+  },
+  { name: 'a release is not remembered', find: 'released = released .. entry\n', replace: '' },
+  { name: 'all releases are remembered', find: 'while #released > 64 do', replace: 'while false do' },
+  {
+    name: 'a release is remembered twice',
+    find: "\n      and not string.find(released, ';' .. entry, 1, true)",
+    replace: '',
+  },
+  {
+    name: 'the key lives as long as a lease that was given back',
+    find: 'and sub(packed, 31, 40) <= <keepMs>',
+    replace: '',
+  },
+  {
+    name: 'a full server refuses a release',
+    find: "local written = redis.pcall('HSET', KEYS[1], 's', sub(packed, 1, 17)",
+    replace: "local written = redis.call('HSET', KEYS[1], 's', sub(packed, 1, 17)",
+  },
+  { name: 'a renewal ignores the token', find: 'sub(packed, 2, 17) == <token> and', replace: '' },
+  { name: 'a renewal brings back a lease that is over', find: 'sub(time, 1, 13) < before and', replace: '' },
+  { name: 'a renewal shortens a lease', find: 'and before <= deadline', replace: '' },
+  {
+    name: 'a renewal takes the hold of another',
+    find: "sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then\n    local deadline",
+    replace: '#packed > 17 then\n    local deadline',
+  },
+  {
+    name: 'a full server refuses a renewal',
+    find: "redis.call('PEXPIRE', KEYS[1], <ttlMs>)\n      redis.call('HSET'",
+    replace: "redis.call('HSET'",
+  },
+  { name: 'a lock with waiters is packed', find: 'if first <= tail or jobs', replace: 'if jobs' },
+  { name: 'a lock with jobs is packed', find: "or jobs ~= '' or", replace: 'or' },
+  { name: 'a lock with revoked attempts is packed', find: "or revoked ~= ';' or", replace: 'or' },
+  { name: 'a lock with late attempts is packed', find: "or late ~= ';' or", replace: 'or' },
+  { name: 'a hold of a named owner is packed', find: "hold.owner ~= '-' or", replace: '' },
+  { name: 'a hold that is parked, or has an older token, is packed', find: 'hold.token ~= int(token) or', replace: '' },
+  { name: 'the time of a grant is lost', find: ' or hold.since ~= math.floor(token / 1000)', replace: '' },
+  {
+    name: 'a packed hold has the bounds of others',
+    find: '  forget_bounds()\n  bound_by(hold)\n  return',
+    replace: '  return',
+  },
+  {
+    name: 'the fields of a hold stay beside the packed ones',
+    find: "redis.call('HDEL', KEYS[1], 'hold:' .. writer, 'id:' .. writer)",
+    replace: '',
+  },
+  { name: 'packed fields stay beside the others', find: "redis.call('HDEL', KEYS[1], 's', 'by')", replace: '' },
+  {
+    name: 'the hold is lost when a packed lock gets other fields',
+    find: '    write_hold(hold.attempt, hold)\n',
+    replace: '',
+  },
+  { name: 'a packed hold is not found', find: 'if is_packed(attempt) then return packed_hold end', replace: '' },
+  {
+    name: 'a packed hold is not looked at',
+    find: 'if packed_hold then return visit(packed_hold.attempt, packed_hold) end',
+    replace: '',
+  },
+  {
+    name: 'late attempts are remembered for as long as the key',
+    find: 'forget_late()\n  local value',
+    replace: 'local value',
+  },
+  {
+    name: 'late attempts are forgotten too soon',
+    find: 'micros - newest >= 20000000',
+    replace: 'micros - newest >= 0',
+  },
+];
