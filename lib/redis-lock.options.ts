@@ -65,8 +65,8 @@ export interface RedisLockModuleOptions {
    */
   onUnavailable?: OnUnavailable;
   /**
-   * How long Redis remembers the last fencing token of an unused lock, in milliseconds, at about 200 bytes per lock. If the
-   * server's clock steps back by more than this, tokens may repeat.
+   * For at least how long Redis remembers the last fencing token of an unused lock, in milliseconds, and for half as long again at
+   * most; about 200 bytes per lock. If the server's clock steps back by more than this, tokens may repeat.
    * @default 600_000
    */
   keepMs?: number;

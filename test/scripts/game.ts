@@ -21,8 +21,8 @@ export interface Arena {
 }
 
 /** As with the defaults, it outlasts every place in a queue, and every command. */
-const KEEP_MS = 41_000;
-const REMEMBER_MS = 75_000;
+const KEEP_MS = 36_000;
+const REMEMBER_MS = 60_000;
 let games = 0;
 
 /** What a script said, and what is in Redis since. */

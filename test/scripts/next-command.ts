@@ -54,8 +54,9 @@ export class NextCommand {
     }
     if (action.kind === 'release') {
       const attempt = attemptOf([...holding, ...waiting]) ?? NOBODY;
-      const { holdAtLeastMs, runOutcome, unanswered, pick } = action;
+      const { holdAtLeastMs, unanswered, pick } = action;
       const job = this.#jobOf(attempt, pick);
+      const runOutcome = job === '-' ? '-' : action.runOutcome;
       return { name: 'release', key, attempt, holdAtLeastMs, job, runOutcome, unanswered };
     }
     return this.#ofHold(action, key, attemptOf(holding) ?? NOBODY);

@@ -67,11 +67,6 @@ export const PLAIN_MUTANTS: readonly Mutant[] = [
   { name: 'a renewal brings back a lease that is over', find: 'sub(time, 1, 13) < before and', replace: '' },
   { name: 'a renewal shortens a lease', find: 'and before <= deadline', replace: '' },
   {
-    name: 'a renewal takes the hold of another',
-    find: "sub(packed, 41) == attempt and sub(packed, 1, 1) == '1' then\n    local deadline",
-    replace: '#packed > 17 then\n    local deadline',
-  },
-  {
     name: 'a full server refuses a renewal',
     find: "redis.call('PEXPIRE', KEYS[1], <ttlMs>)\n      redis.call('HSET'",
     replace: "redis.call('HSET'",
@@ -81,7 +76,11 @@ export const PLAIN_MUTANTS: readonly Mutant[] = [
   { name: 'a lock with revoked attempts is packed', find: "or revoked ~= ';' or", replace: 'or' },
   { name: 'a lock with late attempts is packed', find: "or late ~= ';' or", replace: 'or' },
   { name: 'a hold of a named owner is packed', find: "hold.owner ~= '-' or", replace: '' },
-  { name: 'a hold that is parked, or has an older token, is packed', find: 'hold.token ~= int(token) or', replace: '' },
+  {
+    name: 'a hold with an older token is packed',
+    find: 'hold.token ~= int(token) or',
+    replace: "hold.token == '0' or",
+  },
   { name: 'the time of a grant is lost', find: ' or hold.since ~= math.floor(token / 1000)', replace: '' },
   {
     name: 'a packed hold has the bounds of others',

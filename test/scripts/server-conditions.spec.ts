@@ -122,7 +122,7 @@ describe('the scripts on a server', () => {
       now += LEASE_MS;
       expect(await renew(A, token)).toEqual(['lost', A, `${now}`, token, '0']);
       expect((await release(A))[0]).toBe('unknown');
-      expect(await redis.hkeys(KEY)).toEqual(['s', 'released', 'by']);
+      expect(await redis.hkeys(KEY)).toEqual(['s', 'by', 'released']);
     });
 
     it('refuses a new lock and leaves no key', async () => {
@@ -205,6 +205,30 @@ describe('the scripts on a server', () => {
     }
     await expect(run('inspect', {})).rejects.toThrow('WRONGTYPE');
     expect([await redis.get(KEY), await redis.pexpiretime(KEY)]).toEqual(['mine', expiry]);
+  });
+
+  it.each([
+    ['packed', { s: '21800000000000000', released: ';' }],
+    ['with fields', { v: '2', token: '1800000000000000', released: ';' }],
+  ])('refuse the data of a newer version, %s, and write nothing', async (_, fields) => {
+    await redis.hset(KEY, fields);
+    await redis.pexpire(KEY, 60_000);
+    const expiry = await redis.pexpiretime(KEY);
+    for (const command of [
+      () => acquire(A),
+      () => waitFor(A, { mode: 'read' }),
+      () => acquireBoth(A),
+      () => release(A),
+      () => renew(A, '1'),
+      () => downgrade(A, '1'),
+      () => forceRelease(),
+      () => run('writeBack', { attempt: A, token: '1', newToken: '2' }),
+      () => run('inspect', {}),
+    ]) {
+      await expect(command()).rejects.toThrow(`NEWERDATA in ${KEY}`);
+    }
+    expect([await redis.hgetall(KEY), await redis.pexpiretime(KEY)]).toEqual([fields, expiry]);
+    expect(await redis.exists(OTHER_KEY)).toBe(0);
   });
 
   it('write nothing to several keys when one is of another type', async () => {

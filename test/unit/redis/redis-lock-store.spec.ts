@@ -214,6 +214,15 @@ describe('the store on Redis', () => {
     expect(replies.map(({ outcome }) => outcome)).toEqual(['lost', 'unknown', 'unknown']);
   });
 
+  it('says what to do when a newer version has written the lock, and does not try again', async () => {
+    await redis.hset(`${keyPrefix}a`, { s: `2${'0'.repeat(16)}`, released: ';' });
+    const error = await acquire(request(['a'])).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(LockStoreError);
+    expect(error).toMatchObject({ retryable: false });
+    expect(String(error)).toContain('A newer version of nestjs-redis-lock has written this lock: update this instance, too.');
+    await expect(store.inspect('a')).rejects.toThrow('A newer version of nestjs-redis-lock');
+  });
+
   it('distinguishes an owner called "-" from none', async () => {
     await acquire(request(['a'], { owner: '-' }));
     expect(await acquire(request(['a'], { owner: undefined }))).toMatchObject({ outcome: 'busy' });
