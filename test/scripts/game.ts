@@ -21,8 +21,9 @@ export interface Arena {
 }
 
 /** As with the defaults, it outlasts every place in a queue, and every command. */
-const KEEP_MS = 36_000;
-const REMEMBER_MS = 60_000;
+const KEEP_MS = 31_000;
+/** Longer than the time to live of a lock that is free. */
+const REMEMBER_MS = 48_000;
 let games = 0;
 
 /** What a script said, and what is in Redis since. */

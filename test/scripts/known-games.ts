@@ -47,6 +47,34 @@ const job: Profile = { ...profile, modes: ['write'], owners: ['-'], jobs: true }
 /** Games that random ones seldom reach; each showed a defect once, or is what tells a mutant from the true scripts. */
 export const KNOWN_GAMES: readonly Game[] = [
   {
+    // So many are released on the plain path that the first is forgotten.
+    profile,
+    steps: Array.from({ length: 9 }, () => [request({ leaseMs: 10_000 }), release(1)]).flat(),
+  },
+  {
+    // An attempt is released whose fingerprint another has left meanwhile.
+    profile,
+    steps: [
+      request({ leaseMs: 1_000 }),
+      request({ client: 'c2-03bd77a', leaseMs: 10_000 }, 2_000_000),
+      // The first one that there ever was.
+      release(8),
+      release(1),
+      release(1),
+    ],
+  },
+  {
+    // A full server grants a lock again whose lease is over: it needs no more memory than before.
+    profile,
+    steps: [
+      acquire('-', 'write'),
+      step({ kind: 'condition', condition: 'full' }),
+      request({}, 41_000_000),
+      release(1),
+      acquire('-', 'write'),
+    ],
+  },
+  {
     // A waiter is passed over while its process does not listen; when it sends its request again, it is ahead of those that came later.
     profile,
     steps: [
@@ -232,7 +260,7 @@ export const KNOWN_GAMES: readonly Game[] = [
     steps: [
       claim('at', 1_000),
       done,
-      claimAtNight(1_000, 44_998_000),
+      claimAtNight(1_000, 47_998_000),
       done,
       claim('at', 1_000),
       claimAtNight(2_000, 2_000_000),
@@ -248,7 +276,7 @@ export const KNOWN_GAMES: readonly Game[] = [
       step({ kind: 'renew', pick: 1, leaseMs: 60_000, foreign: false }),
       request(
         { owner: 'ann', fire: { job: NIGHT, fireKind: 'at', fireMs: 1_000, fireAgeMs: 0, rerun: 0 } },
-        46_000_000,
+        49_000_000,
       ),
       done,
       done,

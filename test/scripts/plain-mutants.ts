@@ -83,11 +83,6 @@ export const PLAIN_MUTANTS: readonly Mutant[] = [
   },
   { name: 'the time of a grant is lost', find: ' or hold.since ~= math.floor(token / 1000)', replace: '' },
   {
-    name: 'a packed hold has the bounds of others',
-    find: '  forget_bounds()\n  bound_by(hold)\n  return',
-    replace: '  return',
-  },
-  {
     name: 'the fields of a hold stay beside the packed ones',
     find: "redis.call('HDEL', KEYS[1], 'hold:' .. writer, 'id:' .. writer)",
     replace: '',

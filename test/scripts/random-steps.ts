@@ -174,7 +174,7 @@ const advanceMicros = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom(3, 7.999, 8, 9.999, 10, 15, 30).map((seconds) => seconds * SECOND) },
   { weight: 1, arbitrary: fc.constantFrom(-1, -1_000, -2 * SECOND, -12 * SECOND, -300 * SECOND, 300 * SECOND) },
   // Just before the record of an unused lock expires, and just after.
-  { weight: 1, arbitrary: fc.constantFrom(54 * SECOND, 54 * SECOND + 1_000) },
+  { weight: 1, arbitrary: fc.constantFrom(46.5 * SECOND, 46.5 * SECOND + 1_000) },
 );
 
 const profile: fc.Arbitrary<Profile> = fc.record({

@@ -43,8 +43,6 @@ local function packed_value()
   if writes + reads == 0 then return '1' .. int(token) end
   local hold = writes + reads == 1 and #writer <= 24 and find_hold(writer)
   if not hold or hold.owner ~= '-' or hold.token ~= int(token) or hold.since ~= math.floor(token / 1000) then return nil end
-  forget_bounds()
-  bound_by(hold)
   return string.format('1%s%013.0f%010.0f%s', hold.token, hold.deadline, hold.lease, writer)
 end
 
