@@ -113,7 +113,9 @@ describe('the last run of a job', () => {
       const fields = Object.keys(await hashOf(admin, `job:${id}`)).toSorted();
       const ofJobs = ['fires', 'run:by', 'run'].flatMap((name) => [`${name}:Jobs.often`, `${name}:Jobs.run`]);
       // A node of a quorum may be told of the release while its answer to the acquire is on its way.
-      expect(fields.filter((field) => field !== 'late')).toEqual([...ofJobs, 'jobs', 'released', 'token', 'v'].toSorted());
+      expect(fields.filter((field) => field !== 'late')).toEqual(
+        [...ofJobs, 'jobs', 'released', 'token', 'v'].toSorted(),
+      );
     });
     expect(await admin.pttl(`lock:job:${id}`)).toBeGreaterThan(0);
   });

@@ -219,7 +219,9 @@ describe('the store on Redis', () => {
     const error = await acquire(request(['a'])).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error).toMatchObject({ retryable: false });
-    expect(String(error)).toContain('A newer version of nestjs-redis-lock has written this lock: update this instance, too.');
+    expect(String(error)).toContain(
+      'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
+    );
     await expect(store.inspect('a')).rejects.toThrow('A newer version of nestjs-redis-lock');
   });
 
