@@ -23,8 +23,8 @@ const shared = globalThis as { [STORAGE]?: ScopeStorage };
 const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 
 /** Runs `work` as the holder of `lock`: `currentLock()` returns it, and calls of the work are nested in it. */
-export const runHolding = <T>(lock: Hold, work: () => T): T =>
-  storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);
+export const runHolding = <H extends Hold, T>(lock: H, work: (lock: H) => T): T =>
+  storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work, lock);
 
 /** Runs `work` without the lock that its options name; `currentLock()` says so. */
 export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>

@@ -32,8 +32,8 @@ export const NESTING: readonly FoundBug[] = [
   {
     name: 'a lock ends while a nested call is inside',
     file: 'lib/core/hold/hold.ts',
-    find: 'if (this.#nestedCalls === 0)\n',
-    replace: '',
+    find: 'if (this.#nestedCalls === 0) this.#ending',
+    replace: 'this.#ending',
     rules: ['11: a nested call keeps the outer lock'],
     profile: 'nested',
     seeds: 3,
