@@ -13,6 +13,7 @@ import { type ResolvedLockOptions } from '../lock.options.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
 import { type Randomness } from '../randomness.js';
+import { findCurrentHold } from '../reentry/context.js';
 import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
@@ -85,11 +86,12 @@ export class Locker implements WakeUpListener {
     label: LockLabel = NO_LABEL,
     claim?: FireClaim,
   ): LockRequest {
-    for (const key of keys) this.store.checkKey(key);
-    const distinct = [...new Set(keys)];
+    // A key that is held was checked when it was acquired.
+    for (const key of keys) if (!findCurrentHold(key, this.holds)) this.store.checkKey(key);
+    const distinct = keys.length === 1 ? keys : [...new Set(keys)];
+    const name = distinct.length === 1 ? distinct[0]! : distinct.join(', ');
     const holder = label.where ? `${this.instance} ${label.where}` : this.instance;
-    const startedAt = this.clock.now();
-    return { keys: distinct, name: distinct.join(', '), options, label, holder, claim, startedAt };
+    return { keys: distinct, name, options, label, holder, claim, startedAt: this.clock.now() };
   }
 
   /** Acquires all keys or none. The order is the same for every client, so that two calls cannot block each other. */

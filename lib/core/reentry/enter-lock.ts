@@ -41,16 +41,17 @@ function enterIdleSlot(locker: Locker, outer: Hold, request: LockRequest): Neste
   const nested = new NestedHold(outer, keys, options);
   if (!nested.tryEnter(keys[0]!)) return null;
   outer.addNestedCall();
-  tellReentered(locker, nested, request);
-  // A listener may have released or lost the outer hold.
-  if (!outer.lost) return nested;
+  const isHeard = tellReentered(locker, nested, request);
+  // A listener may have lost the outer hold.
+  if (!isHeard || !outer.lost) return nested;
   void nested.finish(undefined);
   throw outer.lost;
 }
 
-function tellReentered(locker: Locker, { key, mode }: NestedHold, request: LockRequest): void {
+/** Returns whether anybody listens. */
+function tellReentered(locker: Locker, { key, mode }: NestedHold, request: LockRequest): boolean {
   const event = () => ({ ...request.label, key, mode, waitedMs: waitedMsOf(request, locker.clock.now()) });
-  locker.events.emit('reentered', event);
+  return locker.events.emit('reentered', event);
 }
 
 async function enter(locker: Locker, request: LockRequest): Promise<Hold> {

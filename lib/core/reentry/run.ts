@@ -23,10 +23,12 @@ export async function runWithLock<T>(
     await lock.releaseAfter('failed');
     throw error;
   }
-  const lostBefore = lock.lost;
+  let { lost } = lock;
   const ending = lock.finish('done');
-  if (ending) await ending;
-  const lost = lostBefore ?? lock.lost;
+  if (ending) {
+    await ending;
+    lost ??= lock.lost;
+  }
   if (lost) throw withResult(lost, result, lock.mode);
   return result;
 }
