@@ -69,9 +69,10 @@ export class RedisLockService {
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
    *   LockConfigurationError, LockReentryError (`reentrant: false`), or `signal.reason`
    */
-  async acquire(key: Key, options: LockOptions = {}): Promise<Lock> {
+  async acquire(key: Key, options: LockOptions = NO_OPTIONS): Promise<Lock> {
     const keys = keysOf(key);
-    const resolved = resolveLockOptions(checkLockOptions(options), this.defaults);
+    const checked = options === NO_OPTIONS ? options : checkLockOptions(options);
+    const resolved = resolveLockOptions(checked, this.defaults);
     const request = this.locker.request(keys, resolved);
     refuseReentry(this.locker, request);
     const lock = await this.#awaited.keepAlive(this.locker.acquire(request));

@@ -15,12 +15,13 @@ import { NestedHold } from '../hold/nested-hold.js';
 import { type LockError, type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { findCurrentHold, findUnendedHold } from './context.js';
-import { abortOnStandstill } from './iteration.js';
+import { abortOnStandstill, isConsumer } from './iteration.js';
 import { type SlotOutcome } from './local-slot.js';
 
 /**
- * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired. The plain case,
- * one key that is held and that no nested call is using, is entered at once. All others go through `enter`.
+ * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired. The plain cases
+ * are those of one key: if the chain holds it and no nested call is using it, the call enters at once; if the chain neither
+ * holds it nor consumes an iteration, the call acquires it. All other calls go through `enter`.
  * @throws (also at once) LockReentryError for a call that would wait for itself (an upgrade, a job inside itself, or the body of a loop
  *   over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
@@ -28,6 +29,7 @@ export function enterLock(locker: Locker, request: LockRequest): Hold | Promise<
   const { keys, options } = request;
   if (keys.length === 1) {
     const outer = findOuterHold(locker, keys[0]!, request);
+    if (!outer && !isConsumer()) return locker.acquire(request);
     const nested = outer && enterIdleSlot(locker, outer, request);
     if (nested) return nested;
   }

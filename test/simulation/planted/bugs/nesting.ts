@@ -59,8 +59,8 @@ export const NESTING: readonly FoundBug[] = [
   {
     name: 'work does not know of its lock',
     file: 'lib/core/reentry/context.ts',
-    find: 'storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);',
-    replace: 'work();',
+    find: 'storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work, lock);',
+    replace: 'work(lock);',
     rules: ['a nested call needs no command'],
     profile: 'nested',
     seeds: 3,
