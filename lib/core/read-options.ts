@@ -47,7 +47,12 @@ function namesIn(given: object, of: string | undefined): string[] {
   }
 }
 
-function valueIn(given: Readonly<Record<string, unknown>>, name: string, of: string | undefined, kind: string): unknown {
+function valueIn(
+  given: Readonly<Record<string, unknown>>,
+  name: string,
+  of: string | undefined,
+  kind: string,
+): unknown {
   try {
     return given[name];
   } catch (cause) {
