@@ -14,7 +14,7 @@ import { type Hold } from '../hold/hold.js';
 import { NestedHold } from '../hold/nested-hold.js';
 import { type LockError, type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { findCurrentHold, findUnendedHold } from './context.js';
+import { findCurrentHold, findUnendedHold, isStackDeep } from './context.js';
 import { abortOnStandstill, isConsumer } from './iteration.js';
 import { type SlotOutcome } from './local-slot.js';
 
@@ -30,7 +30,7 @@ export function enterLock(locker: Locker, request: LockRequest): Hold | Promise<
   if (keys.length === 1) {
     const outer = findOuterHold(locker, keys[0]!, request);
     if (!outer && !isConsumer()) return locker.acquire(request);
-    const nested = outer && enterIdleSlot(locker, outer, request);
+    const nested = outer && !isStackDeep() && enterIdleSlot(locker, outer, request);
     if (nested) return nested;
   }
   return abortOnStandstill(locker, request, (signal) => enter(locker, { ...request, options: { ...options, signal } }));

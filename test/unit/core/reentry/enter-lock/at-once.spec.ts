@@ -84,6 +84,14 @@ describe('a nested call for one key that no sibling uses', () => {
     );
   });
 
+  it('may be a recursion of any depth', async () => {
+    const { under, underNow, locker } = start();
+    const descend = (depth: number): string | Promise<string> =>
+      depth === 0 ? 'bottom' : underNow(() => descend(depth - 1));
+    expect(await under('k', () => descend(2_000))).toBe('bottom');
+    expect(locker.live).toEqual(NOTHING);
+  });
+
   it('rejects when its work throws, and leaves the slot free', async () => {
     const { under, underNow, locker } = start();
     await under('k', async () => {
