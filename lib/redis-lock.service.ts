@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
-import { type Hold } from './core/hold/hold.js';
+import { Hold } from './core/hold/hold.js';
 import { checkedKey, jobName } from './core/key.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
@@ -30,6 +30,8 @@ export interface Entry {
   readonly label: LockLabel;
   readonly claim: FireClaim | undefined;
 }
+
+const NO_OPTIONS: LockOptions = Object.freeze({});
 
 const NO_ENTRY: Entry = { label: NO_LABEL, claim: undefined };
 
@@ -67,9 +69,10 @@ export class RedisLockService {
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
    *   LockConfigurationError, LockReentryError (`reentrant: false`), or `signal.reason`
    */
-  async acquire(key: Key, options: LockOptions = {}): Promise<Lock> {
+  async acquire(key: Key, options: LockOptions = NO_OPTIONS): Promise<Lock> {
     const keys = keysOf(key);
-    const resolved = resolveLockOptions(checkLockOptions(options), this.defaults);
+    const checked = options === NO_OPTIONS ? options : checkLockOptions(options);
+    const resolved = resolveLockOptions(checked, this.defaults);
     const request = this.locker.request(keys, resolved);
     refuseReentry(this.locker, request);
     const lock = await this.#awaited.keepAlive(this.locker.acquire(request));
@@ -98,27 +101,33 @@ export class RedisLockService {
    */
   withLock<T>(key: Key, work: (lock: Lock) => Promise<T> | T): Promise<T>;
   withLock<T>(key: Key, options: LockOptions, work: (lock: Lock) => Promise<T> | T): Promise<T>;
-  async withLock<T>(
+  withLock<T>(
     key: Key,
     optionsOrWork: LockOptions | ((lock: Lock) => Promise<T> | T),
     maybeWork?: (lock: Lock) => Promise<T> | T,
   ): Promise<T> {
-    const work = typeof optionsOrWork === 'function' ? optionsOrWork : maybeWork;
-    const keys = keysOf(key);
-    if (typeof work !== 'function') {
-      const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
-      throw new LockConfigurationError(text, { key: keys.join(', ') });
+    // Not async: a nested call would make two more promises.
+    try {
+      const hasOptions = typeof optionsOrWork !== 'function';
+      const work = hasOptions ? maybeWork : optionsOrWork;
+      const keys = keysOf(key);
+      checkWork(work, keys);
+      return runWithLock(this.enter(keys, hasOptions ? checkLockOptions(optionsOrWork) : NO_OPTIONS), work);
+    } catch (error) {
+      return Promise.reject(error);
     }
-    const options = typeof optionsOrWork === 'function' ? {} : optionsOrWork;
-    return runWithLock(await this.enter(keys, checkLockOptions(options)), work);
   }
 
-  /** Internal: enters a lock with checked options; the chain of calls may hold it already. */
-  async enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Promise<Hold> {
+  /**
+   * Internal: enters a lock with checked options; the chain of calls may hold it already. Then it may be inside at once.
+   * @throws at once for what is wrong with the call
+   */
+  enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Hold | Promise<Hold> {
     const keys = keysOf(key);
     const resolved = resolveLockOptions(options, this.defaults);
     const request = this.locker.request(keys, resolved, label, claim);
-    return this.#awaited.keepAlive(enterLock(this.locker, request));
+    const entered = enterLock(this.locker, request);
+    return entered instanceof Hold ? entered : this.#awaited.keepAlive(entered);
   }
 
   /**
@@ -212,6 +221,12 @@ function copyOf(list: readonly unknown[]): readonly string[] {
   const keys: string[] = [];
   for (let i = 0; i < list.length; i += 1) keys.push(checkedKey(list[i]));
   return keys;
+}
+
+function checkWork(work: unknown, keys: readonly string[]): asserts work is Function {
+  if (typeof work === 'function') return;
+  const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
+  throw new LockConfigurationError(text, { key: keys.join(', ') });
 }
 
 function checkJob(key: string, job: unknown): string {

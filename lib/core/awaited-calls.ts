@@ -11,15 +11,19 @@ export class AwaitedCalls {
   constructor(private readonly clock: Clock) {}
 
   /** Settles as `call` does. */
-  async keepAlive<T>(call: Promise<T>): Promise<T> {
+  keepAlive<T>(call: Promise<T>): Promise<T> {
     if (this.#count === 0) this.#stopKeepingAlive = this.clock.keepAlive?.();
     this.#count += 1;
-    try {
-      return await call;
-    } finally {
-      this.#count -= 1;
-      if (this.#count === 0) this.#stopKeepingAlive?.();
-    }
+    return call.then(
+      (value) => {
+        this.#end();
+        return value;
+      },
+      (error: unknown) => {
+        this.#end();
+        throw error;
+      },
+    );
   }
 
   /** Yields what `all` yields, and keeps the process alive while the next value is awaited. */
@@ -32,5 +36,10 @@ export class AwaitedCalls {
     } finally {
       await iterator.return?.();
     }
+  }
+
+  #end(): void {
+    this.#count -= 1;
+    if (this.#count === 0) this.#stopKeepingAlive?.();
   }
 }

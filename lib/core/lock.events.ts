@@ -113,11 +113,11 @@ export class LockEvents {
     return this;
   }
 
-  /** Internal: calls all listeners. Calls `make` only if there are any. */
-  emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): void {
+  /** Internal: calls all listeners. Calls `make` only if there are any; returns whether there are. */
+  emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): boolean {
     const listeners = this.#listeners.get(name);
     const published = CHANNELS.get(name)!;
-    if (!listeners && !published.hasSubscribers) return;
+    if (!listeners && !published.hasSubscribers) return false;
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);
@@ -125,5 +125,6 @@ export class LockEvents {
     for (const listener of Array.from(listeners ?? [])) callForeign(() => listener(event), report);
     // Node reports what a subscriber throws as an uncaught exception, in a turn of its own.
     if (published.hasSubscribers) callForeign(() => published.publish(event), report);
+    return true;
   }
 }

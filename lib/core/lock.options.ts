@@ -139,9 +139,10 @@ export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);
  */
 export function checkLockOptions(options: object, allowed: readonly string[] = []): LockOptions {
   if (typeof options !== 'object' || options === null) refuse('options', options, 'an object such as { waitMs: 0 }');
-  const own = readOptions(options, [...LOCK_OPTION_NAMES, ...allowed], undefined, 'lock option') as LockOptions;
-  for (const [name, value] of Object.entries(own)) {
-    if (!allowed.includes(name)) CHECKS[name as keyof LockOptions](value, name);
+  const names = allowed.length === 0 ? LOCK_OPTION_NAMES : [...LOCK_OPTION_NAMES, ...allowed];
+  const own = readOptions(options, names, undefined, 'lock option') as LockOptions;
+  for (const name of Object.keys(own) as (keyof LockOptions)[]) {
+    if (!allowed.includes(name)) CHECKS[name](own[name], name);
   }
   const { permits, mode } = own;
   if (permits !== undefined && mode !== 'read') refuse('permits', permits, "left out, or used with `mode: 'read'`");

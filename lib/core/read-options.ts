@@ -26,13 +26,38 @@ export function checkIsObject(options: unknown, of?: string): asserts options is
 export function readOptions(options: unknown, known: readonly string[], of?: string, kind = 'option'): object {
   checkIsObject(options, of);
   const given = options as Readonly<Record<string, unknown>>;
-  const unknown = reading(`The options${whose(of)}`, () => Object.keys(given)).find((name) => !known.includes(name));
+  const unknown = namesIn(given, of).find((name) => !known.includes(name));
   if (unknown !== undefined) {
     const text = `Unknown ${kind} \`${shortened(unknown)}\`${whose(of)}; expected one of ${known.join(', ')}.`;
     throw new LockConfigurationError(text);
   }
-  const values = known.map((name) => [name, reading(`The ${kind} \`${name}\`${whose(of)}`, () => given[name])]);
-  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as object;
+  const values: Record<string, unknown> = {};
+  for (const name of known) {
+    const value = valueIn(given, name, of, kind);
+    if (value !== undefined) values[name] = value;
+  }
+  return values;
+}
+
+function namesIn(given: object, of: string | undefined): string[] {
+  try {
+    return Object.keys(given);
+  } catch (cause) {
+    throw unreadableError(`The options${whose(of)}`, cause);
+  }
+}
+
+function valueIn(
+  given: Readonly<Record<string, unknown>>,
+  name: string,
+  of: string | undefined,
+  kind: string,
+): unknown {
+  try {
+    return given[name];
+  } catch (cause) {
+    throw unreadableError(`The ${kind} \`${name}\`${whose(of)}`, cause);
+  }
 }
 
 /**
@@ -43,10 +68,14 @@ export function reading<T>(what: string, read: () => T): T {
   try {
     return read();
   } catch (cause) {
-    if (cause instanceof LockConfigurationError) throw cause;
-    throw new LockConfigurationError(`${what} cannot be read: ${messageOf(cause)}. Pass a plain object.`, { cause });
+    throw unreadableError(what, cause);
   }
 }
+
+const unreadableError = (what: string, cause: unknown): LockConfigurationError => {
+  if (cause instanceof LockConfigurationError) return cause;
+  return new LockConfigurationError(`${what} cannot be read: ${messageOf(cause)}. Pass a plain object.`, { cause });
+};
 
 const whose = (of: string | undefined): string => (of === undefined ? '' : ` of ${of}`);
 

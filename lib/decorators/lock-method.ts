@@ -40,12 +40,14 @@ export function lockMethod(
 
 function runLocked(call: LockedCall, property: symbol, self: unknown, args: unknown[], method: AnyMethod): unknown {
   const injected = (self as { [property]?: LockInterceptor } | null | undefined)?.[property];
-  const run = (): unknown => {
+  try {
     const interceptor = injected ?? interceptorFor(self, call.where, call.options.connection);
     return interceptor.run(call, self, args, () => method.apply(self, args));
-  };
-  // A method that returns a promise rejects instead of throwing.
-  return call.kind === 'promise' ? new Promise((resolve) => resolve(run())) : run();
+  } catch (error) {
+    // A method that returns a promise rejects instead of throwing.
+    if (call.kind === 'promise') return Promise.reject(error);
+    throw error;
+  }
 }
 
 /** Lets Nest set the interceptor on every instance that it builds, under a symbol that collides with nothing. */

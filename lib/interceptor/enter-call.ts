@@ -1,6 +1,7 @@
 import { withEither } from '../core/abort-listener.js';
+import { type AwaitedCalls } from '../core/awaited-calls.js';
 import { type Clock } from '../core/clock.js';
-import { type Hold } from '../core/hold/hold.js';
+import { Hold } from '../core/hold/hold.js';
 import { jobName } from '../core/key.js';
 import {
   LockBusyError,
@@ -14,10 +15,10 @@ import { type LockEventMap } from '../core/lock.events.js';
 import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock.options.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/lock-store.js';
-import { type RedisLockService } from '../redis-lock.service.js';
+import { type Key, type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
-import { type LockedCall } from './locked-call.js';
+import { type LockedCall, lockOptionsOf } from './locked-call.js';
 import { systemRandomness } from '../core/randomness.js';
 
 /** How a locked call goes on: under its lock, without it (if its options say so), or not at all. */
@@ -29,6 +30,7 @@ export type Entered =
 /** The parts of the module that `enterCall` uses. */
 export interface EntryHost {
   readonly locks: RedisLockService;
+  readonly awaited: AwaitedCalls;
   readonly fires: FireFinder;
   readonly clock: Clock;
   readonly leaseMs: number;
@@ -39,32 +41,51 @@ export interface EntryHost {
 interface Caller {
   readonly self: unknown;
   readonly args: readonly unknown[];
+  readonly key: Key;
 }
 
-type Keys = string | readonly string[];
+/** The call that was refused its lock; `isClaim`: it is a job that claims a fire. */
+interface Refused extends Pick<Caller, 'args' | 'key'> {
+  readonly isClaim?: boolean;
+}
 
 const DEFAULT_SPREAD_MS = 50;
 
-/** Enters the lock of a locked call; follows its options if the lock is busy or Redis cannot be reached. */
-export async function enterCall(
+/**
+ * Enters the lock of a locked call; follows its options if the lock is busy or Redis cannot be reached. A plain call has the
+ * same options each time and no signal of its own. If it is nested as well, it may be inside at once.
+ * @throws (also at once) what the key function throws, and the errors of the lock
+ */
+export function enterCall(
   host: EntryHost,
   call: LockedCall,
   self: unknown,
   args: readonly unknown[],
   signal?: AbortSignal,
-): Promise<Entered> {
+): Entered | Promise<Entered> {
   const key = call.keyOf(self, args);
+  const { acquireOptions, where, template } = call;
+  if (!acquireOptions || signal) return host.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
+  const entered = host.locks.enter(key, acquireOptions, { label: { where, template }, claim: undefined });
+  return entered instanceof Hold ? { kind: 'locked', lock: entered } : settled(host, call, { args, key }, entered);
+}
+
+async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, signal?: AbortSignal): Promise<Entered> {
   const { oncePer } = call.options;
-  const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, { self, args });
+  const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, caller);
   if (claim) await spread(call, host.clock);
-  const options = { ...optionsOf(host, call, claim), ...permitsOf(call, { self, args }) };
+  const options = { ...optionsOf(host, call), ...permitsOf(call, caller) };
   const { where, template } = call;
   const entry = { label: { where, template }, claim };
+  const enter = async (either?: AbortSignal) => host.locks.enter(caller.key, { ...options, signal: either }, entry);
+  return settled(host, call, { ...caller, isClaim: claim !== undefined }, withEither(options.signal, signal, enter));
+}
+
+async function settled(host: EntryHost, call: LockedCall, refused: Refused, entering: Promise<Hold>): Promise<Entered> {
   try {
-    const enter = (either?: AbortSignal) => host.locks.enter(key, { ...options, signal: either }, entry);
-    return { kind: 'locked', lock: await withEither(options.signal, signal, enter) };
+    return { kind: 'locked', lock: await entering };
   } catch (error) {
-    return notEntered(host, call, error, { key, args, isClaim: claim !== undefined });
+    return notEntered(host, call, error, refused);
   }
 }
 
@@ -72,7 +93,7 @@ function notEntered(
   host: EntryHost,
   call: LockedCall,
   error: unknown,
-  { key, args, isClaim }: { key: Keys; args: readonly unknown[]; isClaim: boolean },
+  { key, args, isClaim = false }: Refused,
 ): Entered {
   const text = typeof key === 'string' ? key : key.join(', ');
   const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Entered => {
@@ -99,20 +120,11 @@ function notEntered(
   throw error;
 }
 
-/** The options of the acquisition; a call that does not wait tries once. */
-function optionsOf(host: EntryHost, call: LockedCall, claim: FireClaim | undefined): LockOptions {
-  const {
-    ifBusy = claim ? 'skip' : 'wait',
-    oncePer: _oncePer,
-    spreadMs: _spreadMs,
-    rerunOnLoss,
-    connection: _connection,
-    onUnavailable: _onUnavailable,
-    permits: _permits,
-    ...options
-  } = call.options;
-  if (rerunOnLoss) return { ...options, waitMs: options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
-  return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
+/** The options of the acquisition. Whoever waits for the end of a run waits for two leases, unless it says otherwise. */
+function optionsOf(host: EntryHost, call: LockedCall): LockOptions {
+  const options = lockOptionsOf(call.options);
+  if (!call.options.rerunOnLoss) return options;
+  return { ...options, waitMs: call.options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
 }
 
 /** How many holders the call lets in; empty when any number may enter. */

@@ -4,6 +4,7 @@ import { EMPTY, type Observable, concat, defer, from } from 'rxjs';
 import { type Locker } from '../core/acquire/locker.js';
 import { type Hold } from '../core/hold/hold.js';
 import { LockConfigurationError } from '../core/lock.errors.js';
+import { runHolding } from '../core/reentry/context.js';
 import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
@@ -17,7 +18,7 @@ import { type LockedCall } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
 import { lockedAsyncIterable } from './streams/stream-iterator.js';
-import { isAsyncIterable, isObservableLike, refuseStream } from './streams/stream-kind.js';
+import { isAsyncIterable, isObservableLike, isOpenStream, refuseStream } from './streams/stream-kind.js';
 import { type StreamLock, heldStreamLock, unlockedStreamLock } from './streams/stream-lock.js';
 import { lockedObservable, ofThisCopy } from './streams/stream-observable.js';
 import { finishStream } from './streams/stream-result.js';
@@ -51,7 +52,7 @@ export class LockInterceptor implements NestInterceptor {
   ) {
     const { clock } = locker;
     const fires = new FireFinder(modules, () => clock.wallNow());
-    this.#host = { locks, fires, clock, leaseMs, onUnavailable };
+    this.#host = { locks, awaited: locker.awaited, fires, clock, leaseMs, onUnavailable };
   }
 
   /** The name of the connection whose locks these are. */
@@ -92,24 +93,28 @@ export class LockInterceptor implements NestInterceptor {
     throw new LockConfigurationError("Use LockInterceptor.for('<key>') with @UseInterceptors: a lock needs a key.");
   }
 
-  async #runPromise(
-    call: LockedCall,
-    self: unknown,
-    args: readonly unknown[],
-    proceed: () => unknown,
-  ): Promise<unknown> {
-    const entered = await this.#enter(call, self, args);
-    if (entered.kind === 'skipped') return entered.answer;
-    if (entered.kind === 'unlocked') return runWithoutLock(unlockedStreamLock(entered.run), proceed);
+  /** Not async: a nested call, which is inside at once, would make two more promises. */
+  #runPromise(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): Promise<unknown> {
+    try {
+      const entered = enterCall(this.#host, call, self, args);
+      if ('kind' in entered) return this.#runEntered(call, entered, proceed);
+      return entered.then((later) => this.#runEntered(call, later, proceed));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #runEntered(call: LockedCall, entered: Entered, proceed: () => unknown): Promise<unknown> {
+    if (entered.kind === 'skipped') return Promise.resolve(entered.answer);
+    if (entered.kind === 'unlocked') {
+      warnOfRun(call, entered);
+      return runWithoutLock(unlockedStreamLock(entered.run), proceed);
+    }
     const { lock } = entered;
-    const work = async (): Promise<unknown> => {
-      const result = await proceed();
-      refuseStream(result, call.where);
-      return result;
-    };
-    return runWithLock(lock, work, (result) =>
-      isStream(result) ? finishStream(this.#streamLock(lock, call), result) : null,
-    );
+    return runWithLock(lock, proceed, (result) => {
+      if (isOpenStream(result)) runHolding(lock, () => refuseStream(result, call.where));
+      return isStream(result) ? finishStream(this.#streamLock(lock, call), result) : null;
+    });
   }
 
   async #open(
@@ -119,24 +124,23 @@ export class LockInterceptor implements NestInterceptor {
     signal: AbortSignal,
     onSkip?: (answer: unknown) => void,
   ): Promise<StreamLock | null> {
-    const entered = await this.#enter(call, self, args, signal);
+    const entered = await enterCall(this.#host, call, self, args, signal);
     if (entered.kind === 'locked') return this.#streamLock(entered.lock, call);
-    if (entered.kind === 'unlocked') return unlockedStreamLock(entered.run);
+    if (entered.kind === 'unlocked') {
+      warnOfRun(call, entered);
+      return unlockedStreamLock(entered.run);
+    }
     onSkip?.(entered.answer);
     return null;
-  }
-
-  async #enter(call: LockedCall, self: unknown, args: readonly unknown[], signal?: AbortSignal): Promise<Entered> {
-    const entered = await this.locker.awaited.keepAlive(enterCall(this.#host, call, self, args, signal));
-    if (entered.kind === 'unlocked') {
-      logger.warn(`${call.where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${entered.cause.message}`);
-    }
-    return entered;
   }
 
   #streamLock(lock: Hold, { options: { leaseMs = this.#host.leaseMs } }: LockedCall): StreamLock {
     return heldStreamLock(lock, this.locker, leaseMs);
   }
+}
+
+function warnOfRun({ where }: LockedCall, { cause }: Entered & { readonly kind: 'unlocked' }): void {
+  logger.warn(`${where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);
 }
 
 /** Ignores a rejection that comes after the subscriber is gone. */

@@ -17,6 +17,8 @@ export interface LockedCall {
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
+  /** The options of the acquisition if they are the same for all calls: it is no job, and no function names the permits. */
+  readonly acquireOptions?: LockOptions | undefined;
 }
 
 /**
@@ -27,7 +29,27 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
   const { where, kind } = by;
   const own = checkLockedOptions(options, by);
   const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
-  return { where, kind, template: describeKeySpec(key), keyOf, options: own };
+  return { where, kind, template: describeKeySpec(key), keyOf, options: own, acquireOptions: acquireOptionsOf(own) };
+}
+
+function acquireOptionsOf(options: LockedCall['options']): LockOptions | undefined {
+  const { oncePer, permits } = options;
+  if (oncePer !== undefined || typeof permits === 'function') return undefined;
+  return { ...lockOptionsOf(options), ...(permits === undefined ? {} : { permits }) };
+}
+
+/** What is left of the options of a call for its acquisition; a call that does not wait tries once. */
+export function lockOptionsOf({
+  oncePer,
+  ifBusy = oncePer === undefined ? 'wait' : 'skip',
+  spreadMs: _spreadMs,
+  rerunOnLoss: _rerunOnLoss,
+  connection: _connection,
+  onUnavailable: _onUnavailable,
+  permits: _permits,
+  ...options
+}: LockedCall['options']): LockOptions {
+  return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
 }
 
 /** A fire is claimed on one key. */

@@ -46,11 +46,25 @@ export class Attempt {
   onGrant(tokens: readonly number[], granted: Granted, now: number): Grant {
     this.wasGranted = true;
     const { id: attempt, request } = this;
-    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = request.options;
-    const requested = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner, job: request.claim?.job };
-    const { label, holder } = request;
-    const holds = request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
-    const known = { label, holder, waitedMs: waitedMsOf(request, now), unanswered: () => this.mayArrive };
-    return { holds, attempt, ...requested, ...known, ...granted };
+    const { options, claim, label, holder } = request;
+    return {
+      holds: request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! })),
+      attempt,
+      owner: options.owner ?? attempt,
+      holder,
+      label,
+      mode: options.mode,
+      leaseMs: options.leaseMs,
+      renew: options.renew,
+      maxHoldMs: options.maxHoldMs,
+      holdAtLeastMs: options.holdAtLeastMs,
+      permits: options.permits,
+      job: claim?.job,
+      waitedMs: waitedMsOf(request, now),
+      unanswered: () => this.mayArrive,
+      lease: granted.lease,
+      sent: granted.sent,
+      serverTimeMs: granted.serverTimeMs,
+    };
   }
 }

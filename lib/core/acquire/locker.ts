@@ -12,14 +12,14 @@ import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { LogLimit } from '../log-limit.js';
 import { type Reporter } from '../reporter.js';
-import { type Randomness } from '../randomness.js';
+import { findCurrentHold } from '../reentry/context.js';
 import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { Acquisition } from './acquisition.js';
-import { Attempts } from './attempts.js';
+import { type AcquireContext, Attempts } from './attempts.js';
 import { failedEvent, forKeys, type LockRequest } from './request.js';
 
 /** Acquires the locks of a module from its store. */
@@ -30,8 +30,8 @@ export class Locker implements WakeUpListener {
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
-  readonly #random: Randomness;
   readonly #attempts: Attempts;
+  readonly #context: AcquireContext;
   readonly #releaser: Releaser;
   readonly #thrown: LogLimit;
   /** A message of the store may arrive in the context of any call, but is not part of that call. */
@@ -46,7 +46,6 @@ export class Locker implements WakeUpListener {
     private readonly instance: string,
   ) {
     this.clock = clock;
-    this.#random = random;
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
@@ -62,6 +61,7 @@ export class Locker implements WakeUpListener {
       nextId: attemptIds(store.clientId, random),
       isHeld: (attempt) => this.holds.has(attempt),
     });
+    this.#context = { clock, random, timers, events, attempts: this.#attempts };
     store.listen(this);
   }
 
@@ -85,17 +85,22 @@ export class Locker implements WakeUpListener {
     label: LockLabel = NO_LABEL,
     claim?: FireClaim,
   ): LockRequest {
-    for (const key of keys) this.store.checkKey(key);
-    const distinct = [...new Set(keys)];
+    // A key that is held was checked when it was acquired.
+    for (const key of keys) if (!findCurrentHold(key, this.holds)) this.store.checkKey(key);
+    const distinct = keys.length === 1 ? keys : [...new Set(keys)];
+    const name = distinct.length === 1 ? distinct[0]! : distinct.join(', ');
     const holder = label.where ? `${this.instance} ${label.where}` : this.instance;
-    const startedAt = this.clock.now();
-    return { keys: distinct, name: distinct.join(', '), options, label, holder, claim, startedAt };
+    return { keys: distinct, name, options, label, holder, claim, startedAt: this.clock.now() };
   }
 
   /** Acquires all keys or none. The order is the same for every client, so that two calls cannot block each other. */
-  async acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+  acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+    return request.keys.length === 1 ? this.#acquireGroup(request.keys, request) : this.#acquireSeveral(request);
+  }
+
+  async #acquireSeveral(request: LockRequest): Promise<StoreHold | CompositeHold> {
     const { keys, options, startedAt } = request;
-    const groups = keys.length === 1 ? [keys] : this.store.groups(keys);
+    const groups = this.store.groups(keys);
     if (groups.length === 1) return this.#acquireGroup(groups[0]!, request);
     const parts: StoreHold[] = [];
     try {
@@ -168,19 +173,17 @@ export class Locker implements WakeUpListener {
 
   /** Acquires the keys of a request, which are one group of the store; `group` has them in the order of the store. */
   async #acquireGroup(group: readonly string[], request: LockRequest): Promise<StoreHold> {
-    const { clock, timers, events } = this;
-    const grouped = { ...request, keys: group };
+    const grouped = group === request.keys ? request : { ...request, keys: group };
     let acquisition: Acquisition | undefined;
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
-      acquisition = new Acquisition({ clock, random: this.#random, timers, events, attempts: this.#attempts }, grouped);
+      acquisition = new Acquisition(this.#context, grouped);
       const grant = await acquisition.granted;
-      const holds = request.keys.map((key) => grant.holds.find((hold) => hold.key === key)!);
-      return this.#hold(grouped, { ...grant, holds }, acquisition.hasWaited);
+      return this.#hold(grouped, inOrderOf(request, grant), acquisition.hasWaited);
     } catch (error) {
       const waited = acquisition?.hasWaited ?? false;
-      events.emit('acquireFailed', () => failedEvent(request, clock.now(), error, waited));
+      this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, waited));
       throw error;
     }
   }
@@ -196,4 +199,10 @@ export class Locker implements WakeUpListener {
     this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
     return lock;
   }
+}
+
+/** The grant with its holds in the order of the keys of the request. */
+function inOrderOf({ keys }: LockRequest, grant: Grant): Grant {
+  if (keys.length === 1) return grant;
+  return { ...grant, holds: keys.map((key) => grant.holds.find((hold) => hold.key === key)!) };
 }

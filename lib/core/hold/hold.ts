@@ -22,14 +22,16 @@ export abstract class Hold implements Lock {
   /** Watches the handle of this hold; null if it has none. */
   tracker: HandleTracker | null = null;
   #nestedCalls = 0;
-  #slots: Map<string, LocalSlot> | null = null;
-  /** Whether the lock was still held at its release; null before that. */
-  #released: Promise<boolean> | null = null;
+  /** In the order of the keys; each is made when a nested call first asks for it. */
+  #slots: (LocalSlot | undefined)[] | null = null;
+  #isReleased = false;
+  /** Whether the store confirmed the end; null if there is nothing to wait for. */
+  #ending: Promise<boolean> | null = null;
   #outcome: WorkOutcome | undefined;
   #isEnded = false;
 
   constructor(readonly keys: readonly string[]) {
-    this.key = keys.join(', ');
+    this.key = keys.length === 1 ? keys[0]! : keys.join(', ');
   }
 
   /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in a store of its own. */
@@ -62,8 +64,8 @@ export abstract class Hold implements Lock {
   abstract maxHoldersOf(key: string): number;
   /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
   abstract isInside(hold: Hold): boolean;
-  /** Ends the hold; returns whether the store confirmed that it was held. Called once. */
-  protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean>;
+  /** Ends the hold; returns whether the store confirmed that it was held, null if it is not asked. Called once. */
+  protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean> | null;
 
   get fencingToken(): number {
     return this.fencingTokens[0]!;
@@ -79,7 +81,7 @@ export abstract class Hold implements Lock {
 
   /** Whether its caller has released it. Nested calls may still be inside. */
   get isReleased(): boolean {
-    return this.#released !== null;
+    return this.#isReleased;
   }
 
   /** Whether the hold itself has ended, or is about to. */
@@ -102,19 +104,27 @@ export abstract class Hold implements Lock {
    * @returns whether it was still held; false the second time
    */
   async releaseAfter(outcome: WorkOutcome | undefined): Promise<boolean> {
-    if (this.#released) {
-      await this.#released;
-      return false;
-    }
-    this.#outcome = outcome;
+    const wasReleased = this.#isReleased;
     const wasHeld = this.held;
-    this.#released = Promise.resolve(wasHeld);
-    this.tracker?.forget(this);
-    for (const slot of this.#slots?.values() ?? []) slot.close();
+    const ending = this.finish(outcome);
+    if (!ending) return wasHeld;
+    const isConfirmed = await ending;
     // The store may know better than a lease that was proven a while ago.
-    if (this.#nestedCalls === 0)
-      this.#released = this.#endOnce().then((isConfirmed) => (isConfirmed || wasHeld) && !this.lost);
-    return this.#released;
+    return !wasReleased && (isConfirmed || wasHeld) && !this.lost;
+  }
+
+  /**
+   * The same for a caller that does not ask whether it was held: returns whether the store confirmed the end, null if there is
+   * nothing to wait for.
+   */
+  finish(outcome: WorkOutcome | undefined): Promise<boolean> | null {
+    if (this.#isReleased) return this.#ending;
+    this.#isReleased = true;
+    this.#outcome = outcome;
+    this.tracker?.forget(this);
+    for (const slot of this.#slots ?? []) slot?.close();
+    if (this.#nestedCalls === 0) this.#ending = this.#endOnce();
+    return this.#ending;
   }
 
   /** Ends a lost hold, even if it was not released or nested calls are inside. */
@@ -125,10 +135,8 @@ export abstract class Hold implements Lock {
 
   /** The slot in which nested calls on `key` take their turns. */
   slotOf(key: string): LocalSlot {
-    this.#slots ??= new Map();
-    const slot = this.#slots.get(key) ?? new LocalSlot();
-    this.#slots.set(key, slot);
-    return slot;
+    this.#slots ??= [];
+    return (this.#slots[this.keys.indexOf(key)] ??= new LocalSlot());
   }
 
   /** A nested call is inside, or waits for its turn: the hold does not end before `removeNestedCall`. */
@@ -138,7 +146,7 @@ export abstract class Hold implements Lock {
 
   removeNestedCall(): void {
     this.#nestedCalls -= 1;
-    if (this.#nestedCalls === 0 && this.#released && !this.#isEnded) void this.#endOnce();
+    if (this.#nestedCalls === 0 && this.#isReleased && !this.#isEnded) void this.#endOnce();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -146,18 +154,18 @@ export abstract class Hold implements Lock {
   }
 
   protected checkNoWriter(): void {
-    const hasWriter = [...(this.#slots?.values() ?? [])].some((slot) => slot.hasWriter);
+    const hasWriter = this.#slots?.some((slot) => slot?.hasWriter);
     if (hasWriter) throw nestedWriterError(this);
   }
 
   protected checkHeld(doing: string): void {
     if (this.lost) throw this.lost;
-    if (this.#released) throw releasedError(this, doing);
+    if (this.#isReleased) throw releasedError(this, doing);
   }
 
   /** Marks the hold as ended before anything is sent, so that a renewal in flight ignores its reply. */
-  #endOnce(): Promise<boolean> {
+  #endOnce(): Promise<boolean> | null {
     this.#isEnded = true;
-    return this.end(this.#outcome).catch(() => false);
+    return this.end(this.#outcome)?.catch(() => false) ?? null;
   }
 }

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { CallContext } from '../call-context.js';
 import { type LockLostError, type LockLostReason } from '../lock.errors.js';
 import { type LostReply } from '../store/lock-store.js';
 
@@ -50,14 +50,14 @@ export class Loss {
  */
 class LossSignal {
   readonly #controller = new AbortController();
-  readonly #inHolderContext = AsyncLocalStorage.snapshot();
+  readonly #holderContext = new CallContext();
 
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
   abort(error: LockLostError): void {
-    this.#inHolderContext(() => this.#controller.abort(error));
+    this.#holderContext.run(() => this.#controller.abort(error));
   }
 }
 

@@ -9,7 +9,7 @@ export class NestedHold extends Hold {
   readonly mode: LockMode;
   readonly #permits: number;
 
-  /** The caller must call `addNestedCall` of the outer hold, and `enter` for each key. */
+  /** The caller must call `addNestedCall` of the outer hold, and `enter` or `tryEnter` for each key. */
   constructor(
     private readonly outer: Hold,
     keys: readonly string[],
@@ -18,6 +18,11 @@ export class NestedHold extends Hold {
     super(keys);
     this.mode = mode;
     this.#permits = permits;
+  }
+
+  /** Enters the slot of `key` if nobody is in the way; returns whether it did. */
+  tryEnter(key: string): boolean {
+    return this.outer.slotOf(key).tryEnter(this.#useOf(key));
   }
 
   /** Enters the slot of `key`, now or when its turn comes; returns a function that leaves the queue. */
@@ -93,10 +98,10 @@ export class NestedHold extends Hold {
     return this.outer.extendBy(leaseMs);
   }
 
-  protected async end(): Promise<boolean> {
+  protected end(): null {
     for (const key of this.keys) this.leave(key);
     this.outer.removeNestedCall();
-    return false;
+    return null;
   }
 
   #useOf(key: string): SlotUse {

@@ -22,9 +22,23 @@ const shared = globalThis as { [STORAGE]?: ScopeStorage };
 
 const storage = (shared[STORAGE] ??= new AsyncLocalStorage());
 
+/** How many works are on the stack at this moment, one inside the other. */
+let worksOnStack = 0;
+
+/** With more than this, the next nested call begins in a later turn: the stack of a recursion would overflow. */
+const MAX_ON_STACK = 100;
+
+export const isStackDeep = (): boolean => worksOnStack >= MAX_ON_STACK;
+
 /** Runs `work` as the holder of `lock`: `currentLock()` returns it, and calls of the work are nested in it. */
-export const runHolding = <T>(lock: Hold, work: () => T): T =>
-  storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work);
+export function runHolding<H extends Hold, T>(lock: H, work: (lock: H) => T): T {
+  worksOnStack += 1;
+  try {
+    return storage.run({ lock, outer: withoutEnded(storage.getStore()) }, work, lock);
+  } finally {
+    worksOnStack -= 1;
+  }
+}
 
 /** Runs `work` without the lock that its options name; `currentLock()` says so. */
 export const runUnlocked = <T>(unlocked: UnlockedHandle, work: () => T): T =>

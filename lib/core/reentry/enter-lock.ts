@@ -14,18 +14,46 @@ import { type Hold } from '../hold/hold.js';
 import { NestedHold } from '../hold/nested-hold.js';
 import { type LockError, type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { findCurrentHold, findUnendedHold } from './context.js';
-import { abortOnStandstill } from './iteration.js';
+import { findCurrentHold, findUnendedHold, isStackDeep } from './context.js';
+import { abortOnStandstill, isConsumer } from './iteration.js';
 import { type SlotOutcome } from './local-slot.js';
 
 /**
- * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired.
- * @throws LockReentryError for a call that would wait for itself (an upgrade, a job inside itself, or the body of a loop
+ * Enters the lock of all keys. Keys that this chain of calls holds need no command; the others are acquired. The plain cases
+ * are those of one key: if the chain holds it and no nested call is using it, the call enters at once; if the chain neither
+ * holds it nor consumes an iteration, the call acquires it. All other calls go through `enter`.
+ * @throws (also at once) LockReentryError for a call that would wait for itself (an upgrade, a job inside itself, or the body of a loop
  *   over an iteration that holds the lock), for a permit that would not be counted, and for `reentrant: false`
  */
-export async function enterLock(locker: Locker, request: LockRequest): Promise<Hold> {
-  const { options } = request;
+export function enterLock(locker: Locker, request: LockRequest): Hold | Promise<Hold> {
+  const { keys, options } = request;
+  if (keys.length === 1) {
+    const outer = findOuterHold(locker, keys[0]!, request);
+    if (!outer && !isConsumer()) return locker.acquire(request);
+    const nested = outer && !isStackDeep() && enterIdleSlot(locker, outer, request);
+    if (nested) return nested;
+  }
   return abortOnStandstill(locker, request, (signal) => enter(locker, { ...request, options: { ...options, signal } }));
+}
+
+/** Enters under `outer` if no sibling is in the way. Returns null otherwise. */
+function enterIdleSlot(locker: Locker, outer: Hold, request: LockRequest): NestedHold | null {
+  const { keys, options } = request;
+  options.signal?.throwIfAborted();
+  const nested = new NestedHold(outer, keys, options);
+  if (!nested.tryEnter(keys[0]!)) return null;
+  outer.addNestedCall();
+  const isHeard = tellReentered(locker, nested, request);
+  // A listener may have lost the outer hold.
+  if (!isHeard || !outer.lost) return nested;
+  void nested.finish(undefined);
+  throw outer.lost;
+}
+
+/** Returns whether anybody listens. */
+function tellReentered(locker: Locker, { key, mode }: NestedHold, request: LockRequest): boolean {
+  const event = () => ({ ...request.label, key, mode, waitedMs: waitedMsOf(request, locker.clock.now()) });
+  return locker.events.emit('reentered', event);
 }
 
 async function enter(locker: Locker, request: LockRequest): Promise<Hold> {
@@ -67,25 +95,32 @@ interface NestedKeys {
   readonly keys: string[];
 }
 
-/**
- * Finds the outer holds of those keys that this chain of calls holds.
- * @throws LockLostError; LockReentryError for a call that would wait for itself or must not be nested
- */
-function findOuterHolds(locker: Locker, { keys, options, claim }: LockRequest): NestedKeys[] {
+/** Finds the outer holds of those keys that this chain of calls holds. */
+function findOuterHolds(locker: Locker, request: LockRequest): NestedKeys[] {
   const nested: NestedKeys[] = [];
-  for (const key of keys) {
-    const outer = findCurrentHold(key, locker.holds);
-    if (outer?.lost) throw outer.lost;
-    refuseUnawaited(key, locker, options.mode, outer);
+  for (const key of request.keys) {
+    const outer = findOuterHold(locker, key, request);
     if (!outer) continue;
-    refuseUpgrade(key, outer.mode, options.mode);
-    refuseUncountedPermit(key, outer, options);
-    if (!options.reentrant || claim) throw notReentrantError({ key, mode: options.mode }, outer.mode);
     const known = nested.find((entry) => entry.outer === outer);
     if (known) known.keys.push(key);
     else nested.push({ outer, keys: [key] });
   }
   return nested;
+}
+
+/**
+ * Finds the hold of `key` that this chain of calls has.
+ * @throws LockLostError; LockReentryError for a call that would wait for itself or must not be nested
+ */
+function findOuterHold(locker: Locker, key: string, { options, claim }: LockRequest): Hold | undefined {
+  const outer = findCurrentHold(key, locker.holds);
+  if (outer?.lost) throw outer.lost;
+  refuseUnawaited(key, locker, options.mode, outer);
+  if (!outer) return undefined;
+  refuseUpgrade(key, outer.mode, options.mode);
+  refuseUncountedPermit(key, outer, options);
+  if (!options.reentrant || claim) throw notReentrantError({ key, mode: options.mode }, outer.mode);
+  return outer;
 }
 
 /** Waits for a turn under each outer hold; resolves to null if one of them is released meanwhile. */
@@ -94,7 +129,7 @@ async function enterNested(
   nested: readonly NestedKeys[],
   request: LockRequest,
 ): Promise<Hold[] | null> {
-  const { options, label } = request;
+  const { options } = request;
   const locks = nested.map(({ outer, keys }) => new NestedHold(outer, keys, options));
   const turns = nested.flatMap(({ outer, keys }, i) => keys.map((key) => ({ outer, key, lock: locks[i]! })));
   // In the order of the keys, so that two siblings cannot block each other.
@@ -119,10 +154,7 @@ async function enterNested(
     leave();
     throw error;
   }
-  const waitedMs = waitedMsOf(request, locker.clock.now());
-  for (const { key } of locks) {
-    locker.events.emit('reentered', () => ({ ...label, key, mode: options.mode, waitedMs }));
-  }
+  for (const lock of locks) tellReentered(locker, lock, request);
   return locks;
 }
 

@@ -73,6 +73,9 @@ export class Iteration {
   }
 }
 
+/** Whether this chain of calls works on a value of an iteration under a lock. */
+export const isConsumer = (): boolean => Boolean(storage.getStore());
+
 /**
  * Calls `enter` with a signal that is aborted if the call waits for an iteration that waits for this call.
  * @throws LockReentryError

@@ -31,6 +31,13 @@ export class LocalSlot {
     return this.isWritten || this.#queue.some(({ use }) => use === 'write');
   }
 
+  /** Enters if nobody is in the way; returns whether it did. */
+  tryEnter(use: SlotUse): boolean {
+    if (this.#closed || this.#queue.length > 0 || this.#excludes(use)) return false;
+    this.#inside[use] += 1;
+    return true;
+  }
+
   /** Calls back at once, or when its turn comes; returns a function that leaves the queue. */
   enter(use: SlotUse, settle: (outcome: SlotOutcome) => void): () => void {
     const waiter = { use, settle };

@@ -1,35 +1,47 @@
-import { type Hold, type WorkOutcome } from '../hold/hold.js';
+import { Hold, type WorkOutcome } from '../hold/hold.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
 import { runHolding } from './context.js';
 
 /**
- * Runs `work` as the holder of `lock` and releases the lock. An error of the work passes untouched. If the work returned but
+ * Runs `work` as the holder of a lock and releases the lock. An error of the work passes untouched. If the work returned but
  * the lock was lost meanwhile, rejects with the `LockLostError`; its `result` is what the work returned. If `takeOver`
  * returns a stream, that stream is the result, and it releases the lock itself.
  */
 export async function runWithLock<T>(
-  lock: Hold,
+  entering: Hold | Promise<Hold>,
   work: (lock: Hold) => T | Promise<T>,
   takeOver?: (result: T) => T | null,
 ): Promise<T> {
+  const lock = entering instanceof Hold ? entering : await entering;
   let result: T;
   try {
-    result = await runHolding(lock, () => work(lock));
+    const pending = runHolding(lock, work);
+    result = isAwaitable(pending) ? await pending : pending;
     const stream = takeOver?.(result);
     if (stream) return stream;
   } catch (error) {
     await lock.releaseAfter('failed');
     throw error;
   }
-  const lost = await endWork(lock, 'done');
+  let { lost } = lock;
+  const ending = lock.finish('done');
+  if (ending) {
+    await ending;
+    lost ??= lock.lost;
+  }
   if (lost) throw withResult(lost, result, lock.mode);
   return result;
 }
 
+/** A promise, or anything that may be one: only `await` may look for its `then`. A plain value needs no promise. */
+const isAwaitable = <T>(value: T | Promise<T>): value is Promise<T> =>
+  (typeof value === 'object' && value !== null) || typeof value === 'function';
+
 /** Releases the lock after its work; resolves to its loss, or to null if it was held to the end. */
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
-  await lock.releaseAfter(outcome);
+  const ending = lock.finish(outcome);
+  if (ending) await ending;
   return lostBefore ?? lock.lost;
 }
 

@@ -106,6 +106,9 @@ function isWebResponse(value: unknown): value is { readonly body: ReadableStream
   return has(value, 'arrayBuffer') && has((value as { body?: unknown }).body, 'getReader');
 }
 
+/** Whether `refuseStream` refuses it. */
+export const isOpenStream = (value: unknown): boolean => streamKindOf(value) !== null;
+
 function streamKindOf(value: unknown): string | null {
   if (isSentResponse(value)) return null;
   if (has(value, 'getStream')) return 'a StreamableFile';

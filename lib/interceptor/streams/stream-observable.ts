@@ -1,7 +1,7 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Observable, Subject, type ObservableInput, type Subscriber, type TeardownLogic } from 'rxjs';
 import { defer, from, mergeMap, of, takeUntil } from 'rxjs';
 import { onAbort } from '../../core/abort-listener.js';
+import { CallContext } from '../../core/call-context.js';
 import { type WorkOutcome } from '../../core/hold/hold.js';
 import { type HandlerCalls } from '../request/handler-calls.js';
 import { type ObservableLike, isObservableLike, isThenable } from './stream-kind.js';
@@ -31,7 +31,7 @@ export class HeldSubscription {
   /** Ends the source even while it emits synchronously, when its subscription is not known yet. */
   readonly #stop = new Subject<void>();
   /** The source emits in the context of the lock, but the subscriber may be a stranger and must not run in that context. */
-  readonly #inSubscriberContext = AsyncLocalStorage.snapshot();
+  readonly #subscriberContext = new CallContext();
   #ignoreLoss = (): void => {};
   #over = false;
   #hasValue = false;
@@ -66,7 +66,7 @@ export class HeldSubscription {
   #next(value: unknown): void {
     this.#hasValue = true;
     if (this.#isAbandoned) this.#cancel('done');
-    else this.#inSubscriberContext(() => this.subscriber.next(value));
+    else this.#subscriberContext.run(() => this.subscriber.next(value));
   }
 
   /** A handler cannot be cancelled, so the source is kept until the handler has returned an Observable or is done. */
@@ -83,7 +83,7 @@ export class HeldSubscription {
    */
   #end(outcome: WorkOutcome, then: (lost?: { error: unknown }) => void): void {
     if (!this.#settle()) return;
-    const tell = (lost?: { error: unknown }): void => this.#inSubscriberContext(() => then(lost));
+    const tell = (lost?: { error: unknown }): void => this.#subscriberContext.run(() => then(lost));
     if (this.calls?.isWorking) {
       void this.#release(outcome);
       return tell();
@@ -99,7 +99,7 @@ export class HeldSubscription {
     try {
       this.#cancel('failed');
     } finally {
-      this.#inSubscriberContext(() => this.subscriber.error(reason));
+      this.#subscriberContext.run(() => this.subscriber.error(reason));
     }
   }
 

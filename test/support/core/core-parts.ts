@@ -83,7 +83,7 @@ export function startLocker({ clock = new FakeClock(), clientId = 'client' } = {
   const [store, reporter] = [new FakeStore(clientId), new FakeReporter()];
   grantAll(store);
   const locker = new Locker(systemRuntime(clock), store, reporter, 'host:1');
-  const enter = (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<Hold> => {
+  const enter = async (keys: string | readonly string[], options: Partial<ResolvedLockOptions> = {}): Promise<Hold> => {
     const all = typeof keys === 'string' ? [keys] : keys;
     return enterLock(locker, locker.request(all, lockOptions(options)));
   };

@@ -7,7 +7,7 @@ function setUp() {
   const clock = { now: 5_000 };
   const events = new LockEvents(new FakeReporter());
   const losses = new RecentLosses(events, () => clock.now);
-  const lose = (): void => events.emit('lost', () => ({}) as never);
+  const lose = () => events.emit('lost', () => ({}) as never);
   return { clock, events, losses, lose };
 }
 

@@ -23,8 +23,8 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   {
     name: 'the tokens of several keys are mixed up',
     file: 'lib/core/acquire/locker.ts',
-    find: 'const holds = request.keys.map((key) => grant.holds.find((hold) => hold.key === key)!);',
-    replace: 'const holds = request.keys.map((key, i) => ({ ...grant.holds[i]!, key }));',
+    find: 'holds: keys.map((key) => grant.holds.find((hold) => hold.key === key)!)',
+    replace: 'holds: keys.map((key, i) => ({ ...grant.holds[i]!, key }))',
     rules: ['1: a belief is backed'],
     profile: 'several',
     seeds: 4,

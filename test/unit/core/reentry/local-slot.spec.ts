@@ -116,4 +116,15 @@ describe('a local slot', () => {
     expect(told.slice(3)).toEqual(['d closed', 'e closed']);
     expect(slot.isWritten).toBe(false);
   });
+
+  it('lets in at once whom nobody excludes, behind nobody who waits, until it is closed', () => {
+    const { slot, told, come } = setUp();
+    expect([slot.tryEnter('read'), slot.tryEnter('read'), slot.tryEnter('write')]).toEqual([true, true, false]);
+    const leaveQueue = come('a', 'write');
+    expect([told, slot.tryEnter('read')]).toEqual([[], false]);
+    leaveQueue();
+    expect(slot.tryEnter('read')).toBe(true);
+    slot.close();
+    expect(slot.tryEnter('read')).toBe(false);
+  });
 });

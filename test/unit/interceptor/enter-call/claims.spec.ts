@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { AwaitedCalls } from '../../../../lib/core/awaited-calls.js';
 import { type FireClaim } from '../../../../lib/core/store/lock-store.js';
 import { type LockedOptions } from '../../../../lib/interceptor/locked.options.js';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';
@@ -18,7 +19,8 @@ function startCall(options: LockedOptions, self?: unknown) {
     return Promise.resolve(LOCK);
   };
   const fires = { claimOf: () => FIRE };
-  const host = { locks: { enter }, fires, clock, leaseMs: 4_000, onUnavailable: 'fail' } as unknown as EntryHost;
+  const parts = { locks: { enter }, awaited: new AwaitedCalls(clock), fires, clock };
+  const host = { ...parts, leaseMs: 4_000, onUnavailable: 'fail' } as unknown as EntryHost;
   return { clock, entries, done: enterCall(host, jobCall(options), self, []) };
 }
 

@@ -25,9 +25,9 @@ async function enterJob(options: LockedOptions, answer: FakeStore['onAcquire'] =
   locks.events.on('skipped', ({ key, reason }) => skips.push(`${key} ${reason}`));
   const { leaseMs, onUnavailable } = defaults;
   const fires = new FireFinder(new ModulesContainer(), () => clock.wallNow());
-  const host: EntryHost = { locks, fires, clock, leaseMs, onUnavailable };
+  const host: EntryHost = { locks, awaited: locker.awaited, fires, clock, leaseMs, onUnavailable };
   const call = jobCall({ oncePer: 60_000, spreadMs: 0, ...options });
-  const outcome = outcomeOf(enterCall(host, call, undefined, []));
+  const outcome = outcomeOf(Promise.resolve(enterCall(host, call, undefined, [])));
   await settled();
   return { clock, store, locker, outcome, skips };
 }

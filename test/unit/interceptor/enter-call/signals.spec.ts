@@ -16,11 +16,18 @@ function start() {
   const defaults = resolveModuleOptions({});
   const locks = new RedisLockService(locker, store, defaults);
   const fires = new FireFinder(new ModulesContainer(), () => clock.wallNow());
-  const host: EntryHost = { locks, fires, clock, leaseMs: defaults.leaseMs, onUnavailable: 'fail' };
+  const host: EntryHost = {
+    locks,
+    awaited: locker.awaited,
+    fires,
+    clock,
+    leaseMs: defaults.leaseMs,
+    onUnavailable: 'fail',
+  };
   const [ofOptions, ofCall] = [new AbortController(), new AbortController()];
   const options = { mode: 'write', signal: ofOptions.signal } as const;
   const call = { where: 'Feed.read', template: 'feed', kind: 'observable', keyOf: () => 'feed', options } as const;
-  const enter = () => enterCall(host, { ...call, name: 'read', method: start }, undefined, [], ofCall.signal);
+  const enter = async () => enterCall(host, { ...call, name: 'read', method: start }, undefined, [], ofCall.signal);
   return { store, locker, enter, ofOptions, ofCall };
 }
 
