@@ -18,18 +18,27 @@ export interface HandleTracker {
  * inside at the release; then the hold ends when the last of them has left.
  */
 export abstract class Hold implements Lock {
-  readonly key: string;
+  readonly #names: string | readonly string[];
   /** Watches the handle of this hold; null if it has none. */
   tracker: HandleTracker | null = null;
   #nestedCalls = 0;
   #slots: Map<string, LocalSlot> | null = null;
   /** Whether the lock was still held at its release; null before that. */
   #released: Promise<boolean> | null = null;
-  #outcome: WorkOutcome | undefined;
+  #outcome: WorkOutcome | undefined = undefined;
   #isEnded = false;
 
-  constructor(readonly keys: readonly string[]) {
-    this.key = keys.join(', ');
+  /** `names`: one key, or several. */
+  constructor(names: string | readonly string[]) {
+    this.#names = names;
+  }
+
+  get key(): string {
+    return typeof this.#names === 'string' ? this.#names : this.#names.join(', ');
+  }
+
+  get keys(): readonly string[] {
+    return typeof this.#names === 'string' ? [this.#names] : this.#names;
   }
 
   /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in a store of its own. */

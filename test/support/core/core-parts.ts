@@ -66,7 +66,8 @@ export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...
   const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
   const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };
-  return new StoreHold({ holds, attempt, ...rest, ...told, ...timed, ...grant }, keeper);
+  const all = { holds, attempt, ...rest, ...told, ...timed, ...grant };
+  return new StoreHold(all, all, keeper);
 }
 
 /** What each key of `keys` is granted with: 100, 101, ... in the order in which the store is asked. */

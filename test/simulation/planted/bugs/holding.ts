@@ -23,8 +23,8 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'a lock is renewed once only',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'watch.renewAt = this.#dueAt(lock, sent);',
-    replace: 'watch.renewAt = Infinity;',
+    find: 'renewAt = this.#dueAt(lock, sent.at);',
+    replace: 'renewAt = Infinity;',
     rules: ['nothing is lost in calm', 'a lock is kept while Redis answers'],
     profile: 'calm',
     seeds: 3,
@@ -32,8 +32,8 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'maxHoldMs is ignored',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'maxHoldAt: sent.at + maxHoldMs }',
-    replace: 'maxHoldAt: Math.max(Infinity, maxHoldMs) }',
+    find: 'if (maxHoldMs < Infinity) {',
+    replace: 'if (maxHoldMs < 0) {',
     rules: ['a lock is held for maxHoldMs at most'],
     profile: 'calm',
     seeds: 3,
@@ -86,8 +86,8 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'a renewal asks for three leases',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'requestsOf(lock, lock.grant.leaseMs, timeoutMs)',
-    replace: 'requestsOf(lock, lock.grant.leaseMs * 3, timeoutMs)',
+    find: 'requestsOf(lock, lock.terms.leaseMs, timeoutMs)',
+    replace: 'requestsOf(lock, lock.terms.leaseMs * 3, timeoutMs)',
     rules: ['3: a lease is no longer than somebody asked for'],
     profile: 'calm',
     seeds: 3,
@@ -104,7 +104,7 @@ export const HOLDING: readonly FoundBug[] = [
   {
     name: 'a lock that must not be renewed is',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'if (!lock.grant.renew) return Infinity;',
+    find: 'if (!lock.terms.renew) return Infinity;',
     replace: '',
     rules: ['a lease without renewals ends'],
     profile: 'calm',
