@@ -77,7 +77,8 @@ export class Watchdog {
   /** Renews all leases now: messages about lost locks may have been missed up to this moment. */
   renewAll(): void {
     this.#missedAt = this.clock.now();
-    for (const lock of [...this.#wheel]) {
+    const locks = [...this.#wheel];
+    for (const lock of locks) {
       // A lock whose lease is over is marked as lost in this turn.
       if (lock.awaitsRenewal && lock.deadline > this.#missedAt) this.#wheel.put(lock, this.#missedAt);
     }
