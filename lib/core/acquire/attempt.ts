@@ -46,7 +46,7 @@ export class Attempt {
   onGrant(tokens: readonly number[], granted: Granted, now: number): Grant {
     this.wasGranted = true;
     const { id: attempt, request } = this;
-    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner = attempt } = request.options;
+    const { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner } = request.options;
     const requested = { mode, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, owner, job: request.claim?.job };
     const { label, holder } = request;
     const holds = request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));

@@ -4,6 +4,8 @@ import { type LockLabel } from '../lock.events.js';
 /** On what terms a hold was granted: what the caller asked for, and who the caller is. Many holds have the same. */
 export interface HoldTerms {
   readonly mode: LockMode;
+  /** The name that the caller gave its owner; undefined: the attempt is the owner. */
+  readonly owner: string | undefined;
   /** The holder, for people to read. */
   readonly holder: string;
   readonly leaseMs: number;
@@ -27,11 +29,12 @@ export class SharedTerms {
   }
 }
 
-const copyOf = ({ mode, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }: HoldTerms) =>
-  ({ mode, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }) satisfies HoldTerms;
+const copyOf = ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }: HoldTerms) =>
+  ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }) satisfies HoldTerms;
 
 const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
   a.mode === b.mode &&
+  a.owner === b.owner &&
   a.holder === b.holder &&
   a.leaseMs === b.leaseMs &&
   a.renew === b.renew &&

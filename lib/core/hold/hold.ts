@@ -122,14 +122,14 @@ export abstract class Hold implements Lock {
     for (const slot of this.#slots?.values() ?? []) slot.close();
     // The store may know better than a lease that was proven a while ago.
     if (this.#nestedCalls === 0)
-      this.#released = this.#endOnce().then((isConfirmed) => (isConfirmed || wasHeld) && !this.lost);
+      this.#released = this.endOnce().then((isConfirmed) => (isConfirmed || wasHeld) && !this.lost);
     return this.#released;
   }
 
   /** Ends a lost hold, even if it was not released or nested calls are inside. */
   endLost(): void {
     void this.release();
-    if (!this.#isEnded) void this.#endOnce();
+    if (!this.#isEnded) void this.endOnce();
   }
 
   /** The slot in which nested calls on `key` take their turns. */
@@ -147,7 +147,7 @@ export abstract class Hold implements Lock {
 
   removeNestedCall(): void {
     this.#nestedCalls -= 1;
-    if (this.#nestedCalls === 0 && this.#released && !this.#isEnded) void this.#endOnce();
+    if (this.#nestedCalls === 0 && this.#released && !this.#isEnded) void this.endOnce();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -165,7 +165,7 @@ export abstract class Hold implements Lock {
   }
 
   /** Marks the hold as ended before anything is sent, so that a renewal in flight ignores its reply. */
-  #endOnce(): Promise<boolean> {
+  private endOnce(): Promise<boolean> {
     this.#isEnded = true;
     return this.end(this.#outcome).catch(() => false);
   }

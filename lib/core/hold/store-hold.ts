@@ -32,7 +32,6 @@ export interface Grant extends HoldTerms {
   /** One per key, in the order in which the caller named them. */
   readonly holds: readonly HoldRef[];
   readonly attempt: string;
-  readonly owner: string;
   readonly lease: Lease;
   /** When the granted command was sent; when the grant arrived, if it was pushed. */
   readonly sent: Moment;
@@ -54,15 +53,15 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   /** Whether the watchdog renews it when its time on the wheel has come. */
   awaitsRenewal = false;
   readonly attempt: string;
-  /** When the granted command was sent; when the grant arrived, if it was pushed. */
+  /** When the granted command was sent, in whole milliseconds; when the grant arrived, if it was pushed. */
   readonly sentAt: number;
   /** Until when the lease is proven, on the monotonic clock. */
   deadline: number;
   wallDeadline: number;
   #mode: LockMode;
   readonly #tokens: number | readonly number[];
-  readonly #owner: string | undefined;
-  #askedUntil: number | null = null;
+  /** For how much longer than the proven lease the store may keep it. (Whole numbers take no memory of their own.) */
+  #keptPastMs = 0;
   /** Most holds are never lost, and nobody asks for their signals. */
   #loss: Loss | null = null;
   readonly #unanswered: (() => boolean) | null;
@@ -72,15 +71,14 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     readonly terms: HoldTerms,
     readonly keeper: HoldKeeper,
   ) {
-    const { holds, attempt, owner, lease, sent, unanswered } = grant;
+    const { holds, attempt, lease, sent, unanswered } = grant;
     super(holds.length === 1 ? holds[0]!.key : holds.map(({ key }) => key));
     this.attempt = attempt;
-    this.sentAt = sent.at;
+    this.sentAt = Math.floor(sent.at);
     this.deadline = lease.deadline;
     this.wallDeadline = lease.wallDeadline;
     this.#mode = terms.mode;
     this.#tokens = holds.length === 1 ? holds[0]!.fencingToken : holds.map(({ fencingToken }) => fencingToken);
-    this.#owner = owner === attempt ? undefined : owner;
     // Once all is answered, nothing more is sent for the attempt.
     this.#unanswered = unanswered() ? unanswered : null;
   }
@@ -90,12 +88,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   get owner(): string {
-    return this.#owner ?? this.attempt;
-  }
-
-  /** The owner that the caller named; undefined if it named none. */
-  get requestedOwner(): string | undefined {
-    return this.#owner;
+    return this.terms.owner ?? this.attempt;
   }
 
   get fencingTokens(): readonly number[] {
@@ -114,8 +107,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   get signal(): AbortSignal {
-    this.#checkLease();
-    return this.#lossToTell.signal;
+    this.checkLease();
+    return this.lossToTell.signal;
   }
 
   get hasSignal(): boolean {
@@ -127,7 +120,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   get lost(): LockLostError | null {
-    this.#checkLease();
+    this.checkLease();
     return this.#loss?.error ?? null;
   }
 
@@ -141,12 +134,12 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
    * release is due until then.
    */
   get keptUntil(): number {
-    return Math.max(this.deadline, this.#askedUntil ?? -Infinity);
+    return this.deadline + this.#keptPastMs;
   }
 
   /** A renewal of this length is sent now. */
   onRenewing(leaseMs: number): void {
-    this.#askedUntil = Math.max(this.#askedUntil ?? -Infinity, this.keeper.clock.now() + leaseMs);
+    this.keepUntil(this.keeper.clock.now() + leaseMs);
   }
 
   /** How long it has been held so far, counted from `sentAt`. */
@@ -162,9 +155,12 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
 
   /** Takes a newer proof of the lease. */
   prove(lease: Lease): void {
+    const { keptUntil } = this;
     const { deadline, wallDeadline } = longer(this, lease);
     this.deadline = deadline;
     this.wallDeadline = wallDeadline;
+    this.#keptPastMs = 0;
+    this.keepUntil(keptUntil);
     this.renewError = undefined;
   }
 
@@ -182,12 +178,12 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     if (this.#loss?.error) return;
     const error = lostError(this, reason, cause);
     this.tracker?.forget(this);
-    this.#lossToTell.announce(error);
+    this.lossToTell.announce(error);
     this.keeper.onLost(this, error);
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
-    return this.#lossToTell.onLost(callback);
+    return this.lossToTell.onLost(callback);
   }
 
   isPermit(): boolean {
@@ -225,12 +221,17 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return this.keeper.end(this, outcome);
   }
 
-  get #lossToTell(): Loss {
+  private keepUntil(at: number): void {
+    this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline));
+  }
+
+  // Not a private name: each object would have a field for all of those.
+  private get lossToTell(): Loss {
     return (this.#loss ??= new Loss());
   }
 
   /** A lease that ran out before its timer could fire counts as lost. */
-  #checkLease(): void {
+  private checkLease(): void {
     if (this.deadline <= this.keeper.clock.now()) this.expire();
   }
 }

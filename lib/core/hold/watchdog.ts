@@ -199,8 +199,8 @@ export class Watchdog {
 }
 
 const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewRequest[] => {
-  const { mode, requestedOwner: owner } = lock;
-  const { holder } = lock.terms;
+  const { mode } = lock;
+  const { owner, holder } = lock.terms;
   return lock.refs.map((hold) => ({ ...hold, leaseMs, timeoutMs, mode, owner, holder }));
 };
 
