@@ -17,9 +17,9 @@ interface Bucket<T> {
 }
 
 /**
- * Times of many locks, on one timer for all that are due at about the same time. A time is rounded down to a bucket, by a
- * fiftieth of its delay at most: something may be due a little early, but never late. To change the time of a lock takes no
- * search and no closure, however many locks there are.
+ * Times of many locks, with one timer for all that are due at about the same time. A time is rounded down to that of a bucket
+ * (`turnMs`): what is due may be called a little early, but never late. To change the time of a lock takes no search and no
+ * closure, however many locks there are.
  */
 export class Wheel<T extends Carried<T>> {
   readonly #buckets = new Map<number, Bucket<T>>();

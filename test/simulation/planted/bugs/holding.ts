@@ -110,4 +110,13 @@ export const HOLDING: readonly FoundBug[] = [
     profile: 'calm',
     seeds: 12,
   },
+  {
+    name: 'a lock that leaves the wheel takes its bucket with it',
+    file: 'lib/core/hold/wheel.ts',
+    find: 'if (bucket.items.length > 0) return;',
+    replace: '',
+    rules: ['nothing is lost in calm', '4: a loss is told before the next grant'],
+    profile: 'calm',
+    seeds: 12,
+  },
 ];
