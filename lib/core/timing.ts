@@ -13,6 +13,15 @@ export const ROUNDING_MS = 2;
 /** A lease is renewed after a third of it, which leaves time for two more tries. */
 export const RENEWALS_PER_LEASE = 3;
 
+/**
+ * What is due in `delayMs` may be done this much earlier, so that locks by the thousand share timers and commands: by at most
+ * 4 % of the delay. It is a power of two, so that different leases share them, too.
+ */
+export const turnMs = (delayMs: number): number => 2 ** Math.floor(Math.log2(Math.max(delayMs / 25, 1)));
+
+/** How many locks are renewed in one turn of the event loop; the others that are due follow in the next turns. */
+export const RENEWALS_AT_A_TIME = 256;
+
 /** The pause before a renewal without an answer is tried again: short, and shorter towards the end of the proven lease. */
 export const renewRetryMs = (leaseMs: number, provenMs: number): number =>
   Math.max(20, Math.min(leaseMs / 20, provenMs / 3, 1_000));

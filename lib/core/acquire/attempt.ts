@@ -50,7 +50,7 @@ export class Attempt {
     return {
       holds: request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! })),
       attempt,
-      owner: options.owner ?? attempt,
+      owner: options.owner,
       holder,
       label,
       mode: options.mode,

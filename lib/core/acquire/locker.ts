@@ -123,10 +123,10 @@ export class Locker implements WakeUpListener {
    */
   async #prove(holds: readonly StoreHold[], { options: { signal, waitMs }, startedAt }: LockRequest): Promise<void> {
     const unproven = holds.filter(({ provenMs }) => provenMs === 0);
-    for (const hold of unproven) if (!hold.grant.renew) hold.expire();
+    for (const hold of unproven) if (!hold.terms.renew) hold.expire();
     throwIfLost(holds);
     if (unproven.length === 0) return;
-    const answers = unproven.map((hold) => hold.extendBy(hold.grant.leaseMs));
+    const answers = unproven.map((hold) => hold.extendBy(hold.terms.leaseMs));
     let end!: () => void;
     const done = new Promise<void>((resolve) => (end = resolve));
     void Promise.allSettled(answers).then(end);

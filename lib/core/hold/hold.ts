@@ -18,7 +18,7 @@ export interface HandleTracker {
  * inside at the release; then the hold ends when the last of them has left.
  */
 export abstract class Hold implements Lock {
-  readonly key: string;
+  readonly #names: string | readonly string[];
   /** Watches the handle of this hold; null if it has none. */
   tracker: HandleTracker | null = null;
   #nestedCalls = 0;
@@ -27,11 +27,20 @@ export abstract class Hold implements Lock {
   #isReleased = false;
   /** Whether the store confirmed the end; null if there is nothing to wait for. */
   #ending: Promise<boolean> | null = null;
-  #outcome: WorkOutcome | undefined;
+  #outcome: WorkOutcome | undefined = undefined;
   #isEnded = false;
 
-  constructor(readonly keys: readonly string[]) {
-    this.key = keys.length === 1 ? keys[0]! : keys.join(', ');
+  /** `names`: one key, or several. */
+  constructor(names: string | readonly string[]) {
+    this.#names = names;
+  }
+
+  get key(): string {
+    return typeof this.#names === 'string' ? this.#names : this.#names.join(', ');
+  }
+
+  get keys(): readonly string[] {
+    return typeof this.#names === 'string' ? [this.#names] : this.#names;
   }
 
   /** Identifies the module of this hold (its `Holds`): each module may hold the same key, in a store of its own. */
@@ -123,14 +132,14 @@ export abstract class Hold implements Lock {
     this.#outcome = outcome;
     this.tracker?.forget(this);
     for (const slot of this.#slots ?? []) slot?.close();
-    if (this.#nestedCalls === 0) this.#ending = this.#endOnce();
+    if (this.#nestedCalls === 0) this.#ending = this.endOnce();
     return this.#ending;
   }
 
   /** Ends a lost hold, even if it was not released or nested calls are inside. */
   endLost(): void {
     void this.release();
-    if (!this.#isEnded) void this.#endOnce();
+    if (!this.#isEnded) void this.endOnce();
   }
 
   /** The slot in which nested calls on `key` take their turns. */
@@ -146,7 +155,7 @@ export abstract class Hold implements Lock {
 
   removeNestedCall(): void {
     this.#nestedCalls -= 1;
-    if (this.#nestedCalls === 0 && this.#isReleased && !this.#isEnded) void this.#endOnce();
+    if (this.#nestedCalls === 0 && this.#isReleased && !this.#isEnded) void this.endOnce();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -164,7 +173,7 @@ export abstract class Hold implements Lock {
   }
 
   /** Marks the hold as ended before anything is sent, so that a renewal in flight ignores its reply. */
-  #endOnce(): Promise<boolean> | null {
+  private endOnce(): Promise<boolean> | null {
     this.#isEnded = true;
     return this.end(this.#outcome)?.catch(() => false) ?? null;
   }

@@ -10,6 +10,7 @@ import { type HoldRef, type LockStore } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type WorkOutcome } from './hold.js';
+import { SharedTerms } from './hold-terms.js';
 import { lossReason } from './loss.js';
 import { type Releaser } from './releaser.js';
 import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
@@ -32,6 +33,7 @@ export class Holds implements HoldKeeper {
   readonly #byAttempt = new Map<string, StoreHold>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
+  readonly #terms = new SharedTerms();
   /** A loss may be noticed in the context of any call, but is not part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
   /** Called when a hold has ended or was lost. */
@@ -59,7 +61,7 @@ export class Holds implements HoldKeeper {
 
   /** Makes the hold of a grant; renews its lease until it is lost or ends. */
   add(grant: Grant): StoreHold {
-    const hold = new StoreHold(grant, this);
+    const hold = new StoreHold(grant, this.#terms.of(grant), this);
     this.#byAttempt.set(grant.attempt, hold);
     this.#watchdog.watch(hold);
     return hold;
@@ -130,7 +132,7 @@ export class Holds implements HoldKeeper {
 
   #remove(hold: StoreHold): void {
     this.#watchdog.unwatch(hold);
-    this.#byAttempt.delete(hold.grant.attempt);
+    this.#byAttempt.delete(hold.attempt);
   }
 
   #allGone(): Promise<void> {
@@ -143,7 +145,7 @@ export class Holds implements HoldKeeper {
   /** Returns whether the store confirmed that all keys were held. Reports the release, or a loss that it finds. */
   async #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
     const { heldMs } = hold;
-    const answers = await Promise.all(hold.grant.holds.map((ref) => this.#releaseKey(hold, ref, outcome)));
+    const answers = await Promise.all(hold.refs.map((ref) => this.#releaseKey(hold, ref, outcome)));
     if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: answers[0]!.count }));
     return answers.every(({ wasHeld }) => wasHeld);
   }
@@ -154,7 +156,8 @@ export class Holds implements HoldKeeper {
     { key, fencingToken }: HoldRef,
     outcome: WorkOutcome | undefined,
   ): Promise<{ wasHeld: boolean; count: number | undefined }> {
-    const { attempt, holdAtLeastMs, leaseMs, job, unanswered } = hold.grant;
+    const { attempt } = hold;
+    const { holdAtLeastMs, leaseMs, job } = hold.terms;
     const request = {
       key,
       attempt,
@@ -163,7 +166,7 @@ export class Holds implements HoldKeeper {
       leaseMs: Math.max(leaseMs, Math.ceil(hold.keptUntil - this.clock.now())),
       job,
       runOutcome: job === undefined ? undefined : outcome,
-      unanswered: unanswered(),
+      unanswered: hold.isUnanswered,
     };
     const { reply, tries } = await this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs));
     const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
@@ -176,11 +179,11 @@ export class Holds implements HoldKeeper {
   }
 
   async #downgrade(hold: StoreHold): Promise<void> {
-    const { holds, leaseMs } = hold.grant;
-    const asking = holds.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(leaseMs)));
+    const { refs } = hold;
+    const asking = refs.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(hold.terms.leaseMs)));
     for (const [i, reply] of (await Promise.allSettled(asking)).entries()) {
       if (reply.status === 'rejected') throw unconfirmedError(hold, 'downgraded', reply.reason);
-      if (reply.value.outcome === 'lost') hold.lose(lossReason(holds[i]!.fencingToken, reply.value));
+      if (reply.value.outcome === 'lost') hold.lose(lossReason(refs[i]!.fencingToken, reply.value));
     }
     if (hold.lost) throw hold.lost;
   }

@@ -1,11 +1,12 @@
 import { type Clock } from '../clock.js';
 import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
-import { type LockLabel } from '../lock.events.js';
 import { type HoldRef } from '../store/lock-store.js';
+import { type HoldTerms } from './hold-terms.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { type Lease, type Moment, longer, remainingOf } from './lease.js';
 import { Loss } from './loss.js';
+import { type Carried } from './wheel.js';
 
 /** The part of `Holds` that a hold uses. */
 export interface HoldKeeper {
@@ -27,48 +28,59 @@ export interface HoldKeeper {
 }
 
 /** The grant of the store, with the options that were requested. */
-export interface Grant {
+export interface Grant extends HoldTerms {
   /** One per key, in the order in which the caller named them. */
   readonly holds: readonly HoldRef[];
   readonly attempt: string;
-  readonly mode: LockMode;
-  readonly owner: string;
-  /** The holder, for people to read. */
-  readonly holder: string;
-  readonly leaseMs: number;
-  readonly renew: boolean;
-  readonly maxHoldMs: number;
-  readonly holdAtLeastMs: number;
-  /** Of a semaphore; 0: any number of readers. */
-  readonly permits: number;
   readonly lease: Lease;
   /** When the granted command was sent; when the grant arrived, if it was pushed. */
   readonly sent: Moment;
   readonly waitedMs: number;
   readonly serverTimeMs: number;
-  /** The scheduled job whose fire was claimed with it. */
-  readonly job: string | undefined;
-  readonly label: LockLabel;
   /** Whether a command of the attempt has had no answer so far, and may still arrive. */
   readonly unanswered: () => boolean;
 }
 
-/** The hold of one acquisition: its proven lease, and how it was lost. */
-export class StoreHold extends Hold {
+/**
+ * The hold of one acquisition: its proven lease, and how it was lost. There may be thousands of holds, so each keeps only
+ * what it needs, and what they have in common (`terms`) is one object.
+ */
+export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   /** Why the last renewal had no answer. If the lease runs out now, Redis was unreachable. */
-  renewError: unknown;
+  renewError: unknown = undefined;
+  bucket: Carried<StoreHold>['bucket'] = null;
+  place = 0;
+  /** Whether the watchdog renews it when its time on the wheel has come. */
+  awaitsRenewal = false;
+  readonly attempt: string;
+  /** When the granted command was sent, in whole milliseconds; when the grant arrived, if it was pushed. */
+  readonly sentAt: number;
+  /** Until when the lease is proven, on the monotonic clock. */
+  deadline: number;
+  wallDeadline: number;
   #mode: LockMode;
-  #lease: Lease;
-  #askedUntil = -Infinity;
-  readonly #loss = new Loss();
+  readonly #tokens: number | readonly number[];
+  /** For how much longer than the proven lease the store may keep it. (Whole numbers take no memory of their own.) */
+  #keptPastMs = 0;
+  /** Most holds are never lost, and nobody asks for their signals. */
+  #loss: Loss | null = null;
+  readonly #unanswered: (() => boolean) | null;
 
   constructor(
-    readonly grant: Grant,
+    grant: Grant,
+    readonly terms: HoldTerms,
     readonly keeper: HoldKeeper,
   ) {
-    super(grant.holds.map(({ key }) => key));
-    this.#mode = grant.mode;
-    this.#lease = grant.lease;
+    const { holds, attempt, lease, sent, unanswered } = grant;
+    super(holds.length === 1 ? holds[0]!.key : holds.map(({ key }) => key));
+    this.attempt = attempt;
+    this.sentAt = Math.floor(sent.at);
+    this.deadline = lease.deadline;
+    this.wallDeadline = lease.wallDeadline;
+    this.#mode = terms.mode;
+    this.#tokens = holds.length === 1 ? holds[0]!.fencingToken : holds.map(({ fencingToken }) => fencingToken);
+    // Once all is answered, nothing more is sent for the attempt.
+    this.#unanswered = unanswered() ? unanswered : null;
   }
 
   get mode(): LockMode {
@@ -76,39 +88,45 @@ export class StoreHold extends Hold {
   }
 
   get owner(): string {
-    return this.grant.owner;
+    return this.terms.owner ?? this.attempt;
   }
 
   get fencingTokens(): readonly number[] {
-    return this.grant.holds.map(({ fencingToken }) => fencingToken);
+    return typeof this.#tokens === 'number' ? [this.#tokens] : this.#tokens;
+  }
+
+  /** One per key, in the order of the keys. */
+  get refs(): readonly HoldRef[] {
+    const { attempt, fencingTokens } = this;
+    return this.keys.map((key, i) => ({ key, attempt, fencingToken: fencingTokens[i]! }));
+  }
+
+  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
+  get isUnanswered(): boolean {
+    return this.#unanswered?.() ?? false;
   }
 
   get signal(): AbortSignal {
-    this.#checkLease();
-    return this.#loss.signal;
+    this.checkLease();
+    return this.lossToTell.signal;
   }
 
   get hasSignal(): boolean {
-    return this.#loss.hasSignal;
+    return this.#loss?.hasSignal ?? false;
   }
 
   get provenMs(): number {
-    return this.isOver ? 0 : remainingOf(this.#lease, this.keeper.clock);
+    return this.isOver ? 0 : remainingOf(this, this.keeper.clock);
   }
 
   get lost(): LockLostError | null {
-    this.#checkLease();
-    return this.#loss.error;
+    this.checkLease();
+    return this.#loss?.error ?? null;
   }
 
   /** Whether it was lost or has ended: nothing more is done for it. */
   get isOver(): boolean {
-    return this.#loss.error !== null || this.isEnded;
-  }
-
-  /** Until when the lease is proven, on the monotonic clock. */
-  get deadline(): number {
-    return this.#lease.deadline;
+    return this.isEnded || (this.#loss?.error ?? null) !== null;
   }
 
   /**
@@ -116,28 +134,33 @@ export class StoreHold extends Hold {
    * release is due until then.
    */
   get keptUntil(): number {
-    return Math.max(this.deadline, this.#askedUntil);
+    return this.deadline + this.#keptPastMs;
   }
 
   /** A renewal of this length is sent now. */
   onRenewing(leaseMs: number): void {
-    this.#askedUntil = Math.max(this.#askedUntil, this.keeper.clock.now() + leaseMs);
+    this.keepUntil(this.keeper.clock.now() + leaseMs);
   }
 
-  /** How long it has been held so far, counted from `grant.sent`. */
+  /** How long it has been held so far, counted from `sentAt`. */
   get heldMs(): number {
-    return Math.round(this.keeper.clock.now() - this.grant.sent.at);
+    return Math.round(this.keeper.clock.now() - this.sentAt);
   }
 
   /** The fields of all events of this hold. */
   get event() {
-    const { key, mode, fencingToken, grant } = this;
-    return { key, mode, fencingToken, attempt: grant.attempt, ...grant.label };
+    const { key, mode, fencingToken, attempt, terms } = this;
+    return { key, mode, fencingToken, attempt, ...terms.label };
   }
 
   /** Takes a newer proof of the lease. */
   prove(lease: Lease): void {
-    this.#lease = longer(this.#lease, lease);
+    const { keptUntil } = this;
+    const { deadline, wallDeadline } = longer(this, lease);
+    this.deadline = deadline;
+    this.wallDeadline = wallDeadline;
+    this.#keptPastMs = 0;
+    this.keepUntil(keptUntil);
     this.renewError = undefined;
   }
 
@@ -152,25 +175,25 @@ export class StoreHold extends Hold {
 
   /** Marks the lock as lost even after the end: its release found that it had been lost before. */
   loseAtEnd(reason: LockLostReason, cause?: unknown): void {
-    if (this.#loss.error) return;
+    if (this.#loss?.error) return;
     const error = lostError(this, reason, cause);
     this.tracker?.forget(this);
-    this.#loss.announce(error);
+    this.lossToTell.announce(error);
     this.keeper.onLost(this, error);
   }
 
   onLost(callback: (error: LockLostError) => void): () => void {
-    return this.#loss.onLost(callback);
+    return this.lossToTell.onLost(callback);
   }
 
   isPermit(): boolean {
-    return this.grant.permits > 0;
+    return this.terms.permits > 0;
   }
 
   maxHoldersOf(): number {
     // Also after a downgrade: other holders came in by counting this hold as it was granted.
-    if (this.grant.mode === 'write') return 1;
-    return this.isPermit() ? this.grant.permits : Infinity;
+    if (this.terms.mode === 'write') return 1;
+    return this.isPermit() ? this.terms.permits : Infinity;
   }
 
   isInside(): boolean {
@@ -184,7 +207,7 @@ export class StoreHold extends Hold {
 
   async downgrade(): Promise<void> {
     this.checkDowngrade();
-    if (this.#mode === 'read' && this.grant.mode === 'read') return;
+    if (this.#mode === 'read' && this.terms.mode === 'read') return;
     // It counts as a read lock from the first command on: the store may have carried that out.
     this.#mode = 'read';
     await this.keeper.downgrade(this);
@@ -198,8 +221,17 @@ export class StoreHold extends Hold {
     return this.keeper.end(this, outcome);
   }
 
+  private keepUntil(at: number): void {
+    this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline));
+  }
+
+  // Not a private name: each object would have a field for all of those.
+  private get lossToTell(): Loss {
+    return (this.#loss ??= new Loss());
+  }
+
   /** A lease that ran out before its timer could fire counts as lost. */
-  #checkLease(): void {
+  private checkLease(): void {
     if (this.deadline <= this.keeper.clock.now()) this.expire();
   }
 }

@@ -66,7 +66,7 @@ export class Application {
 
   /** The hold of an attempt. */
   holdOf(attempt: string): StoreHold | undefined {
-    return [...this.locker.holds].find((hold) => hold.grant.attempt === attempt);
+    return [...this.locker.holds].find((hold) => hold.attempt === attempt);
   }
 
   #labelCalls(): void {

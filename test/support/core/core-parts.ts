@@ -61,12 +61,13 @@ export type GrantParts = Partial<Grant> & { readonly key?: string };
 export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...grant }: GrantParts = {}): StoreHold {
   const sent = moment(keeper.clock);
   const { leaseMs = 3_000, attempt = 'client.1' } = grant;
-  const rest = { mode: 'write', owner: 'client.1', renew: true, maxHoldMs: Infinity, holdAtLeastMs: 0 } as const;
+  const rest = { mode: 'write', owner: undefined, renew: true, maxHoldMs: Infinity, holdAtLeastMs: 0 } as const;
   const asked = { permits: 0, job: undefined, label: NO_LABEL };
   const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
   const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };
-  return new StoreHold({ holds, attempt, ...rest, ...told, ...timed, ...grant }, keeper);
+  const all = { holds, attempt, ...rest, ...told, ...timed, ...grant };
+  return new StoreHold(all, all, keeper);
 }
 
 /** What each key of `keys` is granted with: 100, 101, ... in the order in which the store is asked. */

@@ -23,8 +23,8 @@ export const LOSSES: readonly FoundBug[] = [
   {
     name: 'a lost lock is still held',
     file: 'lib/core/hold/store-hold.ts',
-    find: 'return this.isOver ? 0 : remainingOf(this.#lease, this.keeper.clock);',
-    replace: 'return remainingOf(this.#lease, this.keeper.clock);',
+    find: 'return this.isOver ? 0 : remainingOf(this, this.keeper.clock);',
+    replace: 'return remainingOf(this, this.keeper.clock);',
     rules: ['4: a lost lock is not held'],
     profile: 'operator',
     seeds: 3,
@@ -41,8 +41,8 @@ export const LOSSES: readonly FoundBug[] = [
   {
     name: 'the end of a lease is not noticed',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'const at = Math.min(watch.renewAt, watch.lock.deadline, watch.maxHoldAt);',
-    replace: 'const at = Math.min(watch.renewAt, watch.maxHoldAt);',
+    find: 'this.#wheel.put(lock, Math.min(at, lock.deadline));',
+    replace: 'this.#wheel.put(lock, at);',
     rules: ['4: a loss is told before the next grant'],
     profile: 'calm',
     seeds: 3,

@@ -14,8 +14,8 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   {
     name: 'only the first of several keys is renewed',
     file: 'lib/core/hold/watchdog.ts',
-    find: 'return grant.holds.map((hold) => ({',
-    replace: 'return grant.holds.slice(0, 1).map((hold) => ({',
+    find: 'return lock.refs.map(({ key, attempt, fencingToken }) => ({',
+    replace: 'return lock.refs.slice(0, 1).map(({ key, attempt, fencingToken }) => ({',
     rules: ['1: a belief is backed'],
     profile: 'several',
     seeds: 12,

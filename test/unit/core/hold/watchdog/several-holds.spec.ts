@@ -14,9 +14,9 @@ const unknown = (cause = new Error('down')): RenewReply => ({ outcome: 'unknown'
 async function renewing() {
   const started = startWatchdog();
   const lock = started.watched({ holds: holdsOf('client.1') });
-  let sentAt = NaN;
-  started.timers.schedule(lock.grant.sent.at + DEADLINE_MS / 3, () => (sentAt = started.clock.now()));
-  await started.clock.advance(THIRD_MS);
+  const { store, clock } = started;
+  while (store.renews.length === 0) await clock.advance(1);
+  const sentAt = clock.now();
   const reply = async (...replies: RenewReply[]) => {
     started.store.renews.at(-1)!.reply(replies);
     await settled();

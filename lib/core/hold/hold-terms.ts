@@ -1,0 +1,45 @@
+import { type LockMode } from '../lock.errors.js';
+import { type LockLabel } from '../lock.events.js';
+
+/** On what terms a hold was granted: what the caller asked for, and who the caller is. Many holds have the same. */
+export interface HoldTerms {
+  readonly mode: LockMode;
+  /** The name that the caller gave its owner; undefined: the attempt is the owner. */
+  readonly owner: string | undefined;
+  /** The holder, for people to read. */
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly renew: boolean;
+  readonly maxHoldMs: number;
+  readonly holdAtLeastMs: number;
+  /** Of a semaphore; 0: any number of readers. */
+  readonly permits: number;
+  /** The scheduled job whose fire was claimed with it. */
+  readonly job: string | undefined;
+  readonly label: LockLabel;
+}
+
+/** Makes the terms of grants: one object for grants in a row that have the same. */
+export class SharedTerms {
+  #last: HoldTerms | null = null;
+
+  of(grant: HoldTerms): HoldTerms {
+    if (!this.#last || !areEqual(this.#last, grant)) this.#last = copyOf(grant);
+    return this.#last;
+  }
+}
+
+const copyOf = ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }: HoldTerms) =>
+  ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }) satisfies HoldTerms;
+
+const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
+  a.mode === b.mode &&
+  a.owner === b.owner &&
+  a.holder === b.holder &&
+  a.leaseMs === b.leaseMs &&
+  a.renew === b.renew &&
+  a.maxHoldMs === b.maxHoldMs &&
+  a.holdAtLeastMs === b.holdAtLeastMs &&
+  a.permits === b.permits &&
+  a.job === b.job &&
+  a.label === b.label;
