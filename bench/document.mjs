@@ -27,7 +27,7 @@ release, and are counted in slices of their own.`;
 export function writeDocument(file, results) {
   const picture = file.replace(/\.md$/, '.svg');
   const sections = results.map(
-    ({ title, name, measure, rows }) => `### ${title}\n\n\`${name}\`\n\n${table(measure, rows)}`,
+    ({ rows, ...workload }) => `### ${workload.title}\n\n\`${workload.name}\`\n\n${table(workload, rows)}`,
   );
   writeFileSync(picture, bars(results.filter(({ measure }) => measure === 'compare')));
   const text = [

@@ -15,6 +15,7 @@ const MEASURES = { cluster, compare, compiler, cycles, handOver, leases, overhea
 export async function measureAll(workloads, { isFull, rounds, ms }) {
   const results = [];
   for (const workload of workloads) {
+    const startedAt = performance.now();
     const server = await startRedisServer();
     const watch = watchServers([server]);
     try {
@@ -24,7 +25,8 @@ export async function measureAll(workloads, { isFull, rounds, ms }) {
         { servers: [server], watch },
       );
       results.push({ ...workload, rows });
-      console.log(`\n${workload.title} (${workload.name})\n\n${table(workload.measure, rows)}`);
+      const seconds = Math.round((performance.now() - startedAt) / 1_000);
+      console.log(`\n${workload.title} (${workload.name}; ${seconds} s)\n\n${table(workload, rows)}`);
     } finally {
       watch.close();
       await server.stop();

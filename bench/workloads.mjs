@@ -13,7 +13,7 @@ const POLLING = [
 ];
 const ALL = [...POLLING, 'redlock-universal, lean', 'simple-redis-mutex'];
 /** As it comes, and as fast as its package polls. */
-const CONTENDERS = [...POLLING.flatMap((name) => [name, `${name}, 1 ms`]), 'simple-redis-mutex'];
+const CONTENDERS = [...POLLING.flatMap((name) => [name, `${name}, 1 ms`, `${name}, 20 ms`]), 'simple-redis-mutex'];
 
 const own = (callers, peers) => ({
   name: callers === 1 ? 'one-caller' : `${callers}-callers`,
@@ -69,6 +69,7 @@ export const WORKLOADS = [
     measure: 'leases',
     locks,
     leaseMs: 3_000,
+    periods: 3,
     peers: ['redis-semaphore'],
     all: ['redlock 5', '@sesamecare-oss/redlock', 'redis-semaphore', 'redlock-universal', '@redis-kit/lock'],
   })),
@@ -78,14 +79,15 @@ export const WORKLOADS = [
     measure: 'leases',
     locks: 10_000,
     leaseMs: 30_000,
+    periods: 2,
     peers: [],
     all: ['redis-semaphore'],
   },
   {
     name: 'nested',
-    title: 'A call in a call that holds the lock already (100 of them)',
+    title: 'A call in a call that holds the lock already',
     measure: 'overhead',
-    calls: { plain: { call: 'decorated' }, more: { call: 'nested', depth: 100 }, per: 100 },
+    calls: { plain: { call: 'decorated' }, more: { call: 'nested', inner: 100 }, per: 100 },
   },
   {
     name: 'decorator',

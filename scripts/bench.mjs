@@ -13,7 +13,7 @@ const DOCUMENT = join(root, 'docs', 'performance.md');
 
 const usage = `Usage: npm run bench -- [options] [workloads]
   --full        all packages in place of the best one, and more rounds; writes docs/performance.md when all workloads ran
-  --rounds N    how often each candidate is measured (7; with --full 15)
+  --rounds N    how often each candidate is measured (5; with --full 15)
   --ms N        how long each time, in milliseconds (500)
 Workloads: ${NAMES.join(', ')}`;
 
@@ -26,7 +26,7 @@ function installPeers() {
   if (spawnSync('npm', args, { cwd: folder, stdio: 'inherit' }).status !== 0) process.exit(1);
 }
 
-await runCommand({ usage, options }, async ({ full, rounds = full ? 15 : 7, ms }, words) => {
+await runCommand({ usage, options }, async ({ full, rounds = full ? 15 : 5, ms }, words) => {
   const unknown = words.find((word) => !NAMES.includes(word));
   if (unknown !== undefined) throw new UsageError(`${unknown}: expected ${NAMES.join(', ')}.`);
   ensureBuilt();
