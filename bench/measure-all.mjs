@@ -1,4 +1,5 @@
 import { startRedisServer } from '../scripts/redis.mjs';
+import { capacity } from './measure/capacity.mjs';
 import { cluster } from './measure/cluster.mjs';
 import { compare } from './measure/compare.mjs';
 import { compiler } from './measure/compiler.mjs';
@@ -9,7 +10,7 @@ import { overhead } from './measure/overhead.mjs';
 import { watchServers } from './measure/server.mjs';
 import { table } from './table.mjs';
 
-const MEASURES = { cluster, compare, compiler, cycles, handOver, leases, overhead };
+const MEASURES = { capacity, cluster, compare, compiler, cycles, handOver, leases, overhead };
 
 /** Measures workloads one after the other on a server of their own, and prints a table of each. */
 export async function measureAll(workloads, { isFull, rounds, ms }) {

@@ -30,14 +30,13 @@ function decorate(type, name, decorator) {
   Object.defineProperty(type.prototype, name, descriptor);
 }
 
-export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs }) {
+export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, waitMs = 60_000 }) {
   class AppModule {}
   const options = { connection, leaseMs };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
   const calls = app.get(Decorated);
-  const waitMs = 60_000;
   return {
     acquire: (key) => locks.acquire(key, { waitMs }),
     acquireWithSignal: (key, signal) => locks.acquire(key, { waitMs, signal }),

@@ -135,6 +135,8 @@ async function murLock({ leaseMs, retryMs, port }) {
 
 async function redisKit({ leaseMs, retryMs, ...server }) {
   const { Redlock } = await import('@redis-kit/lock');
+  // It writes a line for each lease that it loses.
+  console.warn = () => {};
   const client = await nodeRedis(server);
   const patience = retryMs && { maxRetryAttempts: FOR_EVER, retryDelayMs: retryMs, retryJitterMs: 0 };
   const redlock = new Redlock([client], patience);

@@ -21,6 +21,7 @@ export function watchServers(servers) {
     memory: () => fields('memory', ['used_memory']),
     /** How many keys have expired so far. */
     expired: () => fields('stats', ['expired_keys']),
+    connections: () => fields('clients', ['connected_clients']),
     keys: () => total((client) => client.dbsize()),
     /** How many keys do not have this text in their name. */
     othersThan: (text) => total((client) => countOthers(client, text)),

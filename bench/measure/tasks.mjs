@@ -3,6 +3,7 @@ import { getEventListeners, setMaxListeners } from 'node:events';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { allocate, count } from './counts.mjs';
+import { closeMore, loopEach, openMore, queueUp, serve } from './crowd.mjs';
 import { heapUsed, times } from './heap.mjs';
 import { loop, watchUse } from './loop.mjs';
 
@@ -123,4 +124,14 @@ async function listenersLeft(lock) {
   return getEventListeners(signal, 'abort').length;
 }
 
-export const TASKS = { loop, count, allocate, turns, roundTrips, overhead, hold, idle, letGo, cycles };
+let only;
+
+async function acquireOne(lock, { key }) {
+  only = await lock.acquire(key);
+}
+
+const releaseOne = async (lock) => void (await lock.release(only));
+
+const CROWD = { acquireOne, releaseOne, queueUp, serve, openMore, loopEach, closeMore };
+
+export const TASKS = { loop, count, allocate, turns, roundTrips, overhead, hold, idle, letGo, cycles, ...CROWD };
