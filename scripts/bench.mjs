@@ -12,14 +12,20 @@ const NAMES = WORKLOADS.map(({ name }) => name);
 const DOCUMENT = join(root, 'docs', 'performance.md');
 
 const SHORT_MINUTES = 15;
+const SHORT = { rounds: 5, ms: 500 };
+const FULL = { rounds: 15, ms: 500 };
+const TINY = { rounds: 1, ms: 20 };
+
+const defined = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 
 const usage = `Usage: npm run bench -- [options] [workloads]
   --full        all packages in place of the best one, and more rounds; writes docs/performance.md when all workloads ran
   --rounds N    how often each candidate is measured (5; with --full 15)
+  --tiny        everything as short as possible, to see that it works
   --ms N        how long each time, in milliseconds (500)
 Workloads: ${NAMES.join(', ')}`;
 
-const options = { full: flag, rounds: whole(1, 1_000), ms: whole(10, 60_000, 500) };
+const options = { full: flag, tiny: flag, rounds: whole(1, 1_000), ms: whole(10, 60_000) };
 
 function installPeers() {
   const folder = join(root, 'bench');
@@ -37,7 +43,8 @@ function limit() {
   setTimeout(stop, SHORT_MINUTES * 60_000).unref();
 }
 
-await runCommand({ usage, options }, async ({ full, rounds = full ? 15 : 5, ms }, words) => {
+await runCommand({ usage, options }, async ({ full, tiny, ...values }, words) => {
+  const { rounds, ms } = { ...(tiny ? TINY : full ? FULL : SHORT), ...defined(values) };
   const unknown = words.find((word) => !NAMES.includes(word));
   if (unknown !== undefined) throw new UsageError(`${unknown}: expected ${NAMES.join(', ')}.`);
   ensureBuilt();
@@ -48,8 +55,8 @@ await runCommand({ usage, options }, async ({ full, rounds = full ? 15 : 5, ms }
   const isAll = words.length === 0;
   const chosen = WORKLOADS.filter(({ name, isAsked }) => (isAll ? !isAsked : words.includes(name)));
   if (isAll && !full) limit();
-  const results = await measureAll(chosen, { isFull: full, rounds, ms });
-  if (full && isAll) writeDocument(DOCUMENT, results);
+  const results = await measureAll(chosen, { isFull: full, isTiny: tiny, rounds, ms });
+  if (full && isAll) writeDocument(DOCUMENT, results, { rounds, ms });
   console.log(`\n${Math.round(performance.now() / 1_000)} s in all.`);
   process.exit();
 });

@@ -17,7 +17,11 @@ export async function capacity({ ms, rounds }, redis) {
   const rows = [];
   for (const [part, measure] of Object.entries(PARTS)) {
     await redis.watch.clear();
-    for (const [name, value, unit] of await measure(redis, { ms, rounds })) rows.push({ part, name, value, unit });
+    try {
+      for (const [name, value, unit] of await measure(redis, { ms, rounds })) rows.push({ name, value, unit });
+    } catch (error) {
+      rows.push({ name: part, failed: error.message.split('\n')[0] });
+    }
   }
   return rows;
 }
@@ -91,6 +95,7 @@ async function held(redis) {
 
 const WAITING = 20_000;
 const SETTLE_MS = 30_000;
+const PATIENCE_MS = 120_000;
 const WATCH_MS = 10_000;
 const SERVE_MS = 60_000;
 
@@ -100,7 +105,7 @@ function waiting(redis) {
   return withSides(2, { port: servers[0].port, waitMs: 300_000 }, async ([holder, side]) => {
     await holder.run('acquireOne', { key: 'bench:crowd' });
     const memory = await watch.memory();
-    const { heap } = await side.run('queueUp', { calls: WAITING, settleMs: SETTLE_MS, ms: SETTLE_MS });
+    const { heap } = await side.run('queueUp', { calls: WAITING, settleMs: SETTLE_MS, ms: PATIENCE_MS });
     const bytes = ((await watch.memory()) - memory) / WAITING;
     const before = await watch.cpuMicros();
     const idle = await side.run('idle', { ms: WATCH_MS });

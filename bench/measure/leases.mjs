@@ -9,7 +9,7 @@ const COUNT_MS = 12_000;
  * Holds many locks and lets the candidates renew them; the baseline does not renew, and is left out.
  * A lease is lost if the candidate says so, or if its key expired in Redis, also when it was taken back.
  */
-export async function leases({ candidates, locks, leaseMs, periods }, { servers, watch }) {
+export async function leases({ candidates, locks, leaseMs, periods, countMs = COUNT_MS }, { servers, watch }) {
   const rows = [];
   for (const name of candidates.filter((one) => one !== BASELINE)) {
     await watch.clear();
@@ -23,7 +23,7 @@ export async function leases({ candidates, locks, leaseMs, periods }, { servers,
       const idle = await side.run('idle', { ms: periods * leaseMs });
       const redisMicros = (await watch.cpuMicros()) - before;
       const stop = await countCommands(servers);
-      const counted = await side.run('idle', { ms: Math.max(leaseMs, COUNT_MS) });
+      const counted = await side.run('idle', { ms: Math.max(leaseMs, countMs) });
       const { commands } = await stop();
       const expired = (await watch.expired()) - expiredBefore;
       const { lost } = await side.run('letGo');

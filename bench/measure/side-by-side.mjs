@@ -23,7 +23,8 @@ const COUNTED = { count: 2_000, ms: 1_000 };
 /**
  * Measures teams in turns. A peer that fails has a row with `failed`.
  * @param {Team[]} specs the first one is the reference
- * @param {{ loop: object, ms: number, rounds: number }} workload `loop` is what each process does, for `ms` at a time
+ * @param {{ loop: object, ms: number, rounds: number, counted?: { count: number, ms: number } }} workload `loop` is what each
+ *   process does, for `ms` at a time
  * @returns one row for each team, with the medians of its slices; ratios to the reference are medians with quartiles
  */
 export async function sideBySide(specs, workload) {
@@ -121,8 +122,8 @@ function rowOf({ name, slices }) {
 }
 
 /** Counts per call, in slices whose times are not used. */
-async function countsOf({ sides, redis: { servers } }, { loop }) {
-  const onAll = (task) => Promise.all(sides.map((side) => side.run(task, { ...loop, ...COUNTED })));
+async function countsOf({ sides, redis: { servers } }, { loop, counted = COUNTED }) {
+  const onAll = (task) => Promise.all(sides.map((side) => side.run(task, { ...loop, ...counted })));
   const stop = await countCommands(servers);
   const all = await onAll('loop');
   const { commands, scriptCalls } = await stop();
