@@ -85,7 +85,7 @@ export const WORKLOADS = [
     measure: 'leases',
     locks: 10_000,
     leaseMs: 30_000,
-    periods: 2,
+    periods: 1,
     peers: [],
     all: ['redis-semaphore'],
   },

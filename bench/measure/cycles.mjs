@@ -1,7 +1,7 @@
 import { startSide } from './side.mjs';
 
 /** A slow candidate stops after this time; the table says how many it has done. */
-const LIMIT_MS = 90_000;
+const LIMIT_MS = 60_000;
 
 /** Takes and releases many locks, and looks at what is left in the process and in Redis. */
 export async function cycles({ candidates, count }, { servers: [{ port }], watch }) {

@@ -19,7 +19,7 @@ interface Costs {
  */
 const LIMITS: Record<string, Costs> = {
   'acquire and release': { commands: 2, scriptCalls: 20, promises: 76, timers: 5, bytes: 93_000 },
-  'acquire and release, 64 callers': { commands: 2, scriptCalls: 20, promises: 76, timers: 5, bytes: 86_000 },
+  'acquire and release, 64 callers': { commands: 2, scriptCalls: 20, promises: 76, timers: 3.5, bytes: 86_000 },
   'acquire and release, 8 callers of one lock': {
     commands: 2,
     scriptCalls: 48,
