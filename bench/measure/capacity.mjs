@@ -173,7 +173,7 @@ const NAMES = 200_000;
 function names({ servers, watch }) {
   return withSides(1, { port: servers[0].port }, async ([side]) => {
     const memory = await watch.memory();
-    await side.run('cycles', { count: NAMES, ms: 240_000 });
+    await side.run('cycles', { count: NAMES, ms: 120_000 });
     const keys = await watch.keys();
     const bytes = ((await watch.memory()) - memory) / keys;
     return [

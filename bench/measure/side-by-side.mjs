@@ -6,7 +6,7 @@ import { startSide } from './side.mjs';
 
 /** Each slice has a part before it that is not measured, since the processes have slept; a hot key has its own work to end. */
 const RUN_IN = 0.2;
-const WARM_UP = 3;
+const WARM_UP = 2;
 
 /** At most so many calls, and so long, for counts. */
 const COUNTED = { count: 2_000, ms: 1_000 };
