@@ -40,7 +40,7 @@ export function writeDocument(file, results, { rounds, ms }) {
   const text = [
     INTRODUCTION,
     `${machine()} ${rounds} rounds with slices of ${ms} ms.`,
-    '## Where ours is slower',
+    '## Where others have a higher rate',
     slower(results),
     '## All figures',
     ...pictures,

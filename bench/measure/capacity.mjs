@@ -47,7 +47,7 @@ async function useOf(sides, loop, { watch }) {
     calls,
     redis: redis / calls,
     client: sum(all.map(({ cpuMicros }) => cpuMicros)) / calls,
-    rate: sum(all.map((one) => (1_000 * one.inTime) / one.lastMs)),
+    rate: (1_000 * calls) / Math.max(...all.map(({ elapsedMs }) => elapsedMs)),
   };
 }
 
@@ -137,6 +137,8 @@ function instances({ servers, watch }, { ms, rounds }) {
     const [memory, connections] = [await watch.memory(), await watch.connections()];
     const each = { name: OURS, options, count: INSTANCES / sides.length, ms: 60_000 };
     await Promise.all(sides.map((side) => side.run('openMore', each)));
+    // An instance connects when it is used.
+    await Promise.all(sides.map((side) => side.run('loopEach', { ms: 1 })));
     const opened = (await watch.connections()) - connections;
     const bytes = ((await watch.memory()) - memory) / opened;
     const before = await watch.cpuMicros();
