@@ -1,11 +1,12 @@
-// Writes docs/performance.md and its picture.
-import { writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
-import { dirname, join } from 'node:path';
-import process from 'node:process';
+// Writes docs/performance.md and its pictures.
 import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { cpus, loadavg } from 'node:os';
+import { basename, join } from 'node:path';
+import process from 'node:process';
 import { ensureRedisServer } from '../scripts/redis.mjs';
-import { BASELINE, versions } from './candidates/index.mjs';
+import { AGAIN, BASELINE, OURS, versions } from './candidates/index.mjs';
+import { plot } from './plot.mjs';
 import { table } from './table.mjs';
 
 const INTRODUCTION = `# Performance
@@ -18,70 +19,83 @@ connection of ioredis; when the lock is busy, it polls every millisecond. It has
 Ours runs with its defaults and does all of that.
 
 Each candidate runs in a process of its own. Its slices lie between slices of the baseline, all on one server. "Of the baseline" is the
-median of the ratios to the two slices beside it, with quartiles. Compare the ratios: rates depend on the machine and on what else runs
-on it. Other packages run at their defaults and, with ", 1 ms", with the shortest delay between two tries and no limit of tries.
-Commands are what a client sends, \`redis.call\` is what its scripts call; both, and the promises, timers and bytes, are per acquire and
-release, and are counted in slices of their own.`;
+median of the ratios to the two slices beside it, with quartiles. "${AGAIN}" is the baseline in a second process: what it differs
+from 1 is noise. Compare the ratios: rates depend on the machine and on what else runs on it.
 
-/** @param {string} file where to write; the picture gets the same name. */
-export function writeDocument(file, results) {
-  const picture = file.replace(/\.md$/, '.svg');
-  const sections = results.map(
-    ({ title, name, measure, rows }) => `### ${title}\n\n\`${name}\`\n\n${table(measure, rows)}`,
-  );
-  writeFileSync(picture, bars(results.filter(({ measure }) => measure === 'compare')));
+Other packages run at their defaults and, with ", 1 ms" or ", 20 ms", with that delay between two tries and no limit of tries. On a hot
+key, a high rate often means that one caller takes the lock again and again while the others sleep: look at the longest wait, too. A
+wait is not longer than a slice and its end, so the true ratio may be higher. Failures are calls that gave up.
+
+Commands are what a client sends, \`redis.call\` is what its scripts call; MONITOR counts them on the server. Promises, timers and bytes
+are those of one acquire and release, without what the benchmark itself makes. Promises of Bluebird, which redlock 4 uses, do not
+count. A lease is lost if the package says so, or if its key expired in Redis, even if it was taken back.`;
+
+/** @param {string} file where to write; the pictures have its name, and what they show. */
+export function writeDocument(file, results, { rounds, ms }) {
+  const pictures = picturesOf(results).map(({ title, suffix, groups, scale }) => {
+    const path = file.replace(/\.md$/, `-${suffix}.svg`);
+    writeFileSync(path, plot(groups, scale));
+    return `![${title}](${basename(path)})`;
+  });
   const text = [
     INTRODUCTION,
-    machine(),
-    `![Rates beside the baseline](${picture.replace(`${dirname(file)}/`, '')})`,
-    ...sections,
+    `${machine()} ${rounds} rounds with slices of ${ms} ms.`,
+    '## Where others have a higher rate',
+    slower(results),
+    '## All figures',
+    ...pictures,
+    ...results.map(
+      ({ rows, ...workload }) => `### ${workload.title}\n\n\`${workload.name}\`\n\n${table(workload, rows)}`,
+    ),
   ];
   writeFileSync(file, `${text.join('\n\n')}\n`);
   spawnSync(join('node_modules', '.bin', 'prettier'), ['--write', file], { stdio: 'ignore' });
+}
+
+const compared = (results) => results.filter(({ measure }) => measure === 'compare');
+
+function picturesOf(results) {
+  const measured = (rows) => rows.filter((row) => row.ratios);
+  const rates = compared(results).map(({ title, rows }) => ({
+    title,
+    bars: measured(rows).map(({ name, ratios }) => ({ name, ...ratios.rate })),
+  }));
+  const waits = compared(results)
+    .filter(({ loop }) => loop.hot)
+    .map(({ title, rows }) => ({
+      title,
+      bars: measured(rows).map(({ name, patience }) => ({ name, median: patience })),
+    }));
+  return [
+    { title: 'Rates beside the baseline', suffix: 'rates', groups: rates, scale: { from: 0.01, to: 1_000 } },
+    { title: 'The longest wait, in medians', suffix: 'waits', groups: waits, scale: { from: 1, to: 100_000 } },
+  ];
+}
+
+/** What others do faster in these results; without failures, since who gives up is done soon. */
+function slower(results) {
+  const lines = compared(results).flatMap(({ title, rows }) => {
+    const ours = rows.find(({ name }) => name === OURS);
+    const faster = rows.filter(
+      ({ name, ratios, failures }) => name !== AGAIN && !failures && ratios?.rate.median > ours.ratios.rate.median,
+    );
+    const names = faster.map(({ name, ratios }) => `${name} (${ratios.rate.median.toFixed(2)})`);
+    if (ours.ratios.rate.median < 1) names.unshift(`${BASELINE} (1)`);
+    if (names.length === 0) return [];
+    return [
+      `- ${title}: ours has ${ours.ratios.rate.median.toFixed(2)} of the baseline; more have ${names.join(', ')}.`,
+    ];
+  });
+  return lines.length > 0 ? lines.join('\n') : 'In none of the workloads below.';
 }
 
 function machine() {
   const redis = spawnSync(ensureRedisServer(), ['--version'], { encoding: 'utf8' });
   const [, version] = /v=([\d.]+)/.exec(redis.stdout);
   const packages = Object.entries(versions()).map(([name, one]) => `${name} ${one}`);
-  return `Measured on ${cpus().length} cores with Node ${process.versions.node} and Redis ${version}; ${packages.join(', ')}.`;
+  const [{ model }] = cpus();
+  return (
+    `Measured on ${cpus().length} cores (${model.trim()}), with a load of ${loadavg()[2].toFixed(1)} in the last quarter of an hour, ` +
+    `with Node ${process.versions.node} and Redis ${version}; ${packages.join(', ')}.`
+  );
 }
-
-const ROW = 16;
-const WIDTH = 900;
-const LEFT = 210;
-const SCALE = 150;
-
-/** A bar for each candidate: its rate as a ratio to the baseline, on a logarithmic scale, with its quartiles. */
-function bars(results) {
-  let top = 10;
-  const parts = [];
-  const x = (ratio) => LEFT + 2 * SCALE + SCALE * Math.log10(Math.min(Math.max(ratio, 0.01), 1_000));
-  for (const { title, rows } of results) {
-    parts.push(`<text x="10" y="${(top += 18)}" font-weight="bold">${escape(title)}</text>`);
-    top += 6;
-    const from = top;
-    for (const { name, ratios } of rows.filter((row) => row.ratios)) {
-      const { median, low, high } = ratios.rate;
-      const color = name.startsWith('nestjs-redis-lock') ? '#2a6fbb' : '#b9c2cc';
-      const [one, end] = [x(1), x(median)];
-      const box = `x="${Math.min(one, end).toFixed(1)}" width="${Math.abs(end - one).toFixed(1)}"`;
-      parts.push(`<text x="${LEFT - 8}" y="${top + 11}" text-anchor="end">${escape(name)}</text>`);
-      parts.push(`<rect ${box} y="${top + 2}" height="${ROW - 5}" fill="${color}"/>`);
-      parts.push(`<path d="M${x(low).toFixed(1)} ${top + 7.5}H${x(high).toFixed(1)}" stroke="#333"/>`);
-      parts.push(
-        `<text x="${(Math.max(end, one, x(high)) + 6).toFixed(1)}" y="${top + 11}">${median.toFixed(2)}</text>`,
-      );
-      top += ROW;
-    }
-    parts.push(`<path d="M${x(1)} ${from}V${top}" stroke="#999"/>`);
-  }
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${top + 20}" font-family="sans-serif" font-size="11" fill="#333">`,
-    '<rect width="100%" height="100%" fill="#fff"/>',
-    ...parts,
-    '</svg>\n',
-  ].join('\n');
-}
-
-const escape = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');

@@ -1,4 +1,5 @@
 import { startRedisServer } from '../scripts/redis.mjs';
+import { capacity } from './measure/capacity.mjs';
 import { cluster } from './measure/cluster.mjs';
 import { compare } from './measure/compare.mjs';
 import { compiler } from './measure/compiler.mjs';
@@ -9,22 +10,41 @@ import { overhead } from './measure/overhead.mjs';
 import { watchServers } from './measure/server.mjs';
 import { table } from './table.mjs';
 
-const MEASURES = { cluster, compare, compiler, cycles, handOver, leases, overhead };
+const MEASURES = { capacity, cluster, compare, compiler, cycles, handOver, leases, overhead };
+
+/** Shows in minutes that everything works; its figures mean nothing. */
+const TINY = {
+  counted: { count: 50, ms: 100 },
+  locks: 100,
+  leaseMs: 1_000,
+  periods: 1,
+  countMs: 1_000,
+  count: 2_000,
+  methods: 20,
+};
+
+const tinyOf = ({ loop, ...workload }) => ({
+  ...workload,
+  ...TINY,
+  ...(loop && { loop: { ...loop, callers: Math.min(loop.callers, 4) } }),
+});
 
 /** Measures workloads one after the other on a server of their own, and prints a table of each. */
-export async function measureAll(workloads, { isFull, rounds, ms }) {
+export async function measureAll(workloads, { isFull, isTiny, rounds, ms }) {
   const results = [];
   for (const workload of workloads) {
+    const startedAt = performance.now();
     const server = await startRedisServer();
     const watch = watchServers([server]);
     try {
       const candidates = [...workload.candidates, ...((isFull ? workload.all : workload.peers) ?? [])];
       const rows = await MEASURES[workload.measure](
-        { ...workload, candidates, rounds, ms },
+        { rounds, ms, ...(isTiny ? tinyOf(workload) : workload), candidates },
         { servers: [server], watch },
       );
       results.push({ ...workload, rows });
-      console.log(`\n${workload.title} (${workload.name})\n\n${table(workload.measure, rows)}`);
+      const seconds = Math.round((performance.now() - startedAt) / 1_000);
+      console.log(`\n${workload.title} (${workload.name}; ${seconds} s)\n\n${table(workload, rows)}`);
     } finally {
       watch.close();
       await server.stop();

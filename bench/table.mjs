@@ -2,6 +2,7 @@ const number = (value) =>
   Number.isFinite(value) ? value.toLocaleString('en', { maximumSignificantDigits: 3 }) : 'none';
 const ratio = (value) => value.toFixed(2);
 const spread = ({ median, low, high }, text = ratio) => `${text(median)} (${text(low)}–${text(high)})`;
+const within = (field, text) => (row) => (row[field] ? spread(row[field], text) : '');
 /** A figure, and its ratio to the baseline. */
 const beside = (field) => (row) => number(row[field]) + (row.ratios ? ` (${ratio(row.ratios[field].median)}×)` : '');
 const plain = (field) => (row) => number(row[field]);
@@ -18,38 +19,57 @@ const COMPARED = {
   promises: plain('promises'),
   timers: plain('timers'),
   bytes: plain('bytes'),
+  failures: plain('failures'),
+};
+const HOT = {
+  ...COMPARED,
   'longest wait, in medians': plain('patience'),
   'largest share of a process': plain('share'),
-  failures: plain('failures'),
 };
 
 const COLUMNS = {
   compare: COMPARED,
-  cluster: COMPARED,
+  hot: HOT,
+  cluster: {
+    'a second': plain('rate'),
+    'of one master': within('growth'),
+    'of the baseline on one master': COMPARED['of the baseline'],
+    'client CPU, µs': beside('clientMicros'),
+    'Redis CPU, µs': beside('redisMicros'),
+    commands: plain('commands'),
+    failures: plain('failures'),
+  },
   handOver: {
     'p50, ms': plain('p50'),
     'p99, ms': plain('p99'),
     'p50, round trips': plain('inRoundTrips'),
     'p99, round trips': plain('p99InRoundTrips'),
     'turns that change the process': ({ changes }) => `${Math.round(100 * changes)} %`,
+    failures: plain('failures'),
   },
   leases: {
     'commands a second': plain('perSecond'),
     'client CPU': ({ client }) => `${number(client)} %`,
     'Redis CPU': ({ redis }) => `${number(redis)} %`,
     'bytes of heap each': plain('heap'),
+    'bytes in Redis each': plain('redisBytes'),
     lost: plain('lost'),
   },
   overhead: {
     'CPU, µs': ({ micros }) => spread(micros, number),
     promises: plain('promises'),
+    bytes: plain('bytes'),
   },
   cycles: {
+    cycles: plain('done'),
     'heap afterwards, KiB': plain('heapKiB'),
     'timers left': plain('timers'),
+    'listeners left': plain('listeners'),
     'keys in Redis': plain('keys'),
+    'of them without the name of a lock': plain('others'),
     'memory of Redis, KiB': plain('redisKiB'),
   },
+  capacity: { value: ({ value, unit }) => `${number(value)} ${unit}`.trim() },
   compiler: {
     methods: plain('methods'),
     'plain, s': ({ plain }) => spread(plain, number),
@@ -59,12 +79,14 @@ const COLUMNS = {
 };
 
 /** The rows of a workload as a table in Markdown. */
-export function table(measure, rows) {
-  const columns = Object.entries(COLUMNS[measure]);
+export function table({ measure, loop }, rows) {
+  const columns = Object.entries(COLUMNS[measure === 'compare' && loop.hot ? 'hot' : measure]);
   const line = (cells) => `| ${cells.join(' | ')} |`;
+  const failed = rows.filter((row) => row.failed);
   return [
     line(['', ...columns.map(([title]) => title)]),
     line(['---', ...columns.map(() => '---:')]),
-    ...rows.map((row) => line([row.name ?? '', ...columns.map(([, text]) => text(row))])),
+    ...rows.filter((row) => !row.failed).map((row) => line([row.name, ...columns.map(([, text]) => text(row))])),
+    ...failed.map(({ name, failed }) => `\nNot measured: ${name}: ${failed.replace(`${name}: `, '')}`),
   ].join('\n');
 }

@@ -1,4 +1,4 @@
-// What is measured. `peers` is what a short run compares with: the best peer of this workload in the last full run.
+// The workloads. `peers` is what a short run compares with: the best peer of this workload in the last full run.
 import { BASELINE, OURS } from './candidates/index.mjs';
 
 /** Peers that work at their defaults for this. */
@@ -12,8 +12,13 @@ const POLLING = [
   '@redis-kit/lock',
 ];
 const ALL = [...POLLING, 'redlock-universal, lean', 'simple-redis-mutex'];
-/** As it comes, and as fast as its package polls. */
-const CONTENDERS = [...POLLING.flatMap((name) => [name, `${name}, 1 ms`]), 'simple-redis-mutex'];
+/** As they come, and with another delay between two tries. */
+const contenders = (delay) => [...POLLING.flatMap((name) => [name, `${name}, ${delay}`]), 'simple-redis-mutex'];
+/** The longer most callers sleep, the more often one takes the lock again and again. */
+const FOR_RATE = contenders('20 ms');
+/** The highest rate of those on a hot key that had no failures. */
+const GREEDIEST = '@redis-kit/lock, 20 ms';
+const FOR_LATENCY = contenders('1 ms');
 
 const own = (callers, peers) => ({
   name: callers === 1 ? 'one-caller' : `${callers}-callers`,
@@ -30,19 +35,20 @@ const hot = (callers, peers) => ({
   measure: 'compare',
   loop: { callers, hot: true },
   peers,
-  all: CONTENDERS,
+  all: FOR_RATE,
 });
 
+/** What is measured; `isAsked`: only by its name. */
 export const WORKLOADS = [
   own(1, ['redis-semaphore']),
   own(64, ['@redis-kit/lock']),
   own(512, ['@redis-kit/lock']),
-  hot(2, ['simple-redis-mutex']),
-  hot(8, ['simple-redis-mutex']),
-  hot(64, ['simple-redis-mutex']),
-  hot(256, ['simple-redis-mutex']),
+  hot(2, ['redlock 5, 20 ms']),
+  hot(8, [GREEDIEST]),
+  hot(64, [GREEDIEST]),
+  hot(256, [GREEDIEST]),
   {
-    ...hot(8, ['simple-redis-mutex']),
+    ...hot(8, [GREEDIEST]),
     name: 'hot-4x8',
     title: 'One lock, 4 processes with 8 callers each',
     processes: 4,
@@ -51,8 +57,8 @@ export const WORKLOADS = [
     name: 'hand-over',
     title: 'Hand-over between two processes that want the same lock',
     measure: 'handOver',
-    peers: ['simple-redis-mutex'],
-    all: CONTENDERS,
+    peers: ['redis-semaphore, 1 ms'],
+    all: FOR_LATENCY,
   },
   {
     name: 'read-mostly',
@@ -60,8 +66,8 @@ export const WORKLOADS = [
     measure: 'compare',
     loop: { call: 'read or write', callers: 64, hot: true },
     // No peer has read locks: they lock for writing.
-    peers: ['simple-redis-mutex'],
-    all: CONTENDERS,
+    peers: [GREEDIEST],
+    all: FOR_RATE,
   },
   ...[1_000, 10_000].map((locks) => ({
     name: `leases-${locks}`,
@@ -69,6 +75,7 @@ export const WORKLOADS = [
     measure: 'leases',
     locks,
     leaseMs: 3_000,
+    periods: 3,
     peers: ['redis-semaphore'],
     all: ['redlock 5', '@sesamecare-oss/redlock', 'redis-semaphore', 'redlock-universal', '@redis-kit/lock'],
   })),
@@ -78,14 +85,15 @@ export const WORKLOADS = [
     measure: 'leases',
     locks: 10_000,
     leaseMs: 30_000,
+    periods: 1,
     peers: [],
     all: ['redis-semaphore'],
   },
   {
     name: 'nested',
-    title: 'A call in a call that holds the lock already (100 of them)',
+    title: 'A call in a call that holds the lock already',
     measure: 'overhead',
-    calls: { plain: { call: 'decorated' }, more: { call: 'nested', depth: 100 }, per: 100 },
+    calls: { plain: { call: 'decorated' }, more: { call: 'nested', inner: 100 }, per: 100 },
   },
   {
     name: 'decorator',
@@ -119,5 +127,11 @@ export const WORKLOADS = [
     title: '300 locked methods, beside 300 with a plain decorator',
     measure: 'compiler',
     methods: 300,
+  },
+  {
+    name: 'capacity',
+    title: 'What one core of Redis carries, and what locks, calls and instances cost',
+    measure: 'capacity',
+    isAsked: true,
   },
 ].map((one) => ({ candidates: [OURS, BASELINE], ...one }));

@@ -12,10 +12,12 @@ const EVENTS = [
   'acquired', 'acquireFailed', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
 ]; // prettier-ignore
 
+const nothing = () => {};
+
 class Decorated {
-  run() {}
-  nested(key, depth) {
-    return depth > 0 ? this.nested(key, depth - 1) : undefined;
+  async run() {}
+  async nested(key, inner) {
+    for (let i = 0; i < inner; i++) await this.run(key);
   }
 }
 decorate(Decorated, 'run', Locked('<0>'));
@@ -28,23 +30,28 @@ function decorate(type, name, decorator) {
   Object.defineProperty(type.prototype, name, descriptor);
 }
 
-export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, isHeard }) {
+export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, waitMs = 60_000 }) {
   class AppModule {}
   const options = { connection, leaseMs };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
   const calls = app.get(Decorated);
-  if (isHeard) for (const name of EVENTS) locks.events.on(name, () => {});
-  const waitMs = 60_000;
   return {
     acquire: (key) => locks.acquire(key, { waitMs }),
+    acquireWithSignal: (key, signal) => locks.acquire(key, { waitMs, signal }),
     release: (lock) => lock.release(),
     read: (key) => locks.acquire(key, { waitMs, mode: 'read' }),
     withLock: (key, work) => locks.withLock(key, { waitMs }, work),
     decorated: (key) => calls.run(key),
-    nested: (key, depth) => calls.nested(key, depth),
+    nested: (key, inner) => calls.nested(key, inner),
+    nestedWithLock: (key, inner) =>
+      locks.withLock(key, { waitMs }, async () => {
+        for (let i = 0; i < inner; i++) await locks.withLock(key, { waitMs }, nothing);
+      }),
     isLost: (lock) => !lock.held,
+    listen: () => EVENTS.forEach((name) => locks.events.on(name, nothing)),
+    stopListening: () => EVENTS.forEach((name) => locks.events.off(name, nothing)),
     close: () => app.close(),
   };
 }

@@ -1,25 +1,14 @@
-// Other lock packages, each used as its own documentation does it. They come from bench/package.json.
-import { Logger } from '@nestjs/common';
-import { Redlock as RedisKit } from '@redis-kit/lock';
-import { Redlock as Sesamecare } from '@sesamecare-oss/redlock';
-import { Redis } from 'ioredis';
-import murlock from 'murlock';
-import { AsyncStorageManager } from 'murlock/dist/als/als-manager.js';
-import { AsyncStorageService } from 'murlock/dist/als/als.service.js';
-import { createClient } from 'redis';
-import { Mutex } from 'redis-semaphore';
-import Redlock5 from 'redlock';
-import Redlock4 from 'redlock4';
-import { IoredisAdapter, createLock } from 'redlock-universal';
-import { lock as simpleLock } from 'simple-redis-mutex';
-
-// murlock logs each acquire, whatever its `logLevel`.
-Logger.overrideLogger(false);
-
+// Other lock packages, each used as its own documentation does it. They come from bench/package.json. Each is loaded only in the
+// process that measures it.
 const FOR_EVER = 1e9;
-const ioredis = ({ port }) => new Redis(port, '127.0.0.1');
+
+async function ioredis({ port }) {
+  const { Redis } = await import('ioredis');
+  return new Redis(port, '127.0.0.1');
+}
 
 async function nodeRedis({ port }) {
+  const { createClient } = await import('redis');
   const client = createClient({ url: `redis://127.0.0.1:${port}` });
   client.on('error', () => {});
   return client.connect();
@@ -49,15 +38,17 @@ const whileRenewed = {
 };
 
 async function redlock4({ leaseMs, retryMs, ...server }) {
-  const redis = ioredis(server);
-  const redlock = new Redlock4([redis], retries(retryMs));
+  const { default: Redlock } = await import('redlock4');
+  const redis = await ioredis(server);
+  const redlock = new Redlock([redis], retries(retryMs));
   return { acquire: (key) => redlock.lock(key, leaseMs), release: (lock) => lock.unlock(), close: () => redis.quit() };
 }
 
 const redlockOf =
-  (Redlock) =>
+  (load) =>
   async ({ leaseMs, retryMs, ...server }) => {
-    const redis = ioredis(server);
+    const Redlock = await load();
+    const redis = await ioredis(server);
     const redlock = new Redlock([redis], retries(retryMs));
     return {
       acquire: (key) => redlock.acquire([key], leaseMs),
@@ -69,8 +60,11 @@ const redlockOf =
   };
 
 async function redisSemaphore({ leaseMs, retryMs, ...server }) {
-  const redis = ioredis(server);
-  const options = { lockTimeout: leaseMs, ...(retryMs && { retryInterval: retryMs, acquireTimeout: FOR_EVER }) };
+  const { Mutex } = await import('redis-semaphore');
+  const redis = await ioredis(server);
+  // By default, a loss is an unhandled rejection, which ends the process.
+  const options = { lockTimeout: leaseMs, onLockLost() {} };
+  if (retryMs) Object.assign(options, { retryInterval: retryMs, acquireTimeout: FOR_EVER });
   return {
     async acquire(key) {
       const mutex = new Mutex(redis, key, options);
@@ -84,14 +78,11 @@ async function redisSemaphore({ leaseMs, retryMs, ...server }) {
 }
 
 async function redlockUniversal({ leaseMs, retryMs, isLean, ...server }) {
-  const redis = ioredis(server);
+  const { IoredisAdapter, createLock } = await import('redlock-universal');
+  const redis = await ioredis(server);
   const patience = retryMs && { retryAttempts: FOR_EVER, retryDelay: retryMs };
-  const options = {
-    adapter: new IoredisAdapter(redis),
-    ttl: leaseMs,
-    ...patience,
-    ...(isLean && { performance: 'lean' }),
-  };
+  const lean = isLean && { performance: 'lean' };
+  const options = { adapter: new IoredisAdapter(redis), ttl: leaseMs, ...patience, ...lean };
   return {
     async acquire(key) {
       const lock = createLock({ ...options, key });
@@ -104,16 +95,24 @@ async function redlockUniversal({ leaseMs, retryMs, isLean, ...server }) {
   };
 }
 
-async function simpleRedisMutex({ leaseMs, ...server }) {
+async function simpleRedisMutex({ leaseMs, retryMs, ...server }) {
+  const { lock } = await import('simple-redis-mutex');
   const client = await nodeRedis(server);
+  const options = { timeout: leaseMs, ...(retryMs && { pollingInterval: retryMs }) };
   return {
-    acquire: (key) => simpleLock(client, key, { timeout: leaseMs }),
+    acquire: (key) => lock(client, key, options),
     release: (release) => release(),
     close: () => client.destroy(),
   };
 }
 
 async function murLock({ leaseMs, retryMs, port }) {
+  const { Logger } = await import('@nestjs/common');
+  const { default: murlock } = await import('murlock');
+  const { AsyncStorageManager } = await import('murlock/dist/als/als-manager.js');
+  const { AsyncStorageService } = await import('murlock/dist/als/als.service.js');
+  // It logs each acquire, whatever its `logLevel`.
+  Logger.overrideLogger(false);
   const patience = retryMs ? { wait: () => retryMs, maxAttempts: FOR_EVER } : { wait: 1_000, maxAttempts: 3 };
   const redisOptions = { url: `redis://127.0.0.1:${port}` };
   const storage = new AsyncStorageService(new AsyncStorageManager());
@@ -135,34 +134,43 @@ async function murLock({ leaseMs, retryMs, port }) {
 }
 
 async function redisKit({ leaseMs, retryMs, ...server }) {
+  const { Redlock } = await import('@redis-kit/lock');
+  // It writes a line for each lease that it loses.
+  console.warn = () => {};
   const client = await nodeRedis(server);
   const patience = retryMs && { maxRetryAttempts: FOR_EVER, retryDelayMs: retryMs, retryJitterMs: 0 };
-  const redlock = new RedisKit([client], patience);
+  const redlock = new Redlock([client], patience);
+  const acquire = async (key) => {
+    const lock = await redlock.acquire(key, leaseMs);
+    if (!lock) throw new Error('busy');
+    return lock;
+  };
   return {
-    async acquire(key) {
-      const lock = await redlock.acquire(key, leaseMs);
-      if (!lock) throw new Error('busy');
-      return lock;
-    },
+    acquire,
     async hold(key) {
-      const lock = await redlock.acquire(key, leaseMs);
+      const lock = await acquire(key);
       lock.startAutoExtension();
       return lock;
     },
+    isLost: (lock) => lock.isExpired,
     release: (lock) => lock.release(),
     close: () => client.destroy(),
   };
 }
 
-/** What each candidate is called, the package that it comes from, and how it is opened. */
+const load = {
+  redlock5: async () => (await import('redlock')).default,
+  sesamecare: async () => (await import('@sesamecare-oss/redlock')).Redlock,
+};
+
+/** What each candidate is called, and how it is opened. */
 export const PEERS = {
-  'redlock 4': { module: 'redlock4', open: redlock4 },
-  'redlock 5': { module: 'redlock', open: redlockOf(Redlock5) },
-  '@sesamecare-oss/redlock': { module: '@sesamecare-oss/redlock', open: redlockOf(Sesamecare) },
-  'redis-semaphore': { module: 'redis-semaphore', open: redisSemaphore },
-  'redlock-universal': { module: 'redlock-universal', open: redlockUniversal },
-  'redlock-universal, lean': { module: 'redlock-universal', open: (o) => redlockUniversal({ ...o, isLean: true }) },
-  'simple-redis-mutex': { module: 'simple-redis-mutex', open: simpleRedisMutex },
-  murlock: { module: 'murlock', open: murLock },
-  '@redis-kit/lock': { module: '@redis-kit/lock', open: redisKit },
+  'redlock 4': { open: redlock4 },
+  'redlock 5': { open: redlockOf(load.redlock5) },
+  '@sesamecare-oss/redlock': { open: redlockOf(load.sesamecare) },
+  'redis-semaphore': { open: redisSemaphore },
+  'redlock-universal': { open: redlockUniversal },
+  'simple-redis-mutex': { open: simpleRedisMutex },
+  murlock: { open: murLock },
+  '@redis-kit/lock': { open: redisKit },
 };

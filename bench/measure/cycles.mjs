@@ -1,5 +1,8 @@
 import { startSide } from './side.mjs';
 
+/** A slow candidate stops after this time; the table says how many it has done. */
+const LIMIT_MS = 60_000;
+
 /** Takes and releases many locks, and looks at what is left in the process and in Redis. */
 export async function cycles({ candidates, count }, { servers: [{ port }], watch }) {
   const rows = [];
@@ -7,9 +10,13 @@ export async function cycles({ candidates, count }, { servers: [{ port }], watch
     await watch.clear();
     const memory = await watch.memory();
     const side = await startSide(name, { port });
-    const left = await side.run('cycles', { count });
-    rows.push({ name, ...left, keys: await watch.keys(), redisKiB: ((await watch.memory()) - memory) / 1_024 });
-    await side.end();
+    try {
+      const left = await side.run('cycles', { count, ms: LIMIT_MS });
+      const redisKiB = ((await watch.memory()) - memory) / 1_024;
+      rows.push({ name, ...left, keys: await watch.keys(), others: await watch.othersThan('bench:cycle:'), redisKiB });
+    } finally {
+      await side.end();
+    }
   }
   return rows;
 }

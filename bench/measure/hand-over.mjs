@@ -1,4 +1,4 @@
-import { BASELINE } from '../candidates/index.mjs';
+import { BASELINE, isOwn } from '../candidates/index.mjs';
 import { median, quantile } from './figures.mjs';
 import { startSide } from './side.mjs';
 
@@ -11,34 +11,47 @@ export async function handOver({ candidates, ms, rounds }, { servers: [{ port }]
   const baseline = await startSide(BASELINE, { port });
   try {
     for (const name of candidates) {
-      const sides = await Promise.all(Array.from({ length: PROCESSES }, () => startSide(name, { port })));
-      const latencies = [];
-      const roundTrips = [];
-      let turns = 0;
-      for (let round = 0; round < rounds; round++) {
-        await watch.clear();
-        const { times } = await baseline.run('loop', { callers: 1, ms: ms / 2 });
-        roundTrips.push(times.p50 / 2);
-        const all = await Promise.all(sides.map((side) => side.run('turns', { ms, holdMs: HOLD_MS })));
-        turns += all.flat().length;
-        latencies.push(...latenciesOf(all.flat()));
+      const sides = [];
+      try {
+        for (let i = 0; i < PROCESSES; i++) sides.push(await startSide(name, { port }));
+        rows.push({ name, ...(await turnsOf(sides, baseline, { watch, ms, rounds })) });
+      } catch (error) {
+        if (isOwn(name)) throw error;
+        rows.push({ name, failed: error.message.split('\n')[0] });
+      } finally {
+        await Promise.all(sides.map((side) => side.end()));
       }
-      await Promise.all(sides.map((side) => side.end()));
-      const [p50, p99] = latencies.length > 0 ? [0.5, 0.99].map((share) => quantile(latencies, share)) : [NaN, NaN];
-      const roundTrip = median(roundTrips);
-      rows.push({
-        name,
-        p50,
-        p99,
-        inRoundTrips: p50 / roundTrip,
-        p99InRoundTrips: p99 / roundTrip,
-        changes: latencies.length / turns,
-      });
     }
   } finally {
     await baseline.end();
   }
   return rows;
+}
+
+async function turnsOf(sides, baseline, { watch, ms, rounds }) {
+  const latencies = [];
+  const roundTrips = [];
+  let [turns, failures] = [0, 0];
+  for (let round = 0; round < rounds; round++) {
+    await watch.clear();
+    roundTrips.push(...(await baseline.run('roundTrips', { ms: ms / 2, holdMs: HOLD_MS })));
+    const all = await Promise.all(sides.map((side) => side.run('turns', { ms, holdMs: HOLD_MS })));
+    const both = all.flatMap((one) => one.turns);
+    turns += both.length;
+    failures += all[0].failures + all[1].failures;
+    latencies.push(...latenciesOf(both));
+  }
+  const [p50, p99] = latencies.length > 0 ? [0.5, 0.99].map((share) => quantile(latencies, share)) : [NaN, NaN];
+  const roundTrip = median(roundTrips);
+  return {
+    p50,
+    p99,
+    roundTrip,
+    inRoundTrips: p50 / roundTrip,
+    p99InRoundTrips: p99 / roundTrip,
+    changes: latencies.length / turns,
+    failures,
+  };
 }
 
 /** Only turns that went to another process. */

@@ -2,33 +2,29 @@ import { OURS } from '../candidates/index.mjs';
 import { spreadOf } from './figures.mjs';
 import { startSide } from './side.mjs';
 
-/** Measures what something of ours costs on top of a plain call: CPU of the process, and promises. */
+const COUNTED = { callers: 1, count: 500, ms: 5_000 };
+
+/** Measures what something of ours costs on top of a plain call: CPU of the process, promises and bytes. */
 export async function overhead({ calls: { plain, more, per }, ms, rounds }, { servers: [{ port }] }) {
-  const [isPlain, isMore] = await Promise.all([plain, more].map((options) => startSide(OURS, { port, ...options })));
+  const side = await startSide(OURS, { port });
   try {
-    const slice = async (side, loop) => {
-      const { calls, cpuMicros } = await side.run('loop', { ...loop, callers: 1, ms });
-      return cpuMicros / calls;
+    const args = { plain, more, ms: ms * rounds };
+    await side.run('overhead', args);
+    const differences = await side.run('overhead', args);
+    const counted = async (task, name) => {
+      const without = await side.run(task, { ...plain, ...COUNTED });
+      const withIt = await side.run(task, { ...more, ...COUNTED });
+      return (withIt[name] - without[name]) / per;
     };
-    const differences = [];
-    const ratios = [];
-    for (let round = -1; round < rounds; round++) {
-      const [without, with_] = [await slice(isPlain, plain), await slice(isMore, more)];
-      // The first round warms up.
-      if (round < 0) continue;
-      differences.push((with_ - without) / per);
-      ratios.push(without / with_);
-    }
-    const counts = [];
-    for (const [side, loop] of [
-      [isPlain, plain],
-      [isMore, more],
-    ]) {
-      counts.push(await side.run('count', { ...loop, callers: 1, ms }));
-    }
-    const promises = (counts[1].promises - counts[0].promises) / per;
-    return [{ name: OURS, micros: spreadOf(differences), promises }];
+    return [
+      {
+        name: OURS,
+        micros: spreadOf(differences.map((micros) => micros / per)),
+        promises: await counted('count', 'promises'),
+        bytes: await counted('allocate', 'bytes'),
+      },
+    ];
   } finally {
-    await Promise.all([isPlain, isMore].map((side) => side.end()));
+    await side.end();
   }
 }

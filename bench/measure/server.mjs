@@ -19,10 +19,22 @@ export function watchServers(servers) {
     /** The CPU that the servers have used so far, in microseconds. */
     cpuMicros: async () => 1e6 * (await fields('cpu', ['used_cpu_user', 'used_cpu_sys'])),
     memory: () => fields('memory', ['used_memory']),
+    /** How many keys have expired so far. */
+    expired: () => fields('stats', ['expired_keys']),
+    connections: () => fields('clients', ['connected_clients']),
     keys: () => total((client) => client.dbsize()),
+    /** How many keys do not have this text in their name. */
+    othersThan: (text) => total((client) => countOthers(client, text)),
     clear: () => Promise.all(clients.map((client) => client.flushall())),
     close: () => clients.forEach((client) => client.disconnect()),
   };
+}
+
+async function countOthers(client, text) {
+  let others = 0;
+  for await (const keys of client.scanStream({ count: 1_000 }))
+    others += keys.filter((key) => !key.includes(text)).length;
+  return others;
 }
 
 /** Counts what clients send to servers until `stop` is called, and what scripts call there. */

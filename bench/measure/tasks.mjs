@@ -1,138 +1,74 @@
 // What a candidate can be asked to do. Each task returns plain figures.
-import { createHook } from 'node:async_hooks';
-import { Session } from 'node:inspector/promises';
+import { getEventListeners, setMaxListeners } from 'node:events';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { allocate, count } from './counts.mjs';
+import { closeMore, loopEach, openMore, queueUp, serve } from './crowd.mjs';
+import { heapUsed, times } from './heap.mjs';
+import { loop, watchUse } from './loop.mjs';
 
-/** What one caller does again and again; `grant` is called when it has the lock. */
-const CALLS = {
-  async pair(lock, { key }, grant) {
-    const held = await lock.acquire(key);
-    grant();
-    await lock.release(held);
-  },
-  async 'read or write'(lock, { key, nr }, grant) {
-    const isWrite = nr % 20 === 0;
-    const take = isWrite ? lock.acquire : (lock.read ?? lock.acquire);
-    const held = await take(key);
-    grant();
-    await lock.release(held);
-  },
-  withLock: (lock, { key }, grant) => lock.withLock(key, grant),
-  async decorated(lock, { key }, grant) {
-    await lock.decorated(key);
-    grant();
-  },
-  async nested(lock, { key, depth }, grant) {
-    await lock.nested(key, depth);
-    grant();
-  },
-};
-
-const microsOf = ({ user, system }) => user + system;
-
-/** Callers in a closed loop, until the time is over. */
-async function loop(lock, { call = 'pair', callers, hot = false, ms, depth }) {
-  const run = CALLS[call];
-  const waits = [];
-  const times = [];
-  let failures = 0;
-  let nr = 0;
-  const cpu = process.cpuUsage();
-  const startedAt = performance.now();
-  const one = async (caller) => {
-    const key = hot ? 'bench:hot' : `bench:${process.pid}:${caller}`;
-    for (;;) {
-      const from = performance.now();
-      if (from - startedAt >= ms) return;
-      try {
-        await run(lock, { key, nr: nr++, depth }, () => waits.push(performance.now() - from));
-        times.push(performance.now() - from);
-      } catch {
-        failures += 1;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: callers }, (_, caller) => one(caller)));
-  const elapsedMs = performance.now() - startedAt;
-  const cpuMicros = microsOf(process.cpuUsage(cpu));
-  return { calls: times.length, failures, elapsedMs, cpuMicros, times: spread(times), waits: spread(waits) };
-}
-
-const at = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
-
-function spread(values) {
-  const sorted = Float64Array.from(values).sort();
-  return { p50: at(sorted, 0.5), p99: at(sorted, 0.99), max: at(sorted, 1) };
-}
-
-/** How many promises, timers and ticks one call makes. */
-async function count(lock, args) {
-  const made = {};
-  const hook = createHook({ init: (_, type) => (made[type] = (made[type] ?? 0) + 1) });
-  await loop(lock, args);
-  hook.enable();
-  const { calls } = await loop(lock, args);
-  hook.disable();
-  const per = (type) => (made[type] ?? 0) / calls;
-  return { promises: per('PROMISE'), timers: per('Timeout') + per('Immediate'), ticks: per('TickObject') };
-}
-
-/** How many bytes one call allocates. */
-async function allocate(lock, args) {
-  const session = new Session();
-  session.connect();
-  await loop(lock, args);
-  const all = {
-    samplingInterval: 4_096,
-    includeObjectsCollectedByMajorGC: true,
-    includeObjectsCollectedByMinorGC: true,
-  };
-  await session.post('HeapProfiler.startSampling', all);
-  const { calls } = await loop(lock, args);
-  const { profile } = await session.post('HeapProfiler.stopSampling');
-  session.disconnect();
-  const sizeOf = ({ selfSize, children }) => children.reduce((sum, child) => sum + sizeOf(child), selfSize);
-  return { bytes: sizeOf(profile.head) / calls };
-}
+const now = () => Number(process.hrtime.bigint()) / 1e6;
 
 /** The turns of one caller at a hot key: when it was granted, and when it called release; on the clock of the machine. */
 async function turns(lock, { ms, holdMs }) {
-  const now = () => Number(process.hrtime.bigint()) / 1e6;
+  const until = now() + ms;
+  const all = [];
+  let failures = 0;
+  while (now() < until) {
+    try {
+      const held = await lock.acquire('bench:hot');
+      const grantedAt = now();
+      await sleep(holdMs);
+      all.push({ pid: process.pid, grantedAt, releasedAt: now() });
+      await lock.release(held);
+    } catch {
+      failures += 1;
+    }
+  }
+  return { turns: all, failures };
+}
+
+/** The time of one command, each after the same rest as between two turns. */
+async function roundTrips(lock, { ms, holdMs }) {
   const until = now() + ms;
   const all = [];
   while (now() < until) {
-    const held = await lock.acquire('bench:hot');
-    const grantedAt = now();
     await sleep(holdMs);
-    all.push({ pid: process.pid, grantedAt, releasedAt: now() });
+    const askedAt = now();
+    const held = await lock.acquire('bench:round-trip');
+    all.push(now() - askedAt);
     await lock.release(held);
   }
   return all;
 }
 
-const heapUsed = async () => {
-  // A second one, for what the finalizers of the first one let go.
-  for (let i = 0; i < 2; i++) {
-    globalThis.gc();
-    await sleep(10);
-  }
-  return process.memoryUsage().heapUsed;
-};
+const BATCH = 20;
 
-const times = async (count, callers, work) => {
-  let next = 0;
-  const one = async () => {
-    while (next < count) await work(next++);
+/** The CPU that `more` costs on top of `plain`, in small batches that alternate. */
+async function overhead(lock, { plain, more, ms }) {
+  const microsOf = async (call) => {
+    if (call.isHeard) lock.listen();
+    const { cpuMicros, calls } = await loop(lock, { ...call, callers: 1, count: BATCH });
+    if (call.isHeard) lock.stopListening();
+    return cpuMicros / calls;
   };
-  await Promise.all(Array.from({ length: callers }, one));
-};
+  const until = now() + ms;
+  const all = [];
+  while (now() < until) {
+    const without = await microsOf(plain);
+    all.push((await microsOf(more)) - without);
+  }
+  return all;
+}
 
 let leases = [];
 
 /** Takes many locks, which stay held until `letGo`. */
 async function hold(lock, { locks }) {
   const take = lock.hold ?? lock.acquire;
+  const letGo = lock.letGo ?? lock.release;
+  // What is compiled and cached by the first calls is not the memory of a lock.
+  await times(1_000, 64, async (i) => letGo(await take(`bench:warm-up:${i}`)));
   const keys = Array.from({ length: locks }, (_, i) => `bench:lease:${i}`);
   leases = Array(locks);
   const before = await heapUsed();
@@ -142,29 +78,60 @@ async function hold(lock, { locks }) {
 
 /** Does nothing, so that what this process uses meanwhile is the renewals. */
 async function idle(lock, { ms }) {
-  const cpu = process.cpuUsage();
-  const startedAt = performance.now();
+  const use = watchUse();
   await sleep(ms);
-  const elapsedMs = performance.now() - startedAt;
-  return { elapsedMs, cpuMicros: microsOf(process.cpuUsage(cpu)) };
+  return use();
 }
 
+/** Releases what `hold` has taken; `lost` is how many of them the candidate says that it has lost. */
 async function letGo(lock) {
-  const lost = leases.filter((held) => lock.isLost?.(held)).length;
+  const lost = leases.map((held) => lock.isLost?.(held) ?? false);
   const letGo = lock.letGo ?? lock.release;
-  const failures = await Promise.allSettled(leases.map((held) => letGo(held)));
+  const ends = await Promise.allSettled(leases.map((held) => letGo(held)));
+  const refused = ends.map(({ status }) => status === 'rejected');
   leases = [];
-  return { lost: Math.max(lost, failures.filter(({ status }) => status === 'rejected').length) };
+  return { lost: lost.filter((isLost, i) => isLost || refused[i]).length };
 }
+
+const CALLERS = 64;
 
 /** Takes and releases locks, each of its own key, and tells what is left. */
-async function cycles(lock, { count }) {
-  await times(1_000, 64, async (i) => lock.release(await lock.acquire(`bench:cycle:${i}`)));
-  const before = await heapUsed();
-  await times(count, 64, async (i) => lock.release(await lock.acquire(`bench:cycle:${i}`)));
-  const heapKiB = ((await heapUsed()) - before) / 1_024;
-  const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
-  return { heapKiB, timers };
+async function cycles(lock, { count, ms }) {
+  const cycle = async (i) => lock.release(await lock.acquire(`bench:cycle:${i}`));
+  await times(1_000, CALLERS, cycle);
+  const before = { heap: await heapUsed(), ...leftOf() };
+  const done = await times(count, CALLERS, cycle, ms);
+  const after = { heap: await heapUsed(), ...leftOf() };
+  return {
+    done,
+    heapKiB: (after.heap - before.heap) / 1_024,
+    timers: after.timers - before.timers,
+    listeners: after.listeners - before.listeners + (await listenersLeft(lock)),
+  };
 }
 
-export const TASKS = { loop, count, allocate, turns, hold, idle, letGo, cycles };
+const leftOf = () => ({
+  timers: process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length,
+  listeners: process.eventNames().reduce((total, name) => total + process.listenerCount(name), 0),
+});
+
+/** How many listeners calls leave on a signal that outlives them. */
+async function listenersLeft(lock) {
+  if (!lock.acquireWithSignal) return 0;
+  const { signal } = new AbortController();
+  setMaxListeners(0, signal);
+  await times(1_000, CALLERS, async (i) => lock.release(await lock.acquireWithSignal(`bench:cycle:${i}`, signal)));
+  return getEventListeners(signal, 'abort').length;
+}
+
+let only;
+
+async function acquireOne(lock, { key }) {
+  only = await lock.acquire(key);
+}
+
+const releaseOne = async (lock) => void (await lock.release(only));
+
+const CROWD = { acquireOne, releaseOne, queueUp, serve, openMore, loopEach, closeMore };
+
+export const TASKS = { loop, count, allocate, turns, roundTrips, overhead, hold, idle, letGo, cycles, ...CROWD };

@@ -1,0 +1,105 @@
+import { startSide } from '../../bench/measure/side.mjs';
+import { countCommands, watchServers } from '../../bench/measure/server.mjs';
+import { buildPackage } from '../support/processes/child-app.js';
+import { closeAll, closeLater } from '../support/apps/lock-app.js';
+import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
+
+interface Costs {
+  /** What the process sends, and what its scripts call in Redis. */
+  readonly commands: number;
+  readonly scriptCalls: number;
+  readonly promises: number;
+  readonly timers: number;
+  readonly bytes: number;
+}
+
+/**
+ * The most that a call may cost. A change that makes calls cheaper lowers these figures; none raises them without a reason.
+ * Counts are exact; the bytes are what was measured and a quarter more, since they depend on the version of Node.
+ */
+const LIMITS: Record<string, Costs> = {
+  'acquire and release': { commands: 2, scriptCalls: 20, promises: 76, timers: 5, bytes: 93_000 },
+  'acquire and release, 64 callers': { commands: 2, scriptCalls: 20, promises: 76, timers: 3.5, bytes: 86_000 },
+  'acquire and release, 8 callers of one lock': {
+    commands: 2,
+    scriptCalls: 48,
+    promises: 76,
+    timers: 6.5,
+    bytes: 105_000,
+  },
+  withLock: { commands: 2, scriptCalls: 20, promises: 91, timers: 5, bytes: 105_000 },
+  'withLock in withLock': { commands: 0, scriptCalls: 0, promises: 28, timers: 0, bytes: 24_000 },
+};
+
+/** Checks of connections, and polls of waiters on a machine that stands still, add a little. */
+const SLACK = 0.5;
+/** Calls before the count: code that is not yet compiled allocates more. */
+const WARM_UP = 200;
+const COUNT = 500;
+const INNER = 20;
+
+type Side = Awaited<ReturnType<typeof startSide>>;
+
+let redis: StartedRedis;
+let side: Side;
+
+beforeAll(async () => {
+  await buildPackage();
+  redis = await startRedisServer();
+  // A process without Jest, whose own promises would count.
+  side = await startSide('nestjs-redis-lock', { port: redis.port });
+  await side.run('loop', { callers: 8, count: 2_000 });
+}, 120_000);
+
+afterAll(async () => {
+  await side.end();
+  await redis.stop();
+});
+afterEach(closeAll);
+
+async function costsOf(loop: object, count = COUNT): Promise<Costs> {
+  await side.run('loop', { ...loop, count: WARM_UP });
+  const stop = await countCommands([redis]);
+  const { calls, failures } = await side.run('loop', { ...loop, count });
+  const { commands, scriptCalls } = await stop();
+  expect(failures).toBe(0);
+  const { promises, timers } = await side.run('count', { ...loop, count });
+  const { bytes } = await side.run('allocate', { ...loop, count });
+  return { commands: commands / calls, scriptCalls: scriptCalls / calls, promises, timers, bytes };
+}
+
+/** What each call inside a call adds to it. */
+async function costsInside(outer: object, nested: object): Promise<Costs> {
+  const [without, within] = [await costsOf(outer), await costsOf({ ...nested, inner: INNER }, COUNT / INNER)];
+  const added = Object.entries(within).map(([name, cost]) => [name, (cost - without[name as keyof Costs]) / INNER]);
+  return Object.fromEntries(added) as Costs;
+}
+
+const oneCaller = { callers: 1 };
+const MEASURED: Record<string, () => Promise<Costs>> = {
+  'acquire and release': () => costsOf(oneCaller),
+  'acquire and release, 64 callers': () => costsOf({ callers: 64 }),
+  'acquire and release, 8 callers of one lock': () => costsOf({ callers: 8, hot: true }),
+  withLock: () => costsOf({ ...oneCaller, call: 'withLock' }),
+  'withLock in withLock': () =>
+    costsInside({ ...oneCaller, call: 'withLock' }, { ...oneCaller, call: 'nested withLock' }),
+};
+
+describe('A call', () => {
+  it.each(Object.keys(LIMITS))('costs no more than its limits: %s', async (name) => {
+    const costs = await MEASURED[name]!();
+    const over = Object.entries(LIMITS[name]!).filter(([what, limit]) => costs[what as keyof Costs] > limit + SLACK);
+    expect(over.map(([what, limit]) => `${what}: ${costs[what as keyof Costs]}, limit ${limit}`)).toEqual([]);
+  });
+
+  it('leaves no timer and no listener behind, and in Redis only the record of its lock', async () => {
+    const watch = closeLater(withClose(watchServers([redis])));
+    await watch.clear();
+    const { timers, listeners, heapKiB, done } = await side.run('cycles', { count: 2_000 });
+    expect({ timers, listeners, done }).toEqual({ timers: 0, listeners: 0, done: 2_000 });
+    expect(heapKiB).toBeLessThan(5 * 1_024);
+    expect(await watch.othersThan('bench:cycle:')).toBe(0);
+  });
+});
+
+const withClose = <T extends { close(): void }>(watch: T) => ({ ...watch, close: async () => watch.close() });
