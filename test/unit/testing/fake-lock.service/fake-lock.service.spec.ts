@@ -40,7 +40,7 @@ describe('a fake without rules', () => {
     const tokenOf = (key: string) => fake.withLock(key, ({ fencingToken }) => fencingToken);
     expect(await tokenOf('a')).toBeGreaterThan(2 ** 32);
     expect((await fake.inspect('a')).fencingToken).toBeGreaterThan(2 ** 32);
-    await clock.advance(660_000);
+    await clock.advance(960_000);
     await tokenOf('b');
     expect((await fake.inspect('a')).fencingToken).toBe(0);
   });
