@@ -42,7 +42,7 @@ export function wrongOptions(options: ReadonlyMap<string, unknown>): string[] {
 
 /** Whether the operands of an acquire are what a real server can work with. */
 export function wrongOperands(operands: Readonly<Record<string, string>>): string[] {
-  const whole = ['leaseMs', 'waiterLeaseMs', 'permits', 'sentMicros', 'maxAgeMs', 'keepMs'] as const;
+  const whole = ['leaseMs', 'waiterLeaseMs', 'permits', 'sentMicros', 'untilMicros', 'keepMs', 'ttlMs'] as const;
   const wrong: string[] = whole.filter((name) => !/^\d+$/.test(operands[name]!));
   if (!isValid.leaseMs(Number(operands['leaseMs']))) wrong.push('leaseMs');
   if (!['read', 'write'].includes(operands['mode']!)) wrong.push('mode');
