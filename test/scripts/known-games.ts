@@ -64,6 +64,21 @@ export const KNOWN_GAMES: readonly Game[] = [
     ],
   },
   {
+    // A quorum raises the token of one hold of an owner that has two: the owner re-enters with it.
+    profile,
+    steps: [
+      acquire('ann', 'read'),
+      acquire('ann', 'read'),
+      writeBack(1, 7),
+      acquire('ann', 'read'),
+      ...[release(1), release(1), release(1)],
+      acquire('ann', 'write'),
+      acquire('ann', 'write'),
+      writeBack(1, 7),
+      acquire('ann', 'write'),
+    ],
+  },
+  {
     // A full server grants a lock again whose lease is over: it needs no more memory than before.
     profile,
     steps: [

@@ -5,8 +5,8 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   {
     name: 'only the first of several keys is released',
     file: 'lib/core/hold/holds.ts',
-    find: 'hold.grant.holds.map((ref) => this.#releaseKey',
-    replace: 'hold.grant.holds.slice(0, 1).map((ref) => this.#releaseKey',
+    find: 'hold.refs.map((ref) => this.#releaseKey',
+    replace: 'hold.refs.slice(0, 1).map((ref) => this.#releaseKey',
     rules: ['10: no hold without an owner'],
     profile: 'several',
     seeds: 6,

@@ -68,8 +68,8 @@ export const TOPOLOGIES: readonly FoundBug[] = [
   {
     name: 'a node of a cluster counts only the listeners that it has itself',
     file: 'lib/redis/redis-lock-store.ts',
-    find: 'const countReceivers = this.#client.isCluster ? 0 : 1;',
-    replace: 'const countReceivers = 1;',
+    find: 'const countReceivers = !this.#client.isCluster;',
+    replace: 'const countReceivers = true;',
     rules: ['6: a release hands the lock over by one message'],
     profile: 'cluster',
     seeds: 3,
