@@ -71,7 +71,10 @@ describe('promise 10: nothing left behind', () => {
         // A packed lock notes who held it.
         const fields = (await place.admin.hkeys(key)).toSorted().filter((field) => field !== 'by');
         // Where a command was on its way when its lock was given back, the lock remembers it, and is not packed.
-        expect([['released', 's'], ['late', 'released', 'token', 'v']]).toContainEqual(fields);
+        expect([
+          ['released', 's'],
+          ['late', 'released', 'token', 'v'],
+        ]).toContainEqual(fields);
       });
       const ttl = await place.admin.pttl(key);
       expect(ttl).toBeGreaterThan(0);
