@@ -26,38 +26,26 @@ export function checkIsObject(options: unknown, of?: string): asserts options is
 export function readOptions(options: unknown, known: readonly string[], of?: string, kind = 'option'): object {
   checkIsObject(options, of);
   const given = options as Readonly<Record<string, unknown>>;
-  const unknown = namesIn(given, of).find((name) => !known.includes(name));
-  if (unknown !== undefined) {
-    const text = `Unknown ${kind} \`${shortened(unknown)}\`${whose(of)}; expected one of ${known.join(', ')}.`;
-    throw new LockConfigurationError(text);
-  }
   const values: Record<string, unknown> = {};
-  for (const name of known) {
-    const value = valueIn(given, name, of, kind);
-    if (value !== undefined) values[name] = value;
+  // What is read now. No closure for each option: a call with a lock reads all of them.
+  let option: string | undefined;
+  try {
+    const unknown = Object.keys(given).find((name) => !known.includes(name));
+    if (unknown !== undefined) {
+      const text = `Unknown ${kind} \`${shortened(unknown)}\`${whose(of)}; expected one of ${known.join(', ')}.`;
+      throw new LockConfigurationError(text);
+    }
+    for (option of known) {
+      const value = given[option];
+      if (value !== undefined) values[option] = value;
+    }
+  } catch (cause) {
+    throw unreadableError(
+      option === undefined ? `The options${whose(of)}` : `The ${kind} \`${option}\`${whose(of)}`,
+      cause,
+    );
   }
   return values;
-}
-
-function namesIn(given: object, of: string | undefined): string[] {
-  try {
-    return Object.keys(given);
-  } catch (cause) {
-    throw unreadableError(`The options${whose(of)}`, cause);
-  }
-}
-
-function valueIn(
-  given: Readonly<Record<string, unknown>>,
-  name: string,
-  of: string | undefined,
-  kind: string,
-): unknown {
-  try {
-    return given[name];
-  } catch (cause) {
-    throw unreadableError(`The ${kind} \`${name}\`${whose(of)}`, cause);
-  }
 }
 
 /**
