@@ -106,7 +106,7 @@ export const PLAIN_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'late attempts are forgotten too soon',
-    find: 'micros - newest >= 20000000',
+    find: 'micros - newest >= late_micros',
     replace: 'micros - newest >= 0',
   },
 ];

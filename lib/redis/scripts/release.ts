@@ -43,10 +43,10 @@ end
  * `failed`; `void`: it never began, and its fire may be claimed again), `unanswered` (1: an acquire of the attempt had no
  * answer and may still come; it is refused then), `keepMs` of 10 digits, `channelPrefix`, `countReceivers`.
  *
- * Reply, on the plain path: `released attempt token` as one text. Otherwise a list: `outcome attempt now holds token unserved`, with the holds that remain and the lock's last token; `unserved` is
- * 1 when the client has to send the command again, to serve the queue further; `outcome` is `released`, `again` (this
- * release was done before), `cancelled` (it was only waiting), `expired` (the lease ended before), `revoked` (an
- * operator ended it before) or `unknown`.
+ * Reply, on the plain path: `released attempt token` as one text. Otherwise a list: `outcome attempt now holds token unserved`,
+ * with the holds that remain and the lock's last token; `unserved` is 1 when the client has to send the command again, to serve
+ * the queue further; `outcome` is `released`, `again` (this release was done before), `cancelled` (it was only waiting),
+ * `expired` (the lease ended before), `revoked` (an operator ended it before) or `unknown`.
  */
 export const releaseScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${PLAIN_RELEASE}${FOLD}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}

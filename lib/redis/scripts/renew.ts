@@ -35,8 +35,9 @@ end
  * KEYS: `lock`. ARGV: `attempt`, `token`, `leaseMs` of 10 digits, `mode`, `keepMs`, `channelPrefix`, `countReceivers`; for
  * the plain path `plain` 1 for a writer, and `ttlMs`, the time to live of the key.
  *
- * Reply, on the plain path: `renewed attempt` as one text. Otherwise a list: `renewed attempt now remainingMs`, or `lost attempt now token revoked` with the lock's last token, which is greater
- * than the caller's when another attempt was granted since; `revoked` is 1 when an operator ended the hold, else 0.
+ * Reply, on the plain path: `renewed attempt` as one text. Otherwise a list: `renewed attempt now remainingMs`, or
+ * `lost attempt now token revoked` with the lock's last token, which is greater than the caller's when another attempt was
+ * granted since; `revoked` is 1 when an operator ended the hold, else 0.
  */
 export const renewScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${PLAIN_RENEW}${FOLD}${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}

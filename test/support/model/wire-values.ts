@@ -9,11 +9,11 @@ export type Values = Readonly<Record<string, string | number | readonly string[]
 /** The operands of `EVALSHA` after the hash, by name again. */
 export function valuesOf({ keys, args, unfolded }: LuaScript<any, any, any>, operands: readonly unknown[]): Values {
   const count = Number(operands[0]);
-  const all = operands.slice(1 + count);
-  const folded = args.length > unfolded ? String(all.pop()).split('\n') : [];
+  const given = operands.slice(1 + count);
+  if (args.length > unfolded) given.push(...String(given.pop()).split('\n'));
   const named = operands.slice(1, 1 + count).map(String);
   const values: Record<string, string | number | readonly string[]> = {};
-  for (const [i, name] of args.entries()) values[name] = [...all, ...folded][i] as string | number;
+  for (const [i, name] of args.entries()) values[name] = given[i] as string | number;
   values[keys[0]!] = count > keys.length ? named : named[0]!;
   return values;
 }

@@ -7,7 +7,7 @@ import { STATE } from './state.js';
  * `late` is a list with times, and `floor` stands for what it dropped.
  */
 export const FINGERPRINTS = scriptPart(
-  { name: 'fingerprints', needs: [STATE], reads: 'micros late floor', writes: 'late floor' },
+  { name: 'fingerprints', needs: [STATE], reads: 'micros late late_micros floor', writes: 'late floor' },
   lua`
 local function fingerprint(attempt)
   return string.sub(attempt, -8)
@@ -37,7 +37,7 @@ local function remember_late(attempt)
   if is_in_late(attempt) then return end
   local kept = {}
   for entry, at in string.gmatch(late, '([^;]+ (%d+));') do
-    if micros - tonumber(at) < 20000000 then table.insert(kept, entry) end
+    if micros - tonumber(at) < late_micros then table.insert(kept, entry) end
   end
   table.insert(kept, fingerprint(attempt) .. ' ' .. int(micros))
   if #kept > 16 then floor = math.max(floor, tonumber(string.match(table.remove(kept, 1), '%d+$'))) end

@@ -11,8 +11,8 @@ export const SAVE = scriptPart(
     name: 'save',
     needs: [STATE, HOLDS],
     reads:
-      'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor floor ' +
-      'jobs remember late packed by packed_hold',
+      'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first ' +
+      'cursor floor jobs remember late late_micros packed by packed_hold',
     writes: 'late floor packed_hold',
   },
   lua`
@@ -34,7 +34,7 @@ end
 -- By now, each command that may still have been under way is too old to be carried out (see remember_late).
 local function forget_late()
   local newest = tonumber(string.match(late, ' (%d+);$'))
-  if newest and micros - newest >= 20000000 then late, floor = ';', 0 end
+  if newest and micros - newest >= late_micros then late, floor = ';', 0 end
 end
 
 -- The value of \`s\`; nil when the lock cannot be packed.

@@ -58,7 +58,7 @@ export const STATE = scriptPart(
     needs: [VERSION],
     defines:
       'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor ' +
-      'floor jobs remember late packed by packed_hold freed',
+      'floor jobs remember late late_micros packed by packed_hold freed',
   },
   lua`
 local micros = tonumber(time)
@@ -82,6 +82,8 @@ local floor, jobs, remember, late = tonumber(loaded[17] or 0), loaded[18] or '',
 -- The clock stepped back. Without this, every new attempt would be refused until the clock reaches the floor again.
 if floor > micros then floor = 0 end
 for time in string.gmatch(jobs, '%S+ (%d+)') do remember = math.max(remember, tonumber(time)) end
+-- By then, a command of a late attempt is too old to be carried out (ADR 11).
+local late_micros = 20000000
 local freed = false
 
 local packed, by, packed_hold = loaded[20], loaded[21] or '', nil
