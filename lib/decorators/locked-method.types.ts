@@ -1,5 +1,5 @@
 import type { KeyFunction, KeySpec } from '../keys/key-spec.js';
-import type { IsAny, KeyTemplateError, TemplateOf } from '../keys/key-template.types.js';
+import type { IsAny, KeyTemplateError, NeededAt, PlainPlaceholders, TemplateOf } from '../keys/key-template.types.js';
 import type { SkipError, SkippedCall } from './skipped-call.types.js';
 
 /**
@@ -46,16 +46,60 @@ interface WebStream {
  * conditional type ignores the constraint of a class's type parameter, a type argument does not.
  */
 export interface LockedMethodDecorator<K extends KeySpec, S extends SkippedCall = never> {
-  <M extends LockableMethod, A extends AcceptedBy<K>>(
-    target: TargetOf<K, CannotCheck>,
+  <M, A extends AcceptedBy<K>>(
+    target: NoInfer<TargetFor<K, S, M, A, Seen<PlainPlaceholders<K>, S>, CannotCheck>>,
     name: string | symbol,
-    descriptor: TypedPropertyDescriptor<M> &
-      InferredFrom<K, A> &
-      Checked<KeyError<K, A, ParametersOf<M>>, CannotCheck> &
-      CheckedResult<StreamError<ReturnType<M>>, never> &
-      CheckedResult<SkipError<S, M>, CannotCheckResult>,
+    descriptor: DescriptorOf<K, M, A>,
   ): void;
 }
+
+/**
+ * `object` if the method `M` can be locked. Most methods resolve a promise, most keys name only the first two arguments, and
+ * a look at no more than that costs the compiler a fraction of the sentences: `N` has what the look must find.
+ */
+type TargetFor<K, S extends SkippedCall, M, A extends readonly unknown[], N, _Unknown> = M extends (
+  first: infer First,
+  second: infer Second,
+  third: never,
+  fourth: never,
+  fifth: never,
+  sixth: never,
+  seventh: infer Seventh,
+) => infer R
+  ? Look<First, Second, Seventh, R> extends N
+    ? object
+    : CheckedTarget<K, S, M, A>
+  : CheckedTarget<K, S, M, A>;
+
+/** The seventh argument is `unknown` if there is none. Of a rest parameter it has a type, and the first may be missing. */
+interface Look<out First, out Second, in Seventh, out R> {
+  readonly first: First;
+  readonly second: Second;
+  readonly seventh: (argument: Seventh) => void;
+  readonly result: R;
+}
+
+/** What a look must find for the placeholders `P`; `never` for what needs the sentences to decide. */
+type Seen<P extends string, S> = '!' extends P ? never : [S] extends [never] ? SeenPromise<P> : never;
+
+type SeenPromise<P extends string> = Look<NeededAt<'0', P>, NeededAt<'1', P>, unknown, PlainPromise>;
+
+/** A promise that is certainly no stream. */
+interface PlainPromise extends PromiseLike<unknown> {
+  readonly pipe?: never;
+  readonly getReader?: never;
+}
+
+/** The class of the method, with a sentence for each mistake. */
+type CheckedTarget<K, S extends SkippedCall, M, A extends readonly unknown[]> = M extends LockableMethod
+  ? TargetOf<K, CannotCheck> &
+      Checked<KeyError<K, A, ParametersOf<M>>, CannotCheck> &
+      CheckedResult<StreamError<ReturnType<M>>, never> &
+      CheckedResult<SkipError<S, M>, CannotCheckResult>
+  : { readonly lockedResultError: NotLockable };
+
+type NotLockable =
+  'a locked method must return a promise, an Observable or an async iterable, since it may wait for its lock';
 
 /** A sentence about a key that the arguments `P` cannot fill; `A` has those that a key function accepts. */
 type KeyError<K, A extends readonly unknown[], P extends readonly unknown[]> = [K] extends [KeyFunction]
@@ -77,9 +121,12 @@ type NotAccepted =
 /** Like `Parameters`, but also for a function whose rest parameter is a readonly array. */
 type ParametersOf<F> = F extends (...args: infer P extends readonly any[]) => unknown ? P : never;
 
-/** Accepts any descriptor, and makes the compiler infer `A` from its method. */
-type InferredFrom<K, A extends readonly unknown[]> = [K] extends [KeyFunction] ? AnyDescriptor<A> : unknown;
+/** Beside a key function, the compiler infers `A` from the method, too. */
+type DescriptorOf<K, M, A extends readonly unknown[]> = K extends KeyFunction
+  ? TypedPropertyDescriptor<M> & AnyDescriptor<A>
+  : TypedPropertyDescriptor<M>;
 
+/** Accepts any descriptor. */
 interface AnyDescriptor<A extends readonly unknown[]> {
   readonly value?: ((...args: A) => unknown) | {};
 }

@@ -31,6 +31,39 @@ type Need<Path extends string> = Path extends `${infer Head}.${infer Tail}`
   ? { readonly [K in Head]: Need<Tail> }
   : { readonly [K in Path]: KeyPart };
 
+/** The placeholders `'0'` and `'1.id'` of `'a:<0>:<1.id>'`; with `'!'` for a key that has anything else to look at. */
+export type PlainPlaceholders<K> = K extends Brace
+  ? '!'
+  : K extends string
+    ? PlainPlaceholdersOf<K>
+    : K extends readonly string[]
+      ? PlainPlaceholdersOfItems<K>
+      : '!';
+
+/** Infers the item, since the item of an `any` is `any` without an end. */
+type PlainPlaceholdersOfItems<K extends readonly string[]> = K extends readonly (infer T)[]
+  ? PlainPlaceholders<T>
+  : '!';
+
+type PlainPlaceholdersOf<T extends string> = T extends `${string}<${infer P}>${infer Rest}`
+  ? (P extends '0' | '1' | `0.${string}` | `1.${string}` ? P : '!') | PlainPlaceholdersOf<Rest>
+  : T extends `${string}<${string}`
+    ? '!'
+    : never;
+
+/** What an argument must be to fill all of these placeholders that begin with its index. */
+export type NeededAt<Index extends string, P extends string> = (
+  P extends unknown ? (needs: NeedAt<Index, P>) => void : never
+) extends (needs: infer N) => void
+  ? N
+  : never;
+
+type NeedAt<Index extends string, P extends string> = P extends Index
+  ? KeyPart
+  : P extends `${Index}.${infer Path}`
+    ? Need<Path>
+    : unknown;
+
 /** A key whose arguments are unknown to the compiler: only its text is checked. */
 export type KeyOfAny<K> = [KeyTemplateError<TemplateOf<K>, any[]>] extends [never]
   ? K
@@ -40,7 +73,9 @@ export type KeyOfAny<K> = [KeyTemplateError<TemplateOf<K>, any[]>] extends [neve
 export type TemplateOf<K> = K extends string ? K : K extends readonly string[] ? K[number] : never;
 
 /** Other libraries write placeholders with braces: `${id}` without backticks, `{0}`, `#{id}`. */
-type WithBrace<T extends string> = T extends `${string}{${string}` | `${string}}${string}` ? T : never;
+type WithBrace<T extends string> = T extends Brace ? T : never;
+
+type Brace = `${string}{${string}` | `${string}}${string}`;
 
 /** The placeholders of a template: `'0' | '1.id'` for `'a:<0>:<1.id>'`; `<<` is a literal `<`. */
 type Placeholders<T extends string> = T extends `${string}<${infer Rest}`

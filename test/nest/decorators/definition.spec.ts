@@ -7,7 +7,7 @@ const BARE = async function charge(this: unknown, _order: unknown, _step: unknow
 /** Decorates a method of a class `Orders` with what the compiler would refuse. */
 const define = (key: unknown, options?: unknown) => {
   class Orders {
-    @(Locked(key as 'k', options as LockedOptions) as MethodDecorator)
+    @Locked(key as 'k', options as LockedOptions)
     async charge(_order: unknown, _step: unknown): Promise<void> {}
   }
   return Orders;
@@ -31,7 +31,7 @@ describe('the definition of a class', () => {
   it('keeps the name, the length and all metadata of the method, set above or below', () => {
     class Orders {
       @SetMetadata('above', 1)
-      @(Locked('k') as MethodDecorator)
+      @Locked('k')
       @SetMetadata('below', 2)
       async charge(_order: unknown, _step: unknown): Promise<void> {}
     }
