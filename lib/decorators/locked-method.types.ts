@@ -94,8 +94,7 @@ interface PlainPromise extends PromiseLike<unknown> {
 type CheckedTarget<K, S extends SkippedCall, M, A extends readonly unknown[]> = M extends LockableMethod
   ? TargetOf<K, CannotCheck> &
       Checked<KeyError<K, A, ParametersOf<M>>, CannotCheck> &
-      CheckedResult<StreamError<ReturnType<M>>, never> &
-      CheckedResult<SkipError<S, M>, CannotCheckResult>
+      CheckedResult<StreamError<ReturnType<M>> | SkipError<S, M>, CannotCheckResult>
   : { readonly lockedResultError: NotLockable };
 
 type NotLockable =

@@ -64,6 +64,14 @@ const MISTAKES: Record<string, { code: string; shown: string }> = {
     code: "@Locked('k', { ifBusy: 'skip' }) async run(): Promise<T> { throw new Error(); }",
     shown: 'a skipped call may resolve undefined: type the result Promise<... | undefined>',
   },
+  'a method that does not wait': {
+    code: "@Locked('order:<0>') run(id: string): string { return id; }",
+    shown: 'a locked method must return a promise, an Observable or an async iterable',
+  },
+  'a result that may be a stream, of a call that may be skipped': {
+    code: "@Locked('k', { ifBusy: 'skip' }) run(): Promise<string> | NodeJS.ReadableStream { throw new Error(); }",
+    shown: 'a locked method cannot return a stream',
+  },
   'an answer of another type': {
     code: "@Locked('k', { ifBusy: () => 7 }) async run(): Promise<string> { return ''; }",
     shown: 'the function of ifBusy returns what the result type of this method lacks',
