@@ -50,7 +50,7 @@ import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs, stopJobs } from './schedule/scheduler.js';
 import { systemRandomness } from './core/randomness.js';
-import { systemRuntime } from './core/runtime.js';
+import { systemAfterTurn, systemRuntime } from './core/runtime.js';
 
 /** The service and the interceptor of the default module, which are injected by class. */
 const BY_CLASS: Provider[] = [
@@ -67,7 +67,7 @@ const BY_TOKEN: Provider[] = [
 ];
 
 const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore =>
-  openStore({ ...options, scripts, clock, random: systemRandomness, reporter: logger });
+  openStore({ ...options, scripts, clock, random: systemRandomness, afterTurn: systemAfterTurn, reporter: logger });
 
 const createLocker = (store: LockStore, clock: Clock): Locker =>
   new Locker(systemRuntime(clock), store, logger, `${hostname().slice(0, 40)}:${process.pid}`);

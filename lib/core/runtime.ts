@@ -7,6 +7,15 @@ export interface GarbageWatch<T> {
   unregister(token: object): void;
 }
 
+/** Calls back when all that this turn of the event loop does has been done. */
+export type AfterTurn = (callback: () => void) => void;
+
+// Taken now: the fake timers of a test runner replace it.
+const nextTick = process.nextTick.bind(process);
+
+/** `AfterTurn` of this process. */
+export const systemAfterTurn: AfterTurn = (callback) => nextTick(callback);
+
 /** What the library takes from its process. Nothing else below the Nest layer may; a simulation passes its own. */
 export interface Runtime {
   readonly clock: Clock;

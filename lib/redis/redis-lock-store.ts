@@ -18,6 +18,7 @@ import {
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
 import { type Randomness } from '../core/randomness.js';
+import { type AfterTurn } from '../core/runtime.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
 import { checkClient, isRedisClient } from './client/ioredis/check-connection.js';
@@ -26,7 +27,7 @@ import { type RedisConnection } from './client/ioredis/ioredis-options.js';
 import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
-import { ScriptCalls } from './codec/script-calls.js';
+import { type Operation, ScriptCalls } from './codec/script-calls.js';
 import {
   isUnservedRelease,
   readDowngradeReply,
@@ -35,7 +36,8 @@ import {
   readRenewReply,
   readWriteBackReply,
 } from './codec/store-replies.js';
-import { CommandRunner, type ScriptCall } from './connection/command-runner.js';
+import { CommandRunner } from './connection/command-runner.js';
+import { OperationBatches } from './operation-batches.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
@@ -53,6 +55,7 @@ export interface RedisLockStoreOptions {
   readonly scripts: LockScripts;
   readonly clock: Clock;
   readonly random: Randomness;
+  readonly afterTurn: AfterTurn;
   readonly reporter: Reporter;
 }
 
@@ -64,6 +67,7 @@ export class RedisLockStore implements LockStore {
   readonly #keys: RedisKeys;
   readonly #calls: ScriptCalls;
   readonly #replicas: ReplicaAcks | null;
+  readonly #batches: OperationBatches;
   readonly #acquirer: Acquirer;
   /** Connections and timers belong to the module, whichever call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
@@ -87,7 +91,15 @@ export class RedisLockStore implements LockStore {
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
+    this.#batches = new OperationBatches({
+      commands: this.commands,
+      calls: this.#calls,
+      scripts: options.scripts,
+      afterTurn: options.afterTurn,
+      timesOf: (operation) => this.#acquirer.timesOf(operation),
+    });
     this.#acquirer = new Acquirer({
+      batches: this.#batches,
       commands: this.commands,
       calls: this.#calls,
       keys: this.#keys,
@@ -151,7 +163,7 @@ export class RedisLockStore implements LockStore {
 
   async #renewOne(request: RenewRequest): Promise<RenewReply> {
     try {
-      return readRenewReply(request, await this.commands.run(this.#calls.renew(request)));
+      return readRenewReply(request, await this.#batches.run(this.#calls.renew(request)));
     } catch (cause) {
       return { outcome: 'unknown', cause };
     }
@@ -159,17 +171,17 @@ export class RedisLockStore implements LockStore {
 
   async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { epoch } = this.commands;
-    const call = this.#calls.release(request, timeoutMs);
-    const reply = await this.commands.run(call);
-    void this.#serveQueue(call, reply);
+    const operation = this.#calls.release(request, timeoutMs);
+    const reply = await this.#batches.run(operation);
+    if (isUnservedRelease(reply)) void this.#serveQueue(operation);
     return readReleaseReply(request.key, reply, this.commands.epoch !== epoch);
   }
 
-  /** Sends a release again until the queue is served; it changes nothing else by then. `reply`: the first reply. */
-  async #serveQueue(call: ScriptCall, reply: readonly string[]): Promise<void> {
-    let last: readonly string[] | null = reply;
-    for (let sent = 1; last && isUnservedRelease(last) && sent < MAX_SENT; sent += 1) {
-      last = await this.commands.run(call).catch(() => null);
+  /** Sends a release again until the queue is served; it changes nothing else by then. */
+  async #serveQueue(release: Operation): Promise<void> {
+    for (let sent = 1; sent < MAX_SENT; sent += 1) {
+      const reply = await this.#batches.run(release).catch(() => null);
+      if (!reply || !isUnservedRelease(reply)) return;
     }
   }
 

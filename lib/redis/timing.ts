@@ -91,6 +91,9 @@ export const maxAcquireAgeMs = (timeoutMs: number): number => 2 * timeoutMs;
 /** How much faster our clock may run than that of a server, as a share of the time. */
 export const CLOCK_DRIFT = 0.001;
 
+/** How many operations travel in one command: Redis serves nobody else meanwhile. */
+export const MAX_BATCH = 64;
+
 /** How long WAIT may take beyond its own timeout: the round trip. */
 export const WAIT_ROUND_TRIP_MS = 1_000;
 

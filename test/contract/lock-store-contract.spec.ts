@@ -6,6 +6,7 @@ import { lockStoreContract } from '../../lib/testing/index.js';
 import { MemoryLockServer, MemoryLockStore } from '../../lib/testing/index.js';
 import { topology } from '../support/topologies/topology.js';
 import { systemRandomness } from '../../lib/core/randomness.js';
+import { systemAfterTurn } from '../../lib/core/runtime.js';
 
 const ignore = (): void => undefined;
 const scripts = createLockScripts();
@@ -18,7 +19,15 @@ function open(): LockStore {
   if (topology.isMemory) return new MemoryLockStore(memory);
   const { connection } = topology;
   const reporter = { debug: ignore, warn: ignore, error: ignore };
-  const common = { connection, clock: systemClock, random: systemRandomness, reporter, scripts, hashTag };
+  const common = {
+    connection,
+    clock: systemClock,
+    random: systemRandomness,
+    afterTurn: systemAfterTurn,
+    reporter,
+    scripts,
+    hashTag,
+  };
   return openStore({ ...common, keyPrefix: 'lock:', keepMs: 60_000, minReplicas: 0, replicaTimeoutMs: 500 });
 }
 

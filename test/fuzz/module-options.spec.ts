@@ -7,6 +7,7 @@ import {
 } from '../../lib/index.js';
 import { systemClock } from '../../lib/core/clock.js';
 import { systemRandomness } from '../../lib/core/randomness.js';
+import { systemAfterTurn } from '../../lib/core/runtime.js';
 import { resolveModuleOptions } from '../../lib/redis-lock.options.js';
 import { openStore } from '../../lib/redis/open-store.js';
 import { fuzz, part } from './support/area.js';
@@ -87,6 +88,7 @@ async function start(options: RedisLockModuleOptions): Promise<void> {
     scripts: createLockScripts(),
     clock: systemClock,
     random: systemRandomness,
+    afterTurn: systemAfterTurn,
     reporter,
   });
   await store.close();

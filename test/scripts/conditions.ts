@@ -23,6 +23,10 @@ export class Conditions {
     this.#current = next;
   }
 
+  get isSpecial(): boolean {
+    return this.#current !== 'none';
+  }
+
   /** Whether something else is under a key now. */
   hides(key: string): boolean {
     return this.model.strangers.has(key);

@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { ScriptModel } from '../support/model/script-model.js';
+import { type ModelledScript, ScriptModel } from '../support/model/script-model.js';
 import { type Values, valuesOf } from '../support/model/wire-values.js';
 import { type Command, keysOf, MAX_AGE_MS } from './commands.js';
 import { Conditions } from './conditions.js';
@@ -7,7 +7,15 @@ import { inconsistencies } from './hash-checks.js';
 import { NextCommand, START_MS } from './next-command.js';
 import { type Action, DEAD_CLIENT, DEAF_CLIENT, type Game } from './random-steps.js';
 import { Referee } from './referee.js';
-import { type AnyScripts, FAR_MS, runScript, wireValues } from './run-script.js';
+import {
+  type AnyScripts,
+  FAR_MS,
+  type Neighbours,
+  isOperation,
+  runInBatch,
+  runScript,
+  wireValues,
+} from './run-script.js';
 
 /** A server connection, another that listens to the channels of the live clients, and the scripts to test. */
 export interface Arena {
@@ -43,6 +51,7 @@ interface LockRecord {
 export class LockGame {
   operations = 0;
   readonly #keys: readonly string[];
+  readonly #neighbours: Neighbours;
   readonly #model: ScriptModel;
   readonly #conditions: Conditions;
   readonly #referee: Referee;
@@ -62,6 +71,7 @@ export class LockGame {
     readonly exact: boolean,
   ) {
     const name = `game:${process.pid}:${(games += 1)}`;
+    this.#neighbours = { lock: `${name}:beside`, stranger: `${name}:stranger` };
     this.#keys = Array.from({ length: game.profile.locks }, (_, i) => `${name}:${i}`);
     const clientOf = (channel: string): string => channel.slice(arena.channelPrefix.length);
     this.#model = new ScriptModel({
@@ -84,6 +94,7 @@ export class LockGame {
   }
 
   async play(): Promise<void> {
+    await this.arena.redis.set(this.#neighbours.stranger, 'mine');
     try {
       for (const { advanceMicros, action } of this.game.steps) await this.#step(advanceMicros, action);
     } catch (error) {
@@ -91,7 +102,7 @@ export class LockGame {
     } finally {
       await this.#conditions.change('none');
       await this.#listen(true);
-      await this.arena.redis.unlink(...this.#keys);
+      await this.arena.redis.unlink(...this.#keys, ...Object.values(this.#neighbours));
     }
   }
 
@@ -166,11 +177,11 @@ export class LockGame {
   }
 
   /** Sent together: neither the watcher nor the listener costs a round trip of its own. */
-  async #send(name: keyof AnyScripts, values: Values): Promise<Heard> {
-    const { redis, scripts } = this.arena;
+  async #send(name: ModelledScript, values: Values): Promise<Heard> {
+    const { redis } = this.arena;
     const visible = this.#keys.filter((key) => !this.#conditions.hides(key));
     const [reply, pushes, ...records] = await Promise.all([
-      runScript(redis, scripts[name], values).then((reply) => reply.map(String), errorReply),
+      this.#runOn(name, values).then((reply) => reply.map(String), errorReply),
       this.arena.published(),
       ...visible.map(async (key) => {
         const [hash, at] = await Promise.all([redis.hgetall(key), redis.pexpiretime(key)]);
@@ -180,7 +191,16 @@ export class LockGame {
     return { reply, pushes, records };
   }
 
-  #valuesOf(command: Command): { name: keyof AnyScripts; values: Values } {
+  /** Every second one that can travel with others does so; in a special condition, the others would not do what they do. */
+  #runOn(name: ModelledScript, values: Values): Promise<string[]> {
+    const { redis, scripts } = this.arena;
+    const isBatched = isOperation(name) && this.operations % 2 === 0 && !this.#conditions.isSpecial;
+    return isBatched
+      ? runInBatch(redis, scripts, { name, values }, this.#neighbours)
+      : runScript(redis, scripts[name], values);
+  }
+
+  #valuesOf(command: Command): { name: ModelledScript; values: Values } {
     const { channelPrefix } = this.arena;
     const common = { nowMicros: `${this.#micros}`, keepMs: KEEP_MS, channelPrefix, countReceivers: 1 };
     const lock = keysOf(command);

@@ -1,16 +1,8 @@
-import { ScriptModel } from '../support/model/script-model.js';
+import { type ModelledScript, ScriptModel } from '../support/model/script-model.js';
 import { valuesOf } from '../support/model/wire-values.js';
 import { openArena } from './arena.js';
 import { DEAD_CLIENT, CLIENTS } from './random-steps.js';
-import {
-  type AnyScripts,
-  FAR_MS,
-  NO_CLAIM,
-  type Operands,
-  runScript,
-  virtualScripts,
-  wireValues,
-} from './run-script.js';
+import { FAR_MS, NO_CLAIM, type Operands, runScript, virtualScripts, wireValues } from './run-script.js';
 
 const [WAITING, HOLDING] = CLIENTS;
 const NOW = 1_800_000_000_000;
@@ -41,7 +33,7 @@ describe('a hand-over to very many waiters', () => {
   });
   afterEach(() => arena.redis.unlink(lock));
 
-  const run = async (name: keyof AnyScripts, operands: Operands): Promise<string[]> => {
+  const run = async (name: ModelledScript, operands: Operands): Promise<string[]> => {
     const { redis, channelPrefix } = arena;
     const values = { lock, nowMicros: `${NOW}000`, keepMs: 10_000, channelPrefix, countReceivers: 1, ...operands };
     const expected = model.run(name, valuesOf(scripts[name], scripts[name].operands(wireValues(values) as never)));

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
+import { ACQUIRE } from '../../lib/redis/scripts/acquire.js';
 import { createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { FOLD, type LuaScript, arg, key, lua, overManyKeys } from '../../lib/redis/scripts/lua.js';
+import { RELEASE } from '../../lib/redis/scripts/release.js';
+import { RENEW } from '../../lib/redis/scripts/renew.js';
 
 describe('the lua tag', () => {
   it('numbers keys and arguments in the order in which they are first named', () => {
@@ -54,14 +57,17 @@ describe('the lua tag', () => {
 describe('every lock script', () => {
   const scripts: [string, LuaScript<string, string, any>][] = Object.entries(createLockScripts());
 
-  it.each(scripts)('%s declares one key, the lock, and no other', (_, script) => {
+  // A batch has functions with keys and arguments of their own.
+  const withoutBatch = scripts.filter(([name]) => name !== 'batch');
+
+  it.each(withoutBatch)('%s declares one key, the lock, and no other', (_, script) => {
     const values = Object.fromEntries([...script.keys, ...script.args].map((name) => [name, `<${name}>`]));
     expect(script.keys).toEqual(['lock']);
     expect(script.operands(values as never).slice(0, 2)).toEqual([1, '<lock>']);
     expect(new Set(script.text.match(/KEYS\[[^\]]*\]/g))).toEqual(new Set(['KEYS[1]']));
   });
 
-  it.each(scripts)('%s uses each argument that it takes, by a literal number', (name, script) => {
+  it.each(withoutBatch)('%s uses each argument that it takes, by a literal number', (name, script) => {
     // All but those that become arguments: FOLD.
     const text = script.text.replaceAll('ARGV[position]', '');
     const used = new Set(text.match(/ARGV\[[^\]]*\]/g));
@@ -69,6 +75,11 @@ describe('every lock script', () => {
     const named = text.match(/ARGV|KEYS/g)!.length - text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
     // Of several keys: a loop over KEYS, a comment, and the one key that is KEYS inside.
     expect(named).toBe(name === 'acquireMany' ? 3 : 0);
+  });
+
+  it.each([ACQUIRE, RELEASE, RENEW])('batch contains $kind, with its own arguments first', ({ own, body }) => {
+    expect(body.args.slice(0, own.length)).toEqual(own);
+    expect(createLockScripts().batch.text).toContain(`(KEYS, ARGV)\n${body.text}\nend`);
   });
 
   it.each(scripts)('%s reads the time once', (_name, script) => {
@@ -96,6 +107,7 @@ describe('every lock script', () => {
         'ttlMs',
         'windowDigits',
       ].sort(),
+      batch: ['sentMicros', 'terms', 'untilMicros'],
       acquireMany: many.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),

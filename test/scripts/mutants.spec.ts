@@ -1,6 +1,6 @@
 import { openArena, playGames } from './arena.js';
 import { MUTANTS, type Mutant, mutate } from './mutants.js';
-import { PLAIN_MUTANTS } from './plain-mutants.js';
+import { BATCH_MUTANTS, PLAIN_MUTANTS } from './plain-mutants.js';
 import { WRITE_BACK_MUTANTS } from './quorum-mutants.js';
 import { type AnyScripts, virtualScripts } from './run-script.js';
 
@@ -79,6 +79,8 @@ describe('the model test notices broken scripts', () => {
   it.each(MUTANTS)('when $name', (mutant) => expectNoticed(mutant, true));
 
   it.each(PLAIN_MUTANTS)('on the plain path when $name', (mutant) => expectNoticed(mutant, true));
+
+  it.each(BATCH_MUTANTS)('of a batch when $name', (mutant) => expectNoticed(mutant, true));
 
   it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
 

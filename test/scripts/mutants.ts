@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type AnyScript, type AnyScripts } from './run-script.js';
+import { type AnyScript, type AnyScripts, OPERATIONS } from './run-script.js';
 
 /** One way to break the scripts: a piece of their text and what stands there instead; `<attempt>` is that ARGV. */
 export interface Mutant {
@@ -605,10 +605,18 @@ export function mutate(scripts: AnyScripts, { name, find, replace }: Mutant): An
   return Object.fromEntries(entries) as AnyScripts;
 }
 
+/** The operations of a batch are functions in its text, each with arguments of its own. */
 function mutateOne(script: AnyScript, find: string, replace: string): AnyScript {
-  const position = (name: string) => script.args.indexOf(name) + 1;
-  const [from, to] = [find, replace].map((text) => text.replace(/<(\w+)>/g, (_, name) => `ARGV[${position(name)}]`));
-  if (!script.text.includes(from!)) return script;
-  const text = script.text.replaceAll(from!, () => to!);
+  let text = mutateText(script.text, script.args, find, replace);
+  for (const { body } of Object.values(OPERATIONS)) {
+    text = text.replace(body.text, () => mutateText(body.text, body.args, find, replace));
+  }
+  if (text === script.text) return script;
   return { ...script, text, sha1: createHash('sha1').update(text).digest('hex') };
+}
+
+function mutateText(text: string, args: readonly string[], find: string, replace: string): string {
+  const position = (name: string) => args.indexOf(name) + 1;
+  const [from, to] = [find, replace].map((part) => part.replace(/<(\w+)>/g, (_, name) => `ARGV[${position(name)}]`));
+  return text.replaceAll(from!, () => to!);
 }

@@ -110,3 +110,30 @@ export const PLAIN_MUTANTS: readonly Mutant[] = [
     replace: 'micros - newest >= 0',
   },
 ];
+
+/** Ways to break the script for several operations. */
+export const BATCH_MUTANTS: readonly Mutant[] = [
+  {
+    name: 'an operation that failed ends those behind it',
+    find: "replies[i] = is_done and reply or 'failed'",
+    replace: "replies[i] = is_done and reply or 'failed' if not is_done then break end",
+  },
+  {
+    name: 'an operation has the terms of the first one',
+    find: 'local own = terms[tonumber(ARGV[position])]',
+    replace: 'local own = terms[1]',
+  },
+  { name: 'an operation is done to the first lock', find: '= KEYS[i], ARGV', replace: '= KEYS[1], ARGV' },
+  {
+    name: 'a renewal has no token',
+    find: 'values[2], position = renew, ARGV[position], position + 1',
+    replace: 'position = renew, position + 1',
+  },
+  { name: 'an acquire has no times', find: 'run, values[2], values[3] = acquire', replace: 'run = acquire' },
+  {
+    name: 'an acquire may arrive late',
+    find: 'values[3] = acquire, sent_micros, until_micros',
+    replace: "values[3] = acquire, sent_micros, '9999999999999999'",
+  },
+  { name: 'a renewal is a release', find: 'position = renew, ARGV', replace: 'position = release, ARGV' },
+];

@@ -1,7 +1,12 @@
 import { type Redis } from 'ioredis';
 import { ttlMs, windowDigits } from '../../lib/redis/codec/script-calls.js';
+import { ACQUIRE } from '../../lib/redis/scripts/acquire.js';
+import { batchOperands } from '../../lib/redis/scripts/batch.js';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
+import { type OperationKind } from '../../lib/redis/scripts/operation.js';
+import { RELEASE } from '../../lib/redis/scripts/release.js';
+import { RENEW } from '../../lib/redis/scripts/renew.js';
 import { type Values } from '../support/model/wire-values.js';
 
 export type Operands = Values;
@@ -42,13 +47,67 @@ export const timedScripts = (): AnyScripts => createLockScripts(OPERAND_CLOCK as
 /** Runs a script by its hash, by its text when the server does not know it. Unless told otherwise, no command is late. */
 export async function runScript(redis: Redis, script: AnyScript, values: Operands): Promise<string[]> {
   const operands = script.operands(wireValues(values) as never) as [number, ...(string | number)[]];
+  return partsOf(await runText(redis, script, operands), values);
+}
+
+async function runText(redis: Redis, { sha1, text }: AnyScript, operands: [number, ...(string | number)[]]) {
   try {
-    return partsOf(await redis.evalsha(script.sha1, ...operands), values);
+    return await redis.evalsha(sha1, ...operands);
   } catch (error) {
     if (!String(error).includes('NOSCRIPT')) throw error;
-    return partsOf(await redis.eval(script.text, ...operands), values);
+    return redis.eval(text, ...operands);
   }
 }
+
+export const OPERATIONS = { acquire: ACQUIRE, release: RELEASE, renew: RENEW };
+
+export const isOperation = (name: string): name is OperationKind => name in OPERATIONS;
+
+/** Another lock, and a key under which something else than a lock is, for the operations beside one in a batch. */
+export interface Neighbours {
+  readonly lock: string;
+  readonly stranger: string;
+}
+
+/** Runs an operation in a batch: behind one that fails, and before an acquire and a release of another lock. */
+export async function runInBatch(
+  redis: Redis,
+  { batch }: AnyScripts,
+  operation: { readonly name: OperationKind; readonly values: Operands },
+  { lock, stranger }: Neighbours,
+): Promise<string[]> {
+  const { nowMicros = 0, keepMs, channelPrefix, countReceivers } = operation.values;
+  const shared = { nowMicros, keepMs, channelPrefix, countReceivers } as Operands;
+  const terms = { owner: '-', mode: 'write', leaseMs: 10, waiterLeaseMs: 0, fair: 1, permits: 0, holder: 'host:1' };
+  const attempt = `beside.${String((neighbours += 1)).padStart(8, '0')}`;
+  const acquire = { ...shared, ...terms, ...NO_CLAIM, attempt };
+  const release = { ...shared, attempt, holdAtLeastMs: 0, job: '-', runOutcome: '-' };
+  const all = [
+    { name: 'acquire', values: { ...acquire, lock: stranger } } as const,
+    operation,
+    { name: 'acquire', values: { ...acquire, lock } } as const,
+    { name: 'release', values: { ...release, lock } } as const,
+  ].map(({ name, values }) => ({ name, values: wireValues(values) }));
+  const operations = all.map(({ name, values }) => ({
+    lock: String(values['lock']),
+    attempt: String(values['attempt']),
+    token: String(values['token'] ?? ''),
+    terms: OPERATIONS[name].termsOf(values as never),
+  }));
+  // All acquires of a batch have the times of one.
+  const { sentMicros, untilMicros } = all[1]!.values as { sentMicros: string; untilMicros: string };
+  const operands = batchOperands(operations, { sentMicros, untilMicros }) as [number, ...(string | number)[]];
+  operands.splice(1 + operations.length, 0, String(nowMicros));
+  const replies = (await runText(redis, batch, operands)) as (string | string[])[];
+  const outcomes = replies.map((reply) => (typeof reply === 'string' ? reply.split(' ') : reply)[0]);
+  const isInTime = Number(sentMicros) <= Number(nowMicros) && Number(nowMicros) <= Number(untilMicros);
+  const expected = isInTime ? 'failed granted released' : 'failed refused unknown';
+  const beside = outcomes.filter((_, i) => i !== 1).join(' ');
+  if (beside !== expected) throw new Error(`Beside it: got [${beside}], expected [${expected}]`);
+  return partsOf(replies[1], operation.values);
+}
+
+let neighbours = 0;
 
 /** The operands as the library sends them. */
 export function wireValues(values: Operands): Operands {

@@ -1,11 +1,11 @@
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
-import { printable } from '../../core/printable.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
+import { type SingleClient } from '../client/redis-client.js';
 import { addressText } from '../client/server-address.js';
 import { type RedisKeys } from '../codec/redis-keys.js';
-import { type ScriptCalls } from '../codec/script-calls.js';
+import { type AcquireTimes, type Operation, type ScriptCalls } from '../codec/script-calls.js';
 import {
   isListenedTo,
   isTooLate,
@@ -14,6 +14,8 @@ import {
   serverMicrosIn,
 } from '../codec/store-replies.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
+import { renamedError } from '../connection/redis-errors.js';
+import { type OperationBatches } from '../operation-batches.js';
 import { MAX_SENT, maxAcquireAgeMs } from '../timing.js';
 import { type ReplicaAcks } from './replica-acks.js';
 import { ServerClock } from './server-clock.js';
@@ -25,6 +27,7 @@ const ONLY_SERVER = '';
 interface AcquirerParts {
   readonly commands: CommandRunner;
   readonly calls: ScriptCalls;
+  readonly batches: OperationBatches;
   readonly keys: RedisKeys;
   readonly clock: Clock;
   readonly replicas: ReplicaAcks | null;
@@ -39,9 +42,14 @@ interface Pending {
   withdraw: () => boolean;
 }
 
+/** An acquire under way; `call` unless it travels with others. */
+interface Running {
+  readonly call: ScriptCall | null;
+  readonly replied: Promise<string[]>;
+}
+
 /** The command that was sent last, and its reply. */
-interface Answered {
-  readonly call: ScriptCall;
+interface Answered extends Pick<Running, 'call'> {
   readonly reply: readonly string[];
 }
 
@@ -69,7 +77,7 @@ export class Acquirer {
     const { epoch } = commands;
     const read = (reply: readonly string[]): AcquireReply => this.#read(request, reply, commands.epoch !== epoch);
     const { call, reply } = await this.#send(request, timeoutMs, (late) => onLate(read(late)));
-    if (!replicas || reply[0] !== 'granted') return read(reply);
+    if (!replicas || !call || reply[0] !== 'granted') return read(reply);
     try {
       const confirmed = await replicas.confirm(call);
       if (!isTooLate(confirmed)) return read(confirmed);
@@ -91,16 +99,23 @@ export class Acquirer {
     return { ...answer, ...unanswered, server: this.parts.commands.serverId ?? undefined };
   }
 
+  /** When an acquire that is sent now was sent, and until when it may arrive. */
+  timesOf({ lock, timeoutMs }: Pick<Operation, 'lock' | 'timeoutMs'>): AcquireTimes {
+    const sentMicros = this.#serverClock.micros(this.#serverOf(lock));
+    return { sentMicros, untilMicros: sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000) };
+  }
+
   /** Sends an acquire that may be withdrawn until its first command is sent. */
   async #send(request: AcquireRequest, timeoutMs: number, onLate: (reply: string[]) => void): Promise<Answered> {
     let isWithdrawn = false;
     const pending: Pending = { withdraw: () => (isWithdrawn = true) };
     this.#pending.set(request.attempt, pending);
     try {
-      const server = await this.#serverOf(request, timeoutMs);
+      const question = this.#learnTime(request, timeoutMs);
+      if (question) await question;
       if (isWithdrawn) throw new LockStoreError('It was withdrawn before it was sent.', { wasSent: false });
       pending.withdraw = () => false;
-      return await this.#untilDecided(request, { server, timeoutMs, pending }, onLate);
+      return await this.#untilDecided(request, timeoutMs, pending, onLate);
     } finally {
       if (this.#pending.get(request.attempt) === pending) this.#pending.delete(request.attempt);
     }
@@ -109,21 +124,24 @@ export class Acquirer {
   /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */
   async #untilDecided(
     request: AcquireRequest,
-    sending: { readonly server: string; readonly timeoutMs: number; readonly pending: Pending },
+    timeoutMs: number,
+    pending: Pending,
     onLate: (reply: string[]) => void,
   ): Promise<Answered> {
-    const { server, timeoutMs, pending } = sending;
-    const { clock, commands } = this.parts;
+    const { clock } = this.parts;
+    const key = request.keys.join(', ');
     const until = clock.now() + timeoutMs;
     for (let sent = 1; ; sent += 1) {
       const sentAt = clock.now();
-      const call = this.#callOf(request, server, timeoutMs);
+      const server = this.#serverOf(this.parts.keys.storageKey(request.keys[0]!));
       const onStart = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
-      const first = sent === 1 ? { onStart } : {};
-      const running = commands.run({ ...call, ...first, onLate: (late) => !isTooLate(late) && onLate(late) });
+      const { call, replied } = this.#run(request, timeoutMs, {
+        onLate: (late) => !isTooLate(late) && onLate(late),
+        ...(sent === 1 && { onStart }),
+      });
       // An earlier command was answered, and may have left something on the server.
-      const reply = await running.catch((error: unknown) => {
-        throw sent === 1 ? error : asFailureOf(error, true);
+      const reply = await replied.catch((error: unknown) => {
+        throw sent === 1 || !(error instanceof LockStoreError) ? error : renamedError(error, key, true);
       });
       pending.withdraw = () => false;
       if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), sentAt);
@@ -131,51 +149,46 @@ export class Acquirer {
       if (!isTooLate(reply) && !isUnservedAcquire(reply)) return { call, reply };
       if (sent < MAX_SENT && clock.now() < until) continue;
       if (!isTooLate(reply)) return { call, reply };
-      const text = `Redis refused every command for the lock "${call.key}" as too late. Does its clock jump?`;
-      throw new LockStoreError(text, { key: call.key });
+      throw new LockStoreError(`Redis refused every command for the lock "${key}" as too late. Does its clock jump?`, {
+        key,
+      });
     }
+  }
+
+  /** Sends it once: with others of this turn, unless it is for several locks, or replicas have to confirm it. */
+  #run(request: AcquireRequest, timeoutMs: number, hooks: Pick<ScriptCall, 'onLate' | 'onStart'>): Running {
+    const { calls, keys, commands, clock, replicas, batches } = this.parts;
+    if (request.keys.length > 1) {
+      const times = this.timesOf({ lock: keys.storageKey(request.keys[0]!), timeoutMs });
+      const call = calls.acquireMany(request, timeoutMs, times);
+      return { call, replied: commands.run({ ...call, ...hooks }) };
+    }
+    const operation = calls.acquire(request, timeoutMs, clock.now());
+    if (!replicas) return { call: null, replied: batches.run(operation, hooks.onLate, hooks.onStart) };
+    const call = calls.alone(operation, this.timesOf(operation));
+    return { call, replied: commands.run({ ...call, ...hooks }) };
   }
 
   /**
-   * Returns the server of a request, once its time is known; for a node of a cluster, at once.
-   * @throws LockStoreError when the server does not answer: nothing was sent
+   * Learns the time of the server of a request, unless it is known. Of a cluster, only a reply tells which node serves: it refuses
+   * the first acquire, which names no time, and reports its own.
    */
-  async #serverOf({ keys }: AcquireRequest, timeoutMs: number): Promise<string> {
+  #learnTime({ keys }: AcquireRequest, timeoutMs: number): Promise<void> | null {
     const { commands } = this.parts;
-    const storageKey = this.parts.keys.storageKey(keys[0]!);
-    const client = commands.liveClient(storageKey);
-    if (client.isCluster) {
-      // Only a reply tells which node serves: it refuses the first acquire, which names no time, and reports its own.
-      const address = client.masterAddressOf(storageKey);
-      return address ? addressText(address) : ONLY_SERVER;
-    }
+    if (commands.isCluster || this.#serverClock.knows(ONLY_SERVER)) return null;
+    const client = commands.liveClient(this.parts.keys.storageKey(keys[0]!)) as SingleClient;
     const key = keys.join(', ');
-    try {
-      await this.#serverClock.learn(ONLY_SERVER, () => commands.send(client, () => client.time(), { key, timeoutMs }));
-    } catch (error) {
-      throw asFailureOf(error, false, key);
-    }
-    return ONLY_SERVER;
+    const ask = (): Promise<number> => commands.send(client, () => client.time(), { key, timeoutMs });
+    return this.#serverClock.learn(ONLY_SERVER, ask).catch((error: unknown) => {
+      throw error instanceof LockStoreError ? renamedError(error, key, false) : error;
+    });
   }
 
-  #callOf(request: AcquireRequest, server: string, timeoutMs: number): ScriptCall {
-    const sentMicros = this.#serverClock.micros(server);
-    const untilMicros = sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000);
-    const times = { now: this.parts.clock.now(), sentMicros, untilMicros };
-    return this.parts.calls.acquire(request, timeoutMs, times);
+  /** The server of a lock, as far as it is known. */
+  #serverOf(storageKey: string): string {
+    const { commands } = this.parts;
+    const client = commands.isCluster && commands.liveClient(storageKey);
+    const address = client && client.isCluster && client.masterAddressOf(storageKey);
+    return address ? addressText(address) : ONLY_SERVER;
   }
 }
-
-/** The same failure for an acquire of `key`: several calls share one question, and its error names the key of one of them. */
-function asFailureOf(error: unknown, wasSent: boolean, key?: string): unknown {
-  if (!(error instanceof LockStoreError)) return error;
-  const { message, cause, retryable } = error;
-  const own = key ?? error.key;
-  const [named, wanted] = [quoted(error.key), quoted(own)];
-  return new LockStoreError(
-    message.replace(named, () => wanted),
-    { key: own, cause, retryable, wasSent },
-  );
-}
-
-const quoted = (key: string | undefined): string => `"${printable(key ?? '')}"`;

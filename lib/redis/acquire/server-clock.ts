@@ -18,9 +18,13 @@ export class ServerClock {
 
   constructor(private readonly clock: Clock) {}
 
+  knows(server: string): boolean {
+    return this.#readings.has(server);
+  }
+
   /** Asks the server for its time in microseconds, unless it is known; simultaneous calls share one question. */
   async learn(server: string, ask: () => Promise<number>): Promise<void> {
-    if (this.#readings.has(server)) return;
+    if (this.knows(server)) return;
     const question = this.#questions.get(server) ?? this.#ask(server, ask);
     this.#questions.set(server, question);
     await question;

@@ -5,7 +5,11 @@ import {
   type RenewRequest,
 } from '../../core/store/lock-store.js';
 import { type ScriptCall } from '../connection/command-runner.js';
+import { ACQUIRE } from '../scripts/acquire.js';
 import { type LockScripts } from '../scripts/lock-scripts.js';
+import { type Terms } from '../scripts/operation.js';
+import { RELEASE } from '../scripts/release.js';
+import { RENEW } from '../scripts/renew.js';
 import { OPERATOR_TIMEOUT_MS } from '../timing.js';
 import { type RedisKeys } from './redis-keys.js';
 
@@ -28,13 +32,22 @@ interface ScriptCallOptions {
   readonly countReceivers: boolean;
 }
 
-/** When an acquire is sent, and until when it may arrive. */
-interface AcquireTimes {
-  /** On our monotonic clock. */
-  readonly now: number;
-  /** On the clock of the server, as far as it is known. */
+/** When an acquire is sent, and until when it may arrive, on the clock of the server, as far as it is known. */
+export interface AcquireTimes {
   readonly sentMicros: number;
   readonly untilMicros: number;
+}
+
+/** An acquire, release or renewal of one lock: those that are requested together travel in one command. */
+export interface Operation {
+  readonly key: string;
+  /** The storage key. */
+  readonly lock: string;
+  readonly attempt: string;
+  /** Of a renewal. */
+  readonly token?: string;
+  readonly terms: Terms;
+  readonly timeoutMs: number;
 }
 
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
@@ -50,20 +63,11 @@ export class ScriptCalls {
     this.#shared = { keepMs: padded(keepMs), channelPrefix, countReceivers: countReceivers ? 1 : 0 };
   }
 
-  acquire({ keys, claim, ...request }: AcquireRequest, timeoutMs: number, times: AcquireTimes): ScriptCall {
-    const { acquire, acquireMany } = this.scripts;
-    const { attempt, owner, mode, leaseMs, waiterLeaseMs, fair, permits, holder } = request;
-    const { now, ...age } = times;
-    const call = { key: keys.join(', '), timeoutMs, echo: attempt };
-    const hold = { attempt, owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, permits, holder };
-    const common = { ...this.#shared, ...hold, ...age, fair: fair ? 1 : 0 };
-    if (keys.length > 1) {
-      const lock = keys.map((key) => this.keys.storageKey(key));
-      return { script: acquireMany, operands: acquireMany.operands({ ...common, lock }), ...call };
-    }
-    const operands = acquire.operands({
-      ...common,
-      lock: this.keys.storageKey(keys[0]!),
+  /** `now`: on our monotonic clock. */
+  acquire(request: AcquireRequest, timeoutMs: number, now: number): Operation {
+    const { keys, attempt, owner, mode, leaseMs, claim } = request;
+    const terms = ACQUIRE.termsOf({
+      ...this.#requestOperands(request),
       job: encodeJob(claim?.job),
       fireKind: claim?.kind ?? '-',
       fireMs: claim?.ms ?? 0,
@@ -74,23 +78,42 @@ export class ScriptCalls {
       ttlMs: ttlMs(this.options.keepMs, leaseMs),
       windowDigits: windowDigits(this.options.keepMs, leaseMs),
     });
-    return { script: acquire, operands, ...call };
+    return { key: keys[0]!, lock: this.keys.storageKey(keys[0]!), attempt, terms, timeoutMs };
   }
 
-  renew({ leaseMs, mode, timeoutMs, ...hold }: RenewRequest): ScriptCall {
-    const { renew } = this.scripts;
+  acquireMany(request: AcquireRequest, timeoutMs: number, times: AcquireTimes): ScriptCall {
+    const { acquireMany: script } = this.scripts;
+    const { keys, attempt } = request;
+    const lock = keys.map((key) => this.keys.storageKey(key));
+    const operands = script.operands({ ...this.#requestOperands(request), attempt, ...times, lock });
+    return { script, operands, key: keys.join(', '), timeoutMs, echo: attempt };
+  }
+
+  renew({ key, attempt, fencingToken, leaseMs, mode, timeoutMs }: RenewRequest): Operation {
     const lease = { leaseMs: padded(leaseMs), ttlMs: ttlMs(this.options.keepMs, leaseMs) };
-    const terms = { ...lease, mode, plain: mode === 'write' ? 1 : 0 };
-    return this.#call(renew, renew.operands({ ...this.#operandsOf(hold), ...terms }), hold, timeoutMs);
+    const terms = RENEW.termsOf({ ...this.#shared, ...lease, mode, plain: mode === 'write' ? 1 : 0 });
+    return { key, lock: this.keys.storageKey(key), attempt, token: String(fencingToken), terms, timeoutMs };
   }
 
-  release(request: ReleaseRequest, timeoutMs: number): ScriptCall {
-    const { key, attempt, holdAtLeastMs, runOutcome = '-', job } = request;
-    const { release } = this.scripts;
-    const plain = holdAtLeastMs === 0 && runOutcome === '-' && !request.unanswered ? 1 : 0;
-    const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: request.unanswered ? 1 : 0 };
-    const operands = release.operands({ ...this.#shared, lock: this.keys.storageKey(key), attempt, ...end, plain });
-    return this.#call(release, operands, request, timeoutMs);
+  release({ key, attempt, ...request }: ReleaseRequest, timeoutMs: number): Operation {
+    const { holdAtLeastMs, runOutcome = '-', job, unanswered } = request;
+    const plain = holdAtLeastMs === 0 && runOutcome === '-' && !unanswered ? 1 : 0;
+    const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: unanswered ? 1 : 0 };
+    return {
+      key,
+      lock: this.keys.storageKey(key),
+      attempt,
+      terms: RELEASE.termsOf({ ...this.#shared, ...end, plain }),
+      timeoutMs,
+    };
+  }
+
+  /** The command of a single operation. */
+  alone({ key, lock, attempt, token, terms, timeoutMs }: Operation, times: AcquireTimes): ScriptCall {
+    const { kind, operands } = terms;
+    const own = kind === 'acquire' ? [times.sentMicros, times.untilMicros] : kind === 'renew' ? [token!] : [];
+    const script = this.scripts[kind];
+    return { script, operands: [1, lock, attempt, ...own, ...operands], key, timeoutMs, echo: attempt };
   }
 
   downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
@@ -117,6 +140,12 @@ export class ScriptCalls {
     const { inspect } = this.scripts;
     const operands = inspect.operands({ lock: this.keys.storageKey(key) });
     return { script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS };
+  }
+
+  #requestOperands({ owner, mode, leaseMs, waiterLeaseMs, permits, holder, fair }: AcquireRequest) {
+    const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, permits };
+    // Terms are one text with a value per line.
+    return { ...this.#shared, ...hold, holder: holder.replaceAll('\n', ' '), fair: fair ? 1 : 0 };
   }
 
   #operandsOf({ key, attempt, fencingToken }: HoldRef) {

@@ -8,6 +8,7 @@ import { Command, type CommandRequest } from './command.js';
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
 import { isNoScript, storeError } from './redis-errors.js';
+import { type Echo, hasWritten, readReply } from './reply-reader.js';
 import { ifElsewhere } from './demotion.js';
 import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { SilenceWatch } from './silence-watch.js';
@@ -15,24 +16,29 @@ import { warnOfFailedStart } from './start-warning.js';
 
 type AnyScript = LuaScript<any, any, any>;
 
-/** One script to run, and what to expect of its reply. */
-export interface ScriptCall extends Pick<CommandRequest<string[]>, 'key' | 'timeoutMs' | 'onLate' | 'onStart'> {
+/** A script to send. */
+export interface Script {
   readonly script: AnyScript;
   readonly operands: Operands;
   /** Whether to send ASKING first: a node to which the slot is moving serves no other command. */
   readonly asking?: boolean;
-  /** What the second element of the reply has to be; any other reply belongs to another command. */
-  readonly echo?: string;
 }
 
-/** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
-const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled']);
+/** One script for one lock, and what to expect of its reply. */
+export interface ScriptCall extends Script, Pick<CommandRequest<string[]>, 'key' | 'timeoutMs' | 'onLate' | 'onStart'> {
+  readonly echo?: Echo;
+}
 
-/** No script of ours replies with a list in a list. */
-const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
-
-/** A script answers in one text on its plain path (scripts/acquire.ts). */
-const partsOf = (reply: unknown): unknown => (typeof reply === 'string' ? reply.split(' ') : reply);
+/** A script that answers for several locks; `storageKey` is that of one of them. */
+interface BatchCall extends Pick<
+  CommandRequest<string[][]>,
+  'key' | 'storageKey' | 'timeoutMs' | 'onLate' | 'onStart'
+> {
+  /** Is asked when there is a connection, and each time that it is sent. */
+  readonly toSend: () => Script;
+  /** The reply as lists; undefined if it belongs to another command. */
+  readonly read: (reply: unknown) => string[][] | undefined;
+}
 
 /**
  * Runs scripts and commands under deadlines of our own: ioredis may leave a promise pending forever (a half-open socket, a
@@ -58,6 +64,10 @@ export class CommandRunner {
     const silence = new SilenceWatch(clock);
     this.#live = new LiveClient(client, isOwned, clock, reporter, silence);
     this.#health = new ConnectionHealth(this.#live, silence, reporter);
+  }
+
+  get isCluster(): boolean {
+    return this.#live.client.isCluster;
   }
 
   /** The client to send by, for a storage key if the command is about one. */
@@ -113,20 +123,41 @@ export class CommandRunner {
   /** Resolves with the script's reply as strings. @throws LockStoreError */
   async run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate, onStart } = call;
-    const storageKey = String(operands[1]);
-    const spare = this.#spareFor({ storageKey });
-    if (spare) return spare.run(call);
-    const isOurs = (reply: unknown): reply is unknown[] =>
-      Array.isArray(reply) && reply.every(isPlain) && (echo === undefined || String(reply[1]) === echo);
-    const onLateReply = (reply: unknown) => isOurs(reply) && onLate?.(reply.map(String));
-    const request: CommandRequest<unknown> = { key, storageKey, timeoutMs, onStart, onLate: onLateReply };
-    const reply = await this.#perform(request, async (command) => {
-      const answer = partsOf(await this.#evaluate(call, command));
-      if (!isOurs(answer)) this.#health.replace(command.sentBy!, command.sentTo);
-      else if (WRITTEN.has(answer[0])) this.#health.onWritten(command.sentBy!);
+    const read = (reply: unknown): string[][] | undefined => {
+      const one = readReply(echo, reply);
+      return one && [one];
+    };
+    const onLateReply = onLate && (([reply]: string[][]): void => onLate(reply!));
+    const request = {
+      key,
+      storageKey: String(operands[1]),
+      timeoutMs,
+      onStart,
+      ...(onLateReply && { onLate: onLateReply }),
+    };
+    const [reply] = await this.runBatch({ ...request, toSend: () => call, read });
+    return reply!;
+  }
+
+  /** Resolves with the replies for all locks. @throws LockStoreError */
+  async runBatch(call: BatchCall): Promise<string[][]> {
+    const { key, storageKey, timeoutMs, onLate, onStart, toSend, read } = call;
+    const spare = this.#spareFor({ ...(storageKey !== undefined && { storageKey }) });
+    if (spare) return spare.runBatch(call);
+    const request: CommandRequest<string[][] | undefined> = {
+      key,
+      ...(storageKey !== undefined && { storageKey }),
+      timeoutMs,
+      onStart,
+      onLate: (replies) => replies && onLate?.(replies),
+    };
+    const replies = await this.#perform(request, async (command) => {
+      const answer = read(await this.#evaluate(toSend, command));
+      if (!answer) this.#health.replace(command.sentBy!, command.sentTo);
+      else if (answer.some(hasWritten)) this.#health.onWritten(command.sentBy!);
       return answer;
     });
-    if (isOurs(reply)) return reply.map(String);
+    if (replies) return replies;
     throw new LockStoreError(`Redis sent the reply of another command for the lock "${key}".`, { key });
   }
 
@@ -184,19 +215,21 @@ export class CommandRunner {
   }
 
   /** EVALSHA, and EVAL where the server does not know the script. */
-  async #evaluate({ script, operands, asking }: ScriptCall, command: Command<unknown>): Promise<unknown> {
-    const deliver = (send: (client: RedisClient) => Promise<unknown>): Promise<unknown> => {
-      const sendAfterAsking = (client: RedisClient): Promise<unknown> => {
-        if (asking) (client as SingleClient).asking();
-        return send(client);
-      };
-      return command.deliver(() => this.#live.current, sendAfterAsking);
-    };
+  async #evaluate(toSend: () => Script, command: Pick<Command<unknown>, 'deliver'>): Promise<unknown> {
+    const deliver = (send: (client: RedisClient, call: Script) => Promise<unknown>): Promise<unknown> =>
+      command.deliver(
+        () => this.#live.current,
+        (client) => {
+          const call = toSend();
+          if (call.asking) (client as SingleClient).asking();
+          return send(client, call);
+        },
+      );
     try {
-      return await deliver((client) => client.evaluateSha(script.sha1, operands));
+      return await deliver((client, { script, operands }) => client.evaluateSha(script.sha1, operands));
     } catch (error) {
       if (!isNoScript(error as Error)) throw error;
-      return deliver((client) => client.evaluate(script.text, operands));
+      return deliver((client, { script, operands }) => client.evaluate(script.text, operands));
     }
   }
 }

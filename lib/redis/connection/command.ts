@@ -21,6 +21,8 @@ export interface CommandRequest<T> {
   readonly onStart?: ((withdraw: () => boolean) => void) | undefined;
 }
 
+export const withdrawnError = (): Error => new Error('it was withdrawn before it was sent');
+
 const ignore = (): void => undefined;
 
 /**
@@ -80,7 +82,7 @@ export class Command<T> {
   }
 
   #withdraw(): boolean {
-    if (!this.wasSent) this.fail(new Error('it was withdrawn before it was sent'));
+    if (!this.wasSent) this.fail(withdrawnError());
     return !this.wasSent;
   }
 

@@ -1,4 +1,5 @@
 import { LockStoreError } from '../../core/lock.errors.js';
+import { printable } from '../../core/printable.js';
 import { adviceOn, isPassing, needsCluster, readableText } from './error-advice.js';
 import { type ServerAddress, readAddress } from '../client/server-address.js';
 
@@ -50,6 +51,15 @@ export function storeError(key: string, error: unknown, failed: FailedCommand = 
   const retryable = isRetryable(cause) && !(isSingle && needsCluster(cause));
   return new LockStoreError(text, { key, cause: withoutSecrets(cause), retryable, wasSent });
 }
+
+/** The same failure for the lock `key`: several calls share one command, and its error names the lock of one of them. */
+export function renamedError(error: LockStoreError, key: string, wasSent = error.wasSent): LockStoreError {
+  const { message, cause, retryable } = error;
+  const text = message.replace(quoted(error.key ?? ''), () => quoted(key));
+  return new LockStoreError(text, { key, cause, retryable, wasSent });
+}
+
+const quoted = (key: string): string => `"${printable(key)}"`;
 
 /** The error that counts, and further ones that explain it. */
 function reasonsOf(error: Error, connectionError: Error | undefined): [cause: Error, ...more: Error[]] {

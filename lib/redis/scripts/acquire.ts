@@ -1,4 +1,5 @@
-import { FOLD, type LuaScript, arg, key, lua } from './lua.js';
+import { arg, key, lua } from './lua.js';
+import { defineOperation } from './operation.js';
 import { CLAIM } from './parts/claim.js';
 import { EXPIRY } from './parts/expiry.js';
 import { HAND_OVER } from './parts/hand-over.js';
@@ -68,8 +69,11 @@ end
  *   microseconds), `upgrade` (this owner reads) or `claimed` (this fire; `detail` is the attempt whose run of it has no
  *   outcome yet, otherwise empty).
  */
-export const acquireScript = (clock: LuaScript<never, never>) => lua`
-${clock}${PLAIN_ACQUIRE}${FOLD}${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST, CLAIM)}
+export const ACQUIRE = defineOperation({
+  kind: 'acquire',
+  own: ['attempt', 'sentMicros', 'untilMicros'],
+  plain: PLAIN_ACQUIRE,
+  full: lua`${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST, CLAIM)}
 local swept = end_expired()
 local stands, detail = standing(knows_attempt)
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
@@ -104,4 +108,5 @@ sweep_queue()
 save()
 return reply or { 'granted', ${attempt}, int(now), hold.token, int(hold.deadline - now), int(writes + reads),
   fire_of_mine() }
-`;
+`,
+});

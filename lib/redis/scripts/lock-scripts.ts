@@ -1,20 +1,22 @@
-import { acquireScript } from './acquire.js';
+import { ACQUIRE } from './acquire.js';
 import { acquireManyScript } from './acquire-many.js';
+import { batchScript } from './batch.js';
 import { downgradeScript } from './downgrade.js';
 import { forceReleaseScript } from './force-release.js';
 import { inspectScript } from './inspect.js';
 import { type LuaScript } from './lua.js';
 import { SERVER_CLOCK } from './parts/clock.js';
-import { releaseScript } from './release.js';
-import { renewScript } from './renew.js';
+import { RELEASE } from './release.js';
+import { RENEW } from './renew.js';
 import { writeBackScript } from './write-back.js';
 
 /** Builds the scripts on a clock: Lua that defines `time`, in microseconds, as a text. Another clock is for tests only. */
 export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK) => ({
-  acquire: acquireScript(clock),
+  acquire: ACQUIRE.alone(clock),
+  batch: batchScript(clock),
   acquireMany: acquireManyScript(clock),
-  release: releaseScript(clock),
-  renew: renewScript(clock),
+  release: RELEASE.alone(clock),
+  renew: RENEW.alone(clock),
   downgrade: downgradeScript(clock),
   forceRelease: forceReleaseScript(clock),
   writeBack: writeBackScript(clock),

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 
 /** A named hole in a script: a Redis key, or an argument. */
-export interface Hole<Kind extends 'key' | 'arg' | 'fold' = 'key' | 'arg' | 'fold', Name extends string = string> {
+export interface Hole<
+  Kind extends 'key' | 'arg' | 'fold' | 'rest' = 'key' | 'arg' | 'fold' | 'rest',
+  Name extends string = string,
+> {
   readonly kind: Kind;
   readonly name: Name;
 }
@@ -17,6 +20,9 @@ export const arg = <const Name extends string>(name: Name): Hole<'arg', Name> =>
  * its client and Redis something, also those that a script seldom reads. Their values contain no line break.
  */
 export const FOLD: Hole<'fold', never> = { kind: 'fold', name: '' as never };
+
+/** A hole that stands for the position of the first argument behind those that have names. */
+export const REST: Hole<'rest', never> = { kind: 'rest', name: '' as never };
 
 /**
  * A Lua text whose keys and arguments are known by name; it may be a whole script or a part of one. `KeyValue` is the type of
@@ -76,11 +82,12 @@ export function lua<const Parts extends readonly Part[]>(
       unfolded = args.length;
       return unfold(unfolded + 1);
     }
+    if (part.kind === 'rest') return `${args.length + 1}`;
     return part.kind === 'key' ? `KEYS[${position(keys, part.name)}]` : `ARGV[${position(args, part.name)}]`;
   };
   const text = parts.map(place).join('');
   const sha1 = createHash('sha1').update(text).digest('hex');
-  const operands = (values: Values): (string | number)[] => {
+  const operands = (values: Readonly<Record<string, Value>>): (string | number)[] => {
     const named = keys.flatMap((name) => valueOf(values, name));
     const all = args.flatMap((name) => valueOf(values, name));
     const folded = unfolded < args.length ? [all.splice(unfolded).join('\n')] : [];
@@ -101,15 +108,18 @@ end
 
 const partsOf = (part: Part): readonly (string | Hole)[] => ('parts' in part ? part.parts : [part]);
 
+/** Inserts a text that has numbered its own keys and arguments already: the body of a function with parameters for them. */
+export const verbatim = (text: string): LuaScript<never, never> => ({ ...lua``, parts: [text] });
+
 /** The same script with a list of keys for each name: its text must read the lists from `KEYS` itself. */
 export const overManyKeys = <Keys extends string, Args extends string>(
   script: LuaScript<Keys, Args>,
 ): LuaScript<Keys, Args, readonly string[]> => script as never;
 
 type Value = string | number | readonly string[];
-type Values = Readonly<Record<string, Value>>;
 
-function valueOf(values: Values, name: string): Value {
+/** @throws TypeError when it is missing */
+export function valueOf<V extends Value>(values: Readonly<Record<string, V>>, name: string): V {
   const value = values[name];
   if (value === undefined) throw new TypeError(`Expected a value for the script operand "${name}", got undefined.`);
   return value;

@@ -1,4 +1,5 @@
-import { FOLD, type LuaScript, arg, key, lua } from './lua.js';
+import { arg, key, lua } from './lua.js';
+import { defineOperation } from './operation.js';
 import { EXPIRY } from './parts/expiry.js';
 import { FINGERPRINTS } from './parts/fingerprints.js';
 import { HAND_OVER } from './parts/hand-over.js';
@@ -48,8 +49,11 @@ end
  * the queue further; `outcome` is `released`, `again` (this release was done before), `cancelled` (it was only waiting),
  * `expired` (the lease ended before), `revoked` (an operator ended it before) or `unknown`.
  */
-export const releaseScript = (clock: LuaScript<never, never>) => lua`
-${clock}${PLAIN_RELEASE}${FOLD}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
+export const RELEASE = defineOperation({
+  kind: 'release',
+  own: ['attempt'],
+  plain: PLAIN_RELEASE,
+  full: lua`${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, QUEUE, MESSAGES, HAND_OVER, JOBS)}
 local before = find_hold(${attempt})
 end_expired()
 begin_writes()
@@ -121,4 +125,5 @@ if outcome == 'cancelled' and was_first then wake_head() end
 sweep_queue()
 save()
 return { outcome, ${attempt}, int(now), int(writes + reads), int(token), unserved and '1' or '' }
-`;
+`,
+});

@@ -1,4 +1,5 @@
-import { FOLD, type LuaScript, arg, key, lua } from './lua.js';
+import { arg, key, lua } from './lua.js';
+import { defineOperation } from './operation.js';
 import { EXPIRY } from './parts/expiry.js';
 import { HAND_OVER } from './parts/hand-over.js';
 import { HOLDS } from './parts/holds.js';
@@ -39,8 +40,11 @@ end
  * `lost attempt now token revoked` with the lock's last token, which is greater than the caller's when another attempt was
  * granted since; `revoked` is 1 when an operator ended the hold, else 0.
  */
-export const renewScript = (clock: LuaScript<never, never>) => lua`
-${clock}${PLAIN_RENEW}${FOLD}${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}
+export const RENEW = defineOperation({
+  kind: 'renew',
+  own: ['attempt', 'token'],
+  plain: PLAIN_RENEW,
+  full: lua`${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}
 local swept = end_expired()
 local hold = live_hold()
 if not hold or hold.token ~= ${arg('token')} then return lost(swept) end
@@ -53,4 +57,5 @@ if freed then hand_over(nil) end
 sweep_queue()
 save()
 return { 'renewed', ${attempt}, int(now), int(hold.deadline - now) }
-`;
+`,
+});

@@ -1,6 +1,6 @@
 import { Locker } from '../../../lib/core/acquire/locker.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
-import { systemRuntime } from '../../../lib/core/runtime.js';
+import { systemAfterTurn, systemRuntime } from '../../../lib/core/runtime.js';
 import { systemClock } from '../../../lib/core/clock.js';
 import { RedisLockService, type RedisLockModuleOptions, createLockScripts } from '../../../lib/index.js';
 import { resolveModuleOptions } from '../../../lib/redis-lock.options.js';
@@ -32,6 +32,7 @@ export async function startBareScene(answer: Answer, options: RedisLockModuleOpt
     scripts,
     clock: systemClock,
     random: systemRandomness,
+    afterTurn: systemAfterTurn,
     reporter,
   });
   const locker = new Locker(systemRuntime(), store, reporter, 'fuzz:1');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { createLockScripts } from '../../../lib/index.js';
 import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
-import { valuesOf } from '../../support/model/wire-values.js';
+import { operationsOf, valuesOf } from '../../support/model/wire-values.js';
 import { CommandReader, type Reply, encode } from './resp.js';
 
 /** A command that the server received; of a script, its operation and its operands by name. */
@@ -89,16 +89,36 @@ export class FakeRedis {
 
   #onCommand(words: readonly string[], socket: Socket): void {
     const command = read(words);
-    if (!GREETING.has(command.name)) this.received.push(command);
     if (command.name === 'subscribe') this.#subscribers.set(words[1]!, socket);
-    const reply = this.answer(command, socket);
+    const reply = command.name === 'batch' ? this.#answerAll(words, socket) : this.#answerTo(command, socket);
     if (reply !== undefined && socket.writable) socket.write(encode(reply));
   }
+
+  #answerTo(command: Received, socket: Socket): Reply | undefined {
+    if (!GREETING.has(command.name)) this.received.push(command);
+    return this.answer(command, socket);
+  }
+
+  /** A server that does not answer one of them answers none. */
+  #answerAll(words: readonly string[], socket: Socket): Reply | undefined {
+    const replies = operationsIn(words).map((operation) => this.#answerTo(operation, socket));
+    if (replies.includes(undefined)) return undefined;
+    return replies.map((reply) => (reply instanceof Error ? 'failed' : reply!));
+  }
+}
+
+/** The operations of a batch, each as if it had arrived alone. */
+function operationsIn(words: readonly string[]): Received[] {
+  return operationsOf(scripts['batch']!, words.slice(2)).map(({ name, values }) => {
+    const operands = values as Readonly<Record<string, string>>;
+    return { name, words, keys: [operands['lock']!], operands };
+  });
 }
 
 function read(words: readonly string[]): Received {
   const name = words[0]!.toLowerCase();
   const script = name.startsWith('eval') ? namesOfScripts.get(words[1]!) : undefined;
+  if (script === 'batch') return { name: script, words, keys: [], operands: {} };
   if (script === undefined) return { name, words, keys: words.slice(1), operands: {} };
   const operands = valuesOf(scripts[script]!, words.slice(2)) as Readonly<Record<string, string>>;
   return { name: script, words, keys: words.slice(3, 3 + Number(words[2])), operands };

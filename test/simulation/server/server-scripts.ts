@@ -1,14 +1,12 @@
 import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
-import { type Values, keysOf, valuesOf } from '../../support/model/wire-values.js';
+import { type ModelledScript } from '../../support/model/script-model.js';
+import { type Values, keysOf, operationsOf, valuesOf } from '../../support/model/wire-values.js';
 import { type SimProcess } from '../world/sim-process.js';
 import { ReplyError } from './reply-error.js';
 
-type ScriptName = keyof LockScripts;
-
-/** A script that arrived, with its operands by name. */
+/** A script for some locks that arrived, with its operands by name; or one operation of a batch. */
 export interface ScriptCall {
-  readonly name: ScriptName;
-  readonly sha1: string;
+  readonly name: ModelledScript;
   readonly process: SimProcess;
   readonly keys: readonly string[];
   readonly values: Values;
@@ -16,7 +14,14 @@ export interface ScriptCall {
   number(arg: string): number;
 }
 
-type Known = [name: ScriptName, script: LockScripts[ScriptName]];
+/** What arrived in one command. */
+interface Received {
+  readonly sha1: string;
+  readonly calls: readonly ScriptCall[];
+  readonly isBatch: boolean;
+}
+
+type Known = [name: keyof LockScripts, script: LockScripts[keyof LockScripts]];
 
 /** Reads commands as the scripts of the library do. */
 export class ServerScripts {
@@ -30,13 +35,19 @@ export class ServerScripts {
     }
   }
 
-  read(by: 'sha1' | 'text', which: string, operands: readonly unknown[], process: SimProcess): ScriptCall {
+  read(by: 'sha1' | 'text', which: string, operands: readonly unknown[], process: SimProcess): Received {
     const known = (by === 'sha1' ? this.#bySha1 : this.#byText).get(which);
     if (!known) throw new ReplyError('ERR Error compiling script');
     const [name, script] = known;
-    const values = valuesOf(script, operands);
-    const text = (arg: string): string => String(values[arg]);
-    const number = (arg: string): number => Number(values[arg]);
-    return { name, sha1: script.sha1, process, keys: keysOf(values), values, text, number };
+    const { sha1 } = script;
+    if (name !== 'batch') return { sha1, calls: [callOf(name, valuesOf(script, operands), process)], isBatch: false };
+    const calls = operationsOf(script, operands).map((one) => callOf(one.name, one.values, process));
+    return { sha1, calls, isBatch: true };
   }
+}
+
+function callOf(name: ModelledScript, values: Values, process: SimProcess): ScriptCall {
+  const text = (arg: string): string => String(values[arg]);
+  const number = (arg: string): number => Number(values[arg]);
+  return { name, process, keys: keysOf(values), values, text, number };
 }

@@ -6,6 +6,7 @@ import { EPOCH_MS } from '../world/sim-process.js';
 import { type World } from '../world/world.js';
 import { type Member } from './member.js';
 import { ReplyError } from './reply-error.js';
+import { FAILED } from '../../../lib/redis/scripts/batch.js';
 import { type ScriptCall, type ServerScripts } from './server-scripts.js';
 import { Subscriptions } from './subscriptions.js';
 
@@ -183,29 +184,48 @@ export class SimServer implements ServerEnd, CommandEnd {
   }
 
   #runScript(socket: Socket, by: 'evalsha' | 'eval', [which, ...operands]: readonly string[]): unknown {
-    const call = this.scripts.read(by === 'eval' ? 'text' : 'sha1', which!, operands, socket.process);
-    this.member?.admit(call, socket);
-    if (by === 'evalsha' && !this.#known.has(call.sha1)) {
+    const { sha1, calls, isBatch } = this.scripts.read(
+      by === 'eval' ? 'text' : 'sha1',
+      which!,
+      operands,
+      socket.process,
+    );
+    for (const call of calls) this.member?.admit(call, socket);
+    if (by === 'evalsha' && !this.#known.has(sha1)) {
       throw new ReplyError('NOSCRIPT No matching script. Please use EVAL.');
     }
-    this.#known.add(call.sha1);
-    this.#applyRefusal(this.member?.modelFor(call) ?? this.model);
+    this.#known.add(sha1);
+    if (this.refusal?.startsWith('BUSY')) throw new ReplyError(this.refusal);
     this.#fixedMicros = this.micros;
     try {
-      this.watch.beforeScript(this, call);
-      const reply = this.member ? this.member.run(call) : this.model.run(call.name, call.values);
-      this.world.digest.text(reply.join(' '));
-      this.watch.afterScript(this, call, reply);
-      return reply;
+      return isBatch ? calls.map((call) => this.#runOfBatch(call)) : this.#runCall(calls[0]!);
     } finally {
       this.#fixedMicros = null;
     }
   }
 
-  /** A busy server refuses every script, the others refuse the first write of a script. */
+  /** An error of one operation touches no other. */
+  #runOfBatch(call: ScriptCall): unknown {
+    try {
+      return this.#runCall(call);
+    } catch (error) {
+      if (!(error instanceof ReplyError)) throw error;
+      return FAILED;
+    }
+  }
+
+  #runCall(call: ScriptCall): unknown {
+    this.#applyRefusal(this.member?.modelFor(call) ?? this.model);
+    this.watch.beforeScript(this, call);
+    const reply = this.member ? this.member.run(call) : this.model.run(call.name, call.values);
+    this.world.digest.text(reply.join(' '));
+    this.watch.afterScript(this, call, reply);
+    return reply;
+  }
+
+  /** The server refuses the first write of a script. */
   #applyRefusal(model: ScriptModel): void {
     const { refusal } = this;
-    if (refusal?.startsWith('BUSY')) throw new ReplyError(refusal);
     model.isFull = refusal?.startsWith('OOM') ?? false;
     model.refusesWrites = model.isFull ? undefined : (refusal ?? undefined);
   }

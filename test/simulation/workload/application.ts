@@ -1,3 +1,4 @@
+import { nextTick } from 'node:process';
 import { type RedisOptions } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
@@ -45,8 +46,17 @@ export class Application {
     const isQuorum = profile.servers > 1;
     const alone = topology?.connection ?? addresses[0]!;
     const connection = (isQuorum ? addresses : (this.given ?? alone)) as never;
+    const afterTurn = (callback: () => void): void => nextTick(callback);
     const redis = { connection, keyPrefix: 'lock:', keepMs: KEEP_MS, minReplicas, replicaTimeoutMs: 500 };
-    this.store = library.openStore({ ...redis, hashTag: undefined, scripts: library.scripts, clock, random, reporter });
+    this.store = library.openStore({
+      ...redis,
+      hashTag: undefined,
+      scripts: library.scripts,
+      clock,
+      random,
+      afterTurn,
+      reporter,
+    });
     this.locker = new library.Locker(process.runtime, this.store, reporter, `${process.name}:1`);
     const options = { ...DEFAULTS, isQuorum, name: undefined } as unknown as ResolvedModuleOptions;
     this.service = new library.RedisLockService(this.locker, this.store, options);

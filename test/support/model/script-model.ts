@@ -6,6 +6,9 @@ import { MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
 import { hashOfModel } from './model-hash.js';
 import { holdOf, keysOf, numberOf, releaseOf, requestOf, textOf, type Values } from './wire-values.js';
 
+/** A script that the model runs; a batch consists of such. */
+export type ModelledScript = Exclude<keyof LockScripts, 'batch'>;
+
 /** A script's reply on the wire. */
 export type Reply = (string | number)[];
 
@@ -56,7 +59,7 @@ export class ScriptModel {
    * Runs a script to its end: nothing else happens meanwhile.
    * @throws ReplyError with the text of Redis; then nothing was changed, but a waiter may have been told to ask
    */
-  run(name: keyof LockScripts, values: Values): Reply {
+  run(name: ModelledScript, values: Values): Reply {
     if (keysOf(values).some((key) => this.strangers.has(key))) throw replyError(WRONG_TYPE);
     this.#values = values;
     if (values['keepMs'] !== undefined) this.locks.settings.keepMs = numberOf(values, 'keepMs');
@@ -74,7 +77,7 @@ export class ScriptModel {
   }
 
   /** The time of expiry that the plain path of a script leaves as it is; undefined when the script sets it. */
-  #keptUntil(name: keyof LockScripts, values: Values): number | undefined {
+  #keptUntil(name: ModelledScript, values: Values): number | undefined {
     if (this.isFull || this.refusesWrites || (name !== 'acquire' && name !== 'release')) return undefined;
     const lock = this.look(keysOf(values)[0]!);
     if (!lock.isPacked || lock.wasReleased(textOf(values, 'attempt'))) return undefined;

@@ -1,6 +1,10 @@
 import { type LockMode } from '../../../lib/core/lock.errors.js';
 import { type ReleaseRequest } from '../../../lib/core/store/lock-store.js';
+import { ACQUIRE } from '../../../lib/redis/scripts/acquire.js';
 import { type LuaScript } from '../../../lib/redis/scripts/lua.js';
+import { type OperationKind } from '../../../lib/redis/scripts/operation.js';
+import { RELEASE } from '../../../lib/redis/scripts/release.js';
+import { RENEW } from '../../../lib/redis/scripts/renew.js';
 import { type ReceivedRequest } from '../../../lib/testing/memory/memory-queue.js';
 
 /** The operands of a script by name, as `script.operands()` takes them; on the wire, numbers are text. */
@@ -16,6 +20,30 @@ export function valuesOf({ keys, args, unfolded }: LuaScript<any, any, any>, ope
   for (const [i, name] of args.entries()) values[name] = given[i] as string | number;
   values[keys[0]!] = count > keys.length ? named : named[0]!;
   return values;
+}
+
+/** The operands of one operation of a batch, by name. */
+export interface ReceivedOperation {
+  readonly name: OperationKind;
+  readonly values: Values;
+}
+
+const OPERATIONS = { acquire: ACQUIRE, release: RELEASE, renew: RENEW };
+
+/** The operations of a batch, from the operands of `EVALSHA` after the hash. */
+export function operationsOf({ args }: LuaScript<any, any, any>, operands: readonly unknown[]): ReceivedOperation[] {
+  const words = operands.map(String);
+  const locks = words.splice(0, 1 + Number(words[0])).slice(1);
+  // The clock of a test has an operand, too.
+  const shared = Object.fromEntries(args.map((name): [string, string] => [name, words.shift()!]));
+  const terms = words.splice(0, Number(shared['terms'])).map((text) => text.split('\n'));
+  return locks.map((lock) => {
+    const [name, ...texts] = terms[Number(words.shift()) - 1] as [OperationKind, ...string[]];
+    const { own, body } = OPERATIONS[name];
+    const named = Object.fromEntries(body.args.map((arg, i): [string, string] => [arg, texts[i]!]));
+    for (const arg of own) named[arg] = shared[arg] ?? words.shift()!;
+    return { name, values: { ...named, lock } };
+  });
 }
 
 export const keysOf = ({ lock }: Values): readonly string[] => (typeof lock === 'string' ? [lock] : (lock as string[]));

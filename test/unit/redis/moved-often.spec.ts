@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type EventEmitter } from 'node:events';
 import { systemClock } from '../../../lib/core/clock.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
+import { systemAfterTurn } from '../../../lib/core/runtime.js';
 import { IoredisConnection } from '../../../lib/redis/client/ioredis/ioredis-connection.js';
 import { type LeadsToMaster } from '../../../lib/redis/client/redis-client.js';
 import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
@@ -39,6 +40,7 @@ describe('the store on Redis, whose sentinels name another master again and agai
       scripts: createLockScripts(),
       clock: systemClock,
       random: systemRandomness,
+      afterTurn: systemAfterTurn,
       reporter,
     });
     const seen = new Map<unknown, number>();

@@ -7,6 +7,7 @@ import { RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { systemRandomness } from '../../../lib/core/randomness.js';
+import { systemAfterTurn } from '../../../lib/core/runtime.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
@@ -32,6 +33,7 @@ describe('the store on Redis', () => {
       scripts: createLockScripts(),
       clock: systemClock,
       random: systemRandomness,
+      afterTurn: systemAfterTurn,
       reporter,
     });
   const newAttempt = (): string => `${store.clientId}.${String((attempts += 1)).padStart(8, '0')}`;

@@ -14,6 +14,7 @@ import { closeAll, closeLater, freshKey } from '../../../support/apps/lock-app.j
 import { startTcpProxy } from '../../../support/network/tcp-proxy.js';
 import { startVip } from '../../../support/network/vip.js';
 import { systemRandomness } from '../../../../lib/core/randomness.js';
+import { systemAfterTurn } from '../../../../lib/core/runtime.js';
 
 const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
@@ -244,6 +245,7 @@ describe('connections and timers', () => {
           scripts: createLockScripts(),
           clock,
           random: systemRandomness,
+          afterTurn: systemAfterTurn,
           reporter: { ...reporter, debug: note },
         }),
       ),

@@ -1,0 +1,30 @@
+import { FAILED } from '../scripts/batch.js';
+
+/** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
+const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled']);
+
+/** What the second element of a reply has to be; undefined: anything. Any other reply belongs to another command. */
+export type Echo = string | undefined;
+
+/** Reads the reply of a script for one lock; undefined if it belongs to another command. */
+export function readReply(echo: Echo, reply: unknown): string[] | undefined {
+  const parts = partsOf(reply);
+  if (!Array.isArray(parts) || !parts.every(isPlain)) return undefined;
+  return echo === undefined || String(parts[1]) === echo ? parts.map(String) : undefined;
+}
+
+/** Reads the replies of a batch; undefined if they belong to another command. */
+export function readReplies(echoes: readonly Echo[], reply: unknown): string[][] | undefined {
+  if (!Array.isArray(reply) || reply.length !== echoes.length) return undefined;
+  const replies = reply.map((one: unknown, i) => readReply(one === FAILED ? undefined : echoes[i], one));
+  return replies.every((one) => one !== undefined) ? replies : undefined;
+}
+
+/** Whether the script has certainly written. */
+export const hasWritten = (reply: readonly string[]): boolean => WRITTEN.has(reply[0]);
+
+/** No script of ours replies with a list in the reply for a lock. */
+const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
+
+/** A script answers in one text on its plain path (scripts/acquire.ts). */
+const partsOf = (reply: unknown): unknown => (typeof reply === 'string' ? reply.split(' ') : reply);

@@ -1,0 +1,154 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { LockStoreError } from '../core/lock.errors.js';
+import { type AfterTurn } from '../core/runtime.js';
+import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
+import { withdrawnError } from './connection/command.js';
+import { type CommandRunner, type Script } from './connection/command-runner.js';
+import { readReplies, readReply } from './connection/reply-reader.js';
+import { renamedError, storeError } from './connection/redis-errors.js';
+import { FAILED, batchOperands } from './scripts/batch.js';
+import { type LockScripts } from './scripts/lock-scripts.js';
+import { MAX_BATCH } from './timing.js';
+
+/** What operations are sent with. */
+interface BatchParts {
+  readonly commands: CommandRunner;
+  readonly calls: ScriptCalls;
+  readonly scripts: LockScripts;
+  readonly afterTurn: AfterTurn;
+  /** When the acquires that are sent now were sent, and until when they may arrive. */
+  readonly timesOf: (operation: Operation) => AcquireTimes;
+}
+
+/** One operation on its way. */
+interface Pending {
+  readonly operation: Operation;
+  /** Receives a reply that comes after the timeout. */
+  readonly onLate: ((reply: string[]) => void) | undefined;
+  readonly resolve: (reply: string[] | Promise<string[]>) => void;
+  readonly reject: (error: unknown) => void;
+  batch: Batch | null;
+}
+
+/** Operations that travel in one command. */
+interface Batch {
+  /** Without those that were withdrawn. */
+  readonly pending: Set<Pending>;
+  /** The command, once it has been sent. */
+  sent: Script | null;
+  /** Withdraws the command. */
+  withdraw: () => boolean;
+}
+
+/**
+ * Sends acquires, releases and renewals. Those that are requested in one turn of the event loop travel as one command; one that is
+ * alone has a script of its own, and is not delayed beyond the turn. In a cluster, one command is for one lock.
+ */
+export class OperationBatches {
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+  /** Those of this turn. */
+  #gathered: Pending[] = [];
+
+  constructor(private readonly parts: BatchParts) {}
+
+  /**
+   * Resolves with the reply of the operation's script. `onStart` receives a function that withdraws the operation; it returns
+   * true when nothing was sent, and nothing will be.
+   * @throws LockStoreError
+   */
+  run(
+    operation: Operation,
+    onLate?: (reply: string[]) => void,
+    onStart?: (withdraw: () => boolean) => void,
+  ): Promise<string[]> {
+    return new Promise((resolve, reject) => {
+      const pending: Pending = { operation, onLate, resolve, reject, batch: null };
+      if (this.#gathered.push(pending) === 1) this.parts.afterTurn(() => this.#flush());
+      onStart?.(() => this.#withdraw(pending));
+    });
+  }
+
+  #flush(): void {
+    const { isCluster } = this.parts.commands;
+    const groups = new Map<string, Pending[]>();
+    const all = this.#gathered;
+    this.#gathered = [];
+    for (const pending of all) {
+      const { timeoutMs, lock } = pending.operation;
+      const name = isCluster ? `${timeoutMs} ${lock}` : `${timeoutMs}`;
+      const group = groups.get(name);
+      if (group) group.push(pending);
+      else groups.set(name, [pending]);
+    }
+    for (const group of groups.values()) {
+      for (let i = 0; i < group.length; i += MAX_BATCH) {
+        const send = (): void => this.#send(group.slice(i, i + MAX_BATCH));
+        // A command for several callers is in the context of none.
+        if (all.length === 1) send();
+        else this.#inOurContext(send);
+      }
+    }
+  }
+
+  #send(group: readonly Pending[]): void {
+    const { commands } = this.parts;
+    const { key, lock, timeoutMs } = group[0]!.operation;
+    const batch: Batch = { pending: new Set(group), sent: null, withdraw: () => false };
+    for (const pending of group) pending.batch = batch;
+    const sent = commands.runBatch({
+      key,
+      storageKey: lock,
+      timeoutMs,
+      onStart: (withdraw) => void (batch.withdraw = withdraw),
+      toSend: () => (batch.sent ??= this.#commandOf(batch)),
+      read: (reply) => {
+        const echoes = [...batch.pending].map(({ operation }) => operation.attempt);
+        if (echoes.length > 1) return readReplies(echoes, reply);
+        const one = readReply(echoes[0], reply);
+        return one && [one];
+      },
+      onLate: (replies) => {
+        for (const [i, { onLate }] of [...batch.pending].entries()) if (!hasFailed(replies[i]!)) onLate?.(replies[i]!);
+      },
+    });
+    sent.then(
+      (replies) => {
+        for (const [i, pending] of [...batch.pending].entries()) this.#settle(pending, replies[i]!);
+      },
+      (error: unknown) => {
+        for (const { operation, reject } of batch.pending) reject(asFailureOf(error, operation.key));
+      },
+    );
+  }
+
+  /** What is withdrawn after this is sent nevertheless. */
+  #commandOf({ pending }: Batch): Script {
+    const { calls, scripts, timesOf } = this.parts;
+    const operations = [...pending].map(({ operation }) => operation);
+    const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
+    if (operations.length === 1) return calls.alone(operations[0]!, times);
+    return { script: scripts.batch, operands: batchOperands(operations, times) };
+  }
+
+  #settle({ operation, onLate, resolve }: Pending, reply: string[]): void {
+    if (!hasFailed(reply)) return resolve(reply);
+    const { commands, calls, timesOf } = this.parts;
+    const call = calls.alone(operation, timesOf(operation));
+    resolve(commands.run({ ...call, ...(onLate && { onLate }) }));
+  }
+
+  #withdraw(pending: Pending): boolean {
+    const { batch, operation, reject } = pending;
+    if (batch?.sent) return false;
+    if (batch?.pending.size === 1) return batch.withdraw();
+    if (batch) batch.pending.delete(pending);
+    else this.#gathered = this.#gathered.filter((one) => one !== pending);
+    reject(storeError(operation.key, withdrawnError(), { wasSent: false }));
+    return true;
+  }
+}
+
+const hasFailed = (reply: readonly string[]): boolean => reply[0] === FAILED;
+
+const asFailureOf = (error: unknown, key: string): unknown =>
+  error instanceof LockStoreError && error.key !== key ? renamedError(error, key) : error;
