@@ -1,4 +1,3 @@
-import { nextTick } from 'node:process';
 import { type RedisOptions } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
@@ -46,7 +45,7 @@ export class Application {
     const isQuorum = profile.servers > 1;
     const alone = topology?.connection ?? addresses[0]!;
     const connection = (isQuorum ? addresses : (this.given ?? alone)) as never;
-    const afterTurn = (callback: () => void): void => nextTick(callback);
+    const afterTurn = (callback: () => void): void => process.world.soon(callback);
     const redis = { connection, keyPrefix: 'lock:', keepMs: KEEP_MS, minReplicas, replicaTimeoutMs: 500 };
     this.store = library.openStore({
       ...redis,
