@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockStoreError } from '../core/lock.errors.js';
 import { type AfterTurn } from '../core/runtime.js';
 import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
-import { withdrawnError } from './connection/command.js';
+import { type Outcome, withdrawnError } from './connection/command.js';
 import { type CommandRunner, type Script } from './connection/command-runner.js';
 import { readReplies, readReply } from './connection/reply-reader.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
@@ -20,13 +20,16 @@ interface BatchParts {
   readonly timesOf: (operation: Operation) => AcquireTimes;
 }
 
+/** `resolve` may throw for a reply that it cannot read; then `reject` is called, too. */
+interface OperationOutcome extends Outcome<string[]> {
+  /** Receives a reply that comes after the timeout. */
+  onLate?(reply: string[]): void;
+}
+
 /** One operation on its way. */
 interface Pending {
   readonly operation: Operation;
-  /** Receives a reply that comes after the timeout. */
-  readonly onLate: ((reply: string[]) => void) | undefined;
-  readonly resolve: (reply: string[] | Promise<string[]>) => void;
-  readonly reject: (error: unknown) => void;
+  readonly outcome: OperationOutcome;
   batch: Batch | null;
 }
 
@@ -51,21 +54,19 @@ export class OperationBatches {
 
   constructor(private readonly parts: BatchParts) {}
 
+  /** Resolves with the reply of the operation's script. @throws LockStoreError */
+  run(operation: Operation): Promise<string[]> {
+    return new Promise((resolve, reject) => void this.start(operation, { resolve, reject }));
+  }
+
   /**
-   * Resolves with the reply of the operation's script. `onStart` receives a function that withdraws the operation; it returns
-   * true when nothing was sent, and nothing will be.
-   * @throws LockStoreError
+   * Passes on the reply of the operation's script, or a `LockStoreError`. Returns a function that withdraws the operation; it
+   * returns true when nothing was sent, and nothing will be.
    */
-  run(
-    operation: Operation,
-    onLate?: (reply: string[]) => void,
-    onStart?: (withdraw: () => boolean) => void,
-  ): Promise<string[]> {
-    return new Promise((resolve, reject) => {
-      const pending: Pending = { operation, onLate, resolve, reject, batch: null };
-      if (this.#gathered.push(pending) === 1) this.parts.afterTurn(() => this.#flush());
-      onStart?.(() => this.#withdraw(pending));
-    });
+  start(operation: Operation, outcome: OperationOutcome): () => boolean {
+    const pending: Pending = { operation, outcome, batch: null };
+    if (this.#gathered.push(pending) === 1) this.parts.afterTurn(() => this.#flush());
+    return () => this.#withdraw(pending);
   }
 
   #flush(): void {
@@ -95,30 +96,26 @@ export class OperationBatches {
     const { key, lock, timeoutMs } = group[0]!.operation;
     const batch: Batch = { pending: new Set(group), sent: null, withdraw: () => false };
     for (const pending of group) pending.batch = batch;
-    const sent = commands.runBatch({
+    const call = {
       key,
       storageKey: lock,
       timeoutMs,
-      onStart: (withdraw) => void (batch.withdraw = withdraw),
+      onStart: (withdraw: () => boolean) => void (batch.withdraw = withdraw),
       toSend: () => (batch.sent ??= this.#commandOf(batch)),
-      read: (reply) => {
-        const echoes = [...batch.pending].map(({ operation }) => operation.attempt);
-        if (echoes.length > 1) return readReplies(echoes, reply);
-        const one = readReply(echoes[0], reply);
-        return one && [one];
+      read: (reply: unknown) => readAll(batch, reply),
+      onLate: (replies: string[][]) => {
+        for (const [i, { outcome }] of [...batch.pending].entries())
+          if (!hasFailed(replies[i]!)) outcome.onLate?.(replies[i]!);
       },
-      onLate: (replies) => {
-        for (const [i, { onLate }] of [...batch.pending].entries()) if (!hasFailed(replies[i]!)) onLate?.(replies[i]!);
-      },
-    });
-    sent.then(
-      (replies) => {
+    };
+    commands.start(call, {
+      resolve: (replies) => {
         for (const [i, pending] of [...batch.pending].entries()) this.#settle(pending, replies[i]!);
       },
-      (error: unknown) => {
-        for (const { operation, reject } of batch.pending) reject(asFailureOf(error, operation.key));
+      reject: (error) => {
+        for (const { operation, outcome } of batch.pending) outcome.reject(asFailureOf(error, operation.key));
       },
-    );
+    });
   }
 
   /** What is withdrawn after this is sent nevertheless. */
@@ -130,25 +127,43 @@ export class OperationBatches {
     return { script: scripts.batch, operands: batchOperands(operations, times) };
   }
 
-  #settle({ operation, onLate, resolve }: Pending, reply: string[]): void {
-    if (!hasFailed(reply)) return resolve(reply);
+  #settle({ operation, outcome }: Pending, reply: string[]): void {
+    if (hasFailed(reply)) return this.#sendAlone(operation, outcome);
+    try {
+      outcome.resolve(reply);
+    } catch (error) {
+      outcome.reject(error as Error);
+    }
+  }
+
+  #sendAlone(operation: Operation, { resolve, reject, onLate }: OperationOutcome): void {
     const { commands, calls, timesOf } = this.parts;
     const call = calls.alone(operation, timesOf(operation));
-    resolve(commands.run({ ...call, ...(onLate && { onLate }) }));
+    commands
+      .run({ ...call, ...(onLate && { onLate }) })
+      .then(resolve)
+      .catch(reject);
   }
 
   #withdraw(pending: Pending): boolean {
-    const { batch, operation, reject } = pending;
+    const { batch, operation, outcome } = pending;
     if (batch?.sent) return false;
     if (batch?.pending.size === 1) return batch.withdraw();
     if (batch) batch.pending.delete(pending);
     else this.#gathered = this.#gathered.filter((one) => one !== pending);
-    reject(storeError(operation.key, withdrawnError(), { wasSent: false }));
+    outcome.reject(storeError(operation.key, withdrawnError(), { wasSent: false }));
     return true;
   }
 }
 
+function readAll({ pending }: Batch, reply: unknown): string[][] | undefined {
+  const echoes = [...pending].map(({ operation }) => operation.attempt);
+  if (echoes.length > 1) return readReplies(echoes, reply);
+  const one = readReply(echoes[0], reply);
+  return one && [one];
+}
+
 const hasFailed = (reply: readonly string[]): boolean => reply[0] === FAILED;
 
-const asFailureOf = (error: unknown, key: string): unknown =>
+const asFailureOf = (error: Error, key: string): Error =>
   error instanceof LockStoreError && error.key !== key ? renamedError(error, key) : error;

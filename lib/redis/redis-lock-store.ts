@@ -169,12 +169,16 @@ export class RedisLockStore implements LockStore {
     }
   }
 
-  async release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
+  release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     const { epoch } = this.commands;
-    const operation = this.#calls.release(request, timeoutMs);
-    const reply = await this.#batches.run(operation);
-    if (isUnservedRelease(reply)) void this.#serveQueue(operation);
-    return readReleaseReply(request.key, reply, this.commands.epoch !== epoch);
+    return new Promise((resolve, reject) => {
+      const operation = this.#calls.release(request, timeoutMs);
+      const onReply = (reply: readonly string[]): void => {
+        if (isUnservedRelease(reply)) void this.#serveQueue(operation);
+        resolve(readReleaseReply(request.key, reply, this.commands.epoch !== epoch));
+      };
+      this.#batches.start(operation, { resolve: onReply, reject });
+    });
   }
 
   /** Sends a release again until the queue is served; it changes nothing else by then. */

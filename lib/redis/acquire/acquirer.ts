@@ -13,6 +13,7 @@ import {
   readAcquireReply,
   serverMicrosIn,
 } from '../codec/store-replies.js';
+import { type Outcome } from '../connection/command.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
 import { renamedError } from '../connection/redis-errors.js';
 import { type OperationBatches } from '../operation-batches.js';
@@ -36,21 +37,32 @@ interface AcquirerParts {
   readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
 }
 
-/** An acquire that has no answer yet. */
+/** An acquire that is not decided yet. */
 interface Pending {
-  /** Withdraws its command; false when that was sent. */
+  readonly request: AcquireRequest;
+  readonly timeoutMs: number;
+  /** Until when it is sent again. */
+  readonly until: number;
+  /** The epoch of the connection when it began. */
+  readonly epoch: number;
+  readonly onLate: (reply: AcquireReply) => void;
+  readonly resolve: (reply: AcquireReply | Promise<AcquireReply>) => void;
+  readonly reject: (error: unknown) => void;
+  /** How often it was sent. */
+  sent: number;
+  isWithdrawn: boolean;
+  /** Withdraws its first command; false when that was sent. */
   withdraw: () => boolean;
 }
 
-/** An acquire under way; `call` unless it travels with others. */
-interface Running {
+/** A command of an acquire. */
+interface Sent {
+  /** By the name of its clock. */
+  readonly server: string;
+  /** On our monotonic clock. */
+  readonly at: number;
+  /** Unless it travels with others. */
   readonly call: ScriptCall | null;
-  readonly replied: Promise<string[]>;
-}
-
-/** The command that was sent last, and its reply. */
-interface Answered extends Pick<Running, 'call'> {
-  readonly reply: readonly string[];
 }
 
 /** Sends acquires to Redis until there is an outcome: granted, busy or refused. */
@@ -68,19 +80,113 @@ export class Acquirer {
   }
 
   /** As `LockStore.acquire`. */
-  async acquire(
-    request: AcquireRequest,
-    timeoutMs: number,
-    onLate: (reply: AcquireReply) => void,
-  ): Promise<AcquireReply> {
-    const { commands, replicas } = this.parts;
-    const { epoch } = commands;
-    const read = (reply: readonly string[]): AcquireReply => this.#read(request, reply, commands.epoch !== epoch);
-    const { call, reply } = await this.#send(request, timeoutMs, (late) => onLate(read(late)));
-    if (!replicas || !call || reply[0] !== 'granted') return read(reply);
+  acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
+    const { clock, commands } = this.parts;
+    return new Promise((resolve, reject) => {
+      const pending: Pending = {
+        request,
+        timeoutMs,
+        until: clock.now() + timeoutMs,
+        epoch: commands.epoch,
+        onLate,
+        resolve,
+        reject,
+        sent: 0,
+        isWithdrawn: false,
+        withdraw: () => (pending.isWithdrawn = true),
+      };
+      this.#pending.set(request.attempt, pending);
+      const question = this.#learnTime(request, timeoutMs);
+      if (question)
+        question.then(
+          () => this.#send(pending),
+          (error: unknown) => this.#fail(pending, error),
+        );
+      else this.#send(pending);
+    });
+  }
+
+  /** When an acquire that is sent now was sent, and until when it may arrive. */
+  timesOf({ lock, timeoutMs }: Pick<Operation, 'lock' | 'timeoutMs'>): AcquireTimes {
+    const sentMicros = this.#serverClock.micros(this.#serverOf(lock));
+    return { sentMicros, untilMicros: sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000) };
+  }
+
+  /** Sends it: with others of this turn, unless it is for several locks, or replicas have to confirm it. */
+  #send(pending: Pending): void {
+    const { calls, keys, commands, clock, replicas, batches } = this.parts;
+    const { request, timeoutMs } = pending;
+    if (pending.isWithdrawn) {
+      return this.#fail(pending, new LockStoreError('It was withdrawn before it was sent.', { wasSent: false }));
+    }
+    try {
+      pending.sent += 1;
+      pending.withdraw = () => false;
+      const [lock, at] = [keys.storageKey(request.keys[0]!), clock.now()];
+      const server = this.#serverOf(lock);
+      const onLate = (late: string[]): void => {
+        if (!isTooLate(late)) pending.onLate(this.#read(pending, late));
+      };
+      const outcome = (call: ScriptCall | null): Outcome<string[]> => ({
+        resolve: (reply) => this.#onReply(pending, { server, at, call }, reply),
+        reject: (error) => this.#fail(pending, error),
+      });
+      const onStart = (withdraw: () => boolean): void => {
+        if (pending.sent === 1) pending.withdraw = withdraw;
+      };
+      const isMany = request.keys.length > 1;
+      const operation = isMany ? null : calls.acquire(request, timeoutMs, at);
+      if (operation && !replicas) return onStart(batches.start(operation, { ...outcome(null), onLate }));
+      const times = this.timesOf({ lock, timeoutMs });
+      const call = operation ? calls.alone(operation, times) : calls.acquireMany(request, timeoutMs, times);
+      const { resolve, reject } = outcome(call);
+      commands
+        .run({ ...call, onLate, onStart })
+        .then(resolve)
+        .catch(reject);
+    } catch (error) {
+      this.#fail(pending, error);
+    }
+  }
+
+  /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */
+  #onReply(pending: Pending, { server, at, call }: Sent, reply: readonly string[]): void {
+    const { request, sent, until } = pending;
+    const { clock, replicas } = this.parts;
+    pending.withdraw = () => false;
+    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), at);
+    this.#serverClock.onReply(server, serverMicrosIn(reply));
+    const isLate = isTooLate(reply);
+    if ((isLate || isUnservedAcquire(reply)) && sent < MAX_SENT && clock.now() < until) return this.#send(pending);
+    if (isLate) {
+      const key = request.keys.join(', ');
+      const text = `Redis refused every command for the lock "${key}" as too late. Does its clock jump?`;
+      throw new LockStoreError(text, { key });
+    }
+    const needsReplicas = replicas && call && reply[0] === 'granted';
+    const decided = needsReplicas ? this.#confirm(pending, replicas, call) : this.#read(pending, reply);
+    this.#forget(pending);
+    pending.resolve(decided);
+  }
+
+  #fail(pending: Pending, error: unknown): void {
+    this.#forget(pending);
+    const { request, sent, reject } = pending;
+    // An earlier command was answered, and may have left something on the server.
+    reject(sent > 1 && error instanceof LockStoreError ? renamedError(error, request.keys.join(', '), true) : error);
+  }
+
+  #forget(pending: Pending): void {
+    const { attempt } = pending.request;
+    if (this.#pending.get(attempt) === pending) this.#pending.delete(attempt);
+  }
+
+  /** Waits until replicas have a grant; otherwise gives it back. */
+  async #confirm(pending: Pending, replicas: ReplicaAcks, call: ScriptCall): Promise<AcquireReply> {
+    const { request, timeoutMs } = pending;
     try {
       const confirmed = await replicas.confirm(call);
-      if (!isTooLate(confirmed)) return read(confirmed);
+      if (!isTooLate(confirmed)) return this.#read(pending, confirmed);
       const { key } = call;
       throw new LockStoreError(`The lock "${key}" ended before replicas confirmed it.`, { key });
     } catch (cause) {
@@ -91,82 +197,13 @@ export class Acquirer {
     }
   }
 
-  /** `maybeResent`: the reply may be that of a second copy, and the first may still arrive. */
-  #read(request: AcquireRequest, reply: readonly string[], maybeResent: boolean): AcquireReply {
+  /** When a connection was lost meanwhile, the reply may be that of a second copy, and the first may still arrive. */
+  #read({ request, epoch }: Pending, reply: readonly string[]): AcquireReply {
+    const { commands } = this.parts;
     const answer = readAcquireReply(request, reply);
-    const unanswered = maybeResent ? { unanswered: true } : {};
+    const unanswered = commands.epoch !== epoch ? { unanswered: true } : {};
     if (answer.outcome !== 'busy') return { ...answer, ...unanswered };
-    return { ...answer, ...unanswered, server: this.parts.commands.serverId ?? undefined };
-  }
-
-  /** When an acquire that is sent now was sent, and until when it may arrive. */
-  timesOf({ lock, timeoutMs }: Pick<Operation, 'lock' | 'timeoutMs'>): AcquireTimes {
-    const sentMicros = this.#serverClock.micros(this.#serverOf(lock));
-    return { sentMicros, untilMicros: sentMicros && sentMicros + Math.round(maxAcquireAgeMs(timeoutMs) * 1_000) };
-  }
-
-  /** Sends an acquire that may be withdrawn until its first command is sent. */
-  async #send(request: AcquireRequest, timeoutMs: number, onLate: (reply: string[]) => void): Promise<Answered> {
-    let isWithdrawn = false;
-    const pending: Pending = { withdraw: () => (isWithdrawn = true) };
-    this.#pending.set(request.attempt, pending);
-    try {
-      const question = this.#learnTime(request, timeoutMs);
-      if (question) await question;
-      if (isWithdrawn) throw new LockStoreError('It was withdrawn before it was sent.', { wasSent: false });
-      pending.withdraw = () => false;
-      return await this.#untilDecided(request, timeoutMs, pending, onLate);
-    } finally {
-      if (this.#pending.get(request.attempt) === pending) this.#pending.delete(request.attempt);
-    }
-  }
-
-  /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */
-  async #untilDecided(
-    request: AcquireRequest,
-    timeoutMs: number,
-    pending: Pending,
-    onLate: (reply: string[]) => void,
-  ): Promise<Answered> {
-    const { clock } = this.parts;
-    const key = request.keys.join(', ');
-    const until = clock.now() + timeoutMs;
-    for (let sent = 1; ; sent += 1) {
-      const sentAt = clock.now();
-      const server = this.#serverOf(this.parts.keys.storageKey(request.keys[0]!));
-      const onStart = (withdraw: () => boolean): void => void (pending.withdraw = withdraw);
-      const { call, replied } = this.#run(request, timeoutMs, {
-        onLate: (late) => !isTooLate(late) && onLate(late),
-        ...(sent === 1 && { onStart }),
-      });
-      // An earlier command was answered, and may have left something on the server.
-      const reply = await replied.catch((error: unknown) => {
-        throw sent === 1 || !(error instanceof LockStoreError) ? error : renamedError(error, key, true);
-      });
-      pending.withdraw = () => false;
-      if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), sentAt);
-      this.#serverClock.onReply(server, serverMicrosIn(reply));
-      if (!isTooLate(reply) && !isUnservedAcquire(reply)) return { call, reply };
-      if (sent < MAX_SENT && clock.now() < until) continue;
-      if (!isTooLate(reply)) return { call, reply };
-      throw new LockStoreError(`Redis refused every command for the lock "${key}" as too late. Does its clock jump?`, {
-        key,
-      });
-    }
-  }
-
-  /** Sends it once: with others of this turn, unless it is for several locks, or replicas have to confirm it. */
-  #run(request: AcquireRequest, timeoutMs: number, hooks: Pick<ScriptCall, 'onLate' | 'onStart'>): Running {
-    const { calls, keys, commands, clock, replicas, batches } = this.parts;
-    if (request.keys.length > 1) {
-      const times = this.timesOf({ lock: keys.storageKey(request.keys[0]!), timeoutMs });
-      const call = calls.acquireMany(request, timeoutMs, times);
-      return { call, replied: commands.run({ ...call, ...hooks }) };
-    }
-    const operation = calls.acquire(request, timeoutMs, clock.now());
-    if (!replicas) return { call: null, replied: batches.run(operation, hooks.onLate, hooks.onStart) };
-    const call = calls.alone(operation, this.timesOf(operation));
-    return { call, replied: commands.run({ ...call, ...hooks }) };
+    return { ...answer, ...unanswered, server: commands.serverId ?? undefined };
   }
 
   /**

@@ -4,7 +4,7 @@ import { type Reporter } from '../../core/reporter.js';
 import { type LeadsToMaster, type Operands, type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { type LuaScript } from '../scripts/lua.js';
 import { type Destination } from './cluster-nodes.js';
-import { Command, type CommandRequest } from './command.js';
+import { Command, type CommandRequest, type Delivery, type Outcome } from './command.js';
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
 import { isNoScript, storeError } from './redis-errors.js';
@@ -29,7 +29,7 @@ export interface ScriptCall extends Script, Pick<CommandRequest<string[]>, 'key'
   readonly echo?: Echo;
 }
 
-/** A script that answers for several locks; `storageKey` is that of one of them. */
+/** A script that answers for one lock or several; `storageKey` is that of one of them. */
 interface BatchCall extends Pick<
   CommandRequest<string[][]>,
   'key' | 'storageKey' | 'timeoutMs' | 'onLate' | 'onStart'
@@ -50,7 +50,7 @@ export class CommandRunner {
   /** Serves the locks on nodes of a given cluster that do not answer its client. */
   #spare: CommandRunner | null = null;
   /** The commands that have no answer yet. */
-  readonly #commands = new Set<Command<any>>();
+  readonly #commands = new Set<Command<any, any>>();
   #stopWarning = (): void => undefined;
   #stopMove = (): void => undefined;
 
@@ -121,49 +121,56 @@ export class CommandRunner {
   }
 
   /** Resolves with the script's reply as strings. @throws LockStoreError */
-  async run(call: ScriptCall): Promise<string[]> {
+  run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate, onStart } = call;
     const read = (reply: unknown): string[][] | undefined => {
       const one = readReply(echo, reply);
       return one && [one];
     };
-    const onLateReply = onLate && (([reply]: string[][]): void => onLate(reply!));
-    const request = {
-      key,
-      storageKey: String(operands[1]),
-      timeoutMs,
-      onStart,
-      ...(onLateReply && { onLate: onLateReply }),
-    };
-    const [reply] = await this.runBatch({ ...request, toSend: () => call, read });
-    return reply!;
+    const request = { key, storageKey: String(operands[1]), timeoutMs, onStart };
+    const late = onLate && { onLate: ([reply]: string[][]): void => onLate(reply!) };
+    return new Promise((resolve, reject) => {
+      this.start({ ...request, ...late, toSend: () => call, read }, { resolve: ([reply]) => resolve(reply!), reject });
+    });
   }
 
-  /** Resolves with the replies for all locks. @throws LockStoreError */
-  async runBatch(call: BatchCall): Promise<string[][]> {
+  /** Passes on the replies for all locks, or a `LockStoreError`. */
+  start(call: BatchCall, outcome: Outcome<string[][]>): void {
     const { key, storageKey, timeoutMs, onLate, onStart, toSend, read } = call;
-    const spare = this.#spareFor({ ...(storageKey !== undefined && { storageKey }) });
-    if (spare) return spare.runBatch(call);
+    const spare = this.#spareFor({ storageKey });
+    if (spare) return spare.start(call, outcome);
     const request: CommandRequest<string[][] | undefined> = {
       key,
-      ...(storageKey !== undefined && { storageKey }),
+      storageKey,
       timeoutMs,
       onStart,
       onLate: (replies) => replies && onLate?.(replies),
     };
-    const replies = await this.#perform(request, async (command) => {
-      const answer = read(await this.#evaluate(toSend, command));
-      if (!answer) this.#health.replace(command.sentBy!, command.sentTo);
-      else if (answer.some(hasWritten)) this.#health.onWritten(command.sentBy!);
-      return answer;
+    const delivery: Delivery<unknown, string[][] | undefined> = {
+      clientNow: () => this.#live.current,
+      send: (client) => evaluate(client, toSend(), 'sha1'),
+      sendAfter: (error) => (isNoScript(error) ? (client) => evaluate(client, toSend(), 'text') : null),
+      read: (reply, sentBy, sentTo) => {
+        const replies = read(reply);
+        if (!replies) this.#health.replace(sentBy, sentTo);
+        else if (replies.some(hasWritten)) this.#health.onWritten(sentBy);
+        return replies;
+      },
+    };
+    this.#start(request, delivery, {
+      resolve: (replies) => {
+        if (replies) return outcome.resolve(replies);
+        const text = `Redis sent the reply of another command for the lock "${key}".`;
+        outcome.reject(new LockStoreError(text, { key }));
+      },
+      reject: outcome.reject,
     });
-    if (replies) return replies;
-    throw new LockStoreError(`Redis sent the reply of another command for the lock "${key}".`, { key });
   }
 
   /** Sends any command by a client of `liveClient`, under the deadline of the request. @throws LockStoreError */
   send<T>(client: RedisClient, send: () => Promise<T>, request: CommandRequest<T>): Promise<T> {
-    return this.#perform(request, (command) => command.deliver(() => client, send));
+    const delivery: Delivery<T, T> = { clientNow: () => client, send, read: (answer) => answer };
+    return new Promise((resolve, reject) => this.#start(request, delivery, { resolve, reject }));
   }
 
   /** Behind Sentinel: leaves a server that is no longer the master; `onMove` receives the connection that follows. */
@@ -198,38 +205,32 @@ export class CommandRunner {
     }));
   }
 
-  async #perform<T>(request: CommandRequest<T>, answerTo: (command: Command<T>) => Promise<T>): Promise<T> {
-    const command = new Command<T>(request, this.#live, this.#health);
+  #start<A, T>(request: CommandRequest<T>, delivery: Delivery<A, T>, outcome: Outcome<T>): void {
+    const ended: Outcome<T> = {
+      resolve: (answer) => {
+        this.#commands.delete(command);
+        outcome.resolve(answer);
+      },
+      reject: (error) => {
+        this.#commands.delete(command);
+        outcome.reject(this.#failureOf(command, request.key, error));
+      },
+    };
+    const command = new Command(request, delivery, ended, this.#live, this.#health);
     this.#commands.add(command);
-    try {
-      return await command.settle(answerTo(command));
-    } catch (error) {
-      const { wasSent, sentBy, sentTo } = command;
-      if (sentBy) this.#health.onFailure(error as Error, sentBy, sentTo);
-      const { current, state } = this.#live;
-      const isSingle = !current.isCluster && !current.endsForGood;
-      throw storeError(request.key, error, { connectionError: state.lastError, wasSent, isSingle });
-    } finally {
-      this.#commands.delete(command);
-    }
+    command.start();
   }
 
-  /** EVALSHA, and EVAL where the server does not know the script. */
-  async #evaluate(toSend: () => Script, command: Pick<Command<unknown>, 'deliver'>): Promise<unknown> {
-    const deliver = (send: (client: RedisClient, call: Script) => Promise<unknown>): Promise<unknown> =>
-      command.deliver(
-        () => this.#live.current,
-        (client) => {
-          const call = toSend();
-          if (call.asking) (client as SingleClient).asking();
-          return send(client, call);
-        },
-      );
-    try {
-      return await deliver((client, { script, operands }) => client.evaluateSha(script.sha1, operands));
-    } catch (error) {
-      if (!isNoScript(error as Error)) throw error;
-      return deliver((client, { script, operands }) => client.evaluate(script.text, operands));
-    }
+  #failureOf({ wasSent, sentBy, sentTo }: Command<any, any>, key: string, error: Error): LockStoreError {
+    if (sentBy) this.#health.onFailure(error, sentBy, sentTo);
+    const { current, state } = this.#live;
+    const isSingle = !current.isCluster && !current.endsForGood;
+    return storeError(key, error, { connectionError: state.lastError, wasSent, isSingle });
   }
+}
+
+/** EVALSHA, or EVAL where the server does not know the script. */
+function evaluate(client: RedisClient, { script, operands, asking }: Script, by: 'sha1' | 'text'): Promise<unknown> {
+  if (asking) (client as SingleClient).asking();
+  return by === 'sha1' ? client.evaluateSha(script.sha1, operands) : client.evaluate(script.text, operands);
 }

@@ -23,13 +23,29 @@ export interface CommandRequest<T> {
 
 export const withdrawnError = (): Error => new Error('it was withdrawn before it was sent');
 
+/** How a command is sent, and what its answer means. */
+export interface Delivery<A, T> {
+  /** The client to send by. */
+  readonly clientNow: () => RedisClient;
+  readonly send: (client: RedisClient) => Promise<A>;
+  /** How it is sent again after this error; null: it has failed. */
+  readonly sendAfter?: (error: Error) => ((client: RedisClient) => Promise<A>) | null;
+  readonly read: (answer: A, sentBy: RedisClient, sentTo: Destination) => T;
+}
+
+/** What becomes of a command: exactly one of both is called, once, and neither throws. */
+export interface Outcome<T> {
+  resolve(answer: T): void;
+  reject(error: Error): void;
+}
+
 const ignore = (): void => undefined;
 
 /**
  * One command, from the wait for a connection to its answer, under a deadline of our own. It is sent only when there is a
  * connection, so that nothing is sent later; and again, within its time, when its connection was lost before the answer.
  */
-export class Command<T> {
+export class Command<A, T> {
   wasSent = false;
   /** The connection that the answer is awaited from, or came from; and which node of a cluster. */
   sentBy: RedisClient | null = null;
@@ -37,48 +53,48 @@ export class Command<T> {
   /** When it was last sent, on the monotonic clock. */
   #sentAt = 0;
   #isOver = false;
+  /** It is over because its time was. */
+  #isLate = false;
+  /** How many connections had been lost when the wait for one began. */
+  #lossesBefore = 0;
+  #cancelDeadline = ignore;
   #stopWaiting = ignore;
-  #reject: (error: Error) => void = ignore;
 
   constructor(
     private readonly request: CommandRequest<T>,
+    private readonly delivery: Delivery<A, T>,
+    private readonly outcome: Outcome<T>,
     private readonly live: LiveClient,
     private readonly health: ConnectionHealth,
   ) {}
 
   /** Resolves with the answer; rejects when it rejects, at the deadline, or as soon as the command fails otherwise. */
-  settle(answer: Promise<T>): Promise<T> {
-    const { timeoutMs, onLate, onStart } = this.request;
-    return new Promise((resolve, reject) => {
-      let isLate = false;
-      const onTimeout = (): void => {
-        isLate = true;
-        if (this.sentBy) this.health.onTimeout(this.sentBy, this.sentTo, this.#sentAt, timeoutMs);
-        this.fail(new Error(`no ${this.sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
-      };
-      const cancel = this.live.inOurContext(() => setDeadline(this.live.clock, onTimeout, timeoutMs));
-      const end = (): void => {
-        cancel();
-        this.#isOver = true;
-        this.#stopWaiting();
-      };
-      const onAnswer = (value: T): void => {
-        end();
-        if (isLate) onLate?.(value);
-        else resolve(value);
-      };
-      this.#reject = (error) => {
-        end();
-        reject(error);
-      };
-      onStart?.(() => this.#withdraw());
-      answer.then(onAnswer, this.#reject).catch(this.#reject);
-    });
+  start(): void {
+    const { timeoutMs, onStart } = this.request;
+    const { clock, inOurContext } = this.live;
+    this.#cancelDeadline = inOurContext(() => setDeadline(clock, () => this.#onTimeout(), timeoutMs));
+    onStart?.(() => this.#withdraw());
+    this.#begin(this.delivery.send);
   }
 
   /** Ends the wait for the answer. */
   fail(error: Error): void {
-    this.#reject(error);
+    if (this.#isOver) return;
+    this.#end();
+    this.outcome.reject(error);
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#cancelDeadline();
+    this.#stopWaiting();
+  }
+
+  #onTimeout(): void {
+    const { timeoutMs } = this.request;
+    this.#isLate = true;
+    if (this.sentBy) this.health.onTimeout(this.sentBy, this.sentTo, this.#sentAt, timeoutMs);
+    this.fail(new Error(`no ${this.sentBy ? 'answer' : 'connection'} within ${Math.round(timeoutMs)} ms`));
   }
 
   #withdraw(): boolean {
@@ -86,55 +102,88 @@ export class Command<T> {
     return !this.wasSent;
   }
 
+  #begin(send: Delivery<A, T>['send']): void {
+    this.#lossesBefore = this.live.state.losses;
+    this.#deliver(send);
+  }
+
   /** Sends it when there is a connection, and again when that was lost before the answer came, until the command is over. */
-  async deliver<A>(clientNow: () => RedisClient, send: (client: RedisClient) => Promise<A>): Promise<A> {
-    const { live, health, request } = this;
-    let { losses } = live.state;
-    for (;;) {
-      const client = await this.#untilReady(clientNow, losses);
-      ({ losses } = live.state);
+  #deliver(send: Delivery<A, T>['send']): void {
+    const { live, request } = this;
+    try {
+      const client = this.#readyClient();
+      if (!client) return this.#whenChanged(() => this.#deliver(send));
+      this.#lossesBefore = live.state.losses;
       const [{ epoch }, { wasSent }] = [live, this];
       const node = nodeOf(client, request);
       const sentAt = live.clock.now();
       [this.wasSent, this.sentBy, this.sentTo, this.#sentAt] = [true, client, { node }, sentAt];
-      try {
-        const answer = await send(client);
-        health.onAnswer(client, { node }, sentAt);
-        return answer;
-      } catch (error) {
-        if (isUnsent(error as Error)) this.wasSent = wasSent;
-        if (!isLost(error as Error) || this.#isOver) throw error;
+      const onError = (error: Error): void => {
+        if (isUnsent(error)) this.wasSent = wasSent;
+        if (!isLost(error) || this.#isOver) return this.#onError(error);
         this.sentBy = null;
         // Without a loss, it would be sent again and again without a pause.
-        if (live.epoch === epoch && live.isReady(client, request)) throw error;
-      }
+        if (live.epoch === epoch && live.isReady(client, request)) return this.fail(error);
+        this.#deliver(send);
+      };
+      sendBy(client, send).then((answer) => this.#onAnswer(answer, client, { node }, sentAt), onError);
+    } catch (error) {
+      this.fail(error as Error);
     }
   }
 
-  /** `lossesBefore`: how many connections had been lost when the wait began. */
-  async #untilReady(clientNow: () => RedisClient, lossesBefore: number): Promise<RedisClient> {
+  #onAnswer(answer: A, client: RedisClient, to: Destination, sentAt: number): void {
+    try {
+      this.health.onAnswer(client, to, sentAt);
+      const value = this.delivery.read(answer, client, to);
+      if (this.#isLate) return this.request.onLate?.(value);
+      if (this.#isOver) return;
+      this.#end();
+      this.outcome.resolve(value);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  #onError(error: Error): void {
+    const send = this.#isOver ? null : this.delivery.sendAfter?.(error);
+    if (send) this.#begin(send);
+    else this.fail(error);
+  }
+
+  /** Returns null while it has to be waited for. @throws Error when that is of no use */
+  #readyClient(): RedisClient | null {
     const { live, request } = this;
-    for (;;) {
-      if (this.#isOver || live.isClosed) throw new Error('the connection was closed');
-      const client = clientNow();
-      if (live.isReady(client, request)) return client;
-      if (client !== live.current) throw new Error('the connection was replaced');
-      const { lastError, losses } = live.state;
-      if (lastError && !isRetryable(lastError)) throw lastError;
-      if (live.hasEnded || losses - lossesBefore >= MAX_CONNECTION_LOSSES) {
-        throw lastError ?? new Error('the connection was lost');
-      }
-      await this.#untilChanged();
+    if (this.#isOver || live.isClosed) throw new Error('the connection was closed');
+    const client = this.delivery.clientNow();
+    if (live.isReady(client, request)) return client;
+    if (client !== live.current) throw new Error('the connection was replaced');
+    const { lastError, losses } = live.state;
+    if (lastError && !isRetryable(lastError)) throw lastError;
+    if (live.hasEnded || losses - this.#lossesBefore >= MAX_CONNECTION_LOSSES) {
+      throw lastError ?? new Error('the connection was lost');
     }
+    return null;
   }
 
-  #untilChanged(): Promise<void> {
-    return new Promise((resolve) => {
+  /** Calls back after the next change of the connection has been completed. */
+  #whenChanged(callback: () => void): void {
+    const changed = new Promise<void>((resolve) => {
       const stop = this.live.state.onceChanged(resolve);
       this.#stopWaiting = () => {
         stop();
         resolve();
       };
     });
+    void changed.then(callback);
+  }
+}
+
+/** A client may also throw. */
+function sendBy<A>(client: RedisClient, send: (client: RedisClient) => Promise<A>): Promise<A> {
+  try {
+    return send(client);
+  } catch (error) {
+    return Promise.reject(error);
   }
 }
