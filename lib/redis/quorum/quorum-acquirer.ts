@@ -14,6 +14,12 @@ const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome ===
 
 const isClaimed = (reply: AcquireReply): boolean => reply.outcome === 'refused' && reply.reason === 'claimed';
 
+/**
+ * A re-entry may use any majority, and must find the token of its owner there. And of a fire, one node alone may know that it
+ * was run.
+ */
+const needsAllNodes = ({ owner, claim }: AcquireRequest): boolean => owner !== undefined || claim?.kind === 'at';
+
 type OnLate = (reply: AcquireReply) => void;
 
 /** What a late vote of a round needs to know. */
@@ -108,7 +114,6 @@ export class QuorumAcquirer {
 
   async #vote(state: RoundState): Promise<AcquireRound> {
     const { request, timeoutMs, onLate } = state;
-    const { owner } = request;
     let round: AcquireRound | undefined;
     const takeLate = ({ node, value }: Vote<AcquireReply>): void => {
       if (value?.outcome !== 'granted') return;
@@ -124,8 +129,7 @@ export class QuorumAcquirer {
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
       extra: this.#extraFor(request),
-      // A re-entry may use any majority, and must find the same token there: for an owner, all nodes are waited for.
-      isDecided: (cast) => owner === undefined && cast.filter(isGranted).length >= majorityOf(this.nodes),
+      isDecided: (cast) => !needsAllNodes(request) && cast.filter(isGranted).length >= majorityOf(this.nodes),
       onLate: takeLate,
     });
     round = new AcquireRound(this.nodes, request, votes);

@@ -1,8 +1,7 @@
 import { LockClaimedError } from '../../../lib/core/lock.errors.js';
 import { claimFire } from '../../support/apps/claim-fire.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { hashOf } from '../../support/redis/records.js';
-import { type QuorumNet, dropHold, heldRow, startNet } from '../../support/redis/quorum-net.js';
+import { type QuorumNet, dropHold, heldRow, runsOn, startNet } from '../../support/redis/quorum-net.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
@@ -10,12 +9,6 @@ const FIRE_MS = 1_000;
 const RERUN = { rerunOnLoss: true };
 const SHORT = { leaseMs: 1_500 };
 const PATIENT = { waitMs: 10_000 };
-
-/** The last run of the job on each node, as `fire outcome`. */
-async function runsOn({ admins }: QuorumNet, key: string): Promise<(string | undefined)[]> {
-  const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
-  return hashes.map((hash) => hash['run:Jobs.run']?.replace(/^(\d+) .* (\S+)$/, '$1 $2'));
-}
 
 const isHeldOnAll = (net: QuorumNet, key: string) =>
   eventually(async () => (await heldRow(net.admins, key)) === '111', { timeoutMs: 15_000 });
@@ -57,7 +50,7 @@ describe('a node of a quorum that is given the hold of a running job again', () 
     b.reaches(1, 2);
     const again = claimFire(b, key, { ms: FIRE_MS, ...RERUN }, PATIENT);
     expect(await rejection(again)).toBeInstanceOf(LockClaimedError);
-    expect(await runsOn(net, key)).toEqual(['1000 done', '1000 done', '1000 -']);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 done', '1000 done', '1000 -']);
   }, 30_000);
 
   it('learns the time of a run that keeps its distance from the last one', async () => {
@@ -74,7 +67,7 @@ describe('a node of a quorum that is given the hold of a running job again', () 
     const { net, key, lock } = await startRun();
     await lock.downgrade();
     await loseData(net, key, 1);
-    expect(await runsOn(net, key)).toEqual(['1000 -', '1000 -', '1000 -']);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 -', '1000 -', '1000 -']);
     await lock.releaseAfter('done');
   }, 30_000);
 
@@ -82,9 +75,9 @@ describe('a node of a quorum that is given the hold of a running job again', () 
     const { net, key, lock } = await startRun();
     await dropHold(net.admins[1]!, key);
     await isHeldOnAll(net, key);
-    expect(await runsOn(net, key)).toEqual(['1000 -', '1000 -', '1000 -']);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 -', '1000 -', '1000 -']);
     await lock.releaseAfter('failed');
-    await eventually(async () => (await runsOn(net, key)).every((run) => run === '1000 failed'));
+    await eventually(async () => (await runsOn(net.admins, key)).every((run) => run === '1000 failed'));
   }, 30_000);
 
   it('takes over the open run that a dead claim of the same fire has left there', async () => {
@@ -93,7 +86,7 @@ describe('a node of a quorum that is given the hold of a running job again', () 
     await dropHold(net.admins[1]!, key);
     await isHeldOnAll(net, key);
     await lock.releaseAfter('done');
-    await eventually(async () => (await runsOn(net, key)).every((run) => run === '1000 done'));
+    await eventually(async () => (await runsOn(net.admins, key)).every((run) => run === '1000 done'));
   }, 30_000);
 
   it('takes the hold also when it knows the fire without the run', async () => {
@@ -102,6 +95,6 @@ describe('a node of a quorum that is given the hold of a running job again', () 
     await net.admins[1]!.hdel(`lock:${key}`, 'run:Jobs.run');
     await dropHold(net.admins[1]!, key);
     await isHeldOnAll(net, key);
-    expect(await runsOn(net, key)).toEqual(['1000 -', undefined, '1000 -']);
+    expect(await runsOn(net.admins, key)).toEqual(['1000 -', undefined, '1000 -']);
   }, 30_000);
 });

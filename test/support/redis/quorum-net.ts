@@ -61,3 +61,9 @@ export async function dropHold(admin: Redis, key: string): Promise<void> {
   const [[attempt]] = (await holdsOn([admin], key)) as [[string]];
   await admin.hdel(`lock:${key}`, `hold:${attempt}`, 'writes', 'owner', 'writer', 'fence');
 }
+
+/** The last run of the job `Jobs.run` on each master, as `fire outcome`. */
+export async function runsOn(admins: readonly Redis[], key: string): Promise<(string | undefined)[]> {
+  const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
+  return hashes.map((hash) => hash['run:Jobs.run']?.replace(/^(\d+) .* (\S+)$/, '$1 $2'));
+}
