@@ -12,7 +12,8 @@ import { messageOf } from './core/reporter.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type ListOptions } from './core/store/lock-state.js';
-import { type FireClaim, type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
+import { type FireClaim } from './core/store/fires.js';
+import { type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 

@@ -14,7 +14,7 @@ import {
 import { type LockEventMap } from '../core/lock.events.js';
 import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock.options.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
-import { type FireClaim } from '../core/store/lock-store.js';
+import { type FireClaim } from '../core/store/fires.js';
 import { type Key, type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';

@@ -3,7 +3,7 @@ import { type ModulesContainer } from '@nestjs/core';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { shortened } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
-import { type FireClaim } from '../core/store/lock-store.js';
+import { type FireClaim } from '../core/store/fires.js';
 import { type CronTime, CronTimeline } from './cron-timeline.js';
 import { type CronOptions, scheduleOf } from './schedule-metadata.js';
 import {

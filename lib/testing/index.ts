@@ -1,9 +1,9 @@
 export type { Clock } from '../core/clock.js';
 export type { ResolvedLockOptions } from '../core/lock.options.js';
+export type { FireClaim, GrantedFire } from '../core/store/fires.js';
 export type {
   AcquireReply,
   AcquireRequest,
-  FireClaim,
   HoldRef,
   LockStore,
   LostReply,

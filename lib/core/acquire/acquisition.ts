@@ -1,11 +1,11 @@
 import { busyError, claimedError, upgradeError } from '../error-texts.js';
-import { type Lease, leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
+import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type Grant } from '../hold/store-hold.js';
 import { LockStoreError, LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
 import { Answers, type Busy, type PushedGrant } from './answers.js';
-import { type Attempt } from './attempt.js';
+import { type Attempt, type Granted } from './attempt.js';
 import { type AcquireContext, type WaitingCall } from './attempts.js';
 import { type LimitedCall, Limits } from './limits.js';
 import { eventOf, type LockRequest, nameOf } from './request.js';
@@ -97,7 +97,9 @@ export class Acquisition implements WaitingCall, LimitedCall {
     if (reply.outcome === 'granted') {
       if (attempt.isRevoked) return this.#askWithNewAttempt();
       // A reply that came too late proves nothing: another command renews the lease, or starts over.
-      if (!this.#grant(reply.fencingTokens, leaseFrom(sent, reply.remainingMs), sent, reply.serverTimeMs)) this.#ask();
+      const { fencingTokens, remainingMs, serverTimeMs, fireMs } = reply;
+      const granted = { lease: leaseFrom(sent, remainingMs), sent, serverTimeMs, fireMs };
+      if (!this.#grant(fencingTokens, granted)) this.#ask();
     } else if (reply.outcome === 'busy') {
       this.#onBusy(sent, reply);
     } else if (reply.reason === 'released') {
@@ -158,14 +160,14 @@ export class Acquisition implements WaitingCall, LimitedCall {
     const receivedAt = moment(this.context.clock);
     const lease = this.#answers.leaseOfPushed(pushed, receivedAt);
     if (!lease || remainingOf(lease, this.context.clock) < leastProvenOfPushMs(pushed.remainingMs)) return false;
-    return this.#grant([pushed.fencingToken], lease, receivedAt, pushed.serverTimeMs);
+    return this.#grant([pushed.fencingToken], { lease, sent: receivedAt, serverTimeMs: pushed.serverTimeMs });
   }
 
   /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
-  #grant(tokens: readonly number[], lease: Lease, sent: Moment, serverTimeMs: number): boolean {
-    if (remainingOf(lease, this.context.clock) <= 0) return false;
+  #grant(tokens: readonly number[], granted: Granted): boolean {
+    if (remainingOf(granted.lease, this.context.clock) <= 0) return false;
     this.#end('granted');
-    this.#settle.resolve(this.#attempt.onGrant(tokens, { lease, sent, serverTimeMs }, this.context.timers.now()));
+    this.#settle.resolve(this.#attempt.onGrant(tokens, granted, this.context.timers.now()));
     return true;
   }
 

@@ -2,7 +2,9 @@ import { type Grant } from '../hold/store-hold.js';
 import { type LockRequest, waitedMsOf } from './request.js';
 
 /** The part of a grant that comes from the reply of the store. */
-type Granted = Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'>;
+export interface Granted extends Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'> {
+  readonly fireMs?: number | undefined;
+}
 
 /**
  * One attempt of a call: its id in the store, and what is known of its commands. A call has one attempt at a time, sends one
@@ -59,7 +61,7 @@ export class Attempt {
       maxHoldMs: options.maxHoldMs,
       holdAtLeastMs: options.holdAtLeastMs,
       permits: options.permits,
-      job: claim?.job,
+      fire: claim && { job: claim.job, ms: granted.fireMs, rememberMs: claim.rememberMs },
       waitedMs: waitedMsOf(request, now),
       unanswered: () => this.mayArrive,
       lease: granted.lease,

@@ -2,7 +2,8 @@ import { type LockName } from '../error-texts.js';
 import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
 import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
-import { type AcquireRequest, type FireClaim } from '../store/lock-store.js';
+import { type FireClaim } from '../store/fires.js';
+import { type AcquireRequest } from '../store/lock-store.js';
 import { waiterLeaseMs } from '../timing.js';
 
 /** A request for a lock: its keys, options and caller. `Locker.request` makes it, with keys that it has checked. */

@@ -1,5 +1,6 @@
 import { type LockMode } from '../lock.errors.js';
 import { type LockLabel } from '../lock.events.js';
+import { type GrantedFire } from '../store/fires.js';
 
 /** On what terms a hold was granted: what the caller asked for, and who the caller is. Many holds have the same. */
 export interface HoldTerms {
@@ -14,8 +15,8 @@ export interface HoldTerms {
   readonly holdAtLeastMs: number;
   /** Of a semaphore; 0: any number of readers. */
   readonly permits: number;
-  /** The scheduled job whose fire was claimed with it. */
-  readonly job: string | undefined;
+  /** The fire of a scheduled job that was claimed with it. */
+  readonly fire: GrantedFire | undefined;
   readonly label: LockLabel;
 }
 
@@ -29,8 +30,8 @@ export class SharedTerms {
   }
 }
 
-const copyOf = ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }: HoldTerms) =>
-  ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, job, label }) satisfies HoldTerms;
+const copyOf = ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, fire, label }: HoldTerms) =>
+  ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, fire, label }) satisfies HoldTerms;
 
 const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
   a.mode === b.mode &&
@@ -41,5 +42,5 @@ const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
   a.maxHoldMs === b.maxHoldMs &&
   a.holdAtLeastMs === b.holdAtLeastMs &&
   a.permits === b.permits &&
-  a.job === b.job &&
+  a.fire === b.fire &&
   a.label === b.label;

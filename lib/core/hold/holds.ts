@@ -157,15 +157,15 @@ export class Holds implements HoldKeeper {
     outcome: WorkOutcome | undefined,
   ): Promise<{ wasHeld: boolean; count: number | undefined }> {
     const { attempt } = hold;
-    const { holdAtLeastMs, leaseMs, job } = hold.terms;
+    const { holdAtLeastMs, leaseMs, fire } = hold.terms;
     const request = {
       key,
       attempt,
       holdAtLeastMs,
       // An extension may have made the lease longer.
       leaseMs: Math.max(leaseMs, Math.ceil(hold.keptUntil - this.clock.now())),
-      job,
-      runOutcome: job === undefined ? undefined : outcome,
+      job: fire?.job,
+      runOutcome: fire && outcome,
       unanswered: hold.isUnanswered,
     };
     const { reply, tries } = await this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs));

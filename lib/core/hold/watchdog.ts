@@ -200,7 +200,7 @@ export class Watchdog {
 
 const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewRequest[] => {
   const { mode } = lock;
-  const { owner, holder } = lock.terms;
+  const { owner, holder, fire } = lock.terms;
   // Field by field: a spread takes several times as long.
   return lock.refs.map(({ key, attempt, fencingToken }) => ({
     key,
@@ -210,6 +210,7 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
     mode,
     owner,
     holder,
+    fire,
     timeoutMs,
   }));
 };

@@ -18,7 +18,7 @@ export function attemptIds(clientId: string, random: Randomness): () => string {
   };
 }
 
-/** The releases that give an attempt back; with a claim, its fire may be claimed again, as its run never began. */
+/** The releases that give an attempt back; with a claim, its fire may be claimed again unless its run has begun. */
 export const releasesOfAttempt = ({
   keys,
   attempt,
@@ -28,5 +28,6 @@ export const releasesOfAttempt = ({
 }: Pick<AcquireRequest, 'keys' | 'attempt' | 'leaseMs' | 'claim'> &
   Pick<ReleaseRequest, 'unanswered'>): readonly ReleaseRequest[] =>
   keys.map((key) => {
-    return { key, attempt, holdAtLeastMs: 0, leaseMs, job: claim?.job, runOutcome: claim && 'void', unanswered };
+    const runOutcome = claim && !claim.hasBegun ? 'void' : undefined;
+    return { key, attempt, holdAtLeastMs: 0, leaseMs, job: claim?.job, runOutcome, unanswered };
   });

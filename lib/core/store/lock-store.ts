@@ -1,22 +1,5 @@
 import { type LockMode, type LockStoreError, type NodeAnswer } from '../lock.errors.js';
-
-/**
- * The fire of a scheduled job that an acquisition claims: it is granted once per fire.
- * `at`: the fire of this time, in milliseconds since the epoch; `slot`: the slot of this width in which the store's clock
- * was when the method was called; `gap`: any time that is at least this far from the last fire.
- */
-export interface FireClaim {
-  /** The job, such as `Reports.noon`: each has fires of its own. A well-formed name of 1 to 128 characters. */
-  readonly job: string;
-  readonly kind: 'at' | 'slot' | 'gap';
-  readonly ms: number;
-  /** When the method was called, on the monotonic clock: it may have waited since then, for its turn or for `spreadMs`. */
-  readonly calledAt: number;
-  /** How long the store remembers the fire, in milliseconds. */
-  readonly rememberMs: number;
-  /** Whether a fire whose run ended without an outcome may be granted again. */
-  readonly rerunOnLoss: boolean;
-}
+import { type FireClaim, type GrantedFire } from './fires.js';
 
 /**
  * One command of an acquisition. The same `attempt` may be sent again at any time. After a grant, the store replies with
@@ -38,7 +21,7 @@ export interface AcquireRequest {
   readonly permits: number;
   /** The caller, for people to read: `host:pid where`. */
   readonly holder: string;
-  /** Only with one key and mode `write`. */
+  /** Only with one key and mode `write`; when a hold is restored, its mode may be `read` by now. */
   readonly claim?: FireClaim | undefined;
 }
 
@@ -106,6 +89,8 @@ export interface RenewRequest extends HoldRef {
   /** The owner that it was acquired with, for a node of a quorum that has forgotten the hold. */
   readonly owner: string | undefined;
   readonly holder: string;
+  /** The fire that it was granted for, for such a node. */
+  readonly fire?: GrantedFire | undefined;
   readonly timeoutMs: number;
 }
 

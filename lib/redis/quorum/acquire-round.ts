@@ -12,6 +12,9 @@ type Granted = Extract<AcquireReply, { outcome: 'granted' }>;
 type Busy = Extract<AcquireReply, { outcome: 'busy' }>;
 type Refused = Extract<AcquireReply, { outcome: 'refused' }>;
 
+/** Whether a node refuses a claim since it knows how the run ended. */
+const knowsOutcome = ({ reason, claimedBy }: Refused): boolean => reason === 'claimed' && claimedBy === undefined;
+
 /** A node that granted the lock, and its reply. */
 export interface NodeGrant {
   readonly node: QuorumNode;
@@ -42,7 +45,12 @@ export class AcquireRound {
   }
 
   get isWon(): boolean {
-    return this.grants.length >= majorityOf(this.nodes);
+    return this.grants.length >= majorityOf(this.nodes) && !this.#wasRun;
+  }
+
+  /** Whether a node knows how the run of this fire ended. Of a distance, its clock would say so, which may be wrong. */
+  get #wasRun(): boolean {
+    return this.request.claim?.kind === 'at' && this.#refused.some(knowsOutcome);
   }
 
   /**
@@ -137,7 +145,7 @@ export class AcquireRound {
     const upgrades = of('upgrade');
     if (rulesOutMajority(this.nodes, upgrades.length)) return upgrades[0];
     const claimed = of('claimed');
-    const run = claimed.find(({ claimedBy }) => claimedBy === undefined);
+    const run = claimed.find(knowsOutcome);
     if (run) return run;
     return highestCount(claimed.map(({ claimedBy }) => claimedBy)) >= majorityOf(this.nodes) ? claimed[0] : undefined;
   }

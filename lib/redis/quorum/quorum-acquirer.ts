@@ -1,12 +1,8 @@
 import { type Clock } from '../../core/clock.js';
 import { type Randomness } from '../../core/randomness.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  type FireClaim,
-  type RenewRequest,
-} from '../../core/store/lock-store.js';
+import { type FireClaim, type GrantedFire } from '../../core/store/fires.js';
+import { type AcquireReply, type AcquireRequest, type RenewRequest } from '../../core/store/lock-store.js';
 import { confirmExtraMs, voteTimeoutMs } from '../timing.js';
 import { AcquireRound, type NodeGrant } from './acquire-round.js';
 import { checkAnswered, valuesOf } from './quorum-merge.js';
@@ -15,6 +11,14 @@ import { type QuorumNode } from './quorum-node.js';
 import { type Ballot, type Vote, gather, rulesOutMajority, majorityOf } from './votes.js';
 
 const isGranted = ({ value }: Vote<AcquireReply>): boolean => value?.outcome === 'granted';
+
+const isClaimed = (reply: AcquireReply): boolean => reply.outcome === 'refused' && reply.reason === 'claimed';
+
+/**
+ * A re-entry may use any majority, and must find the token of its owner there. And of a fire, one node alone may know that it
+ * was run.
+ */
+const needsAllNodes = ({ owner, claim }: AcquireRequest): boolean => owner !== undefined || claim?.kind === 'at';
 
 type OnLate = (reply: AcquireReply) => void;
 
@@ -87,21 +91,29 @@ export class QuorumAcquirer {
    * does not grant it is asked again at the next renewal.
    */
   restore(nodes: readonly QuorumNode[], request: RenewRequest): void {
-    const { key, attempt, owner, mode, leaseMs, holder, fencingToken, timeoutMs } = request;
-    const hold = { attempt, owner, mode, leaseMs, holder, keys: [key] };
+    const { key, attempt, owner, mode, leaseMs, holder, fencingToken, fire, timeoutMs } = request;
+    const hold = { attempt, owner, mode, leaseMs, holder, keys: [key], claim: this.#claimOf(fire) };
     const acquire: AcquireRequest = { ...hold, waiterLeaseMs: 0, fair: false, permits: 0 };
     for (const node of nodes) {
       // Never given back: a late release would end what a later renewal counts.
       const take = (reply: AcquireReply): void => {
         if (reply.outcome === 'granted') void this.#writeBackTo({ node, reply }, acquire, [fencingToken], timeoutMs);
+        // The node knows the fire, by another run: only the hold is missing.
+        if (isClaimed(reply) && fire) this.restore([node], { ...request, fire: undefined });
       };
       node.acquire(acquire, timeoutMs, take).then(take, () => undefined);
     }
   }
 
+  /** The claim by which a node that has lost a hold learns its fire, or keeps the open run of the fire that it knows. */
+  #claimOf(fire: GrantedFire | undefined): FireClaim | undefined {
+    if (fire?.ms === undefined) return undefined;
+    const { job, ms, rememberMs } = fire;
+    return { job, kind: 'at', ms, calledAt: this.clock.now(), rememberMs, rerunOnLoss: true, hasBegun: true };
+  }
+
   async #vote(state: RoundState): Promise<AcquireRound> {
     const { request, timeoutMs, onLate } = state;
-    const { owner } = request;
     let round: AcquireRound | undefined;
     const takeLate = ({ node, value }: Vote<AcquireReply>): void => {
       if (value?.outcome !== 'granted') return;
@@ -117,8 +129,7 @@ export class QuorumAcquirer {
       },
       timeoutMs: voteTimeoutMs(request.leaseMs, timeoutMs),
       extra: this.#extraFor(request),
-      // A re-entry may use any majority, and must find the same token there: for an owner, all nodes are waited for.
-      isDecided: (cast) => owner === undefined && cast.filter(isGranted).length >= majorityOf(this.nodes),
+      isDecided: (cast) => !needsAllNodes(request) && cast.filter(isGranted).length >= majorityOf(this.nodes),
       onLate: takeLate,
     });
     round = new AcquireRound(this.nodes, request, votes);

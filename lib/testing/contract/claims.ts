@@ -1,4 +1,4 @@
-import { type FireClaim } from '../../core/store/lock-store.js';
+import { type FireClaim } from '../../core/store/fires.js';
 import { SHORT_MS } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';

@@ -4,7 +4,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf, serverTime } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { type LockApp, closeAll, freshKey } from '../../support/apps/lock-app.js';
-import { heldRow, startNet } from '../../support/redis/quorum-net.js';
+import { heldRow, runsOn, startNet } from '../../support/redis/quorum-net.js';
 
 const WIDTH_MS = 600_000;
 
@@ -71,6 +71,20 @@ describe('fires that a quorum grants', () => {
     await eventually(async () => Object.values(a.locker.live).every((count) => count === 0));
     const lock = await claimFire(b, key, {}).catch((error: unknown) => error);
     expect(lock).not.toBeInstanceOf(LockClaimedError);
+  });
+
+  it('are not granted again when only one node knows that they were run, and answers last', async () => {
+    const net = await startNet(3);
+    const [a, b] = [await net.app(), await net.app()];
+    for (const app of [a, b]) await app.locks.withLock(freshKey(), () => undefined);
+    const key = freshKey();
+    await (await claimFire(a, key)).releaseAfter('done');
+    await eventually(async () => (await runsOn(net.admins, key)).join() === '1000 done,1000 done,1000 done');
+    for (const admin of net.admins.slice(1)) await admin.del(`lock:${key}`);
+    b.proxies[0]!.delayMs = 30;
+    const again = claimFire(b, key, {}, { leaseMs: 20_000 });
+    expect(await rejection(again)).toBeInstanceOf(LockClaimedError);
+    await eventually(async () => (await heldRow(net.admins, key)) === '000');
   });
 
   it('are reported as the last run when only one of the answering nodes knows it', async () => {

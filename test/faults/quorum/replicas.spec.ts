@@ -2,7 +2,9 @@ import { type LockStoreError } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
-import { heldRow } from '../../support/redis/quorum-net.js';
+import { dropHold, heldRow } from '../../support/redis/quorum-net.js';
+import { hashOf } from '../../support/redis/records.js';
+import { claimFire } from '../../support/apps/claim-fire.js';
 import { startFarReplicated } from '../../support/redis/far-replica.js';
 
 /** Three masters with a replica each, which answers after `roundTripMs`; an app that asks them to confirm. */
@@ -47,4 +49,16 @@ describe('a quorum whose grants are confirmed by replicas', () => {
     expect(error.message).toContain('Only 0 of 1 replicas confirmed');
     await eventually(async () => (await heldRow(admins, key)) === '000');
   });
+
+  it('keeps the fire of a running job on a master whose replicas do not confirm that it has the hold again', async () => {
+    const { masters, apps, admins } = await start(0, 300, 3_000);
+    const [key, admin] = [freshKey(), admins[1]!];
+    const lock = await claimFire(apps[0], key);
+    await eventually(async () => (await heldRow(admins, key)) === '111');
+    masters[1].roundTripMs = 4_000;
+    await dropHold(admin, key);
+    await eventually(async () => (await hashOf(admin, key))['late'] !== undefined, { timeoutMs: 10_000 });
+    expect((await hashOf(admin, key))['run:Jobs.run']).toMatch(/^1000 .* -$/);
+    await lock.releaseAfter('done');
+  }, 30_000);
 });

@@ -1,6 +1,6 @@
 import { type Lock } from '../../../lib/core/lock.js';
 import { type LockOptions } from '../../../lib/core/lock.options.js';
-import { type FireClaim } from '../../../lib/core/store/lock-store.js';
+import { type FireClaim } from '../../../lib/core/store/fires.js';
 import { type Judge } from '../judge/judge.js';
 import { type Library } from '../library/library.js';
 import { EPOCH_MS } from '../world/sim-process.js';

@@ -1,6 +1,6 @@
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { type LockOptions, resolveLockOptions } from '../../../lib/core/lock.options.js';
-import { type FireClaim } from '../../../lib/core/store/lock-store.js';
+import { type FireClaim } from '../../../lib/core/store/fires.js';
 import { RESOLVED_OPTIONS } from '../../../lib/redis-lock.tokens.js';
 import { type LockApp } from './lock-app.js';
 

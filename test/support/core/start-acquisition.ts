@@ -4,7 +4,7 @@ import { Attempts, type GivenBack } from '../../../lib/core/acquire/attempts.js'
 import { type Grant } from '../../../lib/core/hold/store-hold.js';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
-import { type FireClaim } from '../../../lib/core/store/lock-store.js';
+import { type FireClaim } from '../../../lib/core/store/fires.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { lockOptions } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';

@@ -55,3 +55,15 @@ export async function holdsOn(admins: readonly Redis[], key: string): Promise<st
 /** On which masters a lock is held, as a row of 0 and 1. */
 export const heldRow = async (admins: readonly Redis[], key: string): Promise<string> =>
   (await holdsOn(admins, key)).map((holds) => (holds.length > 0 ? 1 : 0)).join('');
+
+/** Ends a hold on one master, as the end of its lease does, but at once. */
+export async function dropHold(admin: Redis, key: string): Promise<void> {
+  const [[attempt]] = (await holdsOn([admin], key)) as [[string]];
+  await admin.hdel(`lock:${key}`, `hold:${attempt}`, 'writes', 'owner', 'writer', 'fence');
+}
+
+/** The last run of the job `Jobs.run` on each master, as `fire outcome`. */
+export async function runsOn(admins: readonly Redis[], key: string): Promise<(string | undefined)[]> {
+  const hashes = await Promise.all(admins.map((admin) => hashOf(admin, key)));
+  return hashes.map((hash) => hash['run:Jobs.run']?.replace(/^(\d+) .* (\S+)$/, '$1 $2'));
+}

@@ -5,8 +5,8 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a lease counts from the reply, not from the command',
     file: 'lib/core/acquire/acquisition.ts',
-    find: 'leaseFrom(sent, reply.remainingMs)',
-    replace: 'leaseFrom(moment(this.context.clock), reply.remainingMs)',
+    find: 'leaseFrom(sent, remainingMs)',
+    replace: 'leaseFrom(moment(this.context.clock), remainingMs)',
     rules: ['1: a belief is backed'],
     profile: 'given',
     seeds: 30,
@@ -86,7 +86,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a grant counts although its lease is over',
     file: 'lib/core/acquire/acquisition.ts',
-    find: 'if (remainingOf(lease, this.context.clock) <= 0) return false;',
+    find: 'if (remainingOf(granted.lease, this.context.clock) <= 0) return false;',
     replace: '',
     rules: ['a granted lock is held'],
     profile: 'processes',

@@ -23,7 +23,7 @@ export const JOBS: readonly FoundBug[] = [
   {
     name: 'the outcome of a run is not reported',
     file: 'lib/core/hold/holds.ts',
-    find: 'runOutcome: job === undefined ? undefined : outcome,',
+    find: 'runOutcome: fire && outcome,',
     replace: 'runOutcome: undefined,',
     rules: ['one run per fire'],
     profile: 'jobs',

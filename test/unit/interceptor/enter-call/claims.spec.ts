@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { AwaitedCalls } from '../../../../lib/core/awaited-calls.js';
-import { type FireClaim } from '../../../../lib/core/store/lock-store.js';
+import { type FireClaim } from '../../../../lib/core/store/fires.js';
 import { type LockedOptions } from '../../../../lib/interceptor/locked.options.js';
 import { type EntryHost, enterCall } from '../../../../lib/interceptor/enter-call.js';
 import { FakeClock, settled } from '../../../support/core/fake-clock.js';

@@ -1,6 +1,6 @@
 import { LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { NO_LABEL } from '../../../../../lib/core/lock.events.js';
-import { type FireClaim } from '../../../../../lib/core/store/lock-store.js';
+import { type FireClaim } from '../../../../../lib/core/store/fires.js';
 import { settled } from '../../../../../lib/testing/manual-clock.js';
 import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { busy, granted } from '../../../../support/core/fake-store.js';

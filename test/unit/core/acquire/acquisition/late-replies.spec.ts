@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockBusyError, LockClaimedError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
-import { type FireClaim } from '../../../../../lib/core/store/lock-store.js';
+import { type FireClaim } from '../../../../../lib/core/store/fires.js';
+import { type AcquireReply } from '../../../../../lib/core/store/lock-store.js';
 import { runWithLock } from '../../../../../lib/core/reentry/run.js';
 import { lockOptions, startLocker } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
@@ -108,9 +109,9 @@ describe('a claim of a fire', () => {
     store.acquires[0]!.fail(new LockStoreError('timed out'));
     await clock.advance(100);
     expect(store.acquires.map(({ request }) => request.claim)).toEqual([CLAIM, CLAIM]);
-    store.acquires[1]!.reply(granted(3_000));
+    store.acquires[1]!.reply({ ...granted(3_000), fireMs: CLAIM.ms } as AcquireReply);
     await settled();
-    expect(outcome.grant?.job).toBe('Jobs.run');
+    expect(outcome.grant?.fire).toEqual({ job: 'Jobs.run', ms: CLAIM.ms, rememberMs: 60_000 });
   });
 
   it('rejects with LockClaimedError, which is a LockBusyError, when it is refused, and leaves nothing', async () => {

@@ -15,6 +15,7 @@ function roundOf(answers: readonly Answer[], request = acquireRequest()) {
 }
 const G = granted();
 const B = busy();
+const CLAIM = { job: 'Jobs.run', kind: 'at', ms: 1_000, calledAt: 0, rememberMs: 1_000, rerunOnLoss: false } as const;
 
 describe('a round', () => {
   it.each<[boolean, string, Answer[]]>([
@@ -32,6 +33,18 @@ describe('a round', () => {
     [true, 'all, though one refuses', [G, G, refused('upgrade')]],
     [false, 'none', [B, B, B]],
   ])('is won: %s, by %s', (isWon, _by, answers) => expect(roundOf(answers).isWon).toBe(isWon));
+
+  it.each<[boolean, string, Answer[]]>([
+    [false, 'a node knows how its run ended', [G, G, refused('claimed')]],
+    [true, 'a node knows an attempt that may not run it after all', [G, G, refused('claimed', 'x.1')]],
+  ])('with a fire is won: %s, when a majority grants and %s', (isWon, _what, answers) => {
+    expect(roundOf(answers, acquireRequest({ claim: CLAIM })).isWon).toBe(isWon);
+  });
+
+  it('with a distance from the last run is won by a majority: the clock of one node may be wrong', () => {
+    const request = acquireRequest({ claim: { ...CLAIM, kind: 'gap' } });
+    expect(roundOf([G, G, refused('claimed')], request).isWon).toBe(true);
+  });
 
   it('knows the nodes that granted, and the greatest token of each key', () => {
     const request = acquireRequest({ keys: ['a', 'b'] });
