@@ -9,10 +9,11 @@ import { type Reporter } from '../reporter.js';
 import { type HoldRef, type LockStore } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
+import { Ending } from './ending.js';
 import { type WorkOutcome } from './hold.js';
 import { SharedTerms } from './hold-terms.js';
 import { lossReason } from './loss.js';
-import { type Releaser } from './releaser.js';
+import { type Releaser, type ReleaseOutcome } from './releaser.js';
 import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
 import { Watchdog } from './watchdog.js';
 
@@ -69,10 +70,7 @@ export class Holds implements HoldKeeper {
 
   /** An operator revoked the lock of this attempt. */
   revoke(attempt: string): void {
-    const lose = (): void => this.#byAttempt.get(attempt)?.lose('revoked');
-    lose();
-    // The message may arrive together with the grant, whose hold is added a microtask later.
-    void Promise.resolve().then(lose);
+    this.#byAttempt.get(attempt)?.lose('revoked');
   }
 
   /** Renews all leases now: messages about lost locks may have been missed. */
@@ -100,14 +98,27 @@ export class Holds implements HoldKeeper {
     this.#onGone?.();
   }
 
-  async end(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
+  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending {
     this.#remove(hold);
-    const { awaited, timers } = this.parts;
-    const ended = this.#endInStore(hold, outcome);
+    const ending = new Ending();
+    const isLost = hold.lost !== null;
+    if (!isLost) this.#limit(ending);
+    this.#endInStore(hold, outcome, (isConfirmed) => ending.settle(isConfirmed));
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
-    const isConfirmed = !hold.lost && (await awaited.keepAlive(timers.withTimeout(RELEASE_PATIENCE_MS, ended)));
-    this.#onGone?.();
-    return isConfirmed === true;
+    if (isLost) ending.settle(false);
+    ending.onSettled(() => this.#onGone?.());
+    return ending;
+  }
+
+  /** Keeps the process alive until `ending` has settled, for as long as its caller has the patience. */
+  #limit(ending: Ending): void {
+    const { awaited, timers } = this.parts;
+    awaited.begin();
+    const patience = timers.schedule(this.clock.now() + RELEASE_PATIENCE_MS, () => ending.settle(false));
+    ending.onSettled(() => {
+      patience.cancel();
+      awaited.end();
+    });
   }
 
   /** Gives the holders `drainMs` to release their locks. Then marks the rest as lost, and sends the last releases. */
@@ -142,21 +153,33 @@ export class Holds implements HoldKeeper {
     });
   }
 
-  /** Returns whether the store confirmed that all keys were held. Reports the release, or a loss that it finds. */
-  async #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    const { heldMs } = hold;
-    const answers = await Promise.all(hold.refs.map((ref) => this.#releaseKey(hold, ref, outcome)));
-    if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: answers[0]!.count }));
-    return answers.every(({ wasHeld }) => wasHeld);
+  /**
+   * Calls back when all keys are released: whether the store confirmed that they were held. Reports the release, or a loss
+   * that it finds.
+   */
+  #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined, onEnded: (isConfirmed: boolean) => void): void {
+    const { heldMs, refs } = hold;
+    let waitingFor = refs.length;
+    let wereHeld = true;
+    let holds: number | undefined;
+    refs.forEach((ref, i) =>
+      this.#releaseKey(hold, ref, outcome, (released) => {
+        if (!this.#wasHeld(hold, ref, released)) wereHeld = false;
+        if (i === 0) holds = released.reply?.holds;
+        waitingFor -= 1;
+        if (waitingFor > 0) return;
+        if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds }));
+        onEnded(wereHeld);
+      }),
+    );
   }
 
-  /** Returns whether this key was held, and how many holds of it remain. */
-  async #releaseKey(
+  #releaseKey(
     hold: StoreHold,
-    { key, fencingToken }: HoldRef,
+    { key, attempt }: HoldRef,
     outcome: WorkOutcome | undefined,
-  ): Promise<{ wasHeld: boolean; count: number | undefined }> {
-    const { attempt } = hold;
+    onReleased: (released: ReleaseOutcome) => void,
+  ): void {
     const { holdAtLeastMs, leaseMs, job } = hold.terms;
     const request = {
       key,
@@ -168,14 +191,18 @@ export class Holds implements HoldKeeper {
       runOutcome: job === undefined ? undefined : outcome,
       unanswered: hold.isUnanswered,
     };
-    const { reply, tries } = await this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs));
+    this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs), onReleased);
+  }
+
+  /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
+  #wasHeld(hold: StoreHold, { fencingToken }: HoldRef, { reply, tries }: ReleaseOutcome): boolean {
     const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
     // After a try without an answer, any other reply proves nothing: that try may have released it.
     if (reply && tries === 1 && !wasHeld) {
       const { lastToken } = reply;
       hold.loseAtEnd(lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
     }
-    return { wasHeld, count: reply?.holds };
+    return wasHeld;
   }
 
   async #downgrade(hold: StoreHold): Promise<void> {

@@ -191,7 +191,7 @@ describe('a shutdown', () => {
     expect(running.error).toBeInstanceOf(LockLostError);
   });
 
-  it('releases a lock that is granted in the same turn', async () => {
+  it('waits for the holder of a lock that was granted in the same turn', async () => {
     const { store, locker } = startLocker();
     const seen: string[] = [];
     locker.events.on('acquired', () => void seen.push('acquired')).on('released', () => void seen.push('released'));
@@ -201,10 +201,13 @@ describe('a shutdown', () => {
     const { attempt } = store.acquires[0]!.request;
     const grant = { kind: 'granted', fencingToken: 5, remainingMs: 3_000, serverTimeMs: 0 } as const;
     store.listener!.onWakeUp(attempt, grant);
-    await locker.close(1_000);
+    const closing = outcomeOf(locker.close(1_000).then(() => 'closed'));
     await settled();
-    expect([outcome.error, store.givenBack, locker.live]).toEqual([expect.any(LockShutdownError), ['k'], NOTHING]);
-    expect(seen).toEqual([]);
+    expect([outcome.value?.held, closing.value]).toEqual([true, undefined]);
+    await outcome.value!.release();
+    await settled();
+    expect([closing.value, store.givenBack, locker.live]).toEqual(['closed', ['k'], NOTHING]);
+    expect(seen).toEqual(['acquired', 'released']);
   });
 
   it('does not wait for locks that were lost meanwhile', async () => {
