@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock, type Timers } from './clock.js';
+import { DROPPED_AFTER_MS } from './timing.js';
 
 /** One entry of the queue. */
 export interface ScheduledCall {
@@ -38,7 +39,9 @@ export class TimerQueue implements Timers {
   #heap: Entry[] = [];
   #live = 0;
   #disarm: (() => void) | null = null;
+  /** The time of the call that the timer is armed for, which may have passed before it was armed; and when the timer fires. */
   #armedFor = Infinity;
+  #firesAt = Infinity;
   #isClosed = false;
 
   constructor(clock: Clock) {
@@ -114,15 +117,22 @@ export class TimerQueue implements Timers {
     while (this.#heap[0] && this.#heap[0].callback === null) this.#pop();
   }
 
-  /** Arms the timer for the earliest call, unless it fires before. (Fake timers of a test may have dropped it: then it is late.) */
+  /** Arms the timer for the earliest call, unless it fires before. */
   #arm(): void {
     this.#dropCancelled();
     const next = this.#heap[0]?.at ?? Infinity;
-    if (next === Infinity || (next >= this.#armedFor && this.#clock.now() < this.#armedFor)) return;
+    if (next === Infinity || (next >= this.#armedFor && !this.#isDropped)) return;
     this.#disarm?.();
     this.#armedFor = next;
-    const delayMs = Math.min(Math.max(Math.ceil(next - this.#clock.now()), 0), MAX_DELAY_MS);
+    const now = this.#clock.now();
+    this.#firesAt = Math.max(next, now);
+    const delayMs = Math.min(Math.ceil(this.#firesAt - now), MAX_DELAY_MS);
     this.#disarm = this.#inOwnContext(() => this.#clock.setTimer(() => this.#run(), delayMs));
+  }
+
+  /** A test runner drops its fake timers when the test ends, and this queue may live on. */
+  get #isDropped(): boolean {
+    return this.#clock.now() > this.#firesAt + DROPPED_AFTER_MS;
   }
 
   #run(): void {

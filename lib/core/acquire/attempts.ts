@@ -99,7 +99,12 @@ export class Attempts {
     attempt.onSent(sentAt);
     const { id, request } = attempt;
     const onLate = (reply: AcquireReply): void => this.giveBackLate(attempt, reply);
-    return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
+    try {
+      return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
+    } catch (error) {
+      // A store that throws, against its contract, is like one that rejects.
+      return Promise.reject(error);
+    }
   }
 
   /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */

@@ -106,7 +106,8 @@ export class Locker implements WakeUpListener {
    * cannot block each other.
    */
   acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
-    return request.keys.length === 1 ? this.#acquireGroup(request) : this.#acquireSeveral(request);
+    if (request.keys.length === 1) return this.#acquireGroup(request);
+    return this.awaited.keepAlive(this.#acquireSeveral(request));
   }
 
   async #acquireSeveral(request: LockRequest): Promise<StoreHold | CompositeHold> {

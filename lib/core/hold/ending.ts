@@ -4,21 +4,28 @@
  */
 export class Ending {
   #isConfirmed: boolean | null = null;
-  #waiting: ((isConfirmed: boolean) => void)[] | null = null;
+  /** The caller, who waits for most ends alone. */
+  #first: ((isConfirmed: boolean) => void) | null = null;
+  #others: ((isConfirmed: boolean) => void)[] | null = null;
+
+  /** `onEnd` is called first. */
+  constructor(private readonly onEnd: () => void = () => undefined) {}
 
   /** `isConfirmed`: the store confirmed that it was held. Does nothing the second time. */
   settle(isConfirmed: boolean): void {
     if (this.#isConfirmed !== null) return;
     this.#isConfirmed = isConfirmed;
-    const waiting = this.#waiting;
-    this.#waiting = null;
-    for (const tell of waiting ?? []) tell(isConfirmed);
+    this.onEnd();
+    this.#first?.(isConfirmed);
+    this.#others?.forEach((tell) => tell(isConfirmed));
+    this.#first = this.#others = null;
   }
 
   /** Calls back when it has ended, at once if it has. */
   onSettled(callback: (isConfirmed: boolean) => void): void {
     if (this.#isConfirmed !== null) callback(this.#isConfirmed);
-    else (this.#waiting ??= []).push(callback);
+    else if (this.#first) (this.#others ??= []).push(callback);
+    else this.#first = callback;
   }
 
   toPromise(): Promise<boolean> {

@@ -100,25 +100,19 @@ export class Holds implements HoldKeeper {
 
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending {
     this.#remove(hold);
-    const ending = new Ending();
-    const isLost = hold.lost !== null;
-    if (!isLost) this.#limit(ending);
-    this.#endInStore(hold, outcome, (isConfirmed) => ending.settle(isConfirmed));
-    // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
-    if (isLost) ending.settle(false);
-    ending.onSettled(() => this.#onGone?.());
-    return ending;
-  }
-
-  /** Keeps the process alive until `ending` has settled, for as long as its caller has the patience. */
-  #limit(ending: Ending): void {
     const { awaited, timers } = this.parts;
-    awaited.begin();
-    const patience = timers.schedule(this.clock.now() + RELEASE_PATIENCE_MS, () => ending.settle(false));
-    ending.onSettled(() => {
+    // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
+    const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
+    const ending = new Ending(() => {
       patience.cancel();
       awaited.end();
+      this.#onGone?.();
     });
+    awaited.begin();
+    const patience = timers.schedule(this.clock.now() + patienceMs, () => ending.settle(false));
+    this.#endInStore(hold, outcome, ending);
+    if (patienceMs === 0) ending.settle(false);
+    return ending;
   }
 
   /** Gives the holders `drainMs` to release their locks. Then marks the rest as lost, and sends the last releases. */
@@ -153,25 +147,22 @@ export class Holds implements HoldKeeper {
     });
   }
 
-  /**
-   * Calls back when all keys are released: whether the store confirmed that they were held. Reports the release, or a loss
-   * that it finds.
-   */
-  #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined, onEnded: (isConfirmed: boolean) => void): void {
+  /** Settles `ending` when all keys are released. Reports the release, or a loss that it finds. */
+  #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined, ending: Ending): void {
     const { heldMs, refs } = hold;
     let waitingFor = refs.length;
     let wereHeld = true;
     let holds: number | undefined;
-    refs.forEach((ref, i) =>
+    for (const ref of refs) {
       this.#releaseKey(hold, ref, outcome, (released) => {
         if (!this.#wasHeld(hold, ref, released)) wereHeld = false;
-        if (i === 0) holds = released.reply?.holds;
+        if (ref === refs[0]) holds = released.reply?.holds;
         waitingFor -= 1;
         if (waitingFor > 0) return;
         if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds }));
-        onEnded(wereHeld);
-      }),
-    );
+        ending.settle(wereHeld);
+      });
+    }
   }
 
   #releaseKey(

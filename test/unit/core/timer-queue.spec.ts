@@ -57,10 +57,20 @@ describe('the timer queue', () => {
     const { clock, queue, log } = setUp();
     queue.schedule(10, () => log.push('first'));
     clock.dropTimers();
-    clock.jump(11);
-    queue.schedule(20, () => log.push('second'));
-    await clock.advance(9);
+    clock.jump(2_000);
+    queue.schedule(2_010, () => log.push('second'));
+    await clock.advance(10);
     expect(log).toEqual(['first', 'second']);
+  });
+
+  it('is not put off by calls that are scheduled while one is overdue', () => {
+    const { clock, queue, log } = setUp();
+    clock.jump(5_000);
+    queue.schedule(1_000, () => log.push('overdue'));
+    for (const at of [3_000, 5_000, 7_000]) queue.schedule(at, () => log.push(at));
+    expect(clock.delays).toEqual([0]);
+    clock.turn();
+    expect(log).toEqual(['overdue', 3_000, 5_000]);
   });
 
   it('keeps no timer for nothing once it is closed', () => {

@@ -1,6 +1,8 @@
 import { currentLock } from '../../../../lib/core/reentry/context.js';
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
+import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
+import { RedisLockService } from '../../../../lib/redis-lock.service.js';
 import { endingAs, FakeKeeper, heldLock, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { gate } from '../../../support/waiting/gate.js';
@@ -37,6 +39,26 @@ describe('work under a lock', () => {
   it.each([undefined, null, 0, 'text'])('may throw %p, which passes unchanged', async (thrown) => {
     const work = () => Promise.reject(thrown);
     expect(await rejection(runWithLock(heldLock(), work))).toBe(thrown);
+  });
+
+  it.each([
+    ['at once', () => Promise.reject(new Error('business'))],
+    [
+      'later',
+      async () => {
+        await Promise.resolve();
+        throw new Error('business');
+      },
+    ],
+  ])('fails %s with the stack of its caller', async (_when, work) => {
+    const { locker, store } = startLocker();
+    const service = new RedisLockService(locker, store, resolveModuleOptions({}));
+    const theCaller = async (): Promise<void> => {
+      await service.withLock('k', work);
+    };
+    const error = await rejection(theCaller());
+    // The source maps of the tests drop the word `async`.
+    expect(error.stack).toMatch(/at (async )?theCaller/);
   });
 
   it('rejects with LockLostError, with its value as the result, when it lost its lock and returned', async () => {
