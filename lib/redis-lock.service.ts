@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
-import { Hold } from './core/hold/hold.js';
+import { type Hold } from './core/hold/hold.js';
 import { checkedKey, jobName } from './core/key.js';
 import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
 import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
@@ -70,14 +70,18 @@ export class RedisLockService {
    * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
    *   LockConfigurationError, LockReentryError (`reentrant: false`), or `signal.reason`
    */
-  async acquire(key: Key, options: LockOptions = NO_OPTIONS): Promise<Lock> {
-    const keys = keysOf(key);
-    const checked = options === NO_OPTIONS ? options : checkLockOptions(options);
-    const resolved = resolveLockOptions(checked, this.defaults);
-    const request = this.locker.request(keys, resolved);
-    refuseReentry(this.locker, request);
-    const lock = await this.#awaited.keepAlive(this.locker.acquire(request));
-    return this.locker.handles.handOut(lock);
+  acquire(key: Key, options: LockOptions = NO_OPTIONS): Promise<Lock> {
+    // Not async: each call would make two more promises.
+    try {
+      const keys = keysOf(key);
+      const checked = options === NO_OPTIONS ? options : checkLockOptions(options);
+      const resolved = resolveLockOptions(checked, this.defaults);
+      const request = this.locker.request(keys, resolved);
+      refuseReentry(this.locker, request);
+      return this.locker.acquire(request).then(this.#handOut);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   /**
@@ -126,9 +130,7 @@ export class RedisLockService {
   enter(key: Key, options: LockOptions, { label, claim }: Entry = NO_ENTRY): Hold | Promise<Hold> {
     const keys = keysOf(key);
     const resolved = resolveLockOptions(options, this.defaults);
-    const request = this.locker.request(keys, resolved, label, claim);
-    const entered = enterLock(this.locker, request);
-    return entered instanceof Hold ? entered : this.#awaited.keepAlive(entered);
+    return enterLock(this.locker, this.locker.request(keys, resolved, label, claim));
   }
 
   /**
@@ -195,6 +197,9 @@ export class RedisLockService {
       return answer.value;
     });
   }
+
+  /** One function for all calls. */
+  readonly #handOut = (lock: Hold): Lock => this.locker.handles.handOut(lock);
 
   get #awaited(): AwaitedCalls {
     return this.locker.awaited;

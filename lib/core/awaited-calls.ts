@@ -10,17 +10,27 @@ export class AwaitedCalls {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Settles as `call` does. */
-  keepAlive<T>(call: Promise<T>): Promise<T> {
+  /** A call begins. Whoever knows its end calls `end` then; `keepAlive` does both for a promise. */
+  begin(): void {
     if (this.#count === 0) this.#stopKeepingAlive = this.clock.keepAlive?.();
     this.#count += 1;
+  }
+
+  end(): void {
+    this.#count -= 1;
+    if (this.#count === 0) this.#stopKeepingAlive?.();
+  }
+
+  /** Settles as `call` does. */
+  keepAlive<T>(call: Promise<T>): Promise<T> {
+    this.begin();
     return call.then(
       (value) => {
-        this.#end();
+        this.end();
         return value;
       },
       (error: unknown) => {
-        this.#end();
+        this.end();
         throw error;
       },
     );
@@ -36,10 +46,5 @@ export class AwaitedCalls {
     } finally {
       await iterator.return?.();
     }
-  }
-
-  #end(): void {
-    this.#count -= 1;
-    if (this.#count === 0) this.#stopKeepingAlive?.();
   }
 }

@@ -113,11 +113,16 @@ export class LockEvents {
     return this;
   }
 
+  /** Internal: whether anybody listens. */
+  isHeard(name: LockEventName): boolean {
+    return this.#listeners.has(name) || CHANNELS.get(name)!.hasSubscribers;
+  }
+
   /** Internal: calls all listeners. Calls `make` only if there are any; returns whether there are. */
   emit<Name extends LockEventName>(name: Name, make: () => LockEventMap[Name]): boolean {
+    if (!this.isHeard(name)) return false;
     const listeners = this.#listeners.get(name);
     const published = CHANNELS.get(name)!;
-    if (!listeners && !published.hasSubscribers) return false;
     const event = make();
     const report = (error: unknown): void =>
       this.reporter.error(`A listener of the lock event "${name}" threw: ${messageOf(error)}`);

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock, type Timers } from './clock.js';
+import { DROPPED_AFTER_MS } from './timing.js';
 
 /** One entry of the queue. */
 export interface ScheduledCall {
@@ -7,8 +8,19 @@ export interface ScheduledCall {
   cancel(): void;
 }
 
-interface Entry extends ScheduledCall {
-  callback: (() => void) | null;
+class Entry implements ScheduledCall {
+  constructor(
+    readonly at: number,
+    /** Null once it was called or cancelled. */
+    public callback: (() => void) | null,
+    private readonly queue: TimerQueue,
+  ) {}
+
+  cancel(): void {
+    if (this.callback === null) return;
+    this.callback = null;
+    this.queue.onCancelled(this);
+  }
 }
 
 /** The longest delay of a timer in Node; a longer one would fire at once. */
@@ -16,9 +28,10 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * All deadlines of a module on one timer: a binary heap by time, of which only the earliest is armed. It reads the clock
- * and does not count ticks, so that after a blocked event loop everything that is due runs in the first turn. Callbacks
- * run in the async context in which the queue was created: in the context of the call that armed the timer, they would
- * count as part of that call.
+ * and does not count ticks, so that after a blocked event loop everything that is due runs in the first turn. A timer whose
+ * call was cancelled stays armed, and finds nothing to do: most calls are cancelled long before their time, and a timer for
+ * each would cost more than the lock. Callbacks run in the async context in which the queue was created: in the context of
+ * the call that armed the timer, they would count as part of that call.
  */
 export class TimerQueue implements Timers {
   readonly #clock: Clock;
@@ -26,7 +39,10 @@ export class TimerQueue implements Timers {
   #heap: Entry[] = [];
   #live = 0;
   #disarm: (() => void) | null = null;
+  /** The time of the call that the timer is armed for, which may have passed before it was armed; and when the timer fires. */
   #armedFor = Infinity;
+  #firesAt = Infinity;
+  #isClosed = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -39,7 +55,7 @@ export class TimerQueue implements Timers {
 
   /** Calls back at `at`, a time of the monotonic clock; never for `Infinity`. */
   schedule(at: number, callback: () => void): ScheduledCall {
-    const entry: Entry = { at, callback, cancel: () => this.#cancel(entry) };
+    const entry = new Entry(at, callback, this);
     if (at === Infinity) return entry;
     this.#live += 1;
     this.#push(entry);
@@ -68,14 +84,19 @@ export class TimerQueue implements Timers {
     });
   }
 
-  #cancel(entry: Entry): void {
-    if (entry.callback === null) return;
-    entry.callback = null;
-    if (entry.at === Infinity) return;
+  /** The module closes: from now on, no timer stays armed when nothing is scheduled. */
+  close(): void {
+    this.#isClosed = true;
+    this.#disarmIfClosed();
+  }
+
+  /** Internal: an entry was cancelled. */
+  onCancelled({ at }: ScheduledCall): void {
+    if (at === Infinity) return;
     this.#live -= 1;
-    if (this.#live === 0) this.#heap = [];
-    else if (this.#heap.length > 64 && this.#heap.length > 2 * this.#live) this.#rebuild();
-    this.#arm();
+    this.#dropCancelled();
+    this.#disarmIfClosed();
+    if (this.#heap.length > 64 && this.#heap.length > 2 * this.#live) this.#rebuild();
   }
 
   /** Cancelled entries stay in the heap until they reach its top or outnumber the others. */
@@ -85,16 +106,33 @@ export class TimerQueue implements Timers {
     for (const entry of kept) this.#push(entry);
   }
 
-  #arm(): void {
-    while (this.#heap[0] && this.#heap[0].callback === null) this.#pop();
-    const next = this.#heap[0]?.at ?? Infinity;
-    if (next === this.#armedFor) return;
+  #disarmIfClosed(): void {
+    if (!this.#isClosed || this.#live > 0) return;
     this.#disarm?.();
     this.#disarm = null;
+    this.#armedFor = Infinity;
+  }
+
+  #dropCancelled(): void {
+    while (this.#heap[0] && this.#heap[0].callback === null) this.#pop();
+  }
+
+  /** Arms the timer for the earliest call, unless it fires before. */
+  #arm(): void {
+    this.#dropCancelled();
+    const next = this.#heap[0]?.at ?? Infinity;
+    if (next === Infinity || (next >= this.#armedFor && !this.#isDropped)) return;
+    this.#disarm?.();
     this.#armedFor = next;
-    if (next === Infinity) return;
-    const delayMs = Math.min(Math.max(Math.ceil(next - this.#clock.now()), 0), MAX_DELAY_MS);
+    const now = this.#clock.now();
+    this.#firesAt = Math.max(next, now);
+    const delayMs = Math.min(Math.ceil(this.#firesAt - now), MAX_DELAY_MS);
     this.#disarm = this.#inOwnContext(() => this.#clock.setTimer(() => this.#run(), delayMs));
+  }
+
+  /** A test runner drops its fake timers when the test ends, and this queue may live on. */
+  get #isDropped(): boolean {
+    return this.#clock.now() > this.#firesAt + DROPPED_AFTER_MS;
   }
 
   #run(): void {

@@ -57,6 +57,9 @@ export const LATE_MS = 5;
 /** After the event loop was blocked, the answers that have arrived are read within this time. */
 export const READ_MS = 50;
 
+/** A timer that is this late was dropped, and is set again; if the event loop was blocked, that does no harm. */
+export const DROPPED_AFTER_MS = 1_000;
+
 // --- Acquiring ---
 
 /** How long the first answer may take even if `waitMs` is shorter: without an answer, the lock has not been tried. */

@@ -81,13 +81,11 @@ async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, sig
   return settled(host, call, { ...caller, isClaim: claim !== undefined }, withEither(options.signal, signal, enter));
 }
 
-async function settled(host: EntryHost, call: LockedCall, refused: Refused, entering: Promise<Hold>): Promise<Entered> {
-  try {
-    return { kind: 'locked', lock: await entering };
-  } catch (error) {
-    return notEntered(host, call, error, refused);
-  }
-}
+const settled = (host: EntryHost, call: LockedCall, refused: Refused, entering: Promise<Hold>): Promise<Entered> =>
+  entering.then(
+    (lock) => ({ kind: 'locked', lock }),
+    (error: unknown) => notEntered(host, call, error, refused),
+  );
 
 function notEntered(
   host: EntryHost,

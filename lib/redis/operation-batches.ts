@@ -23,7 +23,7 @@ interface BatchParts {
 /** `resolve` may throw for a reply that it cannot read; then `reject` is called, too. */
 interface OperationOutcome extends Outcome<string[]> {
   /** Receives a reply that comes after the timeout. */
-  onLate?(reply: string[]): void;
+  readonly onLate?: (reply: string[]) => void;
 }
 
 /** One operation on its way. */

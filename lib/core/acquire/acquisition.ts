@@ -1,7 +1,8 @@
+import { CallContext } from '../call-context.js';
 import { busyError, claimedError, upgradeError } from '../error-texts.js';
 import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
-import { type Grant } from '../hold/store-hold.js';
 import { LockStoreError, LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
+import { type StoreHold } from '../hold/store-hold.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
 import { Answers, type Busy, type PushedGrant } from './answers.js';
@@ -21,8 +22,11 @@ type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
  * counts. A grant that comes later is given back to the store.
  */
 export class Acquisition implements WaitingCall, LimitedCall {
-  readonly granted: Promise<Grant>;
-  #settle!: { readonly resolve: (grant: Grant) => void; readonly reject: (error: unknown) => void };
+  readonly hold: Promise<StoreHold>;
+  #resolve!: (hold: StoreHold) => void;
+  #reject!: (error: unknown) => void;
+  /** The async context of the caller. The first answer comes in it, too, and most calls end then, so it is made late. */
+  #caller: CallContext | null;
   #state: State = 'waiting';
   #attempt: Attempt;
   readonly #answers: Answers;
@@ -33,11 +37,17 @@ export class Acquisition implements WaitingCall, LimitedCall {
     private readonly context: AcquireContext,
     private readonly request: LockRequest,
   ) {
-    this.granted = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    this.hold = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    // A call that is cancelled before its first answer needs the context for its listeners only.
+    const isNeeded = request.options.signal !== undefined || context.events.isHeard('acquireFailed');
+    this.#caller = isNeeded ? new CallContext() : null;
     this.#attempt = context.attempts.begin(this, request);
     this.#answers = new Answers(request);
     this.#limits = new Limits(context.timers, request, this);
-    this.#ask();
+    this.#send();
   }
 
   /** Whether there was a `waiting` event. */
@@ -70,12 +80,19 @@ export class Acquisition implements WaitingCall, LimitedCall {
     if (this.#hasEnded) return;
     this.#end('cancelled');
     this.context.attempts.giveBackCancelled(this.#attempt, this.hasWaited);
-    this.#settle.reject(error);
+    this.#inCallerContext(() => this.context.onFailed(this.request, error, this.hasWaited));
+    this.#reject(error);
   }
 
+  /** Asks again. */
   #ask(): void {
+    this.#keepContext();
     this.#cancelPause?.();
     if (this.#attempt.isSpent) this.#replaceAttempt();
+    this.#send();
+  }
+
+  #send(): void {
     this.#state = 'asking';
     const attempt = this.#attempt;
     const sent = moment(this.context.clock);
@@ -142,6 +159,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
   }
 
   #wait(pauseMs: number): void {
+    this.#keepContext();
     this.#state = 'waiting';
     this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
@@ -167,8 +185,19 @@ export class Acquisition implements WaitingCall, LimitedCall {
   #grant(tokens: readonly number[], granted: Granted): boolean {
     if (remainingOf(granted.lease, this.context.clock) <= 0) return false;
     this.#end('granted');
-    this.#settle.resolve(this.#attempt.onGrant(tokens, granted, this.context.timers.now()));
+    const grant = this.#attempt.onGrant(tokens, granted, this.context.timers.now());
+    this.#inCallerContext(() => this.#resolve(this.context.onGranted(this.request, grant, this.hasWaited)));
     return true;
+  }
+
+  /** The call goes on after its first answer. */
+  #keepContext(): void {
+    this.#caller ??= new CallContext();
+  }
+
+  #inCallerContext(work: () => void): void {
+    if (this.#caller) this.#caller.run(work);
+    else work();
   }
 
   #end(state: 'granted' | 'cancelled'): void {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { type Releaser } from '../hold/releaser.js';
+import { type Grant, type StoreHold } from '../hold/store-hold.js';
 import { type LockEvents } from '../lock.events.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';
 import { type AcquireReply, type LockStore, type WakeUp } from '../store/lock-store.js';
@@ -38,6 +39,9 @@ export interface AcquireContext {
   readonly timers: TimerQueue;
   readonly events: LockEvents;
   readonly attempts: Attempts;
+  /** Makes the hold of a grant. This and `onFailed` are called in the async context of the caller. */
+  onGranted(request: LockRequest, grant: Grant, waited: boolean): StoreHold;
+  onFailed(request: LockRequest, error: unknown, waited: boolean): void;
 }
 
 /** Makes, sends and gives back the attempts of a module, and knows the call of each. */
@@ -95,7 +99,12 @@ export class Attempts {
     attempt.onSent(sentAt);
     const { id, request } = attempt;
     const onLate = (reply: AcquireReply): void => this.giveBackLate(attempt, reply);
-    return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
+    try {
+      return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
+    } catch (error) {
+      // A store that throws, against its contract, is like one that rejects.
+      return Promise.reject(error);
+    }
   }
 
   /** Releases all that an attempt has, or may still get, in the store. Unless it was granted, its fire may be claimed again. */
@@ -107,7 +116,7 @@ export class Attempts {
     const until = this.parts.clock.now() + leaseMs;
     const timeoutMs = commandTimeoutMs(options.leaseMs);
     this.#inOwnContext(() => {
-      for (const release of releases) void this.parts.releaser.giveBack(release, until, timeoutMs);
+      for (const release of releases) this.parts.releaser.giveBack(release, until, timeoutMs, () => undefined);
     });
   }
 

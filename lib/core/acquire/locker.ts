@@ -62,7 +62,15 @@ export class Locker implements WakeUpListener {
       nextId: attemptIds(store.clientId, random),
       isHeld: (attempt) => this.holds.has(attempt),
     });
-    this.#context = { clock, random, timers, events, attempts: this.#attempts };
+    this.#context = {
+      clock,
+      random,
+      timers,
+      events,
+      attempts: this.#attempts,
+      onGranted: (request, grant, waited) => this.#onGranted(request, grant, waited),
+      onFailed: (request, error, waited) => this.#onFailed(request, error, waited),
+    };
     store.listen(this);
   }
 
@@ -94,19 +102,23 @@ export class Locker implements WakeUpListener {
     return { keys: distinct, name, options, label, holder, claim, startedAt: this.clock.now() };
   }
 
-  /** Acquires all keys or none. The order is the same for every client, so that two calls cannot block each other. */
+  /**
+   * Acquires all keys or none, and keeps the process alive meanwhile. The order is the same for every client, so that two calls
+   * cannot block each other.
+   */
   acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
-    return request.keys.length === 1 ? this.#acquireGroup(request.keys, request) : this.#acquireSeveral(request);
+    if (request.keys.length === 1) return this.#acquireGroup(request);
+    return this.awaited.keepAlive(this.#acquireSeveral(request));
   }
 
   async #acquireSeveral(request: LockRequest): Promise<StoreHold | CompositeHold> {
     const { keys, options, startedAt } = request;
     const groups = this.store.groups(keys);
-    if (groups.length === 1) return this.#acquireGroup(groups[0]!, request);
+    if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys });
     const parts: StoreHold[] = [];
     try {
       for (const group of groups) {
-        parts.push(await this.#acquireGroup(group, forKeys(request, group)));
+        parts.push(await this.#acquireGroup(forKeys(request, group)));
       }
       await this.#prove(parts, request);
     } catch (error) {
@@ -170,40 +182,43 @@ export class Locker implements WakeUpListener {
     for (const call of this.#attempts.calls) call.cancel(shutdownError());
     await this.holds.close(drainMs);
     this.#thrown.flush();
+    this.timers.close();
   }
 
-  /** Acquires the keys of a request, which are one group of the store; `group` has them in the order of the store. */
-  async #acquireGroup(group: readonly string[], request: LockRequest): Promise<StoreHold> {
-    const grouped = group === request.keys ? request : { ...request, keys: group };
-    let acquisition: Acquisition | undefined;
+  /** Acquires the keys of a request, which are one group of the store, and in its order. */
+  #acquireGroup(request: LockRequest): Promise<StoreHold> {
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
-      acquisition = new Acquisition(this.#context, grouped);
-      const grant = await acquisition.granted;
-      return this.#hold(grouped, inOrderOf(request, grant), acquisition.hasWaited);
+      const { hold } = new Acquisition(this.#context, request);
+      this.awaited.begin();
+      return hold;
     } catch (error) {
-      const waited = acquisition?.hasWaited ?? false;
-      this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, waited));
-      throw error;
+      this.#tellFailed(request, error, false);
+      return Promise.reject(error);
     }
   }
 
-  #hold(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
-    if (this.isClosing) {
-      // The shutdown began in the same turn as the grant, and does not know this lock.
-      this.#attempts.giveBack({ id: grant.attempt, request, wasGranted: false, mayArrive: grant.unanswered() });
-      throw shutdownError();
-    }
-    const lock = this.holds.add(grant);
+  #onFailed(request: LockRequest, error: unknown, waited: boolean): void {
+    this.awaited.end();
+    this.#tellFailed(request, error, waited);
+  }
+
+  #tellFailed(request: LockRequest, error: unknown, waited: boolean): void {
+    this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, waited));
+  }
+
+  #onGranted(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
+    this.awaited.end();
+    const lock = this.holds.add(inOrderOf(request, grant));
     const { waitedMs, serverTimeMs } = grant;
     this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
     return lock;
   }
 }
 
-/** The grant with its holds in the order of the keys of the request. */
-function inOrderOf({ keys }: LockRequest, grant: Grant): Grant {
-  if (keys.length === 1) return grant;
-  return { ...grant, holds: keys.map((key) => grant.holds.find((hold) => hold.key === key)!) };
+/** The grant with its holds in the order of the caller. */
+function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {
+  if (!callerKeys) return grant;
+  return { ...grant, holds: callerKeys.map((key) => grant.holds.find((hold) => hold.key === key)!) };
 }

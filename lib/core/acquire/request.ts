@@ -10,6 +10,8 @@ import { waiterLeaseMs } from '../timing.js';
 export interface LockRequest {
   /** Without repetitions, in the order in which the caller named them; inside an acquisition, in the order of the store. */
   readonly keys: readonly string[];
+  /** The keys in the order of the caller, if that of the store is another one. */
+  readonly callerKeys?: readonly string[];
   /** The keys as the caller named them, for people. */
   readonly name: string;
   readonly options: ResolvedLockOptions;

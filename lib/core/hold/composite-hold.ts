@@ -1,4 +1,5 @@
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
+import { Ending } from './ending.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { Loss } from './loss.js';
 
@@ -97,10 +98,13 @@ export class CompositeHold extends Hold {
     await Promise.all(this.parts.map((part) => part.extendBy(leaseMs)));
   }
 
-  protected async end(outcome: WorkOutcome | undefined): Promise<boolean> {
-    const werePartsHeld = await Promise.all(this.parts.map((part) => part.releaseAfter(outcome)));
-    for (const stop of this.#stops) stop();
-    return werePartsHeld.every(Boolean);
+  protected end(outcome: WorkOutcome | undefined): Ending {
+    const ending = new Ending();
+    void Promise.all(this.parts.map((part) => part.releaseAfter(outcome))).then((werePartsHeld) => {
+      for (const stop of this.#stops) stop();
+      ending.settle(werePartsHeld.every(Boolean));
+    });
+    return ending;
   }
 
   #partOf(key: string): Hold {

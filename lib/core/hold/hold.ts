@@ -2,6 +2,7 @@ import { nestedWriterError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
 import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
+import { type Ending } from './ending.js';
 import { LocalSlot } from '../reentry/local-slot.js';
 
 /** How the work under a lock ended. */
@@ -25,8 +26,8 @@ export abstract class Hold implements Lock {
   /** In the order of the keys; each is made when a nested call first asks for it. */
   #slots: (LocalSlot | undefined)[] | null = null;
   #isReleased = false;
-  /** Whether the store confirmed the end; null if there is nothing to wait for. */
-  #ending: Promise<boolean> | null = null;
+  /** Null if there is nothing to wait for. */
+  #ending: Ending | null = null;
   #outcome: WorkOutcome | undefined = undefined;
   #isEnded = false;
 
@@ -73,8 +74,8 @@ export abstract class Hold implements Lock {
   abstract maxHoldersOf(key: string): number;
   /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
   abstract isInside(hold: Hold): boolean;
-  /** Ends the hold; returns whether the store confirmed that it was held, null if it is not asked. Called once. */
-  protected abstract end(outcome: WorkOutcome | undefined): Promise<boolean> | null;
+  /** Ends the hold; returns null if the store is not asked. Called once. */
+  protected abstract end(outcome: WorkOutcome | undefined): Ending | null;
 
   get fencingToken(): number {
     return this.fencingTokens[0]!;
@@ -112,21 +113,21 @@ export abstract class Hold implements Lock {
    * Releases the lock, and reports how the work under it ended. Never rejects.
    * @returns whether it was still held; false the second time
    */
-  async releaseAfter(outcome: WorkOutcome | undefined): Promise<boolean> {
+  releaseAfter(outcome: WorkOutcome | undefined): Promise<boolean> {
     const wasReleased = this.#isReleased;
     const wasHeld = this.held;
     const ending = this.finish(outcome);
-    if (!ending) return wasHeld;
-    const isConfirmed = await ending;
-    // The store may know better than a lease that was proven a while ago.
-    return !wasReleased && (isConfirmed || wasHeld) && !this.lost;
+    if (!ending) return Promise.resolve(wasHeld);
+    return new Promise((resolve) =>
+      ending.onSettled((isConfirmed) =>
+        // The store may know better than a lease that was proven a while ago.
+        resolve(!wasReleased && (isConfirmed || wasHeld) && !this.lost),
+      ),
+    );
   }
 
-  /**
-   * The same for a caller that does not ask whether it was held: returns whether the store confirmed the end, null if there is
-   * nothing to wait for.
-   */
-  finish(outcome: WorkOutcome | undefined): Promise<boolean> | null {
+  /** The same for a caller that does not ask whether it was held; returns null if there is nothing to wait for. */
+  finish(outcome: WorkOutcome | undefined): Ending | null {
     if (this.#isReleased) return this.#ending;
     this.#isReleased = true;
     this.#outcome = outcome;
@@ -139,7 +140,7 @@ export abstract class Hold implements Lock {
   /** Ends a lost hold, even if it was not released or nested calls are inside. */
   endLost(): void {
     void this.release();
-    if (!this.#isEnded) void this.endOnce();
+    if (!this.#isEnded) this.endOnce();
   }
 
   /** The slot in which nested calls on `key` take their turns. */
@@ -155,7 +156,7 @@ export abstract class Hold implements Lock {
 
   removeNestedCall(): void {
     this.#nestedCalls -= 1;
-    if (this.#nestedCalls === 0 && this.#isReleased && !this.#isEnded) void this.endOnce();
+    if (this.#nestedCalls === 0 && this.#isReleased && !this.#isEnded) this.endOnce();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -173,8 +174,8 @@ export abstract class Hold implements Lock {
   }
 
   /** Marks the hold as ended before anything is sent, so that a renewal in flight ignores its reply. */
-  private endOnce(): Promise<boolean> | null {
+  private endOnce(): Ending | null {
     this.#isEnded = true;
-    return this.end(this.#outcome)?.catch(() => false) ?? null;
+    return this.end(this.#outcome);
   }
 }

@@ -9,10 +9,11 @@ import { type Reporter } from '../reporter.js';
 import { type HoldRef, type LockStore } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
+import { Ending } from './ending.js';
 import { type WorkOutcome } from './hold.js';
 import { SharedTerms } from './hold-terms.js';
 import { lossReason } from './loss.js';
-import { type Releaser } from './releaser.js';
+import { type Releaser, type ReleaseOutcome } from './releaser.js';
 import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
 import { Watchdog } from './watchdog.js';
 
@@ -69,10 +70,7 @@ export class Holds implements HoldKeeper {
 
   /** An operator revoked the lock of this attempt. */
   revoke(attempt: string): void {
-    const lose = (): void => this.#byAttempt.get(attempt)?.lose('revoked');
-    lose();
-    // The message may arrive together with the grant, whose hold is added a microtask later.
-    void Promise.resolve().then(lose);
+    this.#byAttempt.get(attempt)?.lose('revoked');
   }
 
   /** Renews all leases now: messages about lost locks may have been missed. */
@@ -100,14 +98,21 @@ export class Holds implements HoldKeeper {
     this.#onGone?.();
   }
 
-  async end(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
+  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending {
     this.#remove(hold);
     const { awaited, timers } = this.parts;
-    const ended = this.#endInStore(hold, outcome);
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
-    const isConfirmed = !hold.lost && (await awaited.keepAlive(timers.withTimeout(RELEASE_PATIENCE_MS, ended)));
-    this.#onGone?.();
-    return isConfirmed === true;
+    const patienceMs = hold.lost ? 0 : RELEASE_PATIENCE_MS;
+    const ending = new Ending(() => {
+      patience.cancel();
+      awaited.end();
+      this.#onGone?.();
+    });
+    awaited.begin();
+    const patience = timers.schedule(this.clock.now() + patienceMs, () => ending.settle(false));
+    this.#endInStore(hold, outcome, ending);
+    if (patienceMs === 0) ending.settle(false);
+    return ending;
   }
 
   /** Gives the holders `drainMs` to release their locks. Then marks the rest as lost, and sends the last releases. */
@@ -142,21 +147,30 @@ export class Holds implements HoldKeeper {
     });
   }
 
-  /** Returns whether the store confirmed that all keys were held. Reports the release, or a loss that it finds. */
-  async #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean> {
-    const { heldMs } = hold;
-    const answers = await Promise.all(hold.refs.map((ref) => this.#releaseKey(hold, ref, outcome)));
-    if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: answers[0]!.count }));
-    return answers.every(({ wasHeld }) => wasHeld);
+  /** Settles `ending` when all keys are released. Reports the release, or a loss that it finds. */
+  #endInStore(hold: StoreHold, outcome: WorkOutcome | undefined, ending: Ending): void {
+    const { heldMs, refs } = hold;
+    let waitingFor = refs.length;
+    let wereHeld = true;
+    let holds: number | undefined;
+    for (const ref of refs) {
+      this.#releaseKey(hold, ref, outcome, (released) => {
+        if (!this.#wasHeld(hold, ref, released)) wereHeld = false;
+        if (ref === refs[0]) holds = released.reply?.holds;
+        waitingFor -= 1;
+        if (waitingFor > 0) return;
+        if (!hold.lost) this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds }));
+        ending.settle(wereHeld);
+      });
+    }
   }
 
-  /** Returns whether this key was held, and how many holds of it remain. */
-  async #releaseKey(
+  #releaseKey(
     hold: StoreHold,
-    { key, fencingToken }: HoldRef,
+    { key, attempt }: HoldRef,
     outcome: WorkOutcome | undefined,
-  ): Promise<{ wasHeld: boolean; count: number | undefined }> {
-    const { attempt } = hold;
+    onReleased: (released: ReleaseOutcome) => void,
+  ): void {
     const { holdAtLeastMs, leaseMs, fire } = hold.terms;
     const request = {
       key,
@@ -168,14 +182,18 @@ export class Holds implements HoldKeeper {
       runOutcome: fire && outcome,
       unanswered: hold.isUnanswered,
     };
-    const { reply, tries } = await this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs));
+    this.parts.releaser.giveBack(request, hold.keptUntil, commandTimeoutMs(leaseMs), onReleased);
+  }
+
+  /** Whether this key was held until its release. If the only try finds that it was not, the lock is lost. */
+  #wasHeld(hold: StoreHold, { fencingToken }: HoldRef, { reply, tries }: ReleaseOutcome): boolean {
     const wasHeld = reply?.outcome === 'released' || reply?.outcome === 'again';
     // After a try without an answer, any other reply proves nothing: that try may have released it.
     if (reply && tries === 1 && !wasHeld) {
       const { lastToken } = reply;
       hold.loseAtEnd(lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
     }
-    return { wasHeld, count: reply?.holds };
+    return wasHeld;
   }
 
   async #downgrade(hold: StoreHold): Promise<void> {

@@ -27,6 +27,7 @@ export interface ReleaserParts {
   readonly reporter: Reporter;
 }
 
+/** A release whose first try had no answer. */
 interface Pending {
   readonly request: ReleaseRequest;
   readonly until: number;
@@ -65,9 +66,24 @@ export class Releaser {
     return this.#waiting.size + this.#underWay;
   }
 
-  /** Never rejects. Tries at least once, and again until `until`, a time of the monotonic clock. */
-  giveBack(request: ReleaseRequest, until: number, timeoutMs: number): Promise<ReleaseOutcome> {
-    return new Promise((resolve) => void this.#send({ request, until, timeoutMs, resolve, tries: 0 }));
+  /**
+   * Tries at least once, and again until `until`, a time of the monotonic clock. Calls back with the outcome, in the async
+   * context of the caller.
+   */
+  giveBack(
+    request: ReleaseRequest,
+    until: number,
+    timeoutMs: number,
+    onOutcome: (outcome: ReleaseOutcome) => void,
+  ): void {
+    const onReply = (reply: ReleaseReply): void => onOutcome({ reply, tries: 1 });
+    const onFailure = (error: unknown): void => {
+      const later = new Promise<ReleaseOutcome>((resolve) => {
+        this.#onFailure({ request, until, timeoutMs, resolve, tries: 1 }, error);
+      });
+      void later.then(onOutcome);
+    };
+    void this.#send(request, timeoutMs, onReply, onFailure);
   }
 
   /** Stops trying: what is not confirmed by now ends with its lease. */
@@ -88,22 +104,46 @@ export class Releaser {
     if (this.#waiting.size > 0 && this.#inRound === 0) this.#startRound();
   }
 
-  /** Returns whether the store answered, whatever it said. */
-  async #send(pending: Pending): Promise<boolean> {
-    const { request, timeoutMs, resolve } = pending;
-    pending.tries += 1;
+  /** Sends one try, and resolves to what the callback for its outcome returns. */
+  #send<T>(
+    request: ReleaseRequest,
+    timeoutMs: number,
+    onReply: (reply: ReleaseReply) => T,
+    onFailure: (error: unknown) => T,
+  ): Promise<T> {
     this.#underWay += 1;
-    let isAnswered = true;
+    return this.#ask(request, timeoutMs).then(
+      (reply) => {
+        this.#onSettled();
+        return onReply(reply);
+      },
+      (error: unknown) => {
+        const result = onFailure(error);
+        this.#onSettled();
+        return result;
+      },
+    );
+  }
+
+  /** A store that throws, against its contract, is like one that rejects. */
+  #ask(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply> {
     try {
-      const reply = await this.parts.store.release(request, timeoutMs);
-      resolve({ reply, tries: pending.tries });
+      return this.parts.store.release(request, timeoutMs);
     } catch (error) {
-      isAnswered = !isRetryable(error);
-      if (isAnswered || this.#isStopped || this.parts.clock.now() >= pending.until) this.#leaveToLease(pending, error);
-      else this.#retryLater(pending, error);
+      return Promise.reject(error);
     }
+  }
+
+  #onSettled(): void {
     this.#underWay -= 1;
     this.#tellIdlers();
+  }
+
+  /** Returns whether the store answered, although with an error. */
+  #onFailure(pending: Pending, error: unknown): boolean {
+    const isAnswered = !isRetryable(error);
+    if (isAnswered || this.#isStopped || this.parts.clock.now() >= pending.until) this.#leaveToLease(pending, error);
+    else this.#retryLater(pending, error);
     return isAnswered;
   }
 
@@ -138,7 +178,13 @@ export class Releaser {
     if (!pending) return;
     this.#waiting.delete(pending);
     this.#inRound += 1;
-    void this.#send(pending).then((isAnswered) => {
+    pending.tries += 1;
+    const { request, timeoutMs, resolve, tries } = pending;
+    const onReply = (reply: ReleaseReply): boolean => {
+      resolve({ reply, tries });
+      return true;
+    };
+    void this.#send(request, timeoutMs, onReply, (error) => this.#onFailure(pending, error)).then((isAnswered) => {
       this.#inRound -= 1;
       this.#isAnswered ||= isAnswered;
       if (isAnswered) this.#tryNext();

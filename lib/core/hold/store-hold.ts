@@ -2,6 +2,7 @@ import { type Clock } from '../clock.js';
 import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type HoldRef } from '../store/lock-store.js';
+import { type Ending } from './ending.js';
 import { type HoldTerms } from './hold-terms.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { type Lease, type Moment, longer, remainingOf } from './lease.js';
@@ -23,8 +24,8 @@ export interface HoldKeeper {
   downgrade(hold: StoreHold): Promise<void>;
   /** The lock was lost, and its signal and callbacks have been called. */
   onLost(hold: StoreHold, error: LockLostError): void;
-  /** Releases it in the store; returns whether the store confirmed that it was held. */
-  end(hold: StoreHold, outcome: WorkOutcome | undefined): Promise<boolean>;
+  /** Releases it in the store. */
+  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending;
 }
 
 /** The grant of the store, with the options that were requested. */
@@ -217,7 +218,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     await this.keeper.extend(this, leaseMs);
   }
 
-  protected end(outcome: WorkOutcome | undefined): Promise<boolean> {
+  protected end(outcome: WorkOutcome | undefined): Ending {
     return this.keeper.end(this, outcome);
   }
 

@@ -13,8 +13,12 @@ export interface Carried<T> {
 interface Bucket<T> {
   readonly at: number;
   readonly items: T[];
+  readonly turn: () => void;
+  /** Cancelled while the bucket is empty. */
   call: ScheduledCall;
 }
+
+const NOT_SCHEDULED: ScheduledCall = { at: Infinity, cancel: () => undefined };
 
 /**
  * Times of many locks, with one timer for all that are due at about the same time. A time is rounded down to that of a bucket
@@ -23,6 +27,8 @@ interface Bucket<T> {
  */
 export class Wheel<T extends Carried<T>> {
   readonly #buckets = new Map<number, Bucket<T>>();
+  /** The bucket that was emptied last. The next lock is due at about the same time: it often goes into the same bucket. */
+  #emptied: Bucket<T> | null = null;
   #size = 0;
 
   constructor(
@@ -55,7 +61,8 @@ export class Wheel<T extends Carried<T>> {
     this.#takeOut(bucket, place);
     if (bucket.items.length > 0) return;
     bucket.call.cancel();
-    this.#forget(bucket);
+    if (this.#emptied && this.#emptied !== bucket) this.#forget(this.#emptied);
+    this.#emptied = bucket;
   }
 
   #bucketOf(at: number): Bucket<T> {
@@ -63,16 +70,20 @@ export class Wheel<T extends Carried<T>> {
     const turn = turnMs(at - now);
     const rounded = Math.floor(at / turn) * turn;
     const time = rounded > now ? rounded : at;
-    const known = this.#buckets.get(time);
-    if (known) return known;
-    const bucket = { at: time, items: [] } as unknown as Bucket<T>;
-    this.#schedule(bucket);
-    this.#buckets.set(time, bucket);
+    const known = this.#buckets.get(time) ?? this.#newBucket(time);
+    if (known.items.length === 0) this.#schedule(known);
+    return known;
+  }
+
+  #newBucket(at: number): Bucket<T> {
+    const bucket: Bucket<T> = { at, items: [], turn: () => this.#turn(bucket), call: NOT_SCHEDULED };
+    this.#buckets.set(at, bucket);
     return bucket;
   }
 
   #schedule(bucket: Bucket<T>): void {
-    bucket.call = this.timers.schedule(bucket.at, () => this.#turn(bucket));
+    if (this.#emptied === bucket) this.#emptied = null;
+    bucket.call = this.timers.schedule(bucket.at, bucket.turn);
   }
 
   #turn(bucket: Bucket<T>): void {

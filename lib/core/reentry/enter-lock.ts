@@ -33,7 +33,8 @@ export function enterLock(locker: Locker, request: LockRequest): Hold | Promise<
     const nested = outer && !isStackDeep() && enterIdleSlot(locker, outer, request);
     if (nested) return nested;
   }
-  return abortOnStandstill(locker, request, (signal) => enter(locker, { ...request, options: { ...options, signal } }));
+  const enterWith = (signal: AbortSignal | undefined) => enter(locker, { ...request, options: { ...options, signal } });
+  return locker.awaited.keepAlive(abortOnStandstill(locker, request, enterWith));
 }
 
 /** Enters under `outer` if no sibling is in the way. Returns null otherwise. */

@@ -23,12 +23,14 @@ export async function runWithLock<T>(
     await lock.releaseAfter('failed');
     throw error;
   }
-  let { lost } = lock;
+  const lostBefore = lock.lost;
   const ending = lock.finish('done');
-  if (ending) {
-    await ending;
-    lost ??= lock.lost;
-  }
+  if (!ending) return resultOf(lock, result, lostBefore);
+  return ending.andThen(() => resultOf(lock, result, lostBefore ?? lock.lost));
+}
+
+/** @throws LockLostError */
+function resultOf<T>(lock: Hold, result: T, lost: LockLostError | null): T {
   if (lost) throw withResult(lost, result, lock.mode);
   return result;
 }
@@ -41,7 +43,7 @@ const isAwaitable = <T>(value: T | Promise<T>): value is Promise<T> =>
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
   const ending = lock.finish(outcome);
-  if (ending) await ending;
+  if (ending) await ending.toPromise();
   return lostBefore ?? lock.lost;
 }
 

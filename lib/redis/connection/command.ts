@@ -35,8 +35,8 @@ export interface Delivery<A, T> {
 
 /** What becomes of a command: exactly one of both is called, once, and neither throws. */
 export interface Outcome<T> {
-  resolve(answer: T): void;
-  reject(error: Error): void;
+  readonly resolve: (answer: T) => void;
+  readonly reject: (error: Error) => void;
 }
 
 const ignore = (): void => undefined;

@@ -1,4 +1,5 @@
 import { Locker } from '../../../lib/core/acquire/locker.js';
+import { Ending } from '../../../lib/core/hold/ending.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { leaseFrom, moment } from '../../../lib/core/hold/lease.js';
 import { StoreHold, type Grant, type HoldKeeper } from '../../../lib/core/hold/store-hold.js';
@@ -27,6 +28,13 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   ...options,
 });
 
+/** The end of a hold that has settled. */
+export function endingAs(isConfirmed: boolean): Ending {
+  const ending = new Ending();
+  ending.settle(isConfirmed);
+  return ending;
+}
+
 /** A keeper that only counts. */
 export class FakeKeeper implements HoldKeeper {
   releases = 0;
@@ -48,9 +56,9 @@ export class FakeKeeper implements HoldKeeper {
 
   onLost = (_lock: StoreHold, error: LockLostError): void => void this.losses.push(error);
 
-  end = (): Promise<boolean> => {
+  end = (): Ending => {
     this.releases += 1;
-    return Promise.resolve(true);
+    return endingAs(true);
   };
 }
 

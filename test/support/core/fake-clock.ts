@@ -8,6 +8,7 @@ export class FakeClock extends ManualClock {
   readonly delays: number[] = [];
   /** How many keep the process alive. */
   keptAlive = 0;
+  readonly #cancels: (() => void)[] = [];
 
   constructor(now = 5_000) {
     super(1_700_000_000_000);
@@ -21,6 +22,13 @@ export class FakeClock extends ManualClock {
 
   override setTimer(callback: () => void, delayMs: number): () => void {
     this.delays.push(delayMs);
-    return super.setTimer(callback, delayMs);
+    const cancel = super.setTimer(callback, delayMs);
+    this.#cancels.push(cancel);
+    return cancel;
+  }
+
+  /** As a test runner does with its fake timers when a test ends. */
+  dropTimers(): void {
+    for (const cancel of this.#cancels.splice(0)) cancel();
   }
 }

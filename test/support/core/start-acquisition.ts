@@ -6,7 +6,7 @@ import { LockEvents } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
-import { lockOptions } from './core-parts.js';
+import { heldLock, lockOptions } from './core-parts.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeReporter, FakeStore } from './fake-store.js';
 import { outcomeOf } from '../waiting/outcome.js';
@@ -49,13 +49,19 @@ export function startAcquisition(
   const attempts = new NotedAttempts({
     clock,
     store,
-    releaser: { giveBack: () => new Promise(() => undefined) },
+    releaser: { giveBack: () => undefined },
     nextId: () => `client.${++counter}`,
     isHeld: (attempt) => held.has(attempt),
   });
   const label = { where: 'Orders.charge', template: 'k' };
+  const onGranted = (_request: unknown, grant: Grant) => {
+    held.add(grant.attempt);
+    granted = grant;
+    return heldLock(undefined, grant);
+  };
+  let granted: Grant | undefined;
   const acquisition = new Acquisition(
-    { clock, random: systemRandomness, timers, events, attempts },
+    { clock, random: systemRandomness, timers, events, attempts, onGranted, onFailed: () => undefined },
     {
       keys,
       name: keys.join(', '),
@@ -66,14 +72,10 @@ export function startAcquisition(
       startedAt: clock.now(),
     },
   );
-  void acquisition.granted.then(
-    ({ attempt }) => held.add(attempt),
-    () => undefined,
-  );
-  const settledAs = outcomeOf(acquisition.granted);
+  const settledAs = outcomeOf(acquisition.hold);
   const outcome = {
     get grant(): Grant | undefined {
-      return settledAs.value;
+      return settledAs.value && granted;
     },
     get error(): unknown {
       return settledAs.error;

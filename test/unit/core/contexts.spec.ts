@@ -7,7 +7,7 @@ import { type LockEventName } from '../../../lib/core/lock.events.js';
 import { HandleRegistry } from '../../../lib/core/hold/handle.js';
 import { TimerQueue } from '../../../lib/core/timer-queue.js';
 import { collectGarbage } from '../../support/waiting/collect-garbage.js';
-import { heldLock, startLocker } from '../../support/core/core-parts.js';
+import { heldLock, lockOptions, startLocker } from '../../support/core/core-parts.js';
 import { EVENT_NAMES } from '../../support/apps/event-names.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FakeClock, settled } from '../../support/core/fake-clock.js';
@@ -35,6 +35,18 @@ describe('a timer of the module', () => {
     for (const at of [30, 10, 20]) caller.run(`caller ${at}`, () => queue.schedule(at, () => seen.push(me())));
     await clock.advance(30);
     expect(seen).toEqual(['the module', 'the module', 'the module']);
+  });
+});
+
+describe('the end of a call that was not granted', () => {
+  it.each(['before its first answer', 'after it'])('is heard in the context of the caller: %s', async (when) => {
+    const { clock, store, locker, heard } = setUp();
+    store.onAcquire = when === 'after it' ? () => busy() : null;
+    const request = locker.request(['k'], lockOptions({ waitMs: 2_000 }));
+    const outcome = caller.run('a caller', () => outcomeOf(locker.acquire(request)));
+    await clock.advance(3_000);
+    expect(outcome.error).toBeInstanceOf(Error);
+    expect(heard).toContainEqual(['acquireFailed', 'a caller']);
   });
 });
 

@@ -31,16 +31,59 @@ describe('the timer queue', () => {
     expect(log).toEqual([11]);
   });
 
-  it('uses one timer for all, and none when it is empty', async () => {
+  it('uses one timer for all, and none once the time of an empty queue is over', async () => {
     const { clock, queue } = setUp();
     expect(clock.timers).toBe(0);
     const calls = [5, 3, 9].map((at) => queue.schedule(at, () => undefined));
     expect([queue.size, clock.timers]).toEqual([3, 1]);
     for (const call of calls) call.cancel();
-    expect([queue.size, clock.timers]).toEqual([0, 0]);
+    expect([queue.size, clock.timers]).toEqual([0, 1]);
     queue.schedule(1, () => undefined);
-    await clock.advance(1);
+    expect(clock.timers).toBe(1);
+    await clock.advance(3);
     expect([queue.size, clock.timers]).toEqual([0, 0]);
+  });
+
+  it('sets no timer for a call while one is armed that fires before', async () => {
+    const { clock, queue, log } = setUp();
+    for (let at = 100; at < 200; at += 1) queue.schedule(at, () => log.push('cancelled')).cancel();
+    expect(clock.delays).toEqual([100]);
+    queue.schedule(150, () => log.push(clock.now()));
+    await clock.advance(200);
+    expect([log, clock.delays, clock.timers]).toEqual([[150], [100, 50], 0]);
+  });
+
+  it('sets a timer again when the armed one did not fire', async () => {
+    const { clock, queue, log } = setUp();
+    queue.schedule(10, () => log.push('first'));
+    clock.dropTimers();
+    clock.jump(2_000);
+    queue.schedule(2_010, () => log.push('second'));
+    await clock.advance(10);
+    expect(log).toEqual(['first', 'second']);
+  });
+
+  it('is not put off by calls that are scheduled while one is overdue', () => {
+    const { clock, queue, log } = setUp();
+    clock.jump(5_000);
+    queue.schedule(1_000, () => log.push('overdue'));
+    for (const at of [3_000, 5_000, 7_000]) queue.schedule(at, () => log.push(at));
+    expect(clock.delays).toEqual([0]);
+    clock.turn();
+    expect(log).toEqual(['overdue', 3_000, 5_000]);
+  });
+
+  it('keeps no timer for nothing once it is closed', () => {
+    const { clock, queue } = setUp();
+    const call = queue.schedule(5, () => undefined);
+    queue.close();
+    expect(clock.timers).toBe(1);
+    call.cancel();
+    expect(clock.timers).toBe(0);
+    queue.schedule(7, () => undefined).cancel();
+    expect(clock.timers).toBe(0);
+    queue.schedule(7, () => undefined);
+    expect(clock.timers).toBe(1);
   });
 
   it('does not call back what was cancelled, and cancelling twice or after the call changes nothing', async () => {
@@ -144,7 +187,9 @@ describe('the timer queue, beside a sorted list', () => {
             list = list.filter(({ at }) => at > clock.now());
             expected.push(...due.map(({ at }) => at));
           }
-          expect([queue.size, clock.timers]).toEqual([list.length, list.length > 0 ? 1 : 0]);
+          expect(queue.size).toBe(list.length);
+          expect(clock.timers).toBeLessThanOrEqual(1);
+          if (list.length > 0) expect(clock.timers).toBe(1);
         }
         expect(log).toEqual(expected.flatMap((at) => [at, true]));
       }),

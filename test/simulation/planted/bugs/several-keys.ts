@@ -5,8 +5,8 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   {
     name: 'only the first of several keys is released',
     file: 'lib/core/hold/holds.ts',
-    find: 'hold.refs.map((ref) => this.#releaseKey',
-    replace: 'hold.refs.slice(0, 1).map((ref) => this.#releaseKey',
+    find: 'const { heldMs, refs } = hold;',
+    replace: 'const { heldMs } = hold; const refs = hold.refs.slice(0, 1);',
     rules: ['10: no hold without an owner'],
     profile: 'several',
     seeds: 6,
@@ -23,8 +23,8 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   {
     name: 'the tokens of several keys are mixed up',
     file: 'lib/core/acquire/locker.ts',
-    find: 'holds: keys.map((key) => grant.holds.find((hold) => hold.key === key)!)',
-    replace: 'holds: keys.map((key, i) => ({ ...grant.holds[i]!, key }))',
+    find: 'holds: callerKeys.map((key) => grant.holds.find((hold) => hold.key === key)!)',
+    replace: 'holds: callerKeys.map((key, i) => ({ ...grant.holds[i]!, key }))',
     rules: ['1: a belief is backed'],
     profile: 'several',
     seeds: 4,

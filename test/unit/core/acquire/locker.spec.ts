@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LockLostError, LockNotHeldError, LockShutdownError } from '../../../../lib/core/lock.errors.js';
 import { lockOptions, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
-import { busy, gone, released } from '../../../support/core/fake-store.js';
+import { busy, gone, granted, released } from '../../../support/core/fake-store.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 
@@ -31,6 +31,21 @@ describe('a revocation', () => {
     expect([lock.lost, waiting, store.acquires.length]).toEqual([null, {}, 2]);
   });
 
+  it('never goes unnoticed when its message arrives together with the grant', async () => {
+    const seen = new Set<string>();
+    for (let turns = 0; turns < 12; turns += 1) {
+      const { store, locker } = startLocker();
+      store.onAcquire = null;
+      const acquiring = outcomeOf(locker.acquire(locker.request(['k'], lockOptions())));
+      store.acquires[0]!.reply(granted(3_000));
+      for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+      store.listener!.onWakeUp(store.acquires[0]!.request.attempt, { kind: 'revoked' });
+      await settled();
+      seen.add(acquiring.value ? `held, and ${acquiring.value.lost?.reason}` : `asked ${store.acquires.length} times`);
+    }
+    expect([...seen]).toEqual(['asked 2 times', 'held, and revoked']);
+  });
+
   it('is reported by the release when the message was missed', async () => {
     const { store, locker } = startLocker();
     const lock = await locker.acquire(locker.request(['k'], lockOptions()));
@@ -45,6 +60,19 @@ describe('a revocation', () => {
     store.onRenew = () => [gone(100, true)];
     await clock.advance(1_000);
     expect(lock.lost).toMatchObject({ reason: 'revoked' });
+  });
+});
+
+describe('a store that throws instead of rejecting', () => {
+  it('fails the call, and leaves nothing behind', async () => {
+    const { clock, store, locker } = startLocker();
+    const error = new Error('a bug');
+    store.acquire = store.release = () => {
+      throw error;
+    };
+    const outcome = outcomeOf(locker.acquire(locker.request(['k'], lockOptions())));
+    await clock.advance(10_000);
+    expect([outcome.error, locker.live, clock.keptAlive]).toEqual([error, NOTHING, 0]);
   });
 });
 
@@ -191,7 +219,7 @@ describe('a shutdown', () => {
     expect(running.error).toBeInstanceOf(LockLostError);
   });
 
-  it('releases a lock that is granted in the same turn', async () => {
+  it('waits for the holder of a lock that was granted in the same turn', async () => {
     const { store, locker } = startLocker();
     const seen: string[] = [];
     locker.events.on('acquired', () => void seen.push('acquired')).on('released', () => void seen.push('released'));
@@ -201,10 +229,13 @@ describe('a shutdown', () => {
     const { attempt } = store.acquires[0]!.request;
     const grant = { kind: 'granted', fencingToken: 5, remainingMs: 3_000, serverTimeMs: 0 } as const;
     store.listener!.onWakeUp(attempt, grant);
-    await locker.close(1_000);
+    const closing = outcomeOf(locker.close(1_000).then(() => 'closed'));
     await settled();
-    expect([outcome.error, store.givenBack, locker.live]).toEqual([expect.any(LockShutdownError), ['k'], NOTHING]);
-    expect(seen).toEqual([]);
+    expect([outcome.value?.held, closing.value]).toEqual([true, undefined]);
+    await outcome.value!.release();
+    await settled();
+    expect([closing.value, store.givenBack, locker.live]).toEqual(['closed', ['k'], NOTHING]);
+    expect(seen).toEqual(['acquired', 'released']);
   });
 
   it('does not wait for locks that were lost meanwhile', async () => {

@@ -1,7 +1,9 @@
 import { currentLock } from '../../../../lib/core/reentry/context.js';
 import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { runWithLock } from '../../../../lib/core/reentry/run.js';
-import { FakeKeeper, heldLock, startLocker } from '../../../support/core/core-parts.js';
+import { resolveModuleOptions } from '../../../../lib/redis-lock.options.js';
+import { RedisLockService } from '../../../../lib/redis-lock.service.js';
+import { endingAs, FakeKeeper, heldLock, startLocker } from '../../../support/core/core-parts.js';
 import { settled } from '../../../support/core/fake-clock.js';
 import { gate } from '../../../support/waiting/gate.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
@@ -39,6 +41,26 @@ describe('work under a lock', () => {
     expect(await rejection(runWithLock(heldLock(), work))).toBe(thrown);
   });
 
+  it.each([
+    ['at once', () => Promise.reject(new Error('business'))],
+    [
+      'later',
+      async () => {
+        await Promise.resolve();
+        throw new Error('business');
+      },
+    ],
+  ])('fails %s with the stack of its caller', async (_when, work) => {
+    const { locker, store } = startLocker();
+    const service = new RedisLockService(locker, store, resolveModuleOptions({}));
+    const theCaller = async (): Promise<void> => {
+      await service.withLock('k', work);
+    };
+    const error = await rejection(theCaller());
+    // The source maps of the tests drop the word `async`.
+    expect(error.stack).toMatch(/at (async )?theCaller/);
+  });
+
   it('rejects with LockLostError, with its value as the result, when it lost its lock and returned', async () => {
     const lock = heldLock();
     const work = () => {
@@ -73,7 +95,7 @@ describe('work under a lock', () => {
     const lock = heldLock(keeper);
     keeper.end = () => {
       lock.loseAtEnd('taken');
-      return Promise.resolve(false);
+      return endingAs(false);
     };
     expect(await rejection(runWithLock(lock, () => 5))).toMatchObject({ reason: 'taken', result: 5 });
   });
@@ -84,9 +106,9 @@ describe('work under a lock', () => {
     expect(keeper.releases).toBe(1);
   });
 
-  it('returns its value when the release fails', async () => {
+  it('returns its value when the release is not confirmed', async () => {
     const keeper = new FakeKeeper();
-    keeper.end = () => Promise.reject(new Error('down'));
+    keeper.end = () => endingAs(false);
     expect(await runWithLock(heldLock(keeper), () => 'done')).toBe('done');
   });
 });

@@ -6,6 +6,7 @@ import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
 import { outcomeOf } from '../../../../support/waiting/outcome.js';
 import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
 import { FakeReporter, FakeStore, released } from '../../../../support/core/fake-store.js';
+import { releasing } from '../../../../support/core/releasing.js';
 
 const LEASE_MS = 600_000;
 /** How many may wait, and how many are tried at a time. */
@@ -24,7 +25,7 @@ async function setUp(count: number, leaseMs = LEASE_MS) {
   store.onRelease = fail;
   const release = (key: string) => {
     const request = { key, attempt: `client.${key}`, holdAtLeastMs: 0, leaseMs };
-    return outcomeOf(releaser.giveBack(request, clock.now() + leaseMs, 250));
+    return outcomeOf(releasing(releaser, request, clock.now() + leaseMs, 250));
   };
   const outcomes = Array.from({ length: count }, (_, i) => release(`k${i}`));
   await settled();
@@ -67,6 +68,7 @@ describe('the releases of an outage', () => {
     };
     await clock.advance(1_000);
     await releaser.idle();
+    await settled();
     expect([releaser.size, timers.size, count, most]).toEqual([0, 0, 1_000, AT_A_TIME]);
     expect(outcomes.every(({ value }) => value?.reply?.outcome === 'released')).toBe(true);
     expect(reporter.lines).toEqual([]);

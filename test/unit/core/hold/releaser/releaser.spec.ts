@@ -4,6 +4,7 @@ import { Releaser } from '../../../../../lib/core/hold/releaser.js';
 import { TimerQueue } from '../../../../../lib/core/timer-queue.js';
 import { FakeClock, settled } from '../../../../support/core/fake-clock.js';
 import { FakeReporter, FakeStore, released } from '../../../../support/core/fake-store.js';
+import { releasing } from '../../../../support/core/releasing.js';
 
 const REQUEST = { key: 'k', attempt: 'client.1', holdAtLeastMs: 0, leaseMs: 10_000 };
 
@@ -25,14 +26,14 @@ describe('the releaser', () => {
   it('resolves with the answer of the store, and keeps nothing', async () => {
     const { store, releaser, timers } = setUp();
     store.onRelease = () => released();
-    expect(await releaser.giveBack(REQUEST, Infinity, 250)).toEqual({ reply: released(), tries: 1 });
+    expect(await releasing(releaser, REQUEST, Infinity, 250)).toEqual({ reply: released(), tries: 1 });
     expect(store.releases[0]).toMatchObject({ request: REQUEST, timeoutMs: 250 });
     expect([releaser.size, timers.size]).toEqual([0, 0]);
   });
 
   it('retries until it is confirmed, with growing pauses, and reports how often', async () => {
     const { clock, store, releaser, reporter } = setUp();
-    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
+    const done = releasing(releaser, REQUEST, clock.now() + 60_000, 250);
     for (let i = 0; i < 5; i += 1) {
       store.releases[i]!.fail(down());
       await clock.advance(1_000);
@@ -48,7 +49,7 @@ describe('the releaser', () => {
     store.onRelease = () => {
       throw down();
     };
-    const done = releaser.giveBack(REQUEST, clock.now() + 2_000, 250);
+    const done = releasing(releaser, REQUEST, clock.now() + 2_000, 250);
     await clock.advance(4_000);
     expect(await done).toMatchObject({ reply: undefined });
     expect(reporter.lines).toEqual(['warn The lock "k" could not be released and ends with its lease: down']);
@@ -59,7 +60,7 @@ describe('the releaser', () => {
 
   it('retries at once when told to, and keeps no timer of the pause', async () => {
     const { clock, store, releaser, timers } = setUp();
-    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
+    const done = releasing(releaser, REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(down());
     await settled();
     expect([store.releases.length, timers.size]).toEqual([1, 1]);
@@ -73,13 +74,13 @@ describe('the releaser', () => {
   it('tries once even when the lease has ended already', async () => {
     const { clock, store, releaser } = setUp();
     store.onRelease = () => released();
-    await releaser.giveBack(REQUEST, clock.now() - 1, 250);
+    await releasing(releaser, REQUEST, clock.now() - 1, 250);
     expect(store.releases).toHaveLength(1);
   });
 
   it('does not retry when that cannot help', async () => {
     const { clock, store, releaser, reporter } = setUp();
-    const done = releaser.giveBack(REQUEST, clock.now() + 60_000, 250);
+    const done = releasing(releaser, REQUEST, clock.now() + 60_000, 250);
     store.releases[0]!.fail(new LockStoreError('WRONGPASS', { retryable: false }));
     expect(await done).toEqual({ reply: undefined, tries: 1 });
     expect(reporter.lines).toHaveLength(1);
@@ -87,10 +88,10 @@ describe('the releaser', () => {
 
   it('is idle when all releases are confirmed, including those that came meanwhile', async () => {
     const { store, releaser } = setUp();
-    void releaser.giveBack(REQUEST, Infinity, 250);
+    void releasing(releaser, REQUEST, Infinity, 250);
     let idle = false;
     const done = releaser.idle().then(() => (idle = true));
-    void releaser.giveBack({ ...REQUEST, key: 'other' }, Infinity, 250);
+    void releasing(releaser, { ...REQUEST, key: 'other' }, Infinity, 250);
     store.releases[0]!.reply(released());
     await settled();
     expect([idle, releaser.size]).toEqual([false, 1]);
@@ -101,7 +102,7 @@ describe('the releaser', () => {
 
   it('reports those that were under way at the shutdown when they fail, and leaves no timer', async () => {
     const { clock, store, releaser, reporter, timers } = setUp();
-    for (let i = 0; i < 12; i += 1) void releaser.giveBack({ ...REQUEST, key: `k${i}` }, clock.now() + 60_000, 250);
+    for (let i = 0; i < 12; i += 1) void releasing(releaser, { ...REQUEST, key: `k${i}` }, clock.now() + 60_000, 250);
     releaser.stop();
     for (const release of store.releases) release.fail(down());
     await settled();

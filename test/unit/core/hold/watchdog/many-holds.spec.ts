@@ -62,7 +62,7 @@ describe('the watchdog and a thousand locks', () => {
     await settled();
     expect(store.renews).toHaveLength(1);
     for (const lock of locks) watchdog.unwatch(lock);
-    expect([watchdog.size, timers.size, clock.timers]).toEqual([0, 0, 0]);
+    expect([watchdog.size, timers.size]).toEqual([0, 0]);
     await clock.advance(60_000);
     expect(store.renews).toHaveLength(1);
   });

@@ -1,0 +1,51 @@
+/**
+ * The end of a hold in the store, which its caller waits for. It is not a promise: a plain call would make three more of them,
+ * and whoever needs one makes it (`toPromise`).
+ */
+export class Ending {
+  #isConfirmed: boolean | null = null;
+  /** The caller, who waits for most ends alone. */
+  #first: ((isConfirmed: boolean) => void) | null = null;
+  #others: ((isConfirmed: boolean) => void)[] | null = null;
+
+  /** `onEnd` is called first. */
+  constructor(private readonly onEnd: () => void = () => undefined) {}
+
+  /** `isConfirmed`: the store confirmed that it was held. Does nothing the second time. */
+  settle(isConfirmed: boolean): void {
+    if (this.#isConfirmed !== null) return;
+    this.#isConfirmed = isConfirmed;
+    this.onEnd();
+    this.#first?.(isConfirmed);
+    this.#others?.forEach((tell) => tell(isConfirmed));
+    this.#first = this.#others = null;
+  }
+
+  /** Calls back when it has ended, at once if it has. */
+  onSettled(callback: (isConfirmed: boolean) => void): void {
+    if (this.#isConfirmed !== null) callback(this.#isConfirmed);
+    else if (this.#first) (this.#others ??= []).push(callback);
+    else this.#first = callback;
+  }
+
+  toPromise(): Promise<boolean> {
+    return new Promise((resolve) => this.onSettled(resolve));
+  }
+
+  /**
+   * What `read` returns or throws after the end. A promise that is resolved with it does as it does, and makes no further
+   * promise: that is all that it is good for.
+   */
+  andThen<T>(read: () => T): PromiseLike<T> {
+    const then = (resolve: (value: T) => void, reject: (error: unknown) => void): void =>
+      this.onSettled(() => {
+        try {
+          resolve(read());
+        } catch (error) {
+          reject(error);
+        }
+      });
+    // oxlint-disable-next-line unicorn/no-thenable -- as said above
+    return { then } as PromiseLike<T>;
+  }
+}
