@@ -71,8 +71,7 @@ export class Command<A, T> {
   /** Resolves with the answer; rejects when it rejects, at the deadline, or as soon as the command fails otherwise. */
   start(): void {
     const { timeoutMs, onStart } = this.request;
-    const { clock, inOurContext } = this.live;
-    this.#cancelDeadline = inOurContext(() => setDeadline(clock, () => this.#onTimeout(), timeoutMs));
+    this.#cancelDeadline = setDeadline(this.live.timers, () => this.#onTimeout(), timeoutMs);
     onStart?.(() => this.#withdraw());
     this.#begin(this.delivery.send);
   }

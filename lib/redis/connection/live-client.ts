@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../../core/clock.js';
 import { type Reporter } from '../../core/reporter.js';
+import { TimerQueue } from '../../core/timer-queue.js';
 import { type RedisClient, type SingleClient } from '../client/redis-client.js';
 import { GIVEN_CLIENT_AWAY_MS } from '../timing.js';
 import { ClusterNodes, type Destination } from './cluster-nodes.js';
@@ -23,6 +24,8 @@ export class LiveClient {
   epoch = 0;
   isClosed = false;
   readonly state: ConnectionState;
+  /** The deadlines of all commands. */
+  readonly timers: TimerQueue;
   /** Of the server that commands go to now; unknown for a cluster. */
   readonly serverId: ServerId;
   readonly nodes: ClusterNodes;
@@ -43,6 +46,7 @@ export class LiveClient {
     this.#client = client;
     this.#isOwned = isOwned;
     this.state = new ConnectionState(clock);
+    this.timers = new TimerQueue(clock);
     this.serverId = new ServerId(reporter);
     this.nodes = new ClusterNodes(clock, {
       inOurContext: this.inOurContext,
@@ -112,6 +116,7 @@ export class LiveClient {
 
   async close(): Promise<void> {
     this.isClosed = true;
+    this.timers.close();
     (this.#stopWatching ??= ignore)();
     this.#stopFollowing();
     if (this.#isOwned) await this.#client.close();
