@@ -12,6 +12,7 @@ import {
   type RedisLockModuleOptions,
   RedisLockService,
 } from '../../../lib/index.js';
+import { lua } from '../../../lib/redis/scripts/lua.js';
 import { redisUrl } from '../../support/topologies/topology.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -150,19 +151,13 @@ describe('two apps in one process', () => {
 
 describe('LOCK_SCRIPTS', () => {
   it('is replaced by a provider that is added to the definition of the module', async () => {
-    const used: string[] = [];
-    const useFactory = () => {
-      const scripts = createLockScripts();
-      const operands = (...args: Parameters<typeof scripts.acquire.operands>) => {
-        used.push('acquire');
-        return scripts.acquire.operands(...args);
-      };
-      return { ...scripts, acquire: { ...scripts.acquire, operands } };
-    };
+    const scripts = createLockScripts();
+    const acquire = lua`${scripts.acquire}\n-- replaced`;
+    const useFactory = () => ({ ...scripts, acquire });
     const definition = RedisLockModule.forRoot(options());
     const providers = [...(definition.providers ?? []), { provide: LOCK_SCRIPTS, useFactory }];
     const app = await startModule({ imports: [{ ...definition, providers }] });
     await app.get(RedisLockService).withLock(freshKey(), () => undefined);
-    expect(used).toEqual(['acquire']);
+    expect(await openAdmin().script('EXISTS', acquire.sha1)).toEqual([1]);
   });
 });
