@@ -1,0 +1,275 @@
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
+import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
+import { type Operation, ScriptCalls } from '../../../lib/redis/codec/script-calls.js';
+import { type CommandRunner, type ScriptCall } from '../../../lib/redis/connection/command-runner.js';
+import { OperationBatches } from '../../../lib/redis/operation-batches.js';
+import { createLockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
+import { operationsOf, valuesOf } from '../../support/model/wire-values.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+const scripts = createLockScripts();
+const options = { keepMs: 60_000, channelPrefix: 'lock:wake:', countReceivers: true };
+const calls = new ScriptCalls(scripts, new RedisKeys('lock:'), options);
+
+const release = (key: string, timeoutMs = 1_000): Operation =>
+  calls.release({ key, attempt: `of-${key}`, holdAtLeastMs: 0, leaseMs: 10_000 }, timeoutMs);
+const renew = (key: string): Operation =>
+  calls.renew({
+    key,
+    attempt: `of-${key}`,
+    fencingToken: 7,
+    leaseMs: 10_000,
+    mode: 'write',
+    owner: undefined,
+    holder: 'host:1',
+    timeoutMs: 1_000,
+  });
+const acquire = (key: string): Operation =>
+  calls.acquire(
+    {
+      keys: [key],
+      attempt: `of-${key}`,
+      owner: undefined,
+      mode: 'write',
+      leaseMs: 10_000,
+      waiterLeaseMs: 0,
+      fair: true,
+      permits: 0,
+      holder: 'host:1\nwith a break',
+    },
+    1_000,
+    0,
+  );
+
+type Started = Parameters<CommandRunner['start']>;
+
+/** Commands that a test answers, with or without sending them. */
+class FakeRunner {
+  readonly started: { call: Started[0]; outcome: Started[1] }[] = [];
+  readonly alone: ScriptCall[] = [];
+  isCluster = false;
+  isSent = false;
+
+  start(...[call, outcome]: Started): void {
+    this.started.push({ call, outcome });
+    call.onStart?.(() => {
+      if (!this.isSent) outcome.reject(new LockStoreError('It was withdrawn.', { key: call.key, wasSent: false }));
+      return !this.isSent;
+    });
+  }
+
+  run(call: ScriptCall): Promise<string[]> {
+    this.alone.push(call);
+    return Promise.resolve(['released', call.echo!, 'alone']);
+  }
+
+  /** Which operations a command would send now: their names, and their storage keys. */
+  sent(index = 0): string[] {
+    const { script, operands } = this.started[index]!.call.toSend();
+    if (script === scripts.batch)
+      return operationsOf(script, operands).map(({ name, values }) => `${name} ${String(values['lock'])}`);
+    const [name] = Object.entries(scripts).find(([, one]) => one === script)!;
+    return [`alone: ${name} ${String(valuesOf(script, operands)['lock'])}`];
+  }
+
+  /** Answers a command as a server does, which has it by then. */
+  answer(reply: unknown, index = 0): void {
+    const { call, outcome } = this.started[index]!;
+    call.toSend();
+    outcome.resolve(call.read(reply)!);
+  }
+}
+
+describe('operations of one turn', () => {
+  let runner: FakeRunner;
+  let batches: OperationBatches;
+  let endTurn: () => void;
+  let micros: number;
+
+  beforeEach(() => {
+    runner = new FakeRunner();
+    micros = 1_700_000_000_000_000;
+    const waiting: (() => void)[] = [];
+    endTurn = () => {
+      for (const callback of waiting.splice(0)) callback();
+    };
+    batches = new OperationBatches({
+      commands: runner as unknown as CommandRunner,
+      calls,
+      scripts,
+      afterTurn: (callback) => void waiting.push(callback),
+      timesOf: () => ({ sentMicros: micros, untilMicros: micros + 2_000_000 }),
+    });
+  });
+
+  const startAll = (...operations: Operation[]) => {
+    const heard: string[][] = [];
+    const withdrawals = operations.map((operation) =>
+      batches.start(operation, {
+        resolve: (reply) => heard.push([operation.key, ...reply]),
+        reject: (error) => heard.push([operation.key, error.message]),
+        onLate: (reply) => heard.push([operation.key, 'late', ...reply]),
+      }),
+    );
+    return { heard, withdrawals };
+  };
+
+  it('travel in one command, in their order, and each has its own reply', () => {
+    const { heard } = startAll(release('a'), acquire('a'), renew('b'));
+    expect(runner.started).toEqual([]);
+    endTurn();
+    expect(runner.sent()).toEqual(['release lock:a', 'acquire lock:a', 'renew lock:b']);
+    runner.answer(['released of-a 5', ['busy', 'of-a', 1], 'renewed of-b']);
+    expect(heard).toEqual([
+      ['a', 'released', 'of-a', '5'],
+      ['a', 'busy', 'of-a', '1'],
+      ['b', 'renewed', 'of-b'],
+    ]);
+  });
+
+  it('have the arguments that they would have alone', () => {
+    startAll(acquire('a'), renew('b'), release('c'));
+    endTurn();
+    const { script, operands } = runner.started[0]!.call.toSend();
+    const times = { sentMicros: micros, untilMicros: micros + 2_000_000 };
+    const alone = [acquire('a'), renew('b'), release('c')].map((operation) => {
+      const call = calls.alone(operation, times);
+      return Object.fromEntries(
+        Object.entries(valuesOf(call.script, call.operands)).map(([name, value]) => [name, String(value)]),
+      );
+    });
+    expect(operationsOf(script, operands).map(({ values }) => values)).toEqual(alone);
+  });
+
+  it('use the script of a single operation when there is one', () => {
+    startAll(acquire('a'));
+    endTurn();
+    expect(runner.sent()).toEqual(['alone: acquire lock:a']);
+  });
+
+  it('travel with those that have the same time limit, 64 at most', () => {
+    startAll(...Array.from({ length: 130 }, (_, i) => release(`k${i}`, i === 7 ? 2_000 : 1_000)));
+    endTurn();
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([64, 64, 1, 1]);
+    expect(runner.sent(3)).toEqual(['alone: release lock:k7']);
+  });
+
+  it('travel with those of their lock in a cluster', () => {
+    runner.isCluster = true;
+    startAll(release('a'), release('b'), acquire('a'));
+    endTurn();
+    expect([runner.sent(0), runner.sent(1)]).toEqual([['release lock:a', 'acquire lock:a'], ['alone: release lock:b']]);
+  });
+
+  it('of another turn travel in another command', () => {
+    startAll(release('a'));
+    endTurn();
+    startAll(release('b'));
+    endTurn();
+    expect([runner.sent(0), runner.sent(1)]).toEqual([['alone: release lock:a'], ['alone: release lock:b']]);
+  });
+
+  it.each(['in the same turn', 'while there is no connection'])('are not sent once withdrawn %s', (when) => {
+    const { heard, withdrawals } = startAll(acquire('a'), acquire('b'), acquire('c'));
+    if (when !== 'in the same turn') endTurn();
+    expect(withdrawals[1]!()).toBe(true);
+    if (when === 'in the same turn') endTurn();
+    expect(heard).toEqual([['b', expect.stringContaining('withdrawn before it was sent')]]);
+    expect(runner.sent()).toEqual(['acquire lock:a', 'acquire lock:c']);
+    runner.answer([
+      ['busy', 'of-a', 1],
+      ['busy', 'of-c', 1],
+    ]);
+    expect(heard.slice(1).map(([key]) => key)).toEqual(['a', 'c']);
+  });
+
+  it('are withdrawn with their command when none is left', () => {
+    const { heard, withdrawals } = startAll(acquire('a'), acquire('b'));
+    endTurn();
+    expect(withdrawals.map((withdraw) => withdraw())).toEqual([true, true]);
+    expect(heard.map(([key]) => key)).toEqual(['a', 'b']);
+  });
+
+  it('cannot be withdrawn once they were sent', () => {
+    const { heard, withdrawals } = startAll(acquire('a'), acquire('b'));
+    endTurn();
+    runner.sent();
+    runner.isSent = true;
+    expect(withdrawals.map((withdraw) => withdraw())).toEqual([false, false]);
+    expect(heard).toEqual([]);
+  });
+
+  it('are sent alone when they failed in a batch', async () => {
+    const { heard } = startAll(release('a'), release('b'));
+    endTurn();
+    runner.answer(['failed', 'released of-b 5']);
+    expect(heard).toEqual([['b', 'released', 'of-b', '5']]);
+    await Promise.resolve();
+    expect(heard[1]).toEqual(['a', 'released', 'of-a', 'alone']);
+    expect(runner.alone.map(({ script, key }) => [script === scripts.release, key])).toEqual([[true, 'a']]);
+  });
+
+  it('fail each with the name of its lock', () => {
+    const { heard } = startAll(release('a'), release('b'));
+    endTurn();
+    const error = new LockStoreError('Redis could not serve the lock "a": no answer.', { key: 'a' });
+    runner.started[0]!.outcome.reject(error);
+    expect(heard).toEqual([
+      ['a', 'Redis could not serve the lock "a": no answer.'],
+      ['b', 'Redis could not serve the lock "b": no answer.'],
+    ]);
+  });
+
+  it('hear of replies that come late, but for those that failed', () => {
+    const { heard } = startAll(acquire('a'), acquire('b'));
+    endTurn();
+    runner.sent();
+    const { call } = runner.started[0]!;
+    call.onLate!(call.read(['failed', ['granted', 'of-b', 1]])!);
+    expect(heard).toEqual([['b', 'late', 'granted', 'of-b', '1']]);
+  });
+
+  it.each([
+    ['another operation', ['released of-b 5', 'released of-a 5']],
+    ['fewer operations', ['released of-a 5']],
+    ['a single operation', 'released of-a 5'],
+    ['something else', [{}, 'released of-b 5']],
+  ])('take no reply for %s', (_, reply) => {
+    startAll(release('a'), release('b'));
+    endTurn();
+    runner.sent();
+    expect(runner.started[0]!.call.read(reply)).toBeUndefined();
+  });
+
+  it('have the times of the moment in which they are first sent, also when they are sent again', () => {
+    startAll(acquire('a'), acquire('b'));
+    endTurn();
+    micros += 500;
+    const { call } = runner.started[0]!;
+    const first = call.toSend();
+    micros += 500;
+    expect(call.toSend()).toBe(first);
+    const [one] = operationsOf(first.script, first.operands);
+    expect(one!.values['sentMicros']).toBe('1700000000000500');
+  });
+
+  it('leave a caller of a reply that cannot be read with its error, and the others with theirs', () => {
+    const heard: string[] = [];
+    const unreadable = (): never => {
+      throw new Error('unreadable');
+    };
+    batches.start(release('a'), { resolve: unreadable, reject: ({ message }) => heard.push(`a ${message}`) });
+    batches.start(release('b'), { resolve: () => heard.push('b'), reject: unreadable });
+    endTurn();
+    runner.answer(['released of-a 5', 'released of-b 5']);
+    expect(heard).toEqual(['a unreadable', 'b']);
+  });
+
+  it('reject with a LockStoreError', async () => {
+    const [reply, other] = [batches.run(release('a')), batches.run(release('b'))];
+    endTurn();
+    runner.started[0]!.outcome.reject(new LockStoreError('away', { key: 'a', wasSent: false }));
+    expect(await rejection(reply)).toMatchObject({ key: 'a', wasSent: false });
+    expect(await rejection(other)).toMatchObject({ key: 'b', wasSent: false });
+  });
+});
