@@ -65,11 +65,12 @@ describe('the costs of waiting', () => {
   afterEach(closeAll);
 
   it.each([1_000, 3_000, 6_000])(
-    'are two commands per acquisition, and one poll per waiter every 2 s: held for %i ms',
+    'are at most two commands per acquisition, and one poll per waiter every 2 s: held for %i ms',
     async (heldMs) => {
       const { apps, admin } = await startThree();
       const { scripts, polls } = await costOf(apps, admin, { waiters: 20, heldMs });
-      expect(scripts).toBeGreaterThanOrEqual(2 * 21);
+      // Acquires of one turn travel together; each release is one of its own, since each holder waits for the one before.
+      expect(scripts).toBeGreaterThanOrEqual(21 + 1);
       expect(scripts).toBeLessThanOrEqual(2 * 21 + polls + SLACK);
     },
   );
