@@ -104,18 +104,21 @@ export class OperationBatches {
       toSend: () => (batch.sent ??= this.#commandOf(batch)),
       read: (reply: unknown) => readAll(batch, reply),
       onLate: (replies: string[][]) => {
-        for (const [i, { outcome }] of [...batch.pending].entries())
-          if (!hasFailed(replies[i]!)) outcome.onLate?.(replies[i]!);
+        for (const [i, { outcome }] of [...batch.pending].entries()) tellLate(outcome, replies[i]!);
       },
     };
-    commands.start(call, {
-      resolve: (replies) => {
-        for (const [i, pending] of [...batch.pending].entries()) this.#settle(pending, replies[i]!);
-      },
-      reject: (error) => {
-        for (const { operation, outcome } of batch.pending) outcome.reject(asFailureOf(error, operation.key));
-      },
-    });
+    const reject = (error: Error): void => {
+      for (const { operation, outcome } of batch.pending) outcome.reject(asFailureOf(error, operation.key));
+    };
+    const resolve = (replies: string[][]): void => {
+      for (const [i, pending] of [...batch.pending].entries()) this.#settle(pending, replies[i]!);
+    };
+    try {
+      commands.start(call, { resolve, reject });
+    } catch (error) {
+      // Nobody would catch what is thrown after the turn.
+      reject(error as Error);
+    }
   }
 
   /** What is withdrawn after this is sent nevertheless. */
@@ -161,6 +164,16 @@ function readAll({ pending }: Batch, reply: unknown): string[][] | undefined {
   if (echoes.length > 1) return readReplies(echoes, reply);
   const one = readReply(echoes[0], reply);
   return one && [one];
+}
+
+/** A reply that its caller cannot read concerns no other one. */
+function tellLate({ onLate }: OperationOutcome, reply: string[]): void {
+  if (hasFailed(reply)) return;
+  try {
+    onLate?.(reply);
+  } catch {
+    // The call is over.
+  }
 }
 
 const hasFailed = (reply: readonly string[]): boolean => reply[0] === FAILED;

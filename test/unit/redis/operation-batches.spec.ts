@@ -265,6 +265,31 @@ describe('operations of one turn', () => {
     expect(heard).toEqual(['a unreadable', 'b']);
   });
 
+  it('hear of their late replies, also when the one before cannot be read', () => {
+    const onLate = (): never => {
+      throw new Error('unreadable');
+    };
+    batches.start(acquire('a'), { resolve: () => undefined, reject: () => undefined, onLate });
+    const { heard } = startAll(acquire('b'));
+    endTurn();
+    const { call } = runner.started[0]!;
+    call.toSend();
+    call.onLate!(['a', 'b'].map((key) => ['granted', `of-${key}`, '1']));
+    expect(heard).toEqual([['b', 'late', 'granted', 'of-b', '1']]);
+  });
+
+  it('fail when they cannot be sent at all', () => {
+    runner.start = () => {
+      throw new Error('no client');
+    };
+    const { heard } = startAll(acquire('a'), acquire('b'));
+    endTurn();
+    expect(heard).toEqual([
+      ['a', 'no client'],
+      ['b', 'no client'],
+    ]);
+  });
+
   it('reject with a LockStoreError', async () => {
     const [reply, other] = [batches.run(release('a')), batches.run(release('b'))];
     endTurn();
