@@ -7,7 +7,7 @@ import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 
 /** Retained work costs 900 bytes for each round, and 50 for each call; the heap itself varies by more than that. */
 const ROUNDS = { warmUp: 500, counted: 3_000, maxBytes: 300 };
-const CALLS = { warmUp: 2_000, counted: 16_000, maxBytes: 25, atOnce: 100 };
+const CALLS = { warmUp: 4_000, counted: 6_000, times: 5, maxBytes: 40, atOnce: 100 };
 
 async function heapUsed(): Promise<number> {
   for (let i = 0; i < 3; i += 1) await collectGarbage();
@@ -24,7 +24,7 @@ class Feed {
 }
 
 describe('promise 10: an app that runs for ever', () => {
-  jest.setTimeout(120_000);
+  jest.setTimeout(240_000);
   afterEach(closeAll);
 
   it('keeps nothing of work that started inside a lock and keeps acquiring it again', async () => {
@@ -52,8 +52,14 @@ describe('promise 10: an app that runs for ever', () => {
       }
     };
     await call(CALLS.warmUp);
-    const before = await heapUsed();
-    await call(CALLS.counted);
-    expect((await heapUsed()) - before).toBeLessThan(CALLS.counted * CALLS.maxBytes);
+    const growths: number[] = [];
+    for (let time = 0; time < CALLS.times; time += 1) {
+      const before = await heapUsed();
+      await call(CALLS.counted);
+      growths.push((await heapUsed()) - before);
+    }
+    // What is retained grows each time; code that is compiled meanwhile takes memory once.
+    const [, , median] = growths.toSorted((a, b) => a - b);
+    expect(median).toBeLessThan(CALLS.counted * CALLS.maxBytes);
   });
 });
