@@ -5,6 +5,7 @@ import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/scr
 import { type Outcome, withdrawnError } from './connection/command.js';
 import { type CommandRunner, type Script } from './connection/command-runner.js';
 import { readReplies, readReply } from './connection/reply-reader.js';
+import { needsCluster } from './connection/error-advice.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
 import { FAILED, batchOperands } from './scripts/batch.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
@@ -51,6 +52,10 @@ export class OperationBatches {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
   /** Those of this turn. */
   #gathered: Pending[] = [];
+  /** The one in whose context they will be sent; null: none was asked for in this turn. */
+  #first: Pending | null = null;
+  /** Redis takes no command for locks of different slots. */
+  #isByLock = false;
 
   constructor(private readonly parts: BatchParts) {}
 
@@ -65,30 +70,46 @@ export class OperationBatches {
    */
   start(operation: Operation, outcome: OperationOutcome): () => boolean {
     const pending: Pending = { operation, outcome, batch: null };
-    if (this.#gathered.push(pending) === 1) this.parts.afterTurn(() => this.#flush());
+    this.#gathered.push(pending);
+    if (!this.#first) {
+      this.#first = pending;
+      this.parts.afterTurn(() => this.#flush());
+    }
     return () => this.#withdraw(pending);
   }
 
+  /** Calls back in this turn, when the operations that were asked for before are sent: what is sent then stays behind them. */
+  behind(send: () => void): void {
+    this.parts.afterTurn(send);
+  }
+
   #flush(): void {
-    const { isCluster } = this.parts.commands;
-    const groups = new Map<string, Pending[]>();
-    const all = this.#gathered;
-    this.#gathered = [];
+    const [all, first] = [this.#gathered, this.#first];
+    [this.#gathered, this.#first] = [[], null];
+    for (const group of this.#groupsOf(all)) {
+      // A command for several callers is in the context of none.
+      if (all.length === 1 && all[0] === first) this.#send(group);
+      else this.#inOurContext(() => this.#send(group));
+    }
+  }
+
+  /** Those with one time limit travel together, and those of one lock stay in their order. */
+  #groupsOf(all: readonly Pending[]): readonly (readonly Pending[])[] {
+    if (all.length === 1) return [all];
+    const isByLock = this.#isByLock || this.parts.commands.isCluster;
+    const groups: Pending[][] = [];
+    /** The group that takes those of this name, and the last one that has a lock. */
+    const [open, latest] = [new Map<string, number>(), new Map<string, number>()];
     for (const pending of all) {
       const { timeoutMs, lock } = pending.operation;
-      const name = isCluster ? `${timeoutMs} ${lock}` : `${timeoutMs}`;
-      const group = groups.get(name);
-      if (group) group.push(pending);
-      else groups.set(name, [pending]);
+      const name = isByLock ? `${timeoutMs} ${lock}` : `${timeoutMs}`;
+      let index = open.get(name) ?? -1;
+      if (index < (latest.get(lock) ?? 0) || groups[index]!.length === MAX_BATCH) index = groups.push([]) - 1;
+      groups[index]!.push(pending);
+      open.set(name, index);
+      latest.set(lock, index);
     }
-    for (const group of groups.values()) {
-      for (let i = 0; i < group.length; i += MAX_BATCH) {
-        const send = (): void => this.#send(group.slice(i, i + MAX_BATCH));
-        // A command for several callers is in the context of none.
-        if (all.length === 1) send();
-        else this.#inOurContext(send);
-      }
-    }
+    return groups;
   }
 
   #send(group: readonly Pending[]): void {
@@ -108,6 +129,7 @@ export class OperationBatches {
       },
     };
     const reject = (error: Error): void => {
+      if (batch.pending.size > 1 && isRefused(error)) return this.#onRefused(batch, error);
       for (const { operation, outcome } of batch.pending) outcome.reject(asFailureOf(error, operation.key));
     };
     const resolve = (replies: string[][]): void => {
@@ -130,10 +152,16 @@ export class OperationBatches {
     return { script: scripts.batch, operands: batchOperands(operations, times) };
   }
 
+  /** Redis has refused the command as a whole, perhaps because of one lock: nothing was done. */
+  #onRefused({ pending }: Batch, { cause }: LockStoreError): void {
+    this.#isByLock ||= needsCluster(cause as Error);
+    for (const one of pending) this.#settle(one, [FAILED]);
+  }
+
   #settle({ operation, outcome }: Pending, reply: string[]): void {
-    if (hasFailed(reply)) return this.#sendAlone(operation, outcome);
     try {
-      outcome.resolve(reply);
+      if (hasFailed(reply)) this.#sendAlone(operation, outcome);
+      else outcome.resolve(reply);
     } catch (error) {
       outcome.reject(error as Error);
     }
@@ -145,7 +173,10 @@ export class OperationBatches {
     commands
       .run({ ...call, ...(onLate && { onLate }) })
       .then(resolve)
-      .catch(reject);
+      // The batch was sent, and may have begun it.
+      .catch((error: Error) =>
+        reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
+      );
   }
 
   #withdraw(pending: Pending): boolean {
@@ -175,6 +206,12 @@ function tellLate({ onLate }: OperationOutcome, reply: string[]): void {
     // The call is over.
   }
 }
+
+const isRefused = (error: Error): error is LockStoreError =>
+  error instanceof LockStoreError &&
+  error.wasSent &&
+  !error.retryable &&
+  (error.cause as Error | undefined)?.name === 'ReplyError';
 
 const hasFailed = (reply: readonly string[]): boolean => reply[0] === FAILED;
 

@@ -13,7 +13,6 @@ import {
   readAcquireReply,
   serverMicrosIn,
 } from '../codec/store-replies.js';
-import { type Outcome } from '../connection/command.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
 import { renamedError } from '../connection/redis-errors.js';
 import { type OperationBatches } from '../operation-batches.js';
@@ -114,39 +113,58 @@ export class Acquirer {
 
   /** Sends it: with others of this turn, unless it is for several locks, or replicas have to confirm it. */
   #send(pending: Pending): void {
-    const { calls, keys, commands, clock, replicas, batches } = this.parts;
+    const { calls, replicas, batches, clock } = this.parts;
     const { request, timeoutMs } = pending;
+    pending.sent += 1;
+    if (replicas || request.keys.length > 1)
+      return batches.behind(() => this.#guarded(pending, () => this.#sendAlone(pending)));
+    this.#guarded(pending, () => {
+      const operation = calls.acquire(request, timeoutMs, clock.now());
+      const withdraw = batches.start(operation, this.#outcomeOf(pending, operation.lock, null));
+      pending.withdraw = pending.sent === 1 ? withdraw : () => false;
+    });
+  }
+
+  #sendAlone(pending: Pending): void {
+    const { calls, keys, clock, commands } = this.parts;
+    const { request, timeoutMs } = pending;
+    const lock = keys.storageKey(request.keys[0]!);
+    const times = this.timesOf({ lock, timeoutMs });
+    const call =
+      request.keys.length > 1
+        ? calls.acquireMany(request, timeoutMs, times)
+        : calls.alone(calls.acquire(request, timeoutMs, clock.now()), times);
+    const onStart = (withdraw: () => boolean): void => {
+      pending.withdraw = pending.sent === 1 ? withdraw : () => false;
+    };
+    const { resolve, reject, onLate } = this.#outcomeOf(pending, lock, call);
+    commands
+      .run({ ...call, onLate, onStart })
+      .then(resolve)
+      .catch(reject);
+  }
+
+  /** Sends it, unless it was withdrawn before. */
+  #guarded(pending: Pending, send: () => void): void {
     if (pending.isWithdrawn) {
       return this.#fail(pending, new LockStoreError('It was withdrawn before it was sent.', { wasSent: false }));
     }
     try {
-      pending.sent += 1;
-      pending.withdraw = () => false;
-      const [lock, at] = [keys.storageKey(request.keys[0]!), clock.now()];
-      const server = this.#serverOf(lock);
-      const onLate = (late: string[]): void => {
-        if (!isTooLate(late)) pending.onLate(this.#read(pending, late));
-      };
-      const outcome = (call: ScriptCall | null): Outcome<string[]> => ({
-        resolve: (reply) => this.#onReply(pending, { server, at, call }, reply),
-        reject: (error) => this.#fail(pending, error),
-      });
-      const onStart = (withdraw: () => boolean): void => {
-        if (pending.sent === 1) pending.withdraw = withdraw;
-      };
-      const isMany = request.keys.length > 1;
-      const operation = isMany ? null : calls.acquire(request, timeoutMs, at);
-      if (operation && !replicas) return onStart(batches.start(operation, { ...outcome(null), onLate }));
-      const times = this.timesOf({ lock, timeoutMs });
-      const call = operation ? calls.alone(operation, times) : calls.acquireMany(request, timeoutMs, times);
-      const { resolve, reject } = outcome(call);
-      commands
-        .run({ ...call, onLate, onStart })
-        .then(resolve)
-        .catch(reject);
+      send();
     } catch (error) {
       this.#fail(pending, error);
     }
+  }
+
+  #outcomeOf(pending: Pending, lock: string, call: ScriptCall | null) {
+    const sent: Sent = { server: this.#serverOf(lock), at: this.parts.clock.now(), call };
+    return {
+      resolve: (reply: string[]): void => this.#onReply(pending, sent, reply),
+      reject: (error: unknown): void => this.#fail(pending, error),
+      onLate: (late: string[]): void => {
+        if (!isTooLate(late)) pending.onLate(this.#read(pending, late));
+      },
+    };
   }
 
   /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */

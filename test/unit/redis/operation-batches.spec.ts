@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LockStoreError } from '../../../lib/core/lock.errors.js';
 import { RedisKeys } from '../../../lib/redis/codec/redis-keys.js';
 import { type Operation, ScriptCalls } from '../../../lib/redis/codec/script-calls.js';
@@ -150,8 +152,8 @@ describe('operations of one turn', () => {
   it('travel with those that have the same time limit, 64 at most', () => {
     startAll(...Array.from({ length: 130 }, (_, i) => release(`k${i}`, i === 7 ? 2_000 : 1_000)));
     endTurn();
-    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([64, 64, 1, 1]);
-    expect(runner.sent(3)).toEqual(['alone: release lock:k7']);
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([64, 1, 64, 1]);
+    expect(runner.sent(1)).toEqual(['alone: release lock:k7']);
   });
 
   it('travel with those of their lock in a cluster', () => {
@@ -218,6 +220,81 @@ describe('operations of one turn', () => {
       ['a', 'Redis could not serve the lock "a": no answer.'],
       ['b', 'Redis could not serve the lock "b": no answer.'],
     ]);
+  });
+
+  const refused = (message: string): LockStoreError => {
+    const cause = Object.assign(new Error(message), { name: 'ReplyError' });
+    return new LockStoreError(`Redis could not serve the lock "a": ${message}`, { key: 'a', cause, retryable: false });
+  };
+
+  it('are sent alone when Redis refuses their command as a whole', async () => {
+    const { heard } = startAll(release('a'), release('b'));
+    endTurn();
+    runner.started[0]!.outcome.reject(refused('NOPERM No permissions to access a key'));
+    await nextTurn();
+    expect(heard).toEqual([
+      ['a', 'released', 'of-a', 'alone'],
+      ['b', 'released', 'of-b', 'alone'],
+    ]);
+    startAll(release('a'), release('b'));
+    endTurn();
+    expect(runner.sent(1)).toEqual(['release lock:a', 'release lock:b']);
+  });
+
+  it('travel with those of their lock once Redis has refused locks of different slots', async () => {
+    startAll(release('a'), release('b'));
+    endTurn();
+    runner.started[0]!.outcome.reject(refused("CROSSSLOT Keys in request don't hash to the same slot"));
+    await nextTurn();
+    startAll(release('a'), release('b'), acquire('a'));
+    endTurn();
+    expect([runner.sent(1), runner.sent(2)]).toEqual([['release lock:a', 'acquire lock:a'], ['alone: release lock:b']]);
+  });
+
+  it('may have been carried out although the command that repeats one of them was not sent', async () => {
+    runner.run = ({ key }) => Promise.reject(new LockStoreError('away', { key, wasSent: false }));
+    const [reply] = [batches.run(acquire('a')), batches.run(release('b')).catch(() => undefined)];
+    endTurn();
+    runner.answer(['failed', 'released of-b 5']);
+    expect(await rejection(reply)).toMatchObject({ key: 'a', wasSent: true });
+  });
+
+  it('of one lock stay in their order, whatever their time limits', () => {
+    startAll(acquire('other'), release('k', 2_000), acquire('k'), release('other', 2_000));
+    endTurn();
+    expect(runner.started.map((_, i) => runner.sent(i))).toEqual([
+      ['alone: acquire lock:other'],
+      ['release lock:k', 'release lock:other'],
+      ['alone: acquire lock:k'],
+    ]);
+  });
+
+  it('go before what is sent behind them', () => {
+    startAll(release('a'));
+    const seen: number[] = [];
+    batches.behind(() => seen.push(runner.started.length));
+    endTurn();
+    expect(seen).toEqual([1]);
+  });
+
+  it.each([
+    ['the one that is alone', false],
+    ['another one than that which was withdrawn', true],
+  ])('are sent in the context of %s', (_, isWithdrawn) => {
+    const context = new AsyncLocalStorage<string>();
+    const seen: (string | undefined)[] = [];
+    const start = runner.start.bind(runner);
+    runner.start = (...args) => {
+      seen.push(context.getStore());
+      start(...args);
+    };
+    const { withdrawals } = context.run('first', () => startAll(acquire('a')));
+    if (isWithdrawn) {
+      context.run('second', () => startAll(acquire('b')));
+      withdrawals[0]!();
+    }
+    context.run('first', endTurn);
+    expect(seen).toEqual([isWithdrawn ? undefined : 'first']);
   });
 
   it('hear of replies that come late, but for those that failed', () => {
