@@ -5,8 +5,8 @@ export const CONNECTIONS: readonly FoundBug[] = [
   {
     name: 'scripts that a server has forgotten are not sent again',
     file: 'lib/redis/connection/command-runner.ts',
-    find: 'if (!isNoScript(error as Error)) throw error;',
-    replace: 'if (error) throw error;',
+    find: 'isNoScript(error) ?',
+    replace: 'false ?',
     rules: ['nothing fails in calm'],
     profile: 'calm',
     seeds: 3,

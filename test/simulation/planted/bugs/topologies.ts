@@ -14,8 +14,8 @@ export const TOPOLOGIES: readonly FoundBug[] = [
   {
     name: 'a grant is not confirmed at all',
     file: 'lib/redis/acquire/acquirer.ts',
-    find: "if (!replicas || reply[0] !== 'granted') return read(reply);",
-    replace: 'return read(reply);',
+    find: "const needsReplicas = replicas && call && reply[0] === 'granted';",
+    replace: 'const needsReplicas = false;',
     rules: ['1: a belief is backed', '1: two do not believe'],
     profile: 'sentinelConfirm',
     seeds: 3,
