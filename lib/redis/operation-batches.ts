@@ -4,7 +4,7 @@ import { type AfterTurn } from '../core/runtime.js';
 import { type AcquireTimes, type Operation, type ScriptCalls } from './codec/script-calls.js';
 import { type Outcome, withdrawnError } from './connection/command.js';
 import { type CommandRunner, type Script } from './connection/command-runner.js';
-import { readReplies, readReply } from './connection/reply-reader.js';
+import { readLone, readReplies } from './connection/reply-reader.js';
 import { needsCluster } from './connection/error-advice.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
 import { FAILED, batchOperands } from './scripts/batch.js';
@@ -192,9 +192,7 @@ export class OperationBatches {
 
 function readAll({ pending }: Batch, reply: unknown): string[][] | undefined {
   const echoes = [...pending].map(({ operation }) => operation.attempt);
-  if (echoes.length > 1) return readReplies(echoes, reply);
-  const one = readReply(echoes[0], reply);
-  return one && [one];
+  return echoes.length > 1 ? readReplies(echoes, reply) : readLone(echoes[0], reply);
 }
 
 /** A reply that its caller cannot read concerns no other one. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { type AnyScript, type AnyScripts, OPERATIONS } from './run-script.js';
+import { OPERATIONS } from '../support/model/wire-values.js';
+import { type AnyScript, type AnyScripts } from './run-script.js';
 
 /** One way to break the scripts: a piece of their text and what stands there instead; `<attempt>` is that ARGV. */
 export interface Mutant {

@@ -1,13 +1,10 @@
 import { type Redis } from 'ioredis';
 import { ttlMs, windowDigits } from '../../lib/redis/codec/script-calls.js';
-import { ACQUIRE } from '../../lib/redis/scripts/acquire.js';
 import { batchOperands } from '../../lib/redis/scripts/batch.js';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';
 import { type OperationKind } from '../../lib/redis/scripts/operation.js';
-import { RELEASE } from '../../lib/redis/scripts/release.js';
-import { RENEW } from '../../lib/redis/scripts/renew.js';
-import { type Values } from '../support/model/wire-values.js';
+import { OPERATIONS, type Values } from '../support/model/wire-values.js';
 
 export type Operands = Values;
 export type AnyScript = LuaScript<any, any, any>;
@@ -58,8 +55,6 @@ async function runText(redis: Redis, { sha1, text }: AnyScript, operands: [numbe
     return redis.eval(text, ...operands);
   }
 }
-
-export const OPERATIONS = { acquire: ACQUIRE, release: RELEASE, renew: RENEW };
 
 export const isOperation = (name: string): name is OperationKind => name in OPERATIONS;
 

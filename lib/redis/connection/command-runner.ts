@@ -8,7 +8,7 @@ import { Command, type CommandRequest, type Delivery, type Outcome } from './com
 import { ConnectionHealth } from './connection-health.js';
 import { LiveClient } from './live-client.js';
 import { isNoScript, storeError } from './redis-errors.js';
-import { type Echo, hasWritten, readReply } from './reply-reader.js';
+import { type Echo, hasWritten, readLone } from './reply-reader.js';
 import { ifElsewhere } from './demotion.js';
 import { NODE_INFO_TIMEOUT_MS } from '../timing.js';
 import { SilenceWatch } from './silence-watch.js';
@@ -123,10 +123,7 @@ export class CommandRunner {
   /** Resolves with the script's reply as strings. @throws LockStoreError */
   run(call: ScriptCall): Promise<string[]> {
     const { operands, key, timeoutMs, echo, onLate, onStart } = call;
-    const read = (reply: unknown): string[][] | undefined => {
-      const one = readReply(echo, reply);
-      return one && [one];
-    };
+    const read = (reply: unknown): string[][] | undefined => readLone(echo, reply);
     const request = { key, storageKey: String(operands[1]), timeoutMs, onStart };
     const late = onLate && { onLate: ([reply]: string[][]): void => onLate(reply!) };
     return new Promise((resolve, reject) => {

@@ -6,8 +6,14 @@ const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled']
 /** What the second element of a reply has to be; undefined: anything. Any other reply belongs to another command. */
 export type Echo = string | undefined;
 
-/** Reads the reply of a script for one lock; undefined if it belongs to another command. */
-export function readReply(echo: Echo, reply: unknown): string[] | undefined {
+/** Reads the reply of a script for one lock, as that of a batch of one. */
+export function readLone(echo: Echo, reply: unknown): string[][] | undefined {
+  const one = readReply(echo, reply);
+  return one && [one];
+}
+
+/** Reads the reply for one lock; undefined if it belongs to another command. */
+function readReply(echo: Echo, reply: unknown): string[] | undefined {
   const parts = partsOf(reply);
   if (!Array.isArray(parts) || !parts.every(isPlain)) return undefined;
   return echo === undefined || String(parts[1]) === echo ? parts.map(String) : undefined;

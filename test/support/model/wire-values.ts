@@ -28,7 +28,8 @@ export interface ReceivedOperation {
   readonly values: Values;
 }
 
-const OPERATIONS = { acquire: ACQUIRE, release: RELEASE, renew: RENEW };
+/** The operations that may travel in a batch. */
+export const OPERATIONS = { acquire: ACQUIRE, release: RELEASE, renew: RENEW };
 
 /** The operations of a batch, from the operands of `EVALSHA` after the hash. */
 export function operationsOf({ args }: LuaScript<any, any, any>, operands: readonly unknown[]): ReceivedOperation[] {
