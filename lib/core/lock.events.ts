@@ -36,10 +36,14 @@ export interface HeldLockEvent extends LockEvent {
 
 /** The events by name. */
 export interface LockEventMap {
-  /** Granted. `waited`: a `waiting` event came before. `serverTimeMs`: by the clock of Redis; 0 if it is not known. */
+  /**
+   * Granted. `waited`: a `waiting` event came before. `local`: another call of this process handed the lock over, without a
+   * command; then `attempt` is that of both. `serverTimeMs`: when Redis granted it, by its clock; 0 if that is not known.
+   */
   acquired: HeldLockEvent & {
     readonly waitedMs: number;
     readonly waited: boolean;
+    readonly local: boolean;
     readonly serverTimeMs: number;
   };
   /** Not granted, for whatever reason; each acquisition ends with this or with `acquired`. */
@@ -51,7 +55,10 @@ export interface LockEventMap {
   };
   /** Busy, and waiting from now on; once per call. */
   waiting: LockEvent & { readonly ahead: number; readonly holder: string | undefined };
-  /** Released. `holds`: how many holds of the key remain, of all callers; undefined if Redis did not answer. */
+  /**
+   * Released, or handed to another call of this process. `holds`: how many holds of the key remain, of all callers; undefined
+   * if Redis did not answer, or was not asked.
+   */
   released: HeldLockEvent & { readonly heldMs: number; readonly holds: number | undefined };
   renewed: HeldLockEvent & { readonly remainingMs: number };
   /** A renewal had no answer and is tried again until the lease is over. */

@@ -42,11 +42,13 @@ export interface LockOptions {
    */
   permits?: number;
   /**
-   * First in, first out among all waiters, and a waiting writer holds back new readers. `false`: the next caller to ask
-   * gets a free lock. Faster, but waiters can starve.
+   * First in, first out, and a waiting writer holds back new readers. The callers of one process may hand a write lock to each
+   * other for up to 10 ms before another process gets it: each process has its turn. `'strict'`: first in, first out among
+   * all callers of all processes; each of them sends commands of its own. `false`: the next caller to ask gets a free lock;
+   * waiters can starve.
    * @default true
    */
-  fair?: boolean;
+  fair?: boolean | 'strict';
   /**
    * The name of the holder, instead of a random id. Acquisitions with the same owner share the lock, in any process, with
    * one hold each. It is not a password: it is stored as it is, and any caller that knows it gets in.
@@ -73,7 +75,7 @@ export interface ResolvedLockOptions {
   readonly renew: boolean;
   /** 0: no limit. */
   readonly permits: number;
-  readonly fair: boolean;
+  readonly fair: boolean | 'strict';
   readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
   readonly reentrant: boolean;
@@ -104,7 +106,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   },
   permits: checkPermits,
   fair: (value, where) => {
-    if (typeof value !== 'boolean') refuse(where, value, 'true or false');
+    if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
   },
   owner: (value, where) => {
     const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
@@ -181,7 +183,12 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
 
 /** Majorities could admit more holders than there are permits, and the queues of the masters may differ in order. */
 function checkQuorumOptions({ permits, fair }: LockOptions): void {
-  const name = permits !== undefined ? '`permits` (a counting semaphore)' : fair ? '`fair: true` (a queue)' : undefined;
+  const name =
+    permits !== undefined
+      ? '`permits` (a counting semaphore)'
+      : fair
+        ? `\`fair: ${typeof fair === 'string' ? `'${fair}'` : 'true'}\` (a queue)`
+        : undefined;
   if (name === undefined) return;
   throw new LockConfigurationError(
     `A quorum of masters cannot keep ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,

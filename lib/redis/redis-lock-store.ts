@@ -62,6 +62,7 @@ export interface RedisLockStoreOptions {
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
   readonly clientId: string;
+  readonly reservesTokens = true;
   readonly commands: CommandRunner;
   readonly #client: RedisClient;
   readonly #keys: RedisKeys;

@@ -28,11 +28,34 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'one reader too many', find: 'reads < permits', replace: 'reads <= permits' },
   {
     name: 'tokens do not rise within a microsecond',
-    find: 'math.max(token + 1, micros)',
-    replace: 'math.max(token, micros)',
+    find: 'reads > 0 and 1 or 64',
+    replace: 'reads > 0 and 0 or 64',
   },
-  { name: 'tokens are not seeded by the clock', find: 'math.max(token + 1, micros)', replace: 'token + 1' },
-  { name: 'tokens follow a clock that steps back', find: 'math.max(token + 1, micros)', replace: 'micros' },
+  {
+    name: 'a writer reserves no tokens',
+    find: 'reads > 0 and 1 or 64',
+    replace: '1',
+  },
+  {
+    name: 'each reader reserves tokens',
+    find: 'reads > 0 and 1 or 64',
+    replace: '64',
+  },
+  {
+    name: 'a downgraded hold gives its tokens back',
+    find: 'token = math.max(token, hold.token + 64 - 1)\n',
+    replace: '',
+  },
+  {
+    name: 'tokens are not seeded by the clock',
+    find: 'math.max(token + (reads > 0 and 1 or 64), micros)',
+    replace: 'token + 64',
+  },
+  {
+    name: 'tokens follow a clock that steps back',
+    find: 'math.max(token + (reads > 0 and 1 or 64), micros)',
+    replace: 'micros',
+  },
   { name: 'the fair queue is overtaken', find: 'head > tail and admits', replace: 'admits' },
   { name: 'a waiter whose turn it is is not served', find: 'return hand_over(<attempt>) or', replace: 'return' },
   {

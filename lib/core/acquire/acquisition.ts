@@ -1,10 +1,9 @@
-import { CallContext } from '../call-context.js';
 import { busyError, claimedError, upgradeError } from '../error-texts.js';
 import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
-import { LockStoreError, LockWaitTimeoutError, mayBeCarriedOut } from '../lock.errors.js';
-import { type StoreHold } from '../hold/store-hold.js';
+import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
+import { type AcquireCall } from './acquire-call.js';
 import { Answers, type Busy, type PushedGrant } from './answers.js';
 import { type Attempt, type Granted } from './attempt.js';
 import { type AcquireContext, type WaitingCall } from './attempts.js';
@@ -18,41 +17,35 @@ import { eventOf, type LockRequest, nameOf } from './request.js';
 type State = 'asking' | 'waiting' | 'granted' | 'cancelled';
 
 /**
- * One call that acquires a lock, from its first command to its outcome: it asks, waits, and asks again. The first outcome
- * counts. A grant that comes later is given back to the store.
+ * Acquires a lock for one call, from its first command to its outcome: it asks, waits, and asks again. The first outcome
+ * counts. A grant that comes later is given back to the store. When the call is cancelled while others of its turn wait, the
+ * acquisition keeps its place in the queue, and goes on for the first of them.
  */
 export class Acquisition implements WaitingCall, LimitedCall {
-  readonly hold: Promise<StoreHold>;
-  #resolve!: (hold: StoreHold) => void;
-  #reject!: (error: unknown) => void;
-  /** The async context of the caller. The first answer comes in it, too, and most calls end then, so it is made late. */
-  #caller: CallContext | null;
+  #call: AcquireCall;
   #state: State = 'waiting';
   #attempt: Attempt;
   readonly #answers: Answers;
-  readonly #limits: Limits;
+  #limits: Limits;
   #cancelPause: (() => void) | undefined;
 
   constructor(
     private readonly context: AcquireContext,
-    private readonly request: LockRequest,
+    call: AcquireCall,
   ) {
-    this.hold = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
+    this.#call = call;
+    const { request } = call;
     // A call that is cancelled before its first answer needs the context for its listeners only.
-    const isNeeded = request.options.signal !== undefined || context.events.isHeard('acquireFailed');
-    this.#caller = isNeeded ? new CallContext() : null;
+    if (request.options.signal || context.events.isHeard('acquireFailed')) call.keepContext();
     this.#attempt = context.attempts.begin(this, request);
-    this.#answers = new Answers(request);
+    this.#answers = new Answers();
     this.#limits = new Limits(context.timers, request, this);
     this.#send();
   }
 
-  /** Whether there was a `waiting` event. */
-  get hasWaited(): boolean {
-    return this.#answers.wasBusy && this.request.options.waitMs > 0;
+  /** Whether the lock was found busy. */
+  get wasBusy(): boolean {
+    return this.#answers.wasBusy;
   }
 
   onWakeUp(wakeUp: WakeUp): void {
@@ -68,25 +61,44 @@ export class Acquisition implements WaitingCall, LimitedCall {
   }
 
   onLimit(): void {
-    const { timers, events } = this.context;
-    const error = this.#answers.limitError(timers.now(), this.#attempt.sentAt);
-    if (error instanceof LockWaitTimeoutError) {
-      events.emit('timedOut', () => ({ ...eventOf(this.request), waitedMs: error.waitedMs, holder: error.holder }));
-    }
+    const { request } = this.#call;
+    const error = this.limitError(request);
+    this.context.onTimeout(request, error);
     this.cancel(error);
+  }
+
+  /** The error of a call whose time is up now: this one, or one that waits behind it. */
+  limitError(request: LockRequest): LockError {
+    return this.#answers.limitError(request, this.context.timers.now(), this.#attempt.sentAt);
   }
 
   cancel(error: unknown): void {
     if (this.#hasEnded) return;
+    const call = this.#call;
+    const successor = call.turn?.successor();
+    if (!successor) return this.#fail(error);
+    this.#goOnFor(successor);
+    this.context.fail(call, error);
+  }
+
+  #goOnFor(call: AcquireCall): void {
+    this.#limits.stop();
+    this.#call = call;
+    this.#attempt.request = call.request;
+    this.#limits = new Limits(this.context.timers, call.request, this, this.wasBusy);
+  }
+
+  #fail(error: unknown): void {
+    const { request } = this.#call;
     this.#end('cancelled');
-    this.context.attempts.giveBackCancelled(this.#attempt, this.hasWaited);
-    this.#inCallerContext(() => this.context.onFailed(this.request, error, this.hasWaited));
-    this.#reject(error);
+    this.context.attempts.giveBackCancelled(this.#attempt, this.wasBusy && request.options.waitMs > 0);
+    this.context.fail(this.#call, error);
+    this.#call.turn?.onFailed();
   }
 
   /** Asks again. */
   #ask(): void {
-    this.#keepContext();
+    this.#call.keepContext();
     this.#cancelPause?.();
     if (this.#attempt.isSpent) this.#replaceAttempt();
     this.#send();
@@ -123,23 +135,19 @@ export class Acquisition implements WaitingCall, LimitedCall {
       // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
       this.#askWithNewAttempt();
     } else {
-      this.cancel((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.request)));
+      this.#fail((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.#call.request)));
     }
   }
 
   #onBusy(sent: Moment, reply: Busy): void {
     const isFirst = !this.#answers.wasBusy;
     this.#answers.onBusy(sent, reply);
-    const { waitMs, leaseMs } = this.request.options;
+    const { waitMs, leaseMs } = this.#call.request.options;
     // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
-    if (waitMs === 0 && !reply.isSplit) return this.cancel(busyError(nameOf(this.request), reply));
-    if (isFirst && waitMs > 0) {
-      this.#limits.onFirstAnswer();
-      const { ahead, holder } = reply;
-      this.context.events.emit('waiting', () => ({ ...eventOf(this.request), ahead, holder }));
-      // A listener may have cancelled it.
-      if (this.#hasEnded) return;
-    }
+    if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply));
+    if (isFirst && waitMs > 0) this.#onFirstBusy(reply);
+    // A listener may have cancelled it.
+    if (this.#hasEnded) return;
     if (reply.isSplit) {
       if (reply.isSpent) this.#replaceAttempt();
       return this.#wait(splitRetryMs(reply.retryMs, this.#answers.splits));
@@ -149,17 +157,25 @@ export class Acquisition implements WaitingCall, LimitedCall {
     else this.#wait(busyRetryMs(reply, leaseMs));
   }
 
+  #onFirstBusy({ ahead, holder }: Busy): void {
+    const { request, hasWaited, turn } = this.#call;
+    this.#limits.onFirstAnswer();
+    turn?.onBusy();
+    this.#call.hasWaited = true;
+    if (!hasWaited) this.context.events.emit('waiting', () => ({ ...eventOf(request), ahead, holder }));
+  }
+
   #onFailure(attempt: Attempt, error: unknown): void {
     attempt.onAnswer(mayBeCarriedOut(error));
     if (this.#hasEnded) return;
     this.#answers.onFailure(error);
     if (error instanceof LockStoreError && error.retryable)
       this.#wait(failureRetryMs(this.#answers.failures, this.context.random));
-    else this.cancel(error);
+    else this.#fail(error);
   }
 
   #wait(pauseMs: number): void {
-    this.#keepContext();
+    this.#call.keepContext();
     this.#state = 'waiting';
     this.#cancelPause = this.context.timers.setTimer(() => this.#ask(), pauseMs);
   }
@@ -176,7 +192,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
 
   #onPushed(pushed: PushedGrant): boolean {
     const receivedAt = moment(this.context.clock);
-    const lease = this.#answers.leaseOfPushed(pushed, receivedAt);
+    const lease = this.#answers.leaseOfPushed(this.#call.request, pushed, receivedAt);
     if (!lease || remainingOf(lease, this.context.clock) < leastProvenOfPushMs(pushed.remainingMs)) return false;
     return this.#grant([pushed.fencingToken], { lease, sent: receivedAt, serverTimeMs: pushed.serverTimeMs });
   }
@@ -186,18 +202,9 @@ export class Acquisition implements WaitingCall, LimitedCall {
     if (remainingOf(granted.lease, this.context.clock) <= 0) return false;
     this.#end('granted');
     const grant = this.#attempt.onGrant(tokens, granted, this.context.timers.now());
-    this.#inCallerContext(() => this.#resolve(this.context.onGranted(this.request, grant, this.hasWaited)));
+    const hold = this.context.grant(this.#call, grant);
+    this.#call.turn?.onGranted(hold, grant.serverTimeMs, this.wasBusy);
     return true;
-  }
-
-  /** The call goes on after its first answer. */
-  #keepContext(): void {
-    this.#caller ??= new CallContext();
-  }
-
-  #inCallerContext(work: () => void): void {
-    if (this.#caller) this.#caller.run(work);
-    else work();
   }
 
   #end(state: 'granted' | 'cancelled'): void {

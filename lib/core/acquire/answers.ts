@@ -11,7 +11,7 @@ export type Busy = AcquireReply & { readonly outcome: 'busy' };
 /** The grant that a store pushes to a waiter. */
 export type PushedGrant = WakeUp & { readonly kind: 'granted' };
 
-/** The replies and failures of a call so far, of all of its attempts. */
+/** The replies and failures of an acquisition so far, of all of its attempts. */
 export class Answers {
   /** How often in a row the votes of a quorum were split. */
   splits = 0;
@@ -20,8 +20,6 @@ export class Answers {
   #lastError: unknown;
   /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
-
-  constructor(private readonly request: LockRequest) {}
 
   /** Whether any reply was `busy`. */
   get wasBusy(): boolean {
@@ -48,24 +46,31 @@ export class Answers {
    * grant is for one key only. It counts only from the server that put the attempt into its queue, which another server may
    * have replaced. (In a cluster, servers have no names here; a grant of any node counts.)
    */
-  leaseOfPushed({ fencingToken, remainingMs, server }: PushedGrant, receivedAt: Moment): Lease | null {
+  leaseOfPushed(
+    { keys, options }: LockRequest,
+    { fencingToken, remainingMs, server }: PushedGrant,
+    receivedAt: Moment,
+  ): Lease | null {
     if (!this.#busy) return null;
     const { sent, reply } = this.#busy;
-    const { keys, options } = this.request;
     const suffices = options.renew && options.holdAtLeastMs === 0 && keys.length === 1;
     const isNew = server === reply.server && fencingToken > (reply.lastToken ?? 0);
     return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
   }
 
-  /** The error of a call whose time is up now; `sentAt`: when its unanswered command was sent. */
-  limitError(now: number, sentAt: number | null): LockBusyError | LockWaitTimeoutError | LockStoreError {
-    const name = nameOf(this.request);
-    const waitedMs = waitedMsOf(this.request, now);
+  /** The error of a call whose time is up now; `sentAt`: when the unanswered command was sent. */
+  limitError(
+    request: LockRequest,
+    now: number,
+    sentAt: number | null,
+  ): LockBusyError | LockWaitTimeoutError | LockStoreError {
+    const name = nameOf(request);
+    const waitedMs = waitedMsOf(request, now);
     if (this.failures > 0) return unansweredError(name, waitedMs, this.#lastError);
     const isSilent = sentAt !== null && now - sentAt >= FIRST_ANSWER_MS;
     // It may have been busy once, but nobody knows whether it still is.
     if (!this.#busy || isSilent) return unansweredError(name, waitedMs, undefined);
     const { reply } = this.#busy;
-    return this.request.options.waitMs === 0 ? busyError(name, reply) : waitTimeoutError(name, waitedMs, reply);
+    return request.options.waitMs === 0 ? busyError(name, reply) : waitTimeoutError(name, waitedMs, reply);
   }
 }

@@ -1,5 +1,5 @@
 import { type Grant } from '../hold/store-hold.js';
-import { type LockRequest, waitedMsOf } from './request.js';
+import { type LockRequest, requestedTerms, waitedMsOf } from './request.js';
 
 /** The part of a grant that comes from the reply of the store. */
 export interface Granted extends Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'> {
@@ -25,7 +25,8 @@ export class Attempt {
 
   constructor(
     readonly id: string,
-    readonly request: LockRequest,
+    /** Of the call that it is for now. */
+    public request: LockRequest,
   ) {}
 
   /** Whether one of its commands is under way, or may still reach the store. */
@@ -48,19 +49,12 @@ export class Attempt {
   onGrant(tokens: readonly number[], granted: Granted, now: number): Grant {
     this.wasGranted = true;
     const { id: attempt, request } = this;
-    const { options, claim, label, holder } = request;
+    const { keys, claim } = request;
     return {
-      holds: request.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! })),
+      ...requestedTerms(request),
+      holds: keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! })),
       attempt,
-      owner: options.owner,
-      holder,
-      label,
-      mode: options.mode,
-      leaseMs: options.leaseMs,
-      renew: options.renew,
-      maxHoldMs: options.maxHoldMs,
-      holdAtLeastMs: options.holdAtLeastMs,
-      permits: options.permits,
+      handedOn: 0,
       fire: claim && { job: claim.job, ms: granted.fireMs, rememberMs: claim.rememberMs },
       waitedMs: waitedMsOf(request, now),
       unanswered: () => this.mayArrive,

@@ -2,11 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { type Releaser } from '../hold/releaser.js';
 import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { type LockError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';
 import { type AcquireReply, type LockStore, type WakeUp } from '../store/lock-store.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs } from '../timing.js';
+import { type AcquireCall } from './acquire-call.js';
 import { Attempt } from './attempt.js';
 import { acquireRequestOf, type LockRequest, requestedLeaseMs } from './request.js';
 import { type Randomness } from '../randomness.js';
@@ -39,9 +41,12 @@ export interface AcquireContext {
   readonly timers: TimerQueue;
   readonly events: LockEvents;
   readonly attempts: Attempts;
-  /** Makes the hold of a grant. This and `onFailed` are called in the async context of the caller. */
-  onGranted(request: LockRequest, grant: Grant, waited: boolean): StoreHold;
-  onFailed(request: LockRequest, error: unknown, waited: boolean): void;
+  /** Makes the hold of a grant, and ends the call with it. */
+  grant(call: AcquireCall, grant: Grant): StoreHold;
+  /** Ends a call without the lock. */
+  fail(call: AcquireCall, error: unknown): void;
+  /** The time of a call is up: it will fail with this error. */
+  onTimeout(request: LockRequest, error: LockError): void;
 }
 
 /** Makes, sends and gives back the attempts of a module, and knows the call of each. */

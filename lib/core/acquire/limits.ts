@@ -21,14 +21,12 @@ export class Limits {
     private readonly timers: TimerQueue,
     private readonly request: LockRequest,
     private readonly call: LimitedCall,
+    /** Whether the store has answered already. */
+    isAnswered = false,
   ) {
     const { signal } = request.options;
     this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));
-    // The first answer may take longer than `waitMs`. If the call has waited elsewhere before, it may exceed `waitMs` by at most
-    // `FIRST_ANSWER_MS`.
-    this.#setLimit(
-      Math.min(Math.max(this.#waitUntil, timers.now() + FIRST_ANSWER_MS), this.#waitUntil + FIRST_ANSWER_MS),
-    );
+    this.#setLimit(isAnswered ? this.#waitUntil : this.#firstAnswerUntil);
   }
 
   /** The first answer has come: from now on only `waitMs` counts. */
@@ -43,6 +41,15 @@ export class Limits {
 
   get #waitUntil(): number {
     return this.request.startedAt + this.request.options.waitMs;
+  }
+
+  /**
+   * The first answer may take longer than `waitMs`. If the call has waited elsewhere before, it may exceed `waitMs` by at most
+   * `FIRST_ANSWER_MS`.
+   */
+  get #firstAnswerUntil(): number {
+    const waitUntil = this.#waitUntil;
+    return Math.min(Math.max(waitUntil, this.timers.now() + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS);
   }
 
   #setLimit(at: number): void {

@@ -6,8 +6,10 @@ import { shutdownError, unansweredError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
+import { moment } from '../hold/lease.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { type LockError, LockWaitTimeoutError } from '../lock.errors.js';
 import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { LogLimit } from '../log-limit.js';
@@ -19,9 +21,10 @@ import { type FireClaim } from '../store/fires.js';
 import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
-import { Acquisition } from './acquisition.js';
-import { type AcquireContext, Attempts } from './attempts.js';
-import { failedEvent, forKeys, type LockRequest } from './request.js';
+import { type AcquireCall } from './acquire-call.js';
+import { Attempts } from './attempts.js';
+import { eventOf, failedEvent, forKeys, type LockRequest, requestedTerms, waitedMsOf } from './request.js';
+import { Turns } from './turns.js';
 
 /** Acquires the locks of a module from its store. */
 export class Locker implements WakeUpListener {
@@ -32,7 +35,7 @@ export class Locker implements WakeUpListener {
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
   readonly #attempts: Attempts;
-  readonly #context: AcquireContext;
+  readonly #turns: Turns;
   readonly #releaser: Releaser;
   readonly #thrown: LogLimit;
   /** A message of the store may arrive in the context of any call, but is not part of that call. */
@@ -54,7 +57,9 @@ export class Locker implements WakeUpListener {
     this.awaited = new AwaitedCalls(clock);
     const { timers, events, awaited } = this;
     const releaser = (this.#releaser = new Releaser({ clock, random, timers, store, reporter }));
-    this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser });
+    const handOn = (hold: StoreHold): boolean => this.#turns.handOn(hold);
+    const onEnded = (hold: StoreHold): void => this.#turns.onEnded(hold);
+    this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser, handOn, onEnded });
     this.#attempts = new Attempts({
       clock,
       store,
@@ -62,15 +67,18 @@ export class Locker implements WakeUpListener {
       nextId: attemptIds(store.clientId, random),
       isHeld: (attempt) => this.holds.has(attempt),
     });
-    this.#context = {
+    this.#turns = new Turns({
       clock,
       random,
       timers,
       events,
       attempts: this.#attempts,
-      onGranted: (request, grant, waited) => this.#onGranted(request, grant, waited),
-      onFailed: (request, error, waited) => this.#onFailed(request, error, waited),
-    };
+      reservesTokens: store.reservesTokens === true,
+      grant: (call, grant) => this.#grant(call, grant),
+      handOn: (hold, call, serverTimeMs) => this.#handOn(hold, call, serverTimeMs),
+      fail: (call, error) => this.#fail(call, error),
+      onTimeout: (request, error) => this.#onTimeout(request, error),
+    });
     store.listen(this);
   }
 
@@ -78,7 +86,7 @@ export class Locker implements WakeUpListener {
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
-      waiting: this.#attempts.size,
+      waiting: this.#attempts.size + this.#turns.waiting,
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
@@ -179,6 +187,7 @@ export class Locker implements WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
+    this.#turns.close(shutdownError());
     for (const call of this.#attempts.calls) call.cancel(shutdownError());
     await this.holds.close(drainMs);
     this.#thrown.flush();
@@ -190,30 +199,62 @@ export class Locker implements WakeUpListener {
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
-      const { hold } = new Acquisition(this.#context, request);
       this.awaited.begin();
-      return hold;
+      return this.#turns.begin(request).hold;
     } catch (error) {
       this.#tellFailed(request, error, false);
       return Promise.reject(error);
     }
   }
 
-  #onFailed(request: LockRequest, error: unknown, waited: boolean): void {
+  #fail(call: AcquireCall, error: unknown): void {
     this.awaited.end();
-    this.#tellFailed(request, error, waited);
+    call.inContext(() => this.#tellFailed(call.request, error, call.hasWaited));
+    call.reject(error);
   }
 
   #tellFailed(request: LockRequest, error: unknown, waited: boolean): void {
     this.events.emit('acquireFailed', () => failedEvent(request, this.clock.now(), error, waited));
   }
 
-  #onGranted(request: LockRequest, grant: Grant, waited: boolean): StoreHold {
+  #onTimeout(request: LockRequest, error: LockError): void {
+    if (!(error instanceof LockWaitTimeoutError)) return;
+    this.events.emit('timedOut', () => ({ ...eventOf(request), waitedMs: error.waitedMs, holder: error.holder }));
+  }
+
+  #grant(call: AcquireCall, grant: Grant): StoreHold {
+    return this.#end(call, grant, () => this.holds.add(inOrderOf(call.request, grant)));
+  }
+
+  /** The next call gets the hold of the store as it is, with the next token. */
+  #handOn(hold: StoreHold, call: AcquireCall, serverTimeMs: number): StoreHold {
+    const { refs: holds, attempt, deadline, wallDeadline } = hold;
+    const grant: Grant = {
+      ...requestedTerms(call.request),
+      fire: undefined,
+      holds,
+      attempt,
+      handedOn: hold.handedOn + 1,
+      lease: { deadline, wallDeadline },
+      sent: moment(this.clock),
+      waitedMs: waitedMsOf(call.request, this.clock.now()),
+      serverTimeMs,
+      unanswered: () => false,
+    };
+    return this.#end(call, grant, () => this.holds.replace(hold, grant));
+  }
+
+  /** Ends a call with the lock, in the context of its caller. */
+  #end(call: AcquireCall, { handedOn, waitedMs, serverTimeMs }: Grant, makeHold: () => StoreHold): StoreHold {
     this.awaited.end();
-    const lock = this.holds.add(inOrderOf(request, grant));
-    const { waitedMs, serverTimeMs } = grant;
-    this.events.emit('acquired', () => ({ ...lock.event, waitedMs, waited, serverTimeMs }));
-    return lock;
+    let hold!: StoreHold;
+    call.inContext(() => {
+      hold = makeHold();
+      const event = { waitedMs, waited: call.hasWaited, local: handedOn > 0, serverTimeMs };
+      this.events.emit('acquired', () => ({ ...hold.event, ...event }));
+    });
+    call.resolve(hold);
+    return hold;
   }
 }
 

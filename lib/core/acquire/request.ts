@@ -1,4 +1,5 @@
 import { type LockName } from '../error-texts.js';
+import { type HoldTerms } from '../hold/hold-terms.js';
 import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
 import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
@@ -44,6 +45,19 @@ export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
 export const waitedMsOf = ({ startedAt }: Pick<LockRequest, 'startedAt'>, now: number): number =>
   Math.round(now - startedAt);
 
+/** The terms of the hold that a request asks for, without a fire. */
+export const requestedTerms = ({ options, holder, label }: LockRequest): Omit<HoldTerms, 'fire'> => ({
+  owner: options.owner,
+  holder,
+  label,
+  mode: options.mode,
+  leaseMs: options.leaseMs,
+  renew: options.renew,
+  maxHoldMs: options.maxHoldMs,
+  holdAtLeastMs: options.holdAtLeastMs,
+  permits: options.permits,
+});
+
 /** The lease that a request asks for: it covers the least time for which the lock stays taken. */
 export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>
   Math.max(leaseMs, holdAtLeastMs);
@@ -59,7 +73,7 @@ export function acquireRequestOf(request: LockRequest, attempt: string): Acquire
     mode,
     leaseMs: requestedLeaseMs(request),
     waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
-    fair,
+    fair: fair !== false,
     permits,
     holder,
     claim,

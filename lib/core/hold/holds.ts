@@ -26,6 +26,10 @@ export interface HoldsParts {
   readonly events: LockEvents;
   readonly awaited: AwaitedCalls;
   readonly releaser: Releaser;
+  /** Hands a hold that its caller releases to another call; returns false if it has to be released in the store. */
+  readonly handOn: (hold: StoreHold) => boolean;
+  /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
+  readonly onEnded: (hold: StoreHold) => void;
 }
 
 /** The holds of a module: renews their leases, reports the lost ones, and ends them in the store. */
@@ -68,6 +72,14 @@ export class Holds implements HoldKeeper {
     return hold;
   }
 
+  /** Makes the hold of a call that gets the lock from another one, whose hold ends. The store knows both as one. */
+  replace(hold: StoreHold, grant: Grant): StoreHold {
+    const { heldMs } = hold;
+    this.#remove(hold);
+    this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: undefined }));
+    return this.add(grant);
+  }
+
   /** An operator revoked the lock of this attempt. */
   revoke(attempt: string): void {
     this.#byAttempt.get(attempt)?.lose('revoked');
@@ -96,9 +108,11 @@ export class Holds implements HoldKeeper {
       this.parts.events.emit('lost', () => ({ ...hold.event, heldMs: hold.heldMs, reason: error.reason, error }));
     });
     this.#onGone?.();
+    this.parts.onEnded(hold);
   }
 
-  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending {
+  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null {
+    if (this.parts.handOn(hold)) return null;
     this.#remove(hold);
     const { awaited, timers } = this.parts;
     // The holder of a lost lock does not wait for the answer of the store, which is of no use to it.
@@ -112,6 +126,7 @@ export class Holds implements HoldKeeper {
     const patience = timers.schedule(this.clock.now() + patienceMs, () => ending.settle(false));
     this.#endInStore(hold, outcome, ending);
     if (patienceMs === 0) ending.settle(false);
+    this.parts.onEnded(hold);
     return ending;
   }
 

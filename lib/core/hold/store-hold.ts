@@ -24,8 +24,8 @@ export interface HoldKeeper {
   downgrade(hold: StoreHold): Promise<void>;
   /** The lock was lost, and its signal and callbacks have been called. */
   onLost(hold: StoreHold, error: LockLostError): void;
-  /** Releases it in the store. */
-  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending;
+  /** Releases it in the store; returns null if another call of this process has got it instead. */
+  end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null;
 }
 
 /** The grant of the store, with the options that were requested. */
@@ -33,6 +33,8 @@ export interface Grant extends HoldTerms {
   /** One per key, in the order in which the caller named them. */
   readonly holds: readonly HoldRef[];
   readonly attempt: string;
+  /** How many calls of this process have handed it on since the store granted it; each of them had a token of its own. */
+  readonly handedOn: number;
   readonly lease: Lease;
   /** When the granted command was sent; when the grant arrived, if it was pushed. */
   readonly sent: Moment;
@@ -60,7 +62,9 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   deadline: number;
   wallDeadline: number;
   #mode: LockMode;
+  /** As the store knows them. */
   readonly #tokens: number | readonly number[];
+  readonly handedOn: number;
   /** For how much longer than the proven lease the store may keep it. (Whole numbers take no memory of their own.) */
   #keptPastMs = 0;
   /** Most holds are never lost, and nobody asks for their signals. */
@@ -72,7 +76,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     readonly terms: HoldTerms,
     readonly keeper: HoldKeeper,
   ) {
-    const { holds, attempt, lease, sent, unanswered } = grant;
+    const { holds, attempt, handedOn, lease, sent, unanswered } = grant;
     super(holds.length === 1 ? holds[0]!.key : holds.map(({ key }) => key));
     this.attempt = attempt;
     this.sentAt = Math.floor(sent.at);
@@ -80,6 +84,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.wallDeadline = lease.wallDeadline;
     this.#mode = terms.mode;
     this.#tokens = holds.length === 1 ? holds[0]!.fencingToken : holds.map(({ fencingToken }) => fencingToken);
+    this.handedOn = handedOn;
     // Once all is answered, nothing more is sent for the attempt.
     this.#unanswered = unanswered() ? unanswered : null;
   }
@@ -93,13 +98,20 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   get fencingTokens(): readonly number[] {
-    return typeof this.#tokens === 'number' ? [this.#tokens] : this.#tokens;
+    return typeof this.#tokens === 'number' ? [this.#tokens + this.handedOn] : this.#tokens;
   }
 
-  /** One per key, in the order of the keys. */
+  /** The hold as the store knows it: one per key, in the order of the keys. */
   get refs(): readonly HoldRef[] {
-    const { attempt, fencingTokens } = this;
-    return this.keys.map((key, i) => ({ key, attempt, fencingToken: fencingTokens[i]! }));
+    const { attempt } = this;
+    const tokens = this.#tokens;
+    if (typeof tokens === 'number') return [{ key: this.key, attempt, fencingToken: tokens }];
+    return this.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+  }
+
+  /** Whether the store has it on the terms of the grant, and no other command about it is under way. */
+  get isAsGranted(): boolean {
+    return this.#mode === this.terms.mode && this.#keptPastMs === 0 && !this.lost && !this.isUnanswered;
   }
 
   /** Whether a command of the attempt has had no answer so far, and may still arrive. */
@@ -218,7 +230,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     await this.keeper.extend(this, leaseMs);
   }
 
-  protected end(outcome: WorkOutcome | undefined): Ending {
+  protected end(outcome: WorkOutcome | undefined): Ending | null {
     return this.keeper.end(this, outcome);
   }
 

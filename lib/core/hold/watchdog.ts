@@ -156,7 +156,7 @@ export class Watchdog {
     const replies = await this.#sendRenewals(batch.flatMap((lock) => requestsOf(lock, lock.terms.leaseMs, timeoutMs)));
     let at = 0;
     for (const lock of batch) {
-      const { length } = lock.fencingTokens;
+      const { length } = lock.keys;
       this.#apply(lock, sent, renewalOf(lock, length === 1 ? [replies[at]!] : replies.slice(at, at + length)));
       at += length;
     }
@@ -219,11 +219,11 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
 type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
 
 /** Lost if one key is lost, else unknown if one is unknown, else renewed for the shortest of all. */
-function renewalOf({ fencingTokens }: StoreHold, replies: readonly RenewReply[]): Renewal {
+function renewalOf({ refs }: StoreHold, replies: readonly RenewReply[]): Renewal {
   let shortest: Renewal | undefined;
   let unknown: Renewal | undefined;
   for (const [i, reply] of replies.entries()) {
-    if (reply.outcome === 'lost') return { outcome: 'lost', reason: lossReason(fencingTokens[i]!, reply) };
+    if (reply.outcome === 'lost') return { outcome: 'lost', reason: lossReason(refs[i]!.fencingToken, reply) };
     if (reply.outcome === 'unknown') unknown = reply;
     else if (shortest?.outcome !== 'renewed' || reply.remainingMs < shortest.remainingMs) shortest = reply;
   }

@@ -2,6 +2,12 @@ import { type LockMode, type LockStoreError, type NodeAnswer } from '../lock.err
 import { type FireClaim, type GrantedFire } from './fires.js';
 
 /**
+ * How many fencing tokens the grant of a write lock reserves, its own and those behind it: for the callers of its process to
+ * which the lock is handed without another command.
+ */
+export const TOKENS_OF_A_WRITER = 64;
+
+/**
  * One command of an acquisition. The same `attempt` may be sent again at any time. After a grant, the store replies with
  * that grant again; a quorum may reply with a greater token, or give the grant back, so the last reply counts.
  */
@@ -208,6 +214,8 @@ export interface WakeUpListener {
 export interface LockStore {
   /** Unique per store instance, and the first part of its attempt ids, by which wake-ups find their process. */
   readonly clientId: string;
+  /** Whether each grant for writing reserves `TOKENS_OF_A_WRITER` tokens, so that its process may hand the lock on. */
+  readonly reservesTokens?: boolean;
   /** Checks a key before anything is sent; throws `LockKeyError`. */
   checkKey(key: string): void;
   listen(listener: WakeUpListener): void;

@@ -1,4 +1,5 @@
-import { arg, key, lua } from './lua.js';
+import { TOKENS_OF_A_WRITER } from '../../core/store/lock-store.js';
+import { arg, key, lua, verbatim } from './lua.js';
 import { defineOperation } from './operation.js';
 import { CLAIM } from './parts/claim.js';
 import { EXPIRY } from './parts/expiry.js';
@@ -8,6 +9,8 @@ import { REQUEST } from './parts/request.js';
 import { SAVE } from './parts/save.js';
 import { inOrder } from './parts/script-part.js';
 import { STATE } from './parts/state.js';
+
+const TOKENS = verbatim(String(TOKENS_OF_A_WRITER));
 
 const lock = key('lock');
 const attempt = arg('attempt');
@@ -27,7 +30,7 @@ if ${arg('plain')} == '1' and #time == 16 then
   local packed, released = state[1], state[2]
   local is_free = not released
   if packed then
-    is_free = sub(packed, 1, 1) == '1' and sub(packed, 2, 17) < time
+    is_free = sub(packed, 1, 1) == '1' and time - sub(packed, 2, 17) >= ${TOKENS}
       and (#packed == 17 or sub(packed, 18, 30) <= sub(time, 1, 13))
       and not string.find(released, ';' .. sub(attempt, -8) .. ';', 1, true)
   end

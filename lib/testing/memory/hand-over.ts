@@ -1,4 +1,4 @@
-import { type WakeUp } from '../../core/store/lock-store.js';
+import { TOKENS_OF_A_WRITER, type WakeUp } from '../../core/store/lock-store.js';
 import { type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest, type Waiter } from './memory-queue.js';
 import { admits, shareEntry } from './rules.js';
@@ -76,9 +76,10 @@ export class HandOver {
     if (waiter) this.#wake(waiter);
   }
 
-  /** Always greater than the last one; by one within a microsecond. */
+  /** Always greater than the last one, and than those that a writer before may have given to callers of its process. */
   #nextToken(lock: MemoryLock): number {
-    return Math.max(lock.token + 1, this.leastToken());
+    const hasReaders = [...lock.holds.values()].some(({ mode }) => mode === 'read');
+    return Math.max(lock.token + (hasReaders ? 1 : TOKENS_OF_A_WRITER), this.leastToken());
   }
 
   /** Grants to a waiter, and sends the grant with its wake-up; returns false when nobody listens for it. */

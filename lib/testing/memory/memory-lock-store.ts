@@ -33,6 +33,7 @@ export interface MemoryLockStoreOptions {
 /** A `LockStore` on a `MemoryLockServer`; stands for one instance of an app. */
 export class MemoryLockStore implements LockStore {
   readonly clientId = newClientId(systemRandomness);
+  readonly reservesTokens = true;
   readonly #prefix: string;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;

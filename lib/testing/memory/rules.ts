@@ -1,4 +1,4 @@
-import { type AcquireReply, type LostReply } from '../../core/store/lock-store.js';
+import { type AcquireReply, type LostReply, TOKENS_OF_A_WRITER } from '../../core/store/lock-store.js';
 import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';
 
@@ -35,6 +35,8 @@ export function makeRead(lock: MemoryLock, hold: Hold): void {
   hold.entry = hold.token;
   shareEntry(lock, hold);
   if (lock.writer && lock.holds.get(lock.writer.attempt) === hold) lock.writer = undefined;
+  // Its process may have given it a token behind its first one: the readers who enter now need greater ones.
+  lock.token = Math.max(lock.token, hold.token + TOKENS_OF_A_WRITER - 1);
   lock.freed = true;
 }
 

@@ -74,7 +74,7 @@ export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...
   const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
   const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };
-  const all = { holds, attempt, ...rest, ...told, ...timed, ...grant };
+  const all = { holds, attempt, handedOn: 0, ...rest, ...told, ...timed, ...grant };
   return new StoreHold(all, all, keeper);
 }
 

@@ -1,6 +1,8 @@
+import { AcquireCall } from '../../../lib/core/acquire/acquire-call.js';
 import { Acquisition } from '../../../lib/core/acquire/acquisition.js';
 import { type Attempt } from '../../../lib/core/acquire/attempt.js';
-import { Attempts, type GivenBack } from '../../../lib/core/acquire/attempts.js';
+import { type AcquireContext, Attempts, type GivenBack } from '../../../lib/core/acquire/attempts.js';
+import { type LockRequest } from '../../../lib/core/acquire/request.js';
 import { type Grant } from '../../../lib/core/hold/store-hold.js';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
@@ -54,25 +56,28 @@ export function startAcquisition(
     isHeld: (attempt) => held.has(attempt),
   });
   const label = { where: 'Orders.charge', template: 'k' };
-  const onGranted = (_request: unknown, grant: Grant) => {
-    held.add(grant.attempt);
-    granted = grant;
-    return heldLock(undefined, grant);
+  const grant: AcquireContext['grant'] = ({ resolve }, grantedNow) => {
+    held.add(grantedNow.attempt);
+    granted = grantedNow;
+    const hold = heldLock(undefined, grantedNow);
+    resolve(hold);
+    return hold;
   };
+  const fail: AcquireContext['fail'] = ({ reject }, error) => reject(error);
   let granted: Grant | undefined;
-  const acquisition = new Acquisition(
-    { clock, random: systemRandomness, timers, events, attempts, onGranted, onFailed: () => undefined },
-    {
-      keys,
-      name: keys.join(', '),
-      options: lockOptions(options),
-      label,
-      holder: 'host:1 Orders.charge',
-      claim,
-      startedAt: clock.now(),
-    },
-  );
-  const settledAs = outcomeOf(acquisition.hold);
+  const request: LockRequest = {
+    keys,
+    name: keys.join(', '),
+    options: lockOptions(options),
+    label,
+    holder: 'host:1 Orders.charge',
+    claim,
+    startedAt: clock.now(),
+  };
+  const call = new AcquireCall(request, null);
+  const context = { clock, random: systemRandomness, timers, events, attempts, grant, fail, onTimeout: () => undefined };
+  const acquisition = new Acquisition(context, call);
+  const settledAs = outcomeOf(call.hold);
   const outcome = {
     get grant(): Grant | undefined {
       return settledAs.value && granted;

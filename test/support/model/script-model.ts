@@ -1,5 +1,5 @@
 import { type LockMode } from '../../../lib/core/lock.errors.js';
-import { type LostReply, type WakeUp } from '../../../lib/core/store/lock-store.js';
+import { type LostReply, TOKENS_OF_A_WRITER, type WakeUp } from '../../../lib/core/store/lock-store.js';
 import { type LockScripts } from '../../../lib/redis/scripts/lock-scripts.js';
 import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
@@ -211,7 +211,7 @@ function grantsPlainly({ token, holds }: MemoryLock, values: Values, micros: num
     numberOf(values, 'plain') === 1 &&
     isFree &&
     isInTime &&
-    token < micros &&
+    micros - token >= TOKENS_OF_A_WRITER &&
     textOf(values, 'attempt').length <= 24 &&
     before === now
   );

@@ -21,7 +21,7 @@ const ERROR = new LockLostError('lost', { reason: 'expired' });
 function tellAll(events: LockEvents): void {
   const ended = { ...LOCK, heldMs: 1, holds: 0, reason: 'expired', error: ERROR } as const;
   events.emit('waiting', () => ({ ...LOCK, ahead: 0, holder: undefined }));
-  events.emit('acquired', () => ({ ...LOCK, waitedMs: 1, waited: true, serverTimeMs: 0 }));
+  events.emit('acquired', () => ({ ...LOCK, waitedMs: 1, waited: true, local: false, serverTimeMs: 0 }));
   const reasons: LockEventMap['acquireFailed']['reason'][] = ['busy', 'timeout', 'aborted', 'error'];
   for (const reason of reasons) {
     events.emit('acquireFailed', () => ({ ...LOCK, waitedMs: 1, waited: false, reason, error: ERROR }));

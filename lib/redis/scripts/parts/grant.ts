@@ -1,7 +1,10 @@
-import { lua } from '../lua.js';
+import { TOKENS_OF_A_WRITER } from '../../../core/store/lock-store.js';
+import { lua, verbatim } from '../lua.js';
 import { HOLDS } from './holds.js';
 import { scriptPart } from './script-part.js';
 import { STATE } from './state.js';
+
+const TOKENS = verbatim(String(TOKENS_OF_A_WRITER));
 
 /** Decides whether one more hold may join those that exist, and writes the grant. The caller checks before it grants. */
 export const GRANT = scriptPart(
@@ -17,10 +20,11 @@ local function admits(mode, permits)
   return mode == 'read' and (permits == 0 or reads < permits) or reads == 0
 end
 
--- Returns the next token; the caller sets \`token\`. Tokens always rise: by one within a microsecond, and from the clock again
--- when the hash was lost.
+-- Returns the next token; the caller sets \`token\`. Tokens always rise, and come from the clock again when the hash was lost.
+-- The process of a writer may have given the tokens behind that of its grant to its own callers, to whom it handed the lock.
+-- Readers hand nothing over: beside another one, the last grant was that of a reader.
 local function next_token()
-  return math.max(token + 1, micros)
+  return math.max(token + (reads > 0 and 1 or ${TOKENS}), micros)
 end
 
 local function grant(attempt, mode, lease, hold_owner, hold_token)

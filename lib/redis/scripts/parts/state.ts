@@ -19,7 +19,7 @@ const lock = key('lock');
  * | field | value |
  * | --- | --- |
  * | `v` | the version of the data |
- * | `token` | the last fencing token that was granted; outlives the holds |
+ * | `token` | the last fencing token that was granted (see `next_token()`); outlives the holds |
  * | `released` | ring of fingerprints of the attempts released last: `;abcdefgh;ijklmnop;` |
  * | `revoked` | such a ring of the attempts from which an operator took the lock |
  * | `late` | the attempts given back while a command of theirs had no answer, and when: `;abcdefgh 1700000000000000;` |

@@ -11,7 +11,7 @@ const HELD = { ...LOCK, attempt: 'client.1', fencingToken: 7 };
 const LOSS = new LockLostError('gone', { key: 'k', reason: 'expired' });
 
 const SAMPLES: { readonly [Name in LockEventName]: LockEventMap[Name] } = {
-  acquired: { ...HELD, waitedMs: 1, waited: false, serverTimeMs: 2 },
+  acquired: { ...HELD, waitedMs: 1, waited: false, local: false, serverTimeMs: 2 },
   acquireFailed: { ...LOCK, waitedMs: 1, waited: true, reason: 'error', error: new Error('down') },
   waiting: { ...LOCK, ahead: 1, holder: 'host:1' },
   released: { ...HELD, heldMs: 1, holds: 0 },

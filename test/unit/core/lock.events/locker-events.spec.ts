@@ -33,7 +33,7 @@ describe('the events of a locker', () => {
     store.onRelease = () => ({ outcome: 'released', holds: 2, lastToken: 100 });
     await lock.release();
     expect(seen).toEqual([
-      ['acquired', { ...held(), waitedMs: 40, waited: false, serverTimeMs: 77 }],
+      ['acquired', { ...held(), waitedMs: 40, waited: false, local: false, serverTimeMs: 77 }],
       ['released', { ...held(), heldMs: 100, holds: 2 }],
     ]);
   });

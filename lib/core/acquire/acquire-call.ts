@@ -1,0 +1,36 @@
+import { CallContext } from '../call-context.js';
+import { type StoreHold } from '../hold/store-hold.js';
+import { type LockRequest } from './request.js';
+import { type Turn } from './turns.js';
+
+/** A call of the app that acquires a lock: what it asks for, and its promise. */
+export class AcquireCall {
+  readonly hold: Promise<StoreHold>;
+  resolve!: (hold: StoreHold) => void;
+  reject!: (error: unknown) => void;
+  /** Whether there was a `waiting` event. */
+  hasWaited = false;
+  /** The async context of the caller. Most calls end with the first answer, which comes in it, too, so it is made late. */
+  #context: CallContext | null = null;
+
+  constructor(
+    readonly request: LockRequest,
+    /** The turn of its process that it takes part in; null: it acquires the lock for itself. */
+    readonly turn: Turn | null,
+  ) {
+    this.hold = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  /** The call goes on in another context. */
+  keepContext(): void {
+    this.#context ??= new CallContext();
+  }
+
+  inContext(work: () => void): void {
+    if (this.#context) this.#context.run(work);
+    else work();
+  }
+}
