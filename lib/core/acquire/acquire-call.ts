@@ -17,6 +17,8 @@ export class AcquireCall {
     readonly request: LockRequest,
     /** The turn of its process that it takes part in; null: it acquires the lock for itself. */
     readonly turn: Turn | null,
+    /** On the monotonic clock; it may have waited elsewhere before. */
+    readonly beganAt: number,
   ) {
     this.hold = new Promise((resolve, reject) => {
       this.resolve = resolve;

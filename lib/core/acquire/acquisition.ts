@@ -5,7 +5,7 @@ import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
 import { Answers, type Busy, type PushedGrant } from './answers.js';
-import { type Attempt, type Granted } from './attempt.js';
+import { type Attempt, type StoreGrant } from './attempt.js';
 import { type AcquireContext, type WaitingCall } from './attempts.js';
 import { type LimitedCall, Limits } from './limits.js';
 import { eventOf, type LockRequest, nameOf } from './request.js';
@@ -32,14 +32,16 @@ export class Acquisition implements WaitingCall, LimitedCall {
   constructor(
     private readonly context: AcquireContext,
     call: AcquireCall,
+    /** Whether the lock is known to be busy. */
+    isBusy = false,
   ) {
     this.#call = call;
     const { request } = call;
     // A call that is cancelled before its first answer needs the context for its listeners only.
     if (request.options.signal || context.events.isHeard('acquireFailed')) call.keepContext();
     this.#attempt = context.attempts.begin(this, request);
-    this.#answers = new Answers();
-    this.#limits = new Limits(context.timers, request, this);
+    this.#answers = new Answers(isBusy);
+    this.#limits = new Limits(context.timers, call, this, isBusy);
     this.#send();
   }
 
@@ -85,7 +87,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#limits.stop();
     this.#call = call;
     this.#attempt.request = call.request;
-    this.#limits = new Limits(this.context.timers, call.request, this, this.wasBusy);
+    this.#limits = new Limits(this.context.timers, call, this, this.wasBusy);
   }
 
   #fail(error: unknown): void {
@@ -198,7 +200,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
   }
 
   /** Ends the call with a grant; returns false if its lease cannot be proven any more. */
-  #grant(tokens: readonly number[], granted: Granted): boolean {
+  #grant(tokens: readonly number[], granted: StoreGrant): boolean {
     if (remainingOf(granted.lease, this.context.clock) <= 0) return false;
     this.#end('granted');
     const grant = this.#attempt.onGrant(tokens, granted, this.context.timers.now());

@@ -18,8 +18,14 @@ export class Answers {
   /** How many commands in a row have failed. */
   failures = 0;
   #lastError: unknown;
+  /** Whether the lock was busy before the first answer: another call of this process held it. */
+  readonly #isKnownBusy: boolean;
   /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
+
+  constructor(isKnownBusy: boolean) {
+    this.#isKnownBusy = isKnownBusy;
+  }
 
   /** Whether any reply was `busy`. */
   get wasBusy(): boolean {
@@ -69,8 +75,8 @@ export class Answers {
     if (this.failures > 0) return unansweredError(name, waitedMs, this.#lastError);
     const isSilent = sentAt !== null && now - sentAt >= FIRST_ANSWER_MS;
     // It may have been busy once, but nobody knows whether it still is.
-    if (!this.#busy || isSilent) return unansweredError(name, waitedMs, undefined);
-    const { reply } = this.#busy;
+    if (isSilent || !(this.#busy || this.#isKnownBusy)) return unansweredError(name, waitedMs, undefined);
+    const reply = this.#busy?.reply ?? { holder: undefined, ahead: 0 };
     return request.options.waitMs === 0 ? busyError(name, reply) : waitTimeoutError(name, waitedMs, reply);
   }
 }

@@ -1,8 +1,8 @@
 import { type Grant } from '../hold/store-hold.js';
-import { type LockRequest, requestedTerms, waitedMsOf } from './request.js';
+import { grantOf, type LockRequest } from './request.js';
 
 /** The part of a grant that comes from the reply of the store. */
-export interface Granted extends Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'> {
+export interface StoreGrant extends Pick<Grant, 'lease' | 'sent' | 'serverTimeMs'> {
   readonly fireMs?: number | undefined;
 }
 
@@ -46,21 +46,13 @@ export class Attempt {
   }
 
   /** Marks it as granted and returns the grant. `tokens` are in the order of the keys. */
-  onGrant(tokens: readonly number[], granted: Granted, now: number): Grant {
+  onGrant(tokens: readonly number[], { lease, sent, serverTimeMs, fireMs }: StoreGrant, now: number): Grant {
     this.wasGranted = true;
     const { id: attempt, request } = this;
     const { keys, claim } = request;
-    return {
-      ...requestedTerms(request),
-      holds: keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! })),
-      attempt,
-      handedOn: 0,
-      fire: claim && { job: claim.job, ms: granted.fireMs, rememberMs: claim.rememberMs },
-      waitedMs: waitedMsOf(request, now),
-      unanswered: () => this.mayArrive,
-      lease: granted.lease,
-      sent: granted.sent,
-      serverTimeMs: granted.serverTimeMs,
-    };
+    const holds = keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+    const fire = claim && { job: claim.job, ms: fireMs, rememberMs: claim.rememberMs };
+    const unanswered = (): boolean => this.mayArrive;
+    return grantOf(request, { holds, attempt, handedOn: 0, fire, lease, sent, serverTimeMs, unanswered }, now);
   }
 }

@@ -2,7 +2,7 @@ import { onAbort } from '../abort-listener.js';
 import { setDeadline } from '../clock.js';
 import { type TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS } from '../timing.js';
-import { type LockRequest } from './request.js';
+import { type AcquireCall } from './acquire-call.js';
 
 /** The call that `Limits` ends. */
 export interface LimitedCall {
@@ -19,13 +19,13 @@ export class Limits {
 
   constructor(
     private readonly timers: TimerQueue,
-    private readonly request: LockRequest,
-    private readonly call: LimitedCall,
+    private readonly call: AcquireCall,
+    private readonly limited: LimitedCall,
     /** Whether the store has answered already. */
     isAnswered = false,
   ) {
-    const { signal } = request.options;
-    this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));
+    const { signal } = call.request.options;
+    this.#stopListening = signal && onAbort(signal, () => limited.cancel(signal.reason));
     this.#setLimit(isAnswered ? this.#waitUntil : this.#firstAnswerUntil);
   }
 
@@ -40,7 +40,8 @@ export class Limits {
   }
 
   get #waitUntil(): number {
-    return this.request.startedAt + this.request.options.waitMs;
+    const { startedAt, options } = this.call.request;
+    return startedAt + options.waitMs;
   }
 
   /**
@@ -49,17 +50,17 @@ export class Limits {
    */
   get #firstAnswerUntil(): number {
     const waitUntil = this.#waitUntil;
-    return Math.min(Math.max(waitUntil, this.timers.now() + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS);
+    return Math.min(Math.max(waitUntil, this.call.beganAt + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS);
   }
 
   #setLimit(at: number): void {
     this.#cancelLimit?.();
-    const { timers, call } = this;
+    const { timers, limited } = this;
     this.#cancelLimit = setDeadline(
       timers,
-      () => call.onLimit(),
+      () => limited.onLimit(),
       at - timers.now(),
-      () => call.isAnswerAwaited(),
+      () => limited.isAnswerAwaited(),
     );
   }
 }

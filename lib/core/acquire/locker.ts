@@ -23,7 +23,7 @@ import { TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
 import { Attempts } from './attempts.js';
-import { eventOf, failedEvent, forKeys, type LockRequest, requestedTerms, waitedMsOf } from './request.js';
+import { eventOf, failedEvent, forKeys, grantOf, type LockRequest } from './request.js';
 import { Turns } from './turns.js';
 
 /** Acquires the locks of a module from its store. */
@@ -229,18 +229,10 @@ export class Locker implements WakeUpListener {
   /** The next call gets the hold of the store as it is, with the next token. */
   #handOn(hold: StoreHold, call: AcquireCall, serverTimeMs: number): StoreHold {
     const { refs: holds, attempt, deadline, wallDeadline } = hold;
-    const grant: Grant = {
-      ...requestedTerms(call.request),
-      fire: undefined,
-      holds,
-      attempt,
-      handedOn: hold.handedOn + 1,
-      lease: { deadline, wallDeadline },
-      sent: moment(this.clock),
-      waitedMs: waitedMsOf(call.request, this.clock.now()),
-      serverTimeMs,
-      unanswered: () => false,
-    };
+    const handedOn = hold.handedOn + 1;
+    const [lease, sent] = [{ deadline, wallDeadline }, moment(this.clock)];
+    const granted = { holds, attempt, handedOn, fire: undefined, lease, sent, serverTimeMs, unanswered: isAnswered };
+    const grant = grantOf(call.request, granted, sent.at);
     return this.#end(call, grant, () => this.holds.replace(hold, grant));
   }
 
@@ -257,6 +249,9 @@ export class Locker implements WakeUpListener {
     return hold;
   }
 }
+
+/** A hold is handed on only when each command of its attempt was answered. */
+const isAnswered = (): boolean => false;
 
 /** The grant with its holds in the order of the caller. */
 function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {

@@ -41,7 +41,7 @@ export class Turns {
   /** Begins a call, and returns it. */
   begin(request: LockRequest): AcquireCall {
     const turn = this.context.reservesTokens && takesTurns(request) ? this.#turnOf(request) : null;
-    const call = new AcquireCall(request, turn);
+    const call = new AcquireCall(request, turn, this.context.clock.now());
     if (turn) turn.begin(call);
     else void new Acquisition(this.context, call);
     return call;
@@ -100,7 +100,7 @@ class Waiter implements LimitedCall {
     { timers }: AcquireContext,
     isAnswered: boolean,
   ) {
-    this.#limits = new Limits(timers, call.request, this, isAnswered);
+    this.#limits = new Limits(timers, call, this, isAnswered);
   }
 
   isAnswerAwaited(): boolean {
@@ -129,6 +129,8 @@ class Waiter implements LimitedCall {
 export class Turn {
   /** The call that asks the store. */
   #contender: Acquisition | null = null;
+  /** Whether the lock was held by anybody since the first call came: a call that waits has nothing to learn from an answer. */
+  #wasBusy = false;
   /** What the turn hands on; null after its end. */
   #hold: StoreHold | null = null;
   readonly #waiters = new Set<Waiter>();
@@ -151,11 +153,6 @@ export class Turn {
     return this.#waiters.size;
   }
 
-  /** Whether the store is known to have granted the lock to somebody. */
-  get #isBusy(): boolean {
-    return this.#hold !== null || this.#contender?.wasBusy === true;
-  }
-
   begin(call: AcquireCall): void {
     if (this.#contender || this.#isUnderWay || this.#waiters.size > 0) this.#wait(call);
     else this.#ask(call);
@@ -163,12 +160,14 @@ export class Turn {
 
   /** The call that asks the store has learnt that the lock is busy. */
   onBusy(): void {
+    this.#wasBusy = true;
     for (const waiter of this.#waiters) waiter.onAnswer();
   }
 
   /** The store has granted the lock. Those who came until now are served, and more of them if nobody waits elsewhere. */
   onGranted(hold: StoreHold, serverTimeMs: number, wasBusy: boolean): void {
     this.#contender = null;
+    this.onBusy();
     this.#hold = hold;
     this.#serverTimeMs = serverTimeMs;
     this.#servesUpTo = wasBusy ? this.#lastNr : Infinity;
@@ -231,14 +230,14 @@ export class Turn {
     call.keepContext();
     call.hasWaited = true;
     const ahead = this.#waiters.size;
-    this.#waiters.add(new Waiter(this, call, this.#lastNr, this.context, this.#isBusy));
+    this.#waiters.add(new Waiter(this, call, this.#lastNr, this.context, this.#wasBusy));
     const holder = this.#hold?.terms.holder;
     this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
     if (this.#hold) this.#awaitEnd();
   }
 
   #ask(call: AcquireCall): void {
-    this.#contender = new Acquisition(this.context, call);
+    this.#contender = new Acquisition(this.context, call, this.#wasBusy);
   }
 
   /** The next call asks the store, unless it may soon be handed the lock. */

@@ -12,7 +12,6 @@ import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timi
 import { Ending } from './ending.js';
 import { type WorkOutcome } from './hold.js';
 import { SharedTerms } from './hold-terms.js';
-import { lossReason } from './loss.js';
 import { type Releaser, type ReleaseOutcome } from './releaser.js';
 import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
 import { Watchdog } from './watchdog.js';
@@ -206,7 +205,7 @@ export class Holds implements HoldKeeper {
     // After a try without an answer, any other reply proves nothing: that try may have released it.
     if (reply && tries === 1 && !wasHeld) {
       const { lastToken } = reply;
-      hold.loseAtEnd(lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
+      hold.loseAtEnd(hold.lossReason(fencingToken, { lastToken, revoked: reply.outcome === 'revoked' }));
     }
     return wasHeld;
   }
@@ -216,7 +215,7 @@ export class Holds implements HoldKeeper {
     const asking = refs.map((ref) => this.parts.store.downgrade(ref, commandTimeoutMs(hold.terms.leaseMs)));
     for (const [i, reply] of (await Promise.allSettled(asking)).entries()) {
       if (reply.status === 'rejected') throw unconfirmedError(hold, 'downgraded', reply.reason);
-      if (reply.value.outcome === 'lost') hold.lose(lossReason(refs[i]!.fencingToken, reply.value));
+      if (reply.value.outcome === 'lost') hold.lose(hold.lossReason(refs[i]!.fencingToken, reply.value));
     }
     if (hold.lost) throw hold.lost;
   }

@@ -1,6 +1,5 @@
 import { CallContext } from '../call-context.js';
-import { type LockLostError, type LockLostReason } from '../lock.errors.js';
-import { type LostReply } from '../store/lock-store.js';
+import { type LockLostError } from '../lock.errors.js';
 
 /** The loss of one hold, announced once: first by the signal, then to the callbacks. */
 export class Loss {
@@ -60,9 +59,3 @@ class LossSignal {
     this.#holderContext.run(() => this.#controller.abort(error));
   }
 }
-
-/** Why a hold with this token is gone, according to the reply of the store. */
-export const lossReason = (fencingToken: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason => {
-  if (reply.revoked) return 'revoked';
-  return reply.lastToken > fencingToken ? 'taken' : 'expired';
-};

@@ -1,7 +1,7 @@
 import { type Clock } from '../clock.js';
 import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
-import { type HoldRef } from '../store/lock-store.js';
+import { type HoldRef, type LostReply, TOKENS_OF_A_WRITER } from '../store/lock-store.js';
 import { type Ending } from './ending.js';
 import { type HoldTerms } from './hold-terms.js';
 import { Hold, type WorkOutcome } from './hold.js';
@@ -107,6 +107,14 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     const tokens = this.#tokens;
     if (typeof tokens === 'number') return [{ key: this.key, attempt, fencingToken: tokens }];
     return this.keys.map((key, i) => ({ key, attempt, fencingToken: tokens[i]! }));
+  }
+
+  /** Why it is gone, according to the reply of the store for a key with this token. */
+  lossReason(token: number, { lastToken, revoked }: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason {
+    if (revoked) return 'revoked';
+    // A downgrade uses up the tokens that the grant has reserved.
+    const ownTokens = this.#mode === this.terms.mode ? 1 : TOKENS_OF_A_WRITER;
+    return lastToken >= token + ownTokens ? 'taken' : 'expired';
   }
 
   /** Whether the store has it on the terms of the grant, and no other command about it is under way. */

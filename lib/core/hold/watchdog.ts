@@ -7,7 +7,6 @@ import { type LockStore, type LostReply, type RenewReply, type RenewRequest } fr
 import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
 import { RENEWALS_AT_A_TIME, RENEWALS_PER_LEASE, renewRetryMs, renewTimeoutMs } from '../timing.js';
 import { leaseFrom, type Moment, moment } from './lease.js';
-import { lossReason } from './loss.js';
 import { type StoreHold } from './store-hold.js';
 import { Wheel } from './wheel.js';
 
@@ -219,11 +218,12 @@ const requestsOf = (lock: StoreHold, leaseMs: number, timeoutMs: number): RenewR
 type Renewal = Exclude<RenewReply, LostReply> | { readonly outcome: 'lost'; readonly reason: LockLostReason };
 
 /** Lost if one key is lost, else unknown if one is unknown, else renewed for the shortest of all. */
-function renewalOf({ refs }: StoreHold, replies: readonly RenewReply[]): Renewal {
+function renewalOf(lock: StoreHold, replies: readonly RenewReply[]): Renewal {
   let shortest: Renewal | undefined;
   let unknown: Renewal | undefined;
   for (const [i, reply] of replies.entries()) {
-    if (reply.outcome === 'lost') return { outcome: 'lost', reason: lossReason(refs[i]!.fencingToken, reply) };
+    if (reply.outcome === 'lost')
+      return { outcome: 'lost', reason: lock.lossReason(lock.refs[i]!.fencingToken, reply) };
     if (reply.outcome === 'unknown') unknown = reply;
     else if (shortest?.outcome !== 'renewed' || reply.remainingMs < shortest.remainingMs) shortest = reply;
   }

@@ -21,7 +21,7 @@ export class Belief implements Rule {
   #checkBacked(held: Held): void {
     const { facts } = this;
     for (const [i, key] of held.hold!.keys.entries()) {
-      const token = held.hold!.fencingTokens[i]!;
+      const token = held.hold!.refs[i]!.fencingToken;
       const voters = facts.votersFor(KEY_PREFIX + key);
       const backing = voters.filter((server) => this.#backs(server, held, key, token));
       if (backing.length >= facts.majority) continue;

@@ -13,6 +13,8 @@ import { isReentry } from './reentry.js';
 /** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
 export class Judge implements ServerWatch {
   #before: readonly Snapshot[] = [];
+  /** When each attempt was sent first, perhaps for another call of its process. */
+  readonly #firstAskedAt = new Map<string, number>();
 
   constructor(
     readonly facts: Facts,
@@ -27,8 +29,13 @@ export class Judge implements ServerWatch {
   /** Learns which attempts belong to which call. */
   watch(app: Application): void {
     const { facts } = this;
-    app.locker.events.on('acquired', ({ where, attempt }) => {
-      facts.calls.get(where)?.granted.push(attempt);
+    app.locker.events.on('acquired', ({ where, attempt, local }) => {
+      if (local) facts.count('handed on');
+      const call = facts.calls.get(where);
+      if (!call) return;
+      call.granted.push(attempt);
+      // It may have been asked for by another call of the process, which was cancelled or has handed the lock on.
+      facts.callOf.set(attempt, call);
     });
     const acquire = app.store.acquire.bind(app.store);
     app.store.acquire = (request, ...rest) => {
@@ -72,7 +79,8 @@ export class Judge implements ServerWatch {
     const attempt = call.granted.at(-1) ?? '';
     const hold = call.app.holdOf(attempt);
     const { keys, mode } = lock;
-    const askedAt = hold ? call.askedAt : (call.outer?.held?.askedAt ?? call.startedAt);
+    const ownAskedAt = Math.min(call.askedAt, this.#firstAskedAt.get(attempt) ?? Infinity);
+    const askedAt = hold ? ownAskedAt : (call.outer?.held?.askedAt ?? call.startedAt);
     const moments = { grantedAt: world.now, askedAt, releasedAt: Infinity, wantedUntil: Infinity, doneAt: Infinity };
     const { owner } = call.plan.options;
     const held: Held = { call, lock, hold, attempt, keys, mode, owner, lost: null, ...moments };
@@ -210,16 +218,17 @@ export class Judge implements ServerWatch {
     }
   }
 
-  #onRevoked({ before }: Change): void {
+  #onRevoked({ before, now }: Change): void {
     this.facts.revokedAt = this.facts.world.now;
-    for (const attempt of before.holds.keys()) this.facts.revoked.add(attempt);
+    for (const [attempt, { deadline }] of before.holds) if (deadline > now) this.facts.revoked.add(attempt);
   }
 
   #onAsked(attempt: string, holder: string): void {
     const { facts } = this;
-    if (facts.callOf.has(attempt)) return;
     const call = facts.calls.get(holder.split(' ')[1] ?? '');
-    if (!call) return;
+    if (!this.#firstAskedAt.has(attempt)) this.#firstAskedAt.set(attempt, facts.world.now);
+    // An attempt goes on for another call when its own is cancelled.
+    if (!call || facts.callOf.get(attempt) === call) return;
     facts.callOf.set(attempt, call);
     call.attempts.push(attempt);
     call.askedAt = Math.min(call.askedAt, facts.world.now);

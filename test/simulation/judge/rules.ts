@@ -5,6 +5,7 @@ import { Exclusion } from './exclusion.js';
 import { type Facts } from './facts.js';
 import { Fires } from './fires.js';
 import { Grants } from './grants.js';
+import { HandOvers } from './hand-overs.js';
 import { HoldLimits } from './hold-limits.js';
 import { Leftovers } from './leftovers.js';
 import { LossReports } from './loss-reports.js';
@@ -28,7 +29,7 @@ import { Waiting } from './waiting.js';
 // prettier-ignore
 const KINDS = [
   Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
+  HandOvers, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
 ];
 
 /** All rules. */

@@ -1,6 +1,6 @@
 import { type SimServer } from '../server/sim-server.js';
 import { type Held } from '../workload/call.js';
-import { type Facts } from './facts.js';
+import { type Facts, KEY_PREFIX } from './facts.js';
 import { type Change, type NewGrant, type Rule } from './rule.js';
 
 interface GrantedToken {
@@ -30,6 +30,13 @@ export class Tokens implements Rule {
     this.#greatest.set(id, Math.max(greatest, hold.token));
   }
 
+  /** The process of a writer uses the tokens behind that of its grant. */
+  #onHandedOn({ hold, keys }: Held): void {
+    const server = this.facts.authorityOf(KEY_PREFIX + keys[0]!);
+    const id = this.#idOf(server, KEY_PREFIX + keys[0]!);
+    this.#greatest.set(id, Math.max(this.#greatestOf(server, id), hold!.fencingToken));
+  }
+
   /** A quorum may raise the token of a hold. */
   onChange({ server, key, script, lock }: Change): void {
     if (script.name !== 'writeBack') return;
@@ -50,7 +57,9 @@ export class Tokens implements Rule {
   }
 
   /** In a quorum, the tokens of exclusive holders rise across all majorities. */
-  onHeld({ hold, lock, owner, call }: Held): void {
+  onHeld(held: Held): void {
+    const { hold, lock, owner, call } = held;
+    if (hold && hold.handedOn > 0) this.#onHandedOn(held);
     if (!this.facts.isQuorum || !hold || !lock.held || call.plan.options.owner !== undefined) return;
     for (const [i, key] of hold.keys.entries()) {
       const token = hold.fencingTokens[i]!;

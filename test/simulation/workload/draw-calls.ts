@@ -9,6 +9,8 @@ const PERIOD_MS = 2_500;
 /** A call that comes a little early is far enough from the last fire. */
 const GAP_MS = 100;
 
+const TURN_LEASE_MS = 1_500;
+
 /** The longest wait of a call that does not wait without limit. In a quorum, where a waiter asks every server again, it is shorter. */
 const LONGEST_WAIT_MS = 12_000;
 
@@ -135,7 +137,13 @@ class CallDrawer {
     if (mode === 'read' && hasQueue && rng.chance(0.4)) options.permits = rng.int(1, 3);
     if (hasQueue && rng.chance(0.15)) options.fair = false;
     if (rng.chance(profile.shares.owner ?? 0.1)) options.owner = rng.pick(['ann', 'bob', '-']);
-    return options;
+    return rng.chance(profile.shares.turns ?? 0) ? this.#turnOptions(options) : options;
+  }
+
+  /** The lock is handed on among calls whose leases have the same length. */
+  #turnOptions({ waitMs, maxHoldMs }: Options): Options {
+    const fair = this.rng.chance(0.1) ? 'strict' : true;
+    return { leaseMs: TURN_LEASE_MS, waitMs: waitMs!, fair, ...(maxHoldMs === undefined ? {} : { maxHoldMs }) };
   }
 
   #steps(holdMs: number): HolderStep[] {

@@ -93,12 +93,16 @@ export type FaultOf<Kind extends FaultKind> = Extract<PlannedFault, { kind: Kind
 /** How often each kind of fault happens: the mean time between two, in milliseconds. */
 export type FaultRates = Partial<Record<FaultKind, number>>;
 
-/** The share of calls with an owner, with nested calls, with several keys and with `holdAtLeastMs`; and of runs with jobs. */
+/**
+ * The share of calls with an owner, with nested calls, with several keys, with `holdAtLeastMs`, and of those to which others of
+ * their process may hand the lock; and of runs with jobs.
+ */
 interface Shares {
   readonly owner?: number;
   readonly nested?: number;
   readonly severalKeys?: number;
   readonly kept?: number;
+  readonly turns?: number;
   readonly jobs?: number;
 }
 

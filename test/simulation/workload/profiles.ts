@@ -46,6 +46,8 @@ const CLUSTER: Partial<Profile> = {
   shortLeases: false,
 };
 
+const TURNS: Partial<Profile> = { shares: { turns: 0.8 }, shortLeases: false };
+
 const FAILOVERS: FaultRates = { failover: 12_000, partitionReplica: 6_000 };
 
 const profile = (...parts: readonly Partial<Profile>[]): Profile => Object.assign({}, CALM, ...parts);
@@ -85,6 +87,11 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   jobs: profile(faults(PROCESSES), { shares: { jobs: 1 } }),
   kept: profile(faults({ kill: 4_000 }), { shares: { kept: 0.4 } }),
   sleeps: profile(faults({ sleep: 1_500 }), { shortLeases: false }),
+  turns: profile(TURNS),
+  turnsNetwork: profile(TURNS, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
+  turnsProcesses: profile(TURNS, faults(PROCESSES, { sleep: 3_000, stepClock: 5_000, revoke: 5_000 })),
+  turnsServer: profile(TURNS, BAD_NETWORK, faults(SERVER, { stepClock: 5_000, refuse: 6_000 })),
+  turnsCluster: profile(CLUSTER, TURNS, faults(FAILOVERS, PROCESSES, { moveSlot: 5_000 })),
   several: profile(faults({ refuse: 6_000, stepClock: 6_000, foreignKey: 3_000 }), { shares: { severalKeys: 0.8 } }),
 
   quorum: profile(QUORUM),

@@ -74,7 +74,7 @@ export function startAcquisition(
     claim,
     startedAt: clock.now(),
   };
-  const call = new AcquireCall(request, null);
+  const call = new AcquireCall(request, null, clock.now());
   const context = { clock, random: systemRandomness, timers, events, attempts, grant, fail, onTimeout: () => undefined };
   const acquisition = new Acquisition(context, call);
   const settledAs = outcomeOf(call.hold);
