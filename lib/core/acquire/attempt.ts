@@ -60,6 +60,7 @@ export class Attempt {
       renew: options.renew,
       maxHoldMs: options.maxHoldMs,
       holdAtLeastMs: options.holdAtLeastMs,
+      awaitRelease: options.awaitRelease,
       permits: options.permits,
       fire: claim && { job: claim.job, ms: granted.fireMs, rememberMs: claim.rememberMs },
       waitedMs: waitedMsOf(request, now),
