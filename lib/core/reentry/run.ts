@@ -49,8 +49,9 @@ export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLos
 }
 
 /**
- * Releases the lock after its work; returns the release if its caller has to wait for that. If it need not, and the lease is
- * proven now, nobody else could hold the lock while the work ran: the release may go on by itself.
+ * Releases the lock after its work; returns the release if its caller has to wait for that. With a lease that is proven now,
+ * the release can only confirm what the caller relies on, unless the store has forgotten or revoked the lock: the `lost` event
+ * tells that.
  */
 function finishWork(lock: Hold, outcome: WorkOutcome): Ending | null {
   const mayReturn = !lock.awaitRelease && lock.provenMs > 0;
