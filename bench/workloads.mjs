@@ -1,5 +1,5 @@
 // The workloads. `peers` is what a short run compares with: the best peer of this workload in the last full run.
-import { BASELINE, OURS } from './candidates/index.mjs';
+import { BASELINE, EARLY, OURS } from './candidates/index.mjs';
 
 /** Peers that work at their defaults for this. */
 const POLLING = [
@@ -40,7 +40,7 @@ const hot = (callers, peers) => ({
 
 /** What is measured; `isAsked`: only by its name. */
 export const WORKLOADS = [
-  own(1, ['redis-semaphore']),
+  { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, BASELINE] },
   own(64, ['@redis-kit/lock']),
   own(512, ['@redis-kit/lock']),
   hot(2, ['redlock 5, 20 ms']),

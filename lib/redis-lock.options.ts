@@ -53,6 +53,13 @@ export interface RedisLockModuleOptions {
    */
   maxHoldMs?: number;
   /**
+   * Whether `withLock` and decorated methods wait for their release. `false`: a call returns when its work has ended, if the
+   * lease is proven then, and the release goes on: one round trip less. A loss that only the release finds is reported by the
+   * `lost` event alone then.
+   * @default true
+   */
+  awaitRelease?: boolean;
+  /**
    * How long a shutdown waits for the holders, in milliseconds.
    * @default 10_000
    */
@@ -105,7 +112,8 @@ export interface ResolvedModuleOptions extends LockDefaults {
 
 const OPTIONS = {
   name: true, isGlobal: true, connection: true, keyPrefix: true, leaseMs: true, waitMs: true, maxHoldMs: true,
-  drainMs: true, keepMs: true, onUnavailable: true, minReplicas: true, replicaTimeoutMs: true, hashTag: true,
+  awaitRelease: true, drainMs: true, keepMs: true, onUnavailable: true, minReplicas: true, replicaTimeoutMs: true,
+  hashTag: true,
 } satisfies Record<keyof RedisLockModuleOptions, true>; // prettier-ignore
 
 /** The options that Nest needs when the module is imported, before a factory makes the others. */
@@ -127,10 +135,10 @@ export const readModuleOptions = (options: RedisLockModuleOptions): RedisLockMod
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
   const own = readModuleOptions(options);
   const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
-  const { drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
+  const { awaitRelease = true, drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
   const { minReplicas = 0, replicaTimeoutMs = 500 } = own;
   checkOnUnavailable(onUnavailable);
-  checkLockOptions({ leaseMs, waitMs, maxHoldMs });
+  checkLockOptions({ leaseMs, waitMs, maxHoldMs, awaitRelease });
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
   checkDuration(keepMs, 'keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
   checkKeyPrefix(keyPrefix);
@@ -139,7 +147,8 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
   const filled = { leaseMs: leaseMs ?? 30_000, waitMs: waitMs ?? 10_000, maxHoldMs: maxHoldMs ?? Infinity };
   checkReplicas(minReplicas, replicaTimeoutMs, filled.leaseMs);
   const redis = { connection, keyPrefix, keepMs, minReplicas, replicaTimeoutMs, hashTag };
-  return { name, drainMs, onUnavailable, isQuorum: Array.isArray(connection), ...redis, ...filled };
+  const isQuorum = Array.isArray(connection);
+  return { name, awaitRelease, drainMs, onUnavailable, isQuorum, ...redis, ...filled };
 }
 
 /**

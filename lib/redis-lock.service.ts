@@ -100,7 +100,7 @@ export class RedisLockService {
   /**
    * Runs `work` under a lock, releases it, and returns the result of the work. An error of the work passes untouched. A
    * nested call for a key that this chain of calls holds enters at once, without a command to Redis; calls that run in
-   * parallel under one hold enter in turn.
+   * parallel under one hold enter in turn. With `awaitRelease: false`, the release may still be under way when it returns.
    * @throws what `acquire` throws; LockLostError when the lock was lost, even if the work returned (`error.result`);
    *   LockReentryError when a nested call asks to write what the chain of calls reads, or has `reentrant: false`
    */

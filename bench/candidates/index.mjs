@@ -6,12 +6,15 @@ export const BASELINE = 'by hand';
 /** The baseline once more, in a process of its own: two equal things differ by the noise of a run. */
 export const AGAIN = `${BASELINE}, again`;
 
+/** Ours, with calls that return before their release. */
+export const EARLY = `${OURS}, awaitRelease: false`;
+
 const OWN = {
   [OURS]: () => import('./ours.mjs'),
   [BASELINE]: () => import('./by-hand.mjs'),
 };
 
-const SETTINGS = { again: {}, lean: { isLean: true } };
+const SETTINGS = { again: {}, lean: { isLean: true }, 'awaitRelease: false': { awaitRelease: false } };
 
 /** Whether a candidate is ours or the baseline. They may not fail; a peer may. */
 export const isOwn = (name) => plainName(name) in OWN;

@@ -30,19 +30,22 @@ function decorate(type, name, decorator) {
   Object.defineProperty(type.prototype, name, descriptor);
 }
 
-export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, waitMs = 60_000 }) {
+export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, waitMs = 60_000, awaitRelease }) {
   class AppModule {}
-  const options = { connection, leaseMs };
+  const options = { connection, leaseMs, awaitRelease };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
   const calls = app.get(Decorated);
+  const withLock = (key, work) => locks.withLock(key, { waitMs }, work);
   return {
+    // The release of a handle is always awaited.
+    pair: awaitRelease === false ? withLock : undefined,
     acquire: (key) => locks.acquire(key, { waitMs }),
     acquireWithSignal: (key, signal) => locks.acquire(key, { waitMs, signal }),
     release: (lock) => lock.release(),
     read: (key) => locks.acquire(key, { waitMs, mode: 'read' }),
-    withLock: (key, work) => locks.withLock(key, { waitMs }, work),
+    withLock,
     decorated: (key) => calls.run(key),
     nested: (key, inner) => calls.nested(key, inner),
     nestedWithLock: (key, inner) =>

@@ -63,6 +63,13 @@ export interface LockOptions {
    * @default true
    */
   reentrant?: boolean;
+  /**
+   * Whether `withLock` or a decorated method waits for its release. `false`: if the lease is proven when the work ends, the call
+   * returns at once, and the release goes on. It is not told then when the release finds that the lock was lost before: the
+   * `lost` event tells. No effect on `acquire`, whose caller decides whether to await `release()`.
+   * @default the module's `awaitRelease`
+   */
+  awaitRelease?: boolean;
 }
 
 /** The options of an acquisition with all defaults filled in. */
@@ -79,10 +86,11 @@ export interface ResolvedLockOptions {
   readonly owner: string | undefined;
   readonly signal: AbortSignal | undefined;
   readonly reentrant: boolean;
+  readonly awaitRelease: boolean;
 }
 
 /** The defaults that the module sets for its calls. */
-export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs'> {
+export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'awaitRelease'> {
   /** Whether the store is a quorum of masters, which has no queue and no semaphores. */
   readonly isQuorum: boolean;
 }
@@ -101,9 +109,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   waitMs: (value, where) => checkDuration(value, where, { min: 0, max: Infinity }),
   maxHoldMs: (value, where) => checkDuration(value, where, { min: 1, max: Infinity }),
   holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
-  renew: (value, where) => {
-    if (typeof value !== 'boolean') refuse(where, value, 'true or false');
-  },
+  renew: checkBoolean,
   permits: checkPermits,
   fair: (value, where) => {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
@@ -117,10 +123,13 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   signal: (value, where) => {
     if (!isSignal(value)) refuse(where, value, 'an AbortSignal');
   },
-  reentrant: (value, where) => {
-    if (typeof value !== 'boolean') refuse(where, value, 'true or false');
-  },
+  reentrant: checkBoolean,
+  awaitRelease: checkBoolean,
 };
+
+function checkBoolean(value: unknown, where: string): void {
+  if (typeof value !== 'boolean') refuse(where, value, 'true or false');
+}
 
 const SIGNAL_METHODS = ['addEventListener', 'removeEventListener', 'throwIfAborted'] as const;
 
@@ -178,6 +187,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
     owner: options.owner,
     signal: options.signal,
     reentrant: options.reentrant ?? true,
+    awaitRelease: options.awaitRelease ?? defaults.awaitRelease,
   };
 }
 

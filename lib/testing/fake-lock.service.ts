@@ -12,7 +12,7 @@ import { GrantingStore } from './granting-store.js';
 /** The options of `FakeLockService`: those options of the module that matter to a fake. */
 export interface FakeLockOptions extends Pick<
   RedisLockModuleOptions,
-  'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'onUnavailable'
+  'name' | 'leaseMs' | 'waitMs' | 'maxHoldMs' | 'awaitRelease' | 'onUnavailable'
 > {
   /** With a list of masters, the options are checked as for a quorum; nothing connects. */
   readonly connection?: RedisLockModuleOptions['connection'];

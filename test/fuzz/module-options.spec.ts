@@ -51,6 +51,7 @@ const RIGHT: Record<keyof RedisLockModuleOptions, fc.Arbitrary<Named>> = {
   leaseMs: oneOf(49, 50, 30_000),
   waitMs: oneOf(0, -1, 1_000),
   maxHoldMs: oneOf(0, 1),
+  awaitRelease: oneOf(true, false, 'no'),
   drainMs: oneOf(0, 3_600_000, 3_600_001),
   onUnavailable: oneOf('fail', 'skip', 'run-unlocked', 'run'),
   keepMs: oneOf(59_999, 60_000),
@@ -76,13 +77,13 @@ const given: fc.Arbitrary<Given> = fc.record({
   options: fc.uniqueArray(option, { maxLength: 3, selector: ([name]) => name }),
 });
 
-const DURATIONS = ['leaseMs', 'waitMs', 'maxHoldMs'] as const;
+const OF_CALLS = ['leaseMs', 'waitMs', 'maxHoldMs', 'awaitRelease'] as const;
 
 /** Opens a store with the options, as the module does, but does not connect. */
 async function start(options: RedisLockModuleOptions): Promise<void> {
   RedisLockModule.forRoot(options);
   const resolved = resolveModuleOptions(options);
-  for (const name of DURATIONS) if (!isValid[name](resolved[name])) throw new Error(`A wrong ${name} was accepted`);
+  for (const name of OF_CALLS) if (!isValid[name](resolved[name])) throw new Error(`A wrong ${name} was accepted`);
   const store = openStore({
     ...resolved,
     scripts: createLockScripts(),
@@ -97,7 +98,7 @@ async function start(options: RedisLockModuleOptions): Promise<void> {
 async function check({ shape, options }: Given): Promise<void> {
   const values = new Map<string, unknown>(options.map(([name, value]) => [name, value.make()]));
   const outcome = await outcomeOf(() => start(shaped(values, shape)));
-  const wrong = DURATIONS.filter((name) => values.get(name) !== undefined && !isValid[name](values.get(name)));
+  const wrong = OF_CALLS.filter((name) => values.get(name) !== undefined && !isValid[name](values.get(name)));
   if ('error' in outcome) {
     checkIsTyped(outcome.error);
     if (!(outcome.error instanceof LockConfigurationError)) throw new Error('Another error', { cause: outcome.error });

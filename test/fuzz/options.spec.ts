@@ -24,6 +24,7 @@ const RIGHT: Record<keyof LockOptions, fc.Arbitrary<Named>> = {
     'a signal without methods': () => ({ aborted: false }),
   }),
   reentrant: oneOf(true, false, null),
+  awaitRelease: oneOf(true, false, 'no'),
 };
 
 interface Call {

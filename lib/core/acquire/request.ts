@@ -68,6 +68,7 @@ export const grantOf = (
   renew: options.renew,
   maxHoldMs: options.maxHoldMs,
   holdAtLeastMs: options.holdAtLeastMs,
+  awaitRelease: options.awaitRelease,
   permits: options.permits,
   fire,
   waitedMs: waitedMsOf({ startedAt }, now),

@@ -62,6 +62,11 @@ export class CompositeHold extends Hold {
     return this.#loss.error;
   }
 
+  /** The parts that are locks of their own say so. */
+  get awaitRelease(): boolean {
+    return this.parts.every(({ awaitRelease }) => awaitRelease);
+  }
+
   lose(reason: LockLostReason, cause?: unknown): void {
     for (const part of this.parts) part.lose(reason, cause);
   }

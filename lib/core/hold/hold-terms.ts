@@ -13,6 +13,8 @@ export interface HoldTerms {
   readonly renew: boolean;
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
+  /** Whether the call whose work it is waits for the release. */
+  readonly awaitRelease: boolean;
   /** Of a semaphore; 0: any number of readers. */
   readonly permits: number;
   /** The fire of a scheduled job that was claimed with it. */
@@ -30,8 +32,11 @@ export class SharedTerms {
   }
 }
 
-const copyOf = ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, fire, label }: HoldTerms) =>
-  ({ mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, permits, fire, label }) satisfies HoldTerms;
+/** Only the terms: what is copied may be a whole grant. */
+function copyOf(terms: HoldTerms): HoldTerms {
+  const { mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, awaitRelease, permits, fire, label } = terms;
+  return { mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, awaitRelease, permits, fire, label };
+}
 
 const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
   a.mode === b.mode &&
@@ -41,6 +46,7 @@ const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
   a.renew === b.renew &&
   a.maxHoldMs === b.maxHoldMs &&
   a.holdAtLeastMs === b.holdAtLeastMs &&
+  a.awaitRelease === b.awaitRelease &&
   a.permits === b.permits &&
   a.fire === b.fire &&
   a.label === b.label;

@@ -63,6 +63,8 @@ export abstract class Hold implements Lock {
   abstract lose(reason: LockLostReason, cause?: unknown): void;
   /** Calls back once when the lock is lost; returns a function that stops listening. */
   abstract onLost(callback: (error: LockLostError) => void): () => void;
+  /** Whether the call whose work it is waits for the release even if the lease is proven. */
+  abstract readonly awaitRelease: boolean;
   /** Extends the lease, also after the release while nested calls are inside. */
   abstract extendBy(leaseMs: number): Promise<void>;
   /** Throws the errors of `downgrade` that need no command. */

@@ -64,6 +64,11 @@ export class NestedHold extends Hold {
     return this.outer.lost;
   }
 
+  /** There is nothing to wait for. */
+  get awaitRelease(): boolean {
+    return true;
+  }
+
   lose(reason: LockLostReason, cause?: unknown): void {
     if (this.outer.isReleased) this.outer.lose(reason, cause);
   }

@@ -207,6 +207,10 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return this.lossToTell.onLost(callback);
   }
 
+  get awaitRelease(): boolean {
+    return this.terms.awaitRelease;
+  }
+
   isPermit(): boolean {
     return this.terms.permits > 0;
   }

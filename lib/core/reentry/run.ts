@@ -1,3 +1,4 @@
+import { type Ending } from '../hold/ending.js';
 import { Hold, type WorkOutcome } from '../hold/hold.js';
 import { LockLostError, type LockMode } from '../lock.errors.js';
 import { runHolding } from './context.js';
@@ -20,11 +21,11 @@ export async function runWithLock<T>(
     const stream = takeOver?.(result);
     if (stream) return stream;
   } catch (error) {
-    await lock.releaseAfter('failed');
+    await endWork(lock, 'failed');
     throw error;
   }
   const lostBefore = lock.lost;
-  const ending = lock.finish('done');
+  const ending = finishWork(lock, 'done');
   if (!ending) return resultOf(lock, result, lostBefore);
   return ending.andThen(() => resultOf(lock, result, lostBefore ?? lock.lost));
 }
@@ -39,12 +40,23 @@ function resultOf<T>(lock: Hold, result: T, lost: LockLostError | null): T {
 const isAwaitable = <T>(value: T | Promise<T>): value is Promise<T> =>
   (typeof value === 'object' && value !== null) || typeof value === 'function';
 
-/** Releases the lock after its work; resolves to its loss, or to null if it was held to the end. */
+/** Releases the lock after its work; resolves to its loss, or to null if it was held to the end, as far as it is known then. */
 export async function endWork(lock: Hold, outcome: WorkOutcome): Promise<LockLostError | null> {
   const lostBefore = lock.lost;
-  const ending = lock.finish(outcome);
+  const ending = finishWork(lock, outcome);
   if (ending) await ending.toPromise();
   return lostBefore ?? lock.lost;
+}
+
+/**
+ * Releases the lock after its work; returns the release if its caller has to wait for that. With a lease that is proven now,
+ * the release can only confirm what the caller relies on, unless the store has forgotten or revoked the lock: the `lost` event
+ * tells that.
+ */
+function finishWork(lock: Hold, outcome: WorkOutcome): Ending | null {
+  const mayReturn = !lock.awaitRelease && lock.provenMs > 0;
+  const ending = lock.finish(outcome);
+  return mayReturn ? null : ending;
 }
 
 /** Makes a copy of the error: parallel calls under one hold lose it together, and each has a result of its own. */

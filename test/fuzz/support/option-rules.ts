@@ -29,6 +29,7 @@ export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
   owner: isOwner,
   signal: isAbortSignal,
   reentrant: isBoolean,
+  awaitRelease: isBoolean,
 };
 
 /** The options that are wrong, of those that are given. */

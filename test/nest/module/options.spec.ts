@@ -71,6 +71,7 @@ describe('a wrong option stops the app, with its name, its value and what was ex
     ['leaseMs', '30s', `${WHOLE} from 50 to 2592000000`, '`30s` (string)'],
     ['waitMs', -1, `${WHOLE} from 0 up, or Infinity`, '`-1` (number)'],
     ['maxHoldMs', 0, `${WHOLE} from 1 up, or Infinity`, '`0` (number)'],
+    ['awaitRelease', 'no', 'true or false', '`no` (string)'],
     ['drainMs', Infinity, `${WHOLE} from 0 to 3600000`, '`Infinity` (number)'],
     ['drainMs', null, `${WHOLE} from 0 to 3600000`, '`null`'],
     ['keepMs', 59_999, `${WHOLE} from 60000 to ${MONTH_MS}`, '`59999` (number)'],

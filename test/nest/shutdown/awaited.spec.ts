@@ -61,6 +61,14 @@ describe('a process that awaits nothing but a call of the module', () => {
     );
   }, 120_000);
 
+  it('goes on until the release of a call that did not wait for it is confirmed', async () => {
+    const proxy = await proxyTo((await ownRedis()).url);
+    const before = ['use', 'told', 'unref', 'early'];
+    const call = start({ connection: proxy.url, before, awaited: 'nothing' });
+    await goOn([call], async () => (proxy.delayMs = 300));
+    expect(await call.outcome).toEqual({ told: ['returned', 'after nothing: done'], code: 0 });
+  }, 60_000);
+
   it.each([
     ['in memory', false],
     ['on Redis, when its connections do not keep it alive', true],

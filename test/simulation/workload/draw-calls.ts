@@ -33,6 +33,10 @@ export function drawCalls(rng: Rng, profile: Profile, keys: readonly string[], s
   return calls.sort((a, b) => a.at - b.at);
 }
 
+/** Lets some calls return before their release. */
+export const withoutAwaiting = (rng: Rng, calls: readonly PlannedCall[]): readonly PlannedCall[] =>
+  calls.map((call) => (rng.chance(0.3) ? { ...call, options: { ...call.options, awaitRelease: false } } : call));
+
 class CallDrawer {
   #nextId = 0;
 

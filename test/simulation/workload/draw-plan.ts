@@ -1,5 +1,5 @@
 import { Rng } from '../world/rng.js';
-import { drawCalls } from './draw-calls.js';
+import { drawCalls, withoutAwaiting } from './draw-calls.js';
 import { drawFaults } from './draw-faults.js';
 import { type Plan, type PlannedSlot, type Profile, serverCount } from './plan.js';
 
@@ -18,7 +18,8 @@ export function drawPlan(seed: number, profileName: string, profile: Profile): P
     slots,
     serverRates: ofServers(() => 1 + rng.float(-serverDrift, serverDrift)),
     serverOffsets: ofServers(() => rng.float(-skewMs, skewMs)),
-    calls: drawCalls(new Rng(seed, 'calls'), profile, keys, slots.length),
+    // What is drawn from a generator of its own leaves the rest of the plan of a seed as it is.
+    calls: withoutAwaiting(new Rng(seed, 'releases'), drawCalls(new Rng(seed, 'calls'), profile, keys, slots.length)),
     faults: drawFaults(new Rng(seed, 'faults'), profile, keys, slots.length),
   };
 }

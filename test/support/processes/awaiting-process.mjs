@@ -64,6 +64,14 @@ const does = {
       void locks.withLock('outer', () => never);
       return quiet(locks.withLock('outer', waits, () => undefined));
     }),
+  /** The process must not end before the release is confirmed. */
+  early: async () => {
+    const released = new Set();
+    locks.events.on('released', ({ key: ofLock }) => released.add(ofLock));
+    process.on('exit', () => (process.exitCode ||= released.has(key) ? 0 : 1));
+    await locks.withLock(key, { awaitRelease: false }, () => undefined);
+    await tell(released.has(key) ? 'released' : 'returned');
+  },
   job: () => app.get(Jobs).run(),
   release: () => held.release(),
   extend: () => quiet(held.extend(3_000)),

@@ -6,9 +6,10 @@ import {
   resolveLockOptions,
 } from '../../../lib/core/lock.options.js';
 
-const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, isQuorum: false };
+const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [
   'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal', 'reentrant',
+  'awaitRelease',
 ]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
 
@@ -25,6 +26,7 @@ describe('the options of a lock', () => {
     ['a lease of thirty days', { leaseMs: 30 * 24 * 3_600_000 }],
     ['a semaphore of one or of very many', { mode: 'read', permits: 1, fair: false }],
     ['not to re-enter', { reentrant: false }],
+    ['not to wait for the release', { awaitRelease: false }],
     ['the longest owner', { owner: 'o'.repeat(128) }],
     ['a signal and a mode', { signal: new AbortController().signal, mode: 'read', renew: false }],
   ])('may be %s', (_what, options) => {
@@ -52,6 +54,7 @@ describe('the options of a lock', () => {
     ['permits', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
     ['fair', 0, 'true or false, got `0` (number)'],
     ['reentrant', 'no', 'true or false, got `no` (string)'],
+    ['awaitRelease', null, 'true or false, got `null` (object)'],
     ['owner', '', 'a well-formed string of 1 to 128 characters, got "" (string)'],
     ['owner', '\ud800', 'a well-formed string of 1 to 128 characters, got `\ud800` (string)'],
     ['owner', 7, 'a well-formed string of 1 to 128 characters, got `7` (number)'],
@@ -113,8 +116,8 @@ describe('the options of a lock', () => {
 
   it('are filled from the defaults', () => {
     const open = { permits: 0, fair: true, owner: undefined, signal: undefined, reentrant: true };
-    const { isQuorum: _isQuorum, ...durations } = DEFAULTS;
-    const filled = { mode: 'write', ...durations, holdAtLeastMs: 0, renew: true, ...open };
+    const { isQuorum: _isQuorum, ...ofModule } = DEFAULTS;
+    const filled = { mode: 'write', ...ofModule, holdAtLeastMs: 0, renew: true, ...open };
     expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);
     expect(resolveLockOptions({ waitMs: 0, renew: false, maxHoldMs: 5, mode: 'read' }, DEFAULTS)).toEqual({
       ...filled,
@@ -125,6 +128,9 @@ describe('the options of a lock', () => {
     });
     const semaphore = { mode: 'read', permits: 3, fair: false, owner: 'nightly' } as const;
     expect(resolveLockOptions(semaphore, DEFAULTS)).toEqual({ ...filled, ...semaphore });
+    const noWait = { ...DEFAULTS, awaitRelease: false };
+    expect(resolveLockOptions({}, noWait).awaitRelease).toBe(false);
+    expect(resolveLockOptions({ awaitRelease: true }, noWait).awaitRelease).toBe(true);
   });
 });
 

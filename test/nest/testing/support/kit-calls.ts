@@ -47,12 +47,13 @@ const OPTIONS: LockOptions[] = [
   { fair: false },
   { owner: 'owner-1' },
   { reentrant: false },
+  { awaitRelease: false },
   { signal: new AbortController().signal },
 ];
 
 const BAD_OPTIONS: [string, unknown][] = Object.entries({
   'mode': 'both', 'leaseMs': 49, 'waitMs': -1, 'maxHoldMs': 0, 'holdAtLeastMs': 0.5, 'renew': 1, 'permits': 2, 'fair': 'no', 'owner': '', 'reentrant': 1,
-  'signal': {}, 'lease': 5,
+  'awaitRelease': 1, 'signal': {}, 'lease': 5,
 }); // prettier-ignore
 
 /** What the service is asked for when the lock is free. */
