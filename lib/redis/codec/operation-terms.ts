@@ -77,11 +77,15 @@ function keepingLast<Fields extends object>(
   names: readonly (keyof Fields)[],
   make: (request: Fields) => Terms,
 ): (request: Fields) => Terms {
-  let last: { readonly values: readonly unknown[]; readonly terms: Terms } | null = null;
+  let values: readonly unknown[] = [];
+  let terms: Terms | null = null;
   return (request) => {
-    if (last?.values.every((value, i) => request[names[i]!] === value)) return last.terms;
-    last = { values: names.map((name) => request[name]), terms: make(request) };
-    return last.terms;
+    let same = 0;
+    while (same < values.length && request[names[same]!] === values[same]) same += 1;
+    if (terms && same === values.length) return terms;
+    terms = make(request);
+    values = names.map((name) => request[name]);
+    return terms;
   };
 }
 
