@@ -37,7 +37,7 @@ interface Pending {
 /** Operations that travel in one command. */
 interface Batch {
   /** Without those that were withdrawn. */
-  readonly pending: Set<Pending>;
+  pending: readonly Pending[];
   /** The command, once it has been sent. */
   sent: Script | null;
   /** Withdraws the command. */
@@ -97,6 +97,8 @@ export class OperationBatches {
   #groupsOf(all: readonly Pending[]): readonly (readonly Pending[])[] {
     if (all.length === 1) return [all];
     const isByLock = this.#isByLock || this.parts.commands.isCluster;
+    // Nearly always, all may travel together.
+    if (!isByLock && haveOneLimit(all)) return inChunks(all);
     const groups: Pending[][] = [];
     /** The group that takes those of this name, and the last one that has a lock. */
     const [open, latest] = [new Map<string, number>(), new Map<string, number>()];
@@ -115,7 +117,7 @@ export class OperationBatches {
   #send(group: readonly Pending[]): void {
     const { commands } = this.parts;
     const { key, lock, timeoutMs } = group[0]!.operation;
-    const batch: Batch = { pending: new Set(group), sent: null, withdraw: () => false };
+    const batch: Batch = { pending: group, sent: null, withdraw: () => false };
     for (const pending of group) pending.batch = batch;
     const call = {
       key,
@@ -125,15 +127,15 @@ export class OperationBatches {
       toSend: () => (batch.sent ??= this.#commandOf(batch)),
       read: (reply: unknown) => readAll(batch, reply),
       onLate: (replies: string[][]) => {
-        for (const [i, { outcome }] of [...batch.pending].entries()) tellLate(outcome, replies[i]!);
+        batch.pending.forEach(({ outcome }, i) => tellLate(outcome, replies[i]!));
       },
     };
     const reject = (error: Error): void => {
-      if (batch.pending.size > 1 && isRefused(error)) return this.#onRefused(batch, error);
+      if (batch.pending.length > 1 && isRefused(error)) return this.#onRefused(batch, error);
       for (const { operation, outcome } of batch.pending) outcome.reject(asFailureOf(error, operation.key));
     };
     const resolve = (replies: string[][]): void => {
-      for (const [i, pending] of [...batch.pending].entries()) this.#settle(pending, replies[i]!);
+      batch.pending.forEach((pending, i) => this.#settle(pending, replies[i]!));
     };
     try {
       commands.start(call, { resolve, reject });
@@ -146,7 +148,7 @@ export class OperationBatches {
   /** What is withdrawn after this is sent nevertheless. */
   #commandOf({ pending }: Batch): Script {
     const { calls, scripts, timesOf } = this.parts;
-    const operations = [...pending].map(({ operation }) => operation);
+    const operations = pending.map(({ operation }) => operation);
     const times = timesOf(operations.find(({ terms }) => terms.kind === 'acquire') ?? operations[0]!);
     if (operations.length === 1) return calls.alone(operations[0]!, times);
     return { script: scripts.batch, operands: batchOperands(operations, times) };
@@ -182,8 +184,8 @@ export class OperationBatches {
   #withdraw(pending: Pending): boolean {
     const { batch, operation, outcome } = pending;
     if (batch?.sent) return false;
-    if (batch?.pending.size === 1) return batch.withdraw();
-    if (batch) batch.pending.delete(pending);
+    if (batch?.pending.length === 1) return batch.withdraw();
+    if (batch) batch.pending = batch.pending.filter((one) => one !== pending);
     else this.#gathered = this.#gathered.filter((one) => one !== pending);
     outcome.reject(storeError(operation.key, withdrawnError(), { wasSent: false }));
     return true;
@@ -191,7 +193,7 @@ export class OperationBatches {
 }
 
 function readAll({ pending }: Batch, reply: unknown): string[][] | undefined {
-  const echoes = [...pending].map(({ operation }) => operation.attempt);
+  const echoes = pending.map(({ operation }) => operation.attempt);
   return echoes.length > 1 ? readReplies(echoes, reply) : readLone(echoes[0], reply);
 }
 
@@ -215,3 +217,12 @@ const hasFailed = (reply: readonly string[]): boolean => reply[0] === FAILED;
 
 const asFailureOf = (error: Error, key: string): Error =>
   error instanceof LockStoreError && error.key !== key ? renamedError(error, key) : error;
+
+const haveOneLimit = (all: readonly Pending[]): boolean =>
+  all.every(({ operation }) => operation.timeoutMs === all[0]!.operation.timeoutMs);
+
+function inChunks(all: readonly Pending[]): readonly (readonly Pending[])[] {
+  const chunks: (readonly Pending[])[] = [];
+  for (let i = 0; i < all.length; i += MAX_BATCH) chunks.push(all.slice(i, i + MAX_BATCH));
+  return chunks;
+}

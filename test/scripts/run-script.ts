@@ -1,5 +1,5 @@
 import { type Redis } from 'ioredis';
-import { ttlMs, windowDigits } from '../../lib/redis/codec/script-calls.js';
+import { ttlMs, windowDigits } from '../../lib/redis/codec/operation-terms.js';
 import { batchOperands } from '../../lib/redis/scripts/batch.js';
 import { type LuaScript, arg, lua } from '../../lib/redis/scripts/lua.js';
 import { type LockScripts, createLockScripts } from '../../lib/redis/scripts/lock-scripts.js';

@@ -123,7 +123,7 @@ export class CompositeHold extends Hold {
 
   #lose(error: LockLostError): void {
     if (this.#loss.error) return;
-    this.tracker?.forget(this);
+    this.tracker?.forget();
     this.#loss.announce(error);
     // The other parts are not renewed any more: a holder that ignores the loss would keep them for ever.
     for (const part of this.parts) part.lose(error.reason, error);

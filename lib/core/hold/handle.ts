@@ -70,13 +70,33 @@ class LockHandle implements Lock {
   }
 }
 
+/**
+ * A handle that is watched. V8 keeps what a registry holds until the next full collection, also after `unregister`: that is only
+ * this small object, and no longer the lock.
+ */
+class WatchedHandle implements HandleTracker {
+  constructor(
+    private readonly dropped: GarbageWatch<WatchedHandle>,
+    public lock: Hold | null,
+  ) {}
+
+  /**
+   * Stops watching. Otherwise the registry would call back in vain. Also, a registry that is itself collected must have no
+   * entries left: after that, V8 (in Node 20) does not call back any registry of the process.
+   */
+  forget(): void {
+    this.lock = null;
+    this.dropped.unregister(this);
+  }
+}
+
 /** Hands out handles, and releases the locks of those that are dropped. */
-export class HandleRegistry implements HandleTracker {
-  readonly #dropped: GarbageWatch<Hold>;
+export class HandleRegistry {
+  readonly #dropped: GarbageWatch<WatchedHandle>;
 
   constructor(watchGarbage: Runtime['watchGarbage'], reporter: Reporter) {
-    const onDropped = (lock: Hold): void => {
-      if (lock.lost) return;
+    const onDropped = ({ lock }: WatchedHandle): void => {
+      if (!lock || lock.lost) return;
       const text =
         `A handle of the lock "${lock.key}" was dropped without a release; releasing it now. Call \`release()\` in a ` +
         '`finally`, or use `await using` or `withLock`.';
@@ -95,17 +115,9 @@ export class HandleRegistry implements HandleTracker {
 
   /** Releases `lock` if `holder` is garbage-collected before it was released. */
   track<T extends object>(holder: T, lock: Hold): T {
-    this.#dropped.register(holder, lock, lock);
-    lock.tracker = this;
+    const watched = new WatchedHandle(this.#dropped, lock);
+    this.#dropped.register(holder, watched, watched);
+    lock.tracker = watched;
     return holder;
-  }
-
-  /**
-   * Stops watching the handle of `lock`. Otherwise the registry would keep the hold until the next collection, and call back
-   * in vain. Also, a registry that is itself collected must have no entries left: after that, V8 (in Node 20) does not call
-   * back any registry of the process.
-   */
-  forget(lock: Hold): void {
-    this.#dropped.unregister(lock);
   }
 }

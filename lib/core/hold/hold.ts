@@ -11,7 +11,7 @@ export type WorkOutcome = 'done' | 'failed';
 /** Notices when a handle is garbage-collected before its release. */
 export interface HandleTracker {
   /** Stops watching: the lock was released or lost, so its handle may be dropped. */
-  forget(lock: Hold): void;
+  forget(): void;
 }
 
 /**
@@ -133,7 +133,7 @@ export abstract class Hold implements Lock {
     if (this.#isReleased) return this.#ending;
     this.#isReleased = true;
     this.#outcome = outcome;
-    this.tracker?.forget(this);
+    this.tracker?.forget();
     for (const slot of this.#slots ?? []) slot?.close();
     if (this.#nestedCalls === 0) this.#ending = this.endOnce();
     return this.#ending;

@@ -198,7 +198,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   loseAtEnd(reason: LockLostReason, cause?: unknown): void {
     if (this.#loss?.error) return;
     const error = lostError(this, reason, cause);
-    this.tracker?.forget(this);
+    this.tracker?.forget();
     this.lossToTell.announce(error);
     this.keeper.onLost(this, error);
   }

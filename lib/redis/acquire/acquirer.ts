@@ -219,7 +219,8 @@ export class Acquirer {
   #read({ request, epoch }: Pending, reply: readonly string[]): AcquireReply {
     const { commands } = this.parts;
     const answer = readAcquireReply(request, reply);
-    const unanswered = commands.epoch !== epoch ? { unanswered: true } : {};
+    const unanswered = commands.epoch === epoch ? null : { unanswered: true };
+    if (answer.outcome !== 'busy' && !unanswered) return answer;
     if (answer.outcome !== 'busy') return { ...answer, ...unanswered };
     return { ...answer, ...unanswered, server: commands.serverId ?? undefined };
   }

@@ -5,25 +5,11 @@ import {
   type RenewRequest,
 } from '../../core/store/lock-store.js';
 import { type ScriptCall } from '../connection/command-runner.js';
-import { ACQUIRE } from '../scripts/acquire.js';
 import { type LockScripts } from '../scripts/lock-scripts.js';
 import { type Terms } from '../scripts/operation.js';
-import { RELEASE } from '../scripts/release.js';
-import { RENEW } from '../scripts/renew.js';
 import { OPERATOR_TIMEOUT_MS } from '../timing.js';
+import { OperationTerms, type SharedOperands, padded, requestedOperands } from './operation-terms.js';
 import { type RedisKeys } from './redis-keys.js';
-
-/** The operands of all scripts that change a lock. */
-interface SharedOperands {
-  /** As a text of ten digits. */
-  readonly keepMs: string;
-  readonly channelPrefix: string;
-  /** 1: the number of receivers of a message says whether anybody listens. */
-  readonly countReceivers: 0 | 1;
-}
-
-/** The digits of a duration in milliseconds, and of a time in microseconds: the scripts compare them as texts. */
-const padded = (ms: number): string => String(ms).padStart(10, '0');
 
 interface ScriptCallOptions {
   readonly keepMs: number;
@@ -53,59 +39,42 @@ export interface Operation {
 /** Writes commands: the script and the operands of each request. Keys were checked before (`RedisKeys.check`). */
 export class ScriptCalls {
   readonly #shared: SharedOperands;
+  readonly #terms: OperationTerms;
 
   constructor(
     private readonly scripts: LockScripts,
     private readonly keys: RedisKeys,
-    private readonly options: ScriptCallOptions,
+    { keepMs, channelPrefix, countReceivers }: ScriptCallOptions,
   ) {
-    const { keepMs, channelPrefix, countReceivers } = options;
     this.#shared = { keepMs: padded(keepMs), channelPrefix, countReceivers: countReceivers ? 1 : 0 };
+    this.#terms = new OperationTerms(this.#shared);
   }
 
   /** `now`: on our monotonic clock. */
   acquire(request: AcquireRequest, timeoutMs: number, now: number): Operation {
-    const { keys, attempt, owner, mode, leaseMs, claim } = request;
-    const terms = ACQUIRE.termsOf({
-      ...this.#requestOperands(request),
-      job: encodeJob(claim?.job),
-      fireKind: claim?.kind ?? '-',
-      fireMs: claim?.ms ?? 0,
-      fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
-      rememberMs: claim?.rememberMs ?? 0,
-      rerun: claim?.rerunOnLoss ? 1 : 0,
-      plain: mode === 'write' && owner === undefined && !claim ? 1 : 0,
-      ttlMs: ttlMs(this.options.keepMs, leaseMs),
-      windowDigits: windowDigits(this.options.keepMs, leaseMs),
-    });
-    return { key: keys[0]!, lock: this.keys.storageKey(keys[0]!), attempt, terms, timeoutMs };
+    const { keys, attempt } = request;
+    const lock = this.keys.storageKey(keys[0]!);
+    return { key: keys[0]!, lock, attempt, terms: this.#terms.ofAcquire(request, now), timeoutMs };
   }
 
   acquireMany(request: AcquireRequest, timeoutMs: number, times: AcquireTimes): ScriptCall {
     const { acquireMany: script } = this.scripts;
     const { keys, attempt } = request;
     const lock = keys.map((key) => this.keys.storageKey(key));
-    const operands = script.operands({ ...this.#requestOperands(request), attempt, ...times, lock });
+    const operands = script.operands({ ...this.#shared, ...requestedOperands(request), attempt, ...times, lock });
     return { script, operands, key: keys.join(', '), timeoutMs, echo: attempt };
   }
 
-  renew({ key, attempt, fencingToken, leaseMs, mode, timeoutMs }: RenewRequest): Operation {
-    const lease = { leaseMs: padded(leaseMs), ttlMs: ttlMs(this.options.keepMs, leaseMs) };
-    const terms = RENEW.termsOf({ ...this.#shared, ...lease, mode, plain: mode === 'write' ? 1 : 0 });
-    return { key, lock: this.keys.storageKey(key), attempt, token: String(fencingToken), terms, timeoutMs };
+  renew(request: RenewRequest): Operation {
+    const { key, attempt, fencingToken, timeoutMs } = request;
+    const lock = this.keys.storageKey(key);
+    return { key, lock, attempt, token: String(fencingToken), terms: this.#terms.ofRenewal(request), timeoutMs };
   }
 
-  release({ key, attempt, ...request }: ReleaseRequest, timeoutMs: number): Operation {
-    const { holdAtLeastMs, runOutcome = '-', job, unanswered } = request;
-    const plain = holdAtLeastMs === 0 && runOutcome === '-' && !unanswered ? 1 : 0;
-    const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: unanswered ? 1 : 0 };
-    return {
-      key,
-      lock: this.keys.storageKey(key),
-      attempt,
-      terms: RELEASE.termsOf({ ...this.#shared, ...end, plain }),
-      timeoutMs,
-    };
+  release(request: ReleaseRequest, timeoutMs: number): Operation {
+    const { key, attempt } = request;
+    const lock = this.keys.storageKey(key);
+    return { key, lock, attempt, terms: this.#terms.ofRelease(request), timeoutMs };
   }
 
   /** The command of a single operation. */
@@ -142,12 +111,6 @@ export class ScriptCalls {
     return { script: inspect, operands, key, timeoutMs: OPERATOR_TIMEOUT_MS };
   }
 
-  #requestOperands({ owner, mode, leaseMs, waiterLeaseMs, permits, holder, fair }: AcquireRequest) {
-    const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, permits };
-    // Terms are one text with a value per line.
-    return { ...this.#shared, ...hold, holder: holder.replaceAll('\n', ' '), fair: fair ? 1 : 0 };
-  }
-
   #operandsOf({ key, attempt, fencingToken }: HoldRef) {
     return { ...this.#shared, lock: this.keys.storageKey(key), attempt, token: String(fencingToken) };
   }
@@ -160,29 +123,4 @@ export class ScriptCalls {
   ): ScriptCall {
     return { script, operands, key, timeoutMs, echo: attempt };
   }
-}
-
-/** A job is part of a field's name, and of a list, so it has no blanks and colons. The scripts write a missing job as `-`. */
-const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
-
-/** The scripts write a missing owner as `-`. */
-function encodeOwner(owner: string | undefined): string {
-  if (owner === undefined) return '-';
-  return owner === '-' ? '%2D' : encodeURIComponent(owner);
-}
-
-/** The time to live of a key whose lease is set to this, as the scripts compute it (`keep()` in scripts/parts/save.ts). */
-export function ttlMs(keepMs: number, leaseMs: number): number {
-  const spare = Math.floor(keepMs / 4);
-  return keepMs + spare + Math.max(leaseMs, spare);
-}
-
-/**
- * How many first digits a token has in common with the time, 16 digits of microseconds, while a grant on the plain path need
- * not set the time to live. They change after a power of ten that is at most a quarter of `keepMs`; a lease that is longer
- * than this window always sets it.
- */
-export function windowDigits(keepMs: number, leaseMs: number): number {
-  const windowMs = 10 ** Math.floor(Math.log10(keepMs / 4));
-  return leaseMs > windowMs ? 16 : 13 - Math.log10(windowMs);
 }

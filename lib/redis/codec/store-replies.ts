@@ -18,7 +18,7 @@ export function readAcquireReply(
   { keys, leaseMs }: Pick<AcquireRequest, 'keys' | 'leaseMs'>,
   reply: Reply,
 ): AcquireReply {
-  const parts = new ReplyParts(keys.join(', '), reply);
+  const parts = new ReplyParts(keys.length === 1 ? keys[0]! : keys.join(', '), reply);
   if (keys.length === 1 && isPlainGrant(reply)) {
     const token = parts.token(2);
     const serverTimeMs = Math.floor(token / 1_000);

@@ -15,8 +15,7 @@ export function readLone(echo: Echo, reply: unknown): string[][] | undefined {
 /** Reads the reply for one lock; undefined if it belongs to another command. */
 function readReply(echo: Echo, reply: unknown): string[] | undefined {
   const parts = partsOf(reply);
-  if (!Array.isArray(parts) || !parts.every(isPlain)) return undefined;
-  return echo === undefined || String(parts[1]) === echo ? parts.map(String) : undefined;
+  return echo === undefined || parts?.[1] === echo ? parts : undefined;
 }
 
 /** Reads the replies of a batch; undefined if they belong to another command. */
@@ -29,8 +28,12 @@ export function readReplies(echoes: readonly Echo[], reply: unknown): string[][]
 /** Whether the script has certainly written. */
 export const hasWritten = (reply: readonly string[]): boolean => WRITTEN.has(reply[0]);
 
+/** The parts of the reply for one lock; undefined if none of our scripts replies so. */
+function partsOf(reply: unknown): string[] | undefined {
+  // A script answers in one text on its plain path (scripts/acquire.ts).
+  if (typeof reply === 'string') return reply.split(' ');
+  return Array.isArray(reply) && reply.every(isPlain) ? reply.map(String) : undefined;
+}
+
 /** No script of ours replies with a list in the reply for a lock. */
 const isPlain = (part: unknown): boolean => typeof part === 'string' || typeof part === 'number';
-
-/** A script answers in one text on its plain path (scripts/acquire.ts). */
-const partsOf = (reply: unknown): unknown => (typeof reply === 'string' ? reply.split(' ') : reply);

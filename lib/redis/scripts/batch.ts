@@ -60,14 +60,19 @@ export function batchOperands(
   operations: readonly BatchedOperation[],
   times: { readonly sentMicros: number | string; readonly untilMicros: number | string },
 ): (string | number)[] {
-  const numbers = new Map<string, number>();
+  /** The number of each text; and of each object, since most operations have the same one: texts take longer to compare. */
+  const [texts, numbers] = [new Map<string, number>(), new Map<Terms, number>()];
   const own: (string | number)[] = [];
   for (const { attempt, token, terms } of operations) {
-    const number = numbers.get(terms.text) ?? numbers.size + 1;
-    numbers.set(terms.text, number);
+    let number = numbers.get(terms);
+    if (number === undefined) {
+      number = texts.get(terms.text) ?? texts.size + 1;
+      texts.set(terms.text, number);
+      numbers.set(terms, number);
+    }
     own.push(number, attempt);
     if (terms.kind === 'renew') own.push(token!);
   }
   const locks = operations.map(({ lock }) => lock);
-  return [locks.length, ...locks, times.sentMicros, times.untilMicros, numbers.size, ...numbers.keys(), ...own];
+  return [locks.length, ...locks, times.sentMicros, times.untilMicros, texts.size, ...texts.keys(), ...own];
 }

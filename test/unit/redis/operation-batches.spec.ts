@@ -143,6 +143,17 @@ describe('operations of one turn', () => {
     expect(operationsOf(script, operands).map(({ values }) => values)).toEqual(alone);
   });
 
+  it('share their terms, be they one object or only the same text', () => {
+    const others = new ScriptCalls(scripts, new RedisKeys('lock:'), options);
+    const again = others.release({ key: 'c', attempt: 'of-c', holdAtLeastMs: 0, leaseMs: 10_000 }, 1_000);
+    startAll(release('a'), acquire('b'), again, release('d'));
+    endTurn();
+    expect(again.terms).not.toBe(release('c').terms);
+    const { script, operands } = runner.started[0]!.call.toSend();
+    expect(operands[1 + 4 + script.args.indexOf('terms')]).toBe(2);
+    expect(runner.sent()).toEqual(['release lock:a', 'acquire lock:b', 'release lock:c', 'release lock:d']);
+  });
+
   it('use the script of a single operation when there is one', () => {
     startAll(acquire('a'));
     endTurn();

@@ -1,0 +1,125 @@
+import { type FireClaim } from '../../core/store/fires.js';
+import { type AcquireRequest, type ReleaseRequest, type RenewRequest } from '../../core/store/lock-store.js';
+import { ACQUIRE } from '../scripts/acquire.js';
+import { type Terms } from '../scripts/operation.js';
+import { RELEASE } from '../scripts/release.js';
+import { RENEW } from '../scripts/renew.js';
+
+/** The operands of all scripts that change a lock. */
+export interface SharedOperands {
+  /** As a text of ten digits. */
+  readonly keepMs: string;
+  readonly channelPrefix: string;
+  /** 1: the number of receivers of a message says whether anybody listens. */
+  readonly countReceivers: 0 | 1;
+}
+
+/** The fields of a request on which its terms depend. */
+const REQUESTED = ['owner', 'mode', 'leaseMs', 'waiterLeaseMs', 'permits', 'holder', 'fair'] as const;
+const RENEWED = ['leaseMs', 'mode'] as const;
+const RELEASED = ['holdAtLeastMs', 'runOutcome', 'job', 'unanswered'] as const;
+
+type Requested = Pick<AcquireRequest, (typeof REQUESTED)[number]>;
+type Renewed = Pick<RenewRequest, (typeof RENEWED)[number]>;
+type Released = Pick<ReleaseRequest, (typeof RELEASED)[number]>;
+
+/** Makes the terms of acquires, releases and renewals. */
+export class OperationTerms {
+  readonly #keepMs: number;
+
+  constructor(private readonly shared: SharedOperands) {
+    this.#keepMs = Number(shared.keepMs);
+  }
+
+  /** `now`: on our monotonic clock. The age of a fire is another one in each acquire. */
+  ofAcquire(request: Requested & Pick<AcquireRequest, 'claim'>, now: number): Terms {
+    const { claim } = request;
+    return claim ? this.#makeAcquire(request, claim, now) : this.#unclaimed(request);
+  }
+
+  readonly ofRenewal = keepingLast(RENEWED, ({ leaseMs, mode }: Renewed) => {
+    const lease = { leaseMs: padded(leaseMs), ttlMs: ttlMs(this.#keepMs, leaseMs) };
+    return RENEW.termsOf({ ...this.shared, ...lease, mode, plain: mode === 'write' ? 1 : 0 });
+  });
+
+  readonly ofRelease = keepingLast(RELEASED, (request: Released) => {
+    const { holdAtLeastMs, runOutcome = '-', job, unanswered } = request;
+    const plain = holdAtLeastMs === 0 && runOutcome === '-' && !unanswered ? 1 : 0;
+    const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: unanswered ? 1 : 0 };
+    return RELEASE.termsOf({ ...this.shared, ...end, plain });
+  });
+
+  readonly #unclaimed = keepingLast(REQUESTED, (requested: Requested) => this.#makeAcquire(requested, undefined, 0));
+
+  #makeAcquire(requested: Requested, claim: FireClaim | undefined, now: number): Terms {
+    const { owner, mode, leaseMs } = requested;
+    return ACQUIRE.termsOf({
+      ...this.shared,
+      ...requestedOperands(requested),
+      job: encodeJob(claim?.job),
+      fireKind: claim?.kind ?? '-',
+      fireMs: claim?.ms ?? 0,
+      fireAgeMs: claim ? Math.round(now - claim.calledAt) : 0,
+      rememberMs: claim?.rememberMs ?? 0,
+      rerun: claim?.rerunOnLoss ? 1 : 0,
+      plain: mode === 'write' && owner === undefined && !claim ? 1 : 0,
+      ttlMs: ttlMs(this.#keepMs, leaseMs),
+      windowDigits: windowDigits(this.#keepMs, leaseMs),
+    });
+  }
+}
+
+/**
+ * Makes the terms of a request from these fields of it. Requests in a row nearly always have the same terms, which are one object
+ * then: to make them costs more than all else that a request does before it is sent.
+ */
+function keepingLast<Fields extends object>(
+  names: readonly (keyof Fields)[],
+  make: (request: Fields) => Terms,
+): (request: Fields) => Terms {
+  let values: readonly unknown[] = [];
+  let terms: Terms | null = null;
+  return (request) => {
+    let same = 0;
+    while (same < values.length && request[names[same]!] === values[same]) same += 1;
+    if (terms && same === values.length) return terms;
+    terms = make(request);
+    values = names.map((name) => request[name]);
+    return terms;
+  };
+}
+
+/** What an acquire of one lock, or of several, asks for. */
+export function requestedOperands({ owner, mode, leaseMs, waiterLeaseMs, permits, holder, fair }: Requested) {
+  const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, permits };
+  // Terms are one text with a value per line.
+  return { ...hold, holder: holder.replaceAll('\n', ' '), fair: fair ? 1 : 0 };
+}
+
+/** The digits of a duration in milliseconds, and of a time in microseconds: the scripts compare them as texts. */
+export const padded = (ms: number): string => String(ms).padStart(10, '0');
+
+/** A job is part of a field's name, and of a list, so it has no blanks and colons. The scripts write a missing job as `-`. */
+const encodeJob = (job: string | undefined): string => (job === undefined ? '-' : encodeURIComponent(job));
+
+/** The scripts write a missing owner as `-`. */
+function encodeOwner(owner: string | undefined): string {
+  if (owner === undefined) return '-';
+  return owner === '-' ? '%2D' : encodeURIComponent(owner);
+}
+
+/** The time to live of a key whose lease is set to this, as the scripts compute it (`keep()` in scripts/parts/save.ts). */
+export function ttlMs(keepMs: number, leaseMs: number): number {
+  const spare = Math.floor(keepMs / 4);
+  return keepMs + spare + Math.max(leaseMs, spare);
+}
+
+/**
+ * How many first digits a token has in common with the time, 16 digits of microseconds, while a grant on the plain path need
+ * not set the time to live. They change after a power of ten that is at most a quarter of `keepMs`; a lease that is longer
+ * than this window always sets it.
+ */
+export function windowDigits(keepMs: number, leaseMs: number): number {
+  const windowMs = 10 ** Math.floor(Math.log10(keepMs / 4));
+  return leaseMs > windowMs ? 16 : 13 - Math.log10(windowMs);
+}
