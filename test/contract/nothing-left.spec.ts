@@ -6,7 +6,7 @@ import { ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../support/apps/lock-app.js';
 import { ownPlace } from './support/stores.js';
 import { itOnRedis, itOnSingle } from '../support/topologies/topology.js';
-import { untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
+import { inQueue, untilWaiting, whenAllHeard } from '../support/waiting/waiters.js';
 import { rejection } from '../support/waiting/rejection.js';
 
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -24,7 +24,7 @@ async function useLocks([a, b]: readonly [LockApp, LockApp], signal: AbortSignal
     const timedOut = rejection(b.locks.acquire(key, { waitMs: 20 }));
     const waiting = [
       b.locks.acquire(key, { waitMs: 0, signal }),
-      b.locks.acquire(key, { signal: abort.signal }),
+      b.locks.acquire(key, { signal: abort.signal, ...inQueue }),
       b.locks.withLock(key, { signal }, () => Promise.reject(new Error('work'))),
       a.locks.withLock(key, { mode: 'read', signal }, () => 1),
       b.locks.withLock(key, { mode: 'read' }, () => 2),

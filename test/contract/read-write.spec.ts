@@ -6,7 +6,7 @@ import { FREEZE_MS } from '../support/redis/own-redis.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
 import { openStore } from './support/stores.js';
 import { itOnRedis, itWithQueue } from '../support/topologies/topology.js';
-import { untilWaiting } from '../support/waiting/waiters.js';
+import { inQueue, untilWaiting } from '../support/waiting/waiters.js';
 import { startMortal } from './support/mortal.js';
 import { grantedAt } from '../support/redis/records.js';
 
@@ -19,7 +19,7 @@ const startTwo = async (): Promise<[LockApp, LockApp]> => [await startApp(), awa
 /** Acquires again and again until the signal; notes each grant by its token. */
 async function useWithoutEnd(app: LockApp, key: string, mode: 'read' | 'write', grants: number[], stop: AbortSignal) {
   while (!stop.aborted) {
-    const lock = await app.locks.acquire(key, { mode, ...PATIENT });
+    const lock = await app.locks.acquire(key, { mode, ...PATIENT, ...inQueue });
     grants.push(lock.fencingToken);
     for (let i = 0; i < 5; i++) await turn();
     await lock.release();

@@ -10,7 +10,7 @@ import { FREEZE_MS, killConnections, ownRedis, proxyTo } from '../../support/red
 import { type LockApp, closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { type StoreView, openStore } from '../support/stores.js';
 import { itOnSingle, itWithQueue, topology } from '../../support/topologies/topology.js';
-import { untilWaiting } from '../../support/waiting/waiters.js';
+import { inQueue, untilWaiting } from '../../support/waiting/waiters.js';
 
 /** How soon a free lock is granted to a live waiter that heard nothing. */
 const POLL_MS = 2_000;
@@ -18,7 +18,7 @@ const POLL_MS = 2_000;
 /** Waits in the queue as the last. */
 async function enqueue(app: LockApp, store: StoreView, key: string): Promise<{ readonly lock: Promise<Lock> }> {
   const before = await store.queued(key);
-  const lock = app.locks.acquire(key, { waitMs: 30_000 });
+  const lock = app.locks.acquire(key, { waitMs: 30_000, ...inQueue });
   await eventually(async () => (await store.queued(key)) === before + 1);
   return { lock };
 }
@@ -130,7 +130,7 @@ describe('promise 6: no lost wake-up', () => {
     await admin.config('RESETSTAT');
     const [key, waiters, from] = [freshKey(), 40, performance.now()];
     const held = await apps[0]!.locks.acquire(key);
-    const all = Array.from({ length: waiters }, (_, i) => apps[i % 2]!.locks.withLock(key, () => undefined));
+    const all = Array.from({ length: waiters }, (_, i) => apps[i % 2]!.locks.withLock(key, inQueue, () => undefined));
     await eventually(async () => (await queued(admin, key)) === waiters);
     await held.release();
     await Promise.all(all);
@@ -145,9 +145,9 @@ describe('promise 6: waiters that cancel', () => {
     const [a, b, store] = [await startApp(), await startApp(), openStore()];
     const [key, abort, reason] = [freshKey(), new AbortController(), new Error('the user left')];
     const held = await a.locks.acquire(key);
-    const first = b.locks.acquire(key, { signal: abort.signal, waitMs: Infinity });
+    const first = b.locks.acquire(key, { signal: abort.signal, waitMs: Infinity, ...inQueue });
     await untilWaiting(a, key);
-    const lock = b.locks.acquire(key, { waitMs: 25_000 });
+    const lock = b.locks.acquire(key, { waitMs: 25_000, ...inQueue });
     await untilWaiting(a, key, 2);
     abort.abort(reason);
     expect(await rejection(first)).toBe(reason);

@@ -16,6 +16,9 @@ export async function untilFree({ locks }: Pick<LockApp, 'locks'>, key: string):
   await eventually(async () => !(await locks.isLocked(key)), { message: `The lock "${key}" was not released` });
 }
 
+/** The order of arrival among all callers, each of which has a place in the queue, where there is one. */
+export const inQueue: LockOptions = topology.supports.queue ? { fair: 'strict' } : {};
+
 /** Starts to wait for a key, and resolves once it is the last in the queue. */
 export async function enqueue(
   app: Pick<LockApp, 'locks'>,
@@ -23,7 +26,7 @@ export async function enqueue(
   options: LockOptions = {},
 ): Promise<{ lock: Promise<Lock> }> {
   const { waiters } = await app.locks.inspect(key);
-  const lock = app.locks.acquire(key, { waitMs: 25_000, ...options });
+  const lock = app.locks.acquire(key, { waitMs: 25_000, ...inQueue, ...options });
   await untilWaiting(app, key, waiters + 1);
   return { lock };
 }

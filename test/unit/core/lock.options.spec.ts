@@ -52,7 +52,7 @@ describe('the options of a lock', () => {
     ['permits', 100_001, 'a whole number from 1 to 100000, got `100001` (number)'],
     ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
     ['permits', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
-    ['fair', 0, 'true or false, got `0` (number)'],
+    ['fair', 0, "true, false or 'strict', got `0` (number)"],
     ['reentrant', 'no', 'true or false, got `no` (string)'],
     ['awaitRelease', null, 'true or false, got `null` (object)'],
     ['owner', '', 'a well-formed string of 1 to 128 characters, got "" (string)'],
