@@ -26,9 +26,9 @@ describe('a GrantingStore', () => {
       await store.acquire(request({ mode: 'read', permits: 1 })),
     ];
     expect(replies).toEqual(
-      [[0], [1, 0], [2]].map((micros) => ({
+      [[0], [64, 0], [128]].map((micros) => ({
         outcome: 'granted',
-        // As in Redis: they do not fit a column that is too small.
+        // As in Redis: they do not fit a column that is too small, and a writer reserves some.
         fencingTokens: micros.map((one) => 2 ** 50 + one),
         remainingMs: 1_000,
         serverTimeMs: 7_000,
@@ -47,7 +47,7 @@ describe('a GrantingStore', () => {
     ]);
     const release = { key: 'a', holdAtLeastMs: 0, leaseMs: 1_000 };
     expect(await store.release({ ...release, attempt: 'one' })).toMatchObject({ outcome: 'released', holds: 1 });
-    expect(await store.inspect('a')).toMatchObject({ mode: 'read', fencingToken: 2 ** 50 + 1 });
+    expect(await store.inspect('a')).toMatchObject({ mode: 'read', fencingToken: 2 ** 50 + 64 });
     expect(await store.release({ ...release, attempt: 'two' })).toMatchObject({ holds: 0 });
     expect(await store.inspect('a')).toMatchObject({ mode: 'free', holders: [] });
   });
