@@ -1,7 +1,7 @@
 import { CallContext } from '../call-context.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockRequest } from './request.js';
-import { type Turn } from './turns.js';
+import { type Turn } from './turn.js';
 
 /** A call of the app that acquires a lock: what it asks for, and its promise. */
 export class AcquireCall {

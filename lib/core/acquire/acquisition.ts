@@ -87,7 +87,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#limits.stop();
     this.#call = call;
     this.#attempt.request = call.request;
-    this.#limits = new Limits(this.context.timers, call, this, this.wasBusy);
+    this.#limits = new Limits(this.context.timers, call, this, this.#answers.isKnownBusy);
   }
 
   #fail(error: unknown): void {

@@ -19,12 +19,17 @@ export class Answers {
   failures = 0;
   #lastError: unknown;
   /** Whether the lock was busy before the first answer: another call of this process held it. */
-  readonly #isKnownBusy: boolean;
+  readonly #wasBusyBefore: boolean;
   /** The last `busy` reply, and when its command was sent. A grant that is pushed later was made after that time. */
   #busy: { readonly sent: Moment; readonly reply: Busy } | null = null;
 
-  constructor(isKnownBusy: boolean) {
-    this.#isKnownBusy = isKnownBusy;
+  constructor(wasBusyBefore: boolean) {
+    this.#wasBusyBefore = wasBusyBefore;
+  }
+
+  /** Whether the lock is, or was, busy as far as this process knows. */
+  get isKnownBusy(): boolean {
+    return this.wasBusy || this.#wasBusyBefore;
   }
 
   /** Whether any reply was `busy`. */
@@ -75,7 +80,7 @@ export class Answers {
     if (this.failures > 0) return unansweredError(name, waitedMs, this.#lastError);
     const isSilent = sentAt !== null && now - sentAt >= FIRST_ANSWER_MS;
     // It may have been busy once, but nobody knows whether it still is.
-    if (isSilent || !(this.#busy || this.#isKnownBusy)) return unansweredError(name, waitedMs, undefined);
+    if (isSilent || !this.isKnownBusy) return unansweredError(name, waitedMs, undefined);
     const reply = this.#busy?.reply ?? { holder: undefined, ahead: 0 };
     return request.options.waitMs === 0 ? busyError(name, reply) : waitTimeoutError(name, waitedMs, reply);
   }

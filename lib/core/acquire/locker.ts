@@ -6,7 +6,6 @@ import { shutdownError, unansweredError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
-import { moment } from '../hold/lease.js';
 import { Releaser } from '../hold/releaser.js';
 import { type Grant, type StoreHold } from '../hold/store-hold.js';
 import { type LockError, LockWaitTimeoutError } from '../lock.errors.js';
@@ -23,7 +22,7 @@ import { TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
 import { Attempts } from './attempts.js';
-import { eventOf, failedEvent, forKeys, grantOf, type LockRequest } from './request.js';
+import { eventOf, failedEvent, forKeys, type LockRequest } from './request.js';
 import { Turns } from './turns.js';
 
 /** Acquires the locks of a module from its store. */
@@ -67,18 +66,20 @@ export class Locker implements WakeUpListener {
       nextId: attemptIds(store.clientId, random),
       isHeld: (attempt) => this.holds.has(attempt),
     });
-    this.#turns = new Turns({
-      clock,
-      random,
-      timers,
-      events,
-      attempts: this.#attempts,
-      reservesTokens: store.reservesTokens === true,
-      grant: (call, grant) => this.#grant(call, grant),
-      handOn: (hold, call, serverTimeMs) => this.#handOn(hold, call, serverTimeMs),
-      fail: (call, error) => this.#fail(call, error),
-      onTimeout: (request, error) => this.#onTimeout(request, error),
-    });
+    this.#turns = new Turns(
+      {
+        clock,
+        random,
+        timers,
+        events,
+        attempts: this.#attempts,
+        grant: (call, grant) => this.#grant(call, grant),
+        handOn: (hold, call, grant) => this.#handOn(hold, call, grant),
+        fail: (call, error) => this.#fail(call, error),
+        onTimeout: (request, error) => this.#onTimeout(request, error),
+      },
+      store.reservesTokens === true,
+    );
     store.listen(this);
   }
 
@@ -222,36 +223,25 @@ export class Locker implements WakeUpListener {
     this.events.emit('timedOut', () => ({ ...eventOf(request), waitedMs: error.waitedMs, holder: error.holder }));
   }
 
-  #grant(call: AcquireCall, grant: Grant): StoreHold {
-    return this.#end(call, grant, () => this.holds.add(inOrderOf(call.request, grant)));
-  }
-
-  /** The next call gets the hold of the store as it is, with the next token. */
-  #handOn(hold: StoreHold, call: AcquireCall, serverTimeMs: number): StoreHold {
-    const { refs: holds, attempt, deadline, wallDeadline } = hold;
-    const handedOn = hold.handedOn + 1;
-    const [lease, sent] = [{ deadline, wallDeadline }, moment(this.clock)];
-    const granted = { holds, attempt, handedOn, fire: undefined, lease, sent, serverTimeMs, unanswered: isAnswered };
-    const grant = grantOf(call.request, granted, sent.at);
-    return this.#end(call, grant, () => this.holds.replace(hold, grant));
-  }
-
   /** Ends a call with the lock, in the context of its caller. */
-  #end(call: AcquireCall, { handedOn, waitedMs, serverTimeMs }: Grant, makeHold: () => StoreHold): StoreHold {
+  #grant(call: AcquireCall, grant: Grant): StoreHold {
+    const { handedOn, waitedMs, serverTimeMs } = grant;
     this.awaited.end();
     let hold!: StoreHold;
     call.inContext(() => {
-      hold = makeHold();
+      hold = this.holds.add(inOrderOf(call.request, grant));
       const event = { waitedMs, waited: call.hasWaited, local: handedOn > 0, serverTimeMs };
       this.events.emit('acquired', () => ({ ...hold.event, ...event }));
     });
     call.resolve(hold);
     return hold;
   }
-}
 
-/** A hold is handed on only when each command of its attempt was answered. */
-const isAnswered = (): boolean => false;
+  #handOn(hold: StoreHold, call: AcquireCall, grant: Grant): StoreHold {
+    this.holds.endLocally(hold);
+    return this.#grant(call, grant);
+  }
+}
 
 /** The grant with its holds in the order of the caller. */
 function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {

@@ -71,12 +71,11 @@ export class Holds implements HoldKeeper {
     return hold;
   }
 
-  /** Makes the hold of a call that gets the lock from another one, whose hold ends. The store knows both as one. */
-  replace(hold: StoreHold, grant: Grant): StoreHold {
+  /** Ends a hold here, while the store keeps it for another call of this process. */
+  endLocally(hold: StoreHold): void {
     const { heldMs } = hold;
     this.#remove(hold);
     this.parts.events.emit('released', () => ({ ...hold.event, heldMs, holds: undefined }));
-    return this.add(grant);
   }
 
   /** An operator revoked the lock of this attempt. */

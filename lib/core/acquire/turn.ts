@@ -1,0 +1,236 @@
+import { waitTimeoutError } from '../error-texts.js';
+import { moment, remainingOf } from '../hold/lease.js';
+import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { type LockError } from '../lock.errors.js';
+import { TOKENS_OF_A_WRITER } from '../store/lock-store.js';
+import { type ScheduledCall } from '../timer-queue.js';
+import { TURN_MS } from '../timing.js';
+import { type AcquireCall } from './acquire-call.js';
+import { Acquisition } from './acquisition.js';
+import { type AcquireContext } from './attempts.js';
+import { type LimitedCall, Limits } from './limits.js';
+import { eventOf, grantOf, nameOf, waitedMsOf } from './request.js';
+
+/** The collaborators of a `Turn`. */
+export interface TurnContext extends AcquireContext {
+  /** Makes the hold of a call that gets the lock from another one, whose hold ends; and ends the call with it. */
+  handOn(hold: StoreHold, to: AcquireCall, grant: Grant): StoreHold;
+}
+
+/** A hold is handed on only when each command of its attempt was answered. */
+const isAnswered = (): boolean => false;
+
+/** A call that waits behind others of its process. */
+class Waiter implements LimitedCall {
+  readonly #limits: Limits;
+
+  constructor(
+    private readonly turn: Turn,
+    readonly call: AcquireCall,
+    readonly nr: number,
+    { timers }: AcquireContext,
+    isAnswered: boolean,
+  ) {
+    this.#limits = new Limits(timers, call, this, isAnswered);
+  }
+
+  isAnswerAwaited(): boolean {
+    return false;
+  }
+
+  /** The call that asks the store has learnt that the lock is busy. */
+  onAnswer(): void {
+    this.#limits.onFirstAnswer();
+  }
+
+  onLimit(): void {
+    this.turn.onLimit(this);
+  }
+
+  cancel(error: unknown): void {
+    this.turn.leave(this, error);
+  }
+
+  stop(): void {
+    this.#limits.stop();
+  }
+}
+
+/** The calls of this process that want one key, and the hold that they hand on. */
+export class Turn {
+  /** The call that asks the store. */
+  #contender: Acquisition | null = null;
+  /** Whether the lock was held by anybody since the first call came: a call that waits has nothing to learn from an answer. */
+  #wasBusy = false;
+  /** What the turn hands on; null after its end. */
+  #hold: StoreHold | null = null;
+  /** In their order. Most turns have one call. */
+  #waiters: Set<Waiter> | null = null;
+  #lastNr = 0;
+  /** The last waiter that this turn may serve: others, who wait elsewhere, follow behind it. */
+  #servesUpTo = Infinity;
+  #endsAt = -Infinity;
+  #serverTimeMs = 0;
+  /** How much of its lease a hold needs to be handed on. */
+  #leastProvenMs = Infinity;
+  #end: ScheduledCall | null = null;
+
+  constructor(
+    private readonly context: TurnContext,
+    private readonly key: string,
+    readonly leaseMs: number,
+    /** All turns of the module. This one leaves them when nobody wants the key any more. */
+    private readonly turns: Map<string, Turn>,
+  ) {}
+
+  get waiting(): number {
+    return this.#waiters?.size ?? 0;
+  }
+
+  begin(call: AcquireCall): void {
+    if (this.#contender || this.#isUnderWay || this.waiting > 0) this.#wait(call);
+    else this.#ask(call);
+  }
+
+  /** The call that asks the store has learnt that the lock is busy. */
+  onBusy(): void {
+    this.#wasBusy = true;
+    this.#waiters?.forEach((waiter) => waiter.onAnswer());
+  }
+
+  /** The store has granted the lock. Those who came until now are served, and more of them if nobody waits elsewhere. */
+  onGranted(hold: StoreHold, serverTimeMs: number, wasBusy: boolean): void {
+    this.#contender = null;
+    this.onBusy();
+    this.#hold = hold;
+    this.#serverTimeMs = serverTimeMs;
+    this.#servesUpTo = wasBusy ? this.#lastNr : Infinity;
+    this.#endsAt = this.context.clock.now() + TURN_MS;
+    this.#leastProvenMs = hold.provenMs / 2;
+    this.#end?.cancel();
+    this.#end = null;
+    if (this.waiting > 0) this.#awaitEnd();
+  }
+
+  /** Returns the call for which the acquisition of one that was cancelled goes on; null if there is none. */
+  successor(): AcquireCall | null {
+    return this.#takeFirst();
+  }
+
+  /** The call that asked the store has ended without the lock. */
+  onFailed(): void {
+    this.#contender = null;
+    this.#goOn();
+  }
+
+  handOn(hold: StoreHold): boolean {
+    if (hold !== this.#hold || !this.#mayHandOn(hold)) return false;
+    const first = this.#first;
+    if (!first || first.nr > this.#servesUpTo) return false;
+    this.#remove(first);
+    this.#hold = this.context.handOn(hold, first.call, this.#grantOf(hold, first.call));
+    return true;
+  }
+
+  /** The next call gets the hold of the store as it is, with the next token. */
+  #grantOf(hold: StoreHold, { request }: AcquireCall): Grant {
+    const { refs: holds, attempt, deadline, wallDeadline } = hold;
+    const [lease, sent] = [{ deadline, wallDeadline }, moment(this.context.clock)];
+    const [handedOn, serverTimeMs] = [hold.handedOn + 1, this.#serverTimeMs];
+    const granted = { holds, attempt, handedOn, fire: undefined, lease, sent, serverTimeMs, unanswered: isAnswered };
+    return grantOf(request, granted, sent.at);
+  }
+
+  onEnded(hold: StoreHold): void {
+    if (hold !== this.#hold) return;
+    this.#hold = null;
+    this.#goOn();
+  }
+
+  onLimit(waiter: Waiter): void {
+    const { request } = waiter.call;
+    const now = this.context.timers.now();
+    const holder = this.#hold?.terms.holder;
+    const ahead = [...(this.#waiters ?? [])].indexOf(waiter) + (this.#contender ? 1 : 0);
+    const error = this.#contender
+      ? this.#contender.limitError(request)
+      : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder, ahead });
+    this.context.onTimeout(request, error);
+    this.leave(waiter, error);
+  }
+
+  leave(waiter: Waiter, error: unknown): void {
+    this.#remove(waiter);
+    this.context.fail(waiter.call, error);
+  }
+
+  cancel(error: LockError): void {
+    this.#waiters?.forEach((waiter) => this.leave(waiter, error));
+  }
+
+  #wait(call: AcquireCall): void {
+    this.#lastNr += 1;
+    call.keepContext();
+    call.hasWaited = true;
+    const ahead = this.waiting;
+    (this.#waiters ??= new Set()).add(new Waiter(this, call, this.#lastNr, this.context, this.#wasBusy));
+    const holder = this.#hold?.terms.holder;
+    this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
+    if (this.#hold) this.#awaitEnd();
+  }
+
+  #ask(call: AcquireCall): void {
+    this.#contender = new Acquisition(this.context, call, this.#wasBusy);
+  }
+
+  /** The next call asks the store, unless it may soon be handed the lock. */
+  #goOn(): void {
+    if (this.#contender || this.#isUnderWay) return;
+    const next = this.#takeFirst();
+    if (next) this.#ask(next);
+    else if (!this.#hold) this.#close();
+  }
+
+  /** Whether the hold may still be handed on. */
+  get #isUnderWay(): boolean {
+    return this.#hold !== null && this.context.clock.now() < this.#endsAt;
+  }
+
+  #mayHandOn(hold: StoreHold): boolean {
+    return (
+      this.#isUnderWay &&
+      hold.handedOn < TOKENS_OF_A_WRITER - 1 &&
+      remainingOf(hold, this.context.clock) >= this.#leastProvenMs &&
+      hold.isAsGranted
+    );
+  }
+
+  /** While this process holds the lock for longer, the next call waits where the other processes do. */
+  #awaitEnd(): void {
+    this.#end ??= this.context.timers.schedule(this.#endsAt, () => {
+      this.#end = null;
+      this.#goOn();
+    });
+  }
+
+  get #first(): Waiter | undefined {
+    return this.#waiters?.values().next().value;
+  }
+
+  #takeFirst(): AcquireCall | null {
+    const first = this.#first;
+    if (!first) return null;
+    this.#remove(first);
+    return first.call;
+  }
+
+  #remove(waiter: Waiter): void {
+    this.#waiters?.delete(waiter);
+    waiter.stop();
+  }
+
+  #close(): void {
+    this.#end?.cancel();
+    this.turns.delete(this.key);
+  }
+}
