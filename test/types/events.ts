@@ -5,7 +5,7 @@ import { check, type Same } from './support.js';
 
 /** The fields of each event, beside those that all have: what users read in their listeners. */
 interface OwnFields {
-  acquired: Held & { waitedMs: number; waited: boolean; serverTimeMs: number };
+  acquired: Held & { waitedMs: number; waited: boolean; local: boolean; serverTimeMs: number };
   acquireFailed: { waitedMs: number; waited: boolean; reason: AcquireFailure; error: unknown };
   waiting: { ahead: number; holder: string | undefined };
   released: Held & { heldMs: number; holds: number | undefined };

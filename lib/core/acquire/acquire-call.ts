@@ -1,7 +1,18 @@
 import { CallContext } from '../call-context.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockRequest } from './request.js';
-import { type Turn } from './turn.js';
+
+/** What the acquisition of a call tells the turn of its process, and asks it. */
+export interface TurnOfCall {
+  /** The store has answered that the lock is busy. */
+  onBusy(): void;
+  /** The store has granted the lock; `wasBusy`: the call had to wait for others. */
+  onGranted(hold: StoreHold, serverTimeMs: number, wasBusy: boolean): void;
+  /** Returns the next call, which is to go on with the acquisition of one that was cancelled; null if there is none. */
+  successor(): AcquireCall | null;
+  /** The call has ended without the lock. */
+  onFailed(): void;
+}
 
 /** A call of the app that acquires a lock: what it asks for, and its promise. */
 export class AcquireCall {
@@ -16,7 +27,7 @@ export class AcquireCall {
   constructor(
     readonly request: LockRequest,
     /** The turn of its process that it takes part in; null: it acquires the lock for itself. */
-    readonly turn: Turn | null,
+    readonly turn: TurnOfCall | null,
     /** On the monotonic clock; it may have waited elsewhere before. */
     readonly beganAt: number,
   ) {

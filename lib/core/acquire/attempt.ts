@@ -1,4 +1,4 @@
-import { type Grant } from '../hold/store-hold.js';
+import { type Grant } from '../hold/hold-terms.js';
 import { grantOf, type LockRequest } from './request.js';
 
 /** The part of a grant that comes from the reply of the store. */

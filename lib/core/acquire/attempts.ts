@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type Clock } from '../clock.js';
 import { type Releaser } from '../hold/releaser.js';
-import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { type Grant } from '../hold/hold-terms.js';
+import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
 import { type LockEvents } from '../lock.events.js';
 import { releasesOfAttempt } from '../store/attempt-ids.js';

@@ -7,7 +7,8 @@ import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
-import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { type Grant } from '../hold/hold-terms.js';
+import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError, LockWaitTimeoutError } from '../lock.errors.js';
 import { LockEvents, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
@@ -55,31 +56,23 @@ export class Locker implements WakeUpListener {
     this.handles = new HandleRegistry(watchGarbage, reporter);
     this.awaited = new AwaitedCalls(clock);
     const { timers, events, awaited } = this;
-    const releaser = (this.#releaser = new Releaser({ clock, random, timers, store, reporter }));
+    const shared = { clock, random, timers, store, reporter, events, awaited };
+    const releaser = (this.#releaser = new Releaser(shared));
     const handOn = (hold: StoreHold): boolean => this.#turns.handOn(hold);
     const onEnded = (hold: StoreHold): void => this.#turns.onEnded(hold);
-    this.holds = new Holds({ clock, timers, store, reporter, events, awaited, releaser, handOn, onEnded });
-    this.#attempts = new Attempts({
-      clock,
-      store,
-      releaser,
-      nextId: attemptIds(store.clientId, random),
-      isHeld: (attempt) => this.holds.has(attempt),
-    });
-    this.#turns = new Turns(
-      {
-        clock,
-        random,
-        timers,
-        events,
-        attempts: this.#attempts,
-        grant: (call, grant) => this.#grant(call, grant),
-        handOn: (hold, call, grant) => this.#handOn(hold, call, grant),
-        fail: (call, error) => this.#fail(call, error),
-        onTimeout: (request, error) => this.#onTimeout(request, error),
-      },
-      store.reservesTokens === true,
-    );
+    this.holds = new Holds({ ...shared, releaser, handOn, onEnded });
+    const nextId = attemptIds(store.clientId, random);
+    const isHeld = (attempt: string): boolean => this.holds.has(attempt);
+    this.#attempts = new Attempts({ ...shared, releaser, nextId, isHeld });
+    const context = {
+      ...shared,
+      attempts: this.#attempts,
+      grant: (call: AcquireCall, grant: Grant) => this.#grant(call, grant),
+      handOn: (hold: StoreHold, call: AcquireCall, grant: Grant) => this.#handOn(hold, call, grant),
+      fail: (call: AcquireCall, error: unknown) => this.#fail(call, error),
+      onTimeout: (request: LockRequest, error: LockError) => this.#onTimeout(request, error),
+    };
+    this.#turns = new Turns(context, store.reservesTokens === true);
     store.listen(this);
   }
 

@@ -1,5 +1,5 @@
 import { type LockName } from '../error-texts.js';
-import { type Grant } from '../hold/store-hold.js';
+import { type Grant } from '../hold/hold-terms.js';
 import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
 import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';

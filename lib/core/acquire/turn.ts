@@ -1,11 +1,12 @@
 import { waitTimeoutError } from '../error-texts.js';
 import { moment, remainingOf } from '../hold/lease.js';
-import { type Grant, type StoreHold } from '../hold/store-hold.js';
+import { type Grant } from '../hold/hold-terms.js';
+import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
 import { TOKENS_OF_A_WRITER } from '../store/lock-store.js';
 import { type ScheduledCall } from '../timer-queue.js';
 import { TURN_MS } from '../timing.js';
-import { type AcquireCall } from './acquire-call.js';
+import { type AcquireCall, type TurnOfCall } from './acquire-call.js';
 import { Acquisition } from './acquisition.js';
 import { type AcquireContext } from './attempts.js';
 import { type LimitedCall, Limits } from './limits.js';
@@ -57,7 +58,7 @@ class Waiter implements LimitedCall {
 }
 
 /** The calls of this process that want one key, and the hold that they hand on. */
-export class Turn {
+export class Turn implements TurnOfCall {
   /** The call that asks the store. */
   #contender: Acquisition | null = null;
   /** Whether the lock was held by anybody since the first call came: a call that waits has nothing to learn from an answer. */

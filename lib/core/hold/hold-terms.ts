@@ -1,6 +1,8 @@
 import { type LockMode } from '../lock.errors.js';
 import { type LockLabel } from '../lock.events.js';
 import { type GrantedFire } from '../store/fires.js';
+import { type HoldRef } from '../store/lock-store.js';
+import { type Lease, type Moment } from './lease.js';
 
 /** On what terms a hold was granted: what the caller asked for, and who the caller is. Many holds have the same. */
 export interface HoldTerms {
@@ -20,6 +22,22 @@ export interface HoldTerms {
   /** The fire of a scheduled job that was claimed with it. */
   readonly fire: GrantedFire | undefined;
   readonly label: LockLabel;
+}
+
+/** The grant of the store, with the options that were requested. */
+export interface Grant extends HoldTerms {
+  /** One per key, in the order in which the caller named them. */
+  readonly holds: readonly HoldRef[];
+  readonly attempt: string;
+  /** How many calls of this process have handed it on since the store granted it; each of them had a token of its own. */
+  readonly handedOn: number;
+  readonly lease: Lease;
+  /** When the granted command was sent; when the grant arrived, if it was pushed. */
+  readonly sent: Moment;
+  readonly waitedMs: number;
+  readonly serverTimeMs: number;
+  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
+  readonly unanswered: () => boolean;
 }
 
 /** Makes the terms of grants: one object for grants in a row that have the same. */

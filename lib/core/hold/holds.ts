@@ -11,9 +11,9 @@ import { type TimerQueue } from '../timer-queue.js';
 import { commandTimeoutMs, LAST_RELEASES_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { Ending } from './ending.js';
 import { type WorkOutcome } from './hold.js';
-import { SharedTerms } from './hold-terms.js';
 import { type Releaser, type ReleaseOutcome } from './releaser.js';
-import { type Grant, type HoldKeeper, StoreHold } from './store-hold.js';
+import { type Grant, SharedTerms } from './hold-terms.js';
+import { type HoldKeeper, StoreHold } from './store-hold.js';
 import { Watchdog } from './watchdog.js';
 
 /** The collaborators of `Holds`, which the acquisitions of a module share. */

@@ -3,9 +3,9 @@ import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type HoldRef, type LostReply, TOKENS_OF_A_WRITER } from '../store/lock-store.js';
 import { type Ending } from './ending.js';
-import { type HoldTerms } from './hold-terms.js';
+import { type Grant, type HoldTerms } from './hold-terms.js';
 import { Hold, type WorkOutcome } from './hold.js';
-import { type Lease, type Moment, longer, remainingOf } from './lease.js';
+import { type Lease, longer, remainingOf } from './lease.js';
 import { Loss } from './loss.js';
 import { type Carried } from './wheel.js';
 
@@ -26,22 +26,6 @@ export interface HoldKeeper {
   onLost(hold: StoreHold, error: LockLostError): void;
   /** Releases it in the store; returns null if another call of this process has got it instead. */
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null;
-}
-
-/** The grant of the store, with the options that were requested. */
-export interface Grant extends HoldTerms {
-  /** One per key, in the order in which the caller named them. */
-  readonly holds: readonly HoldRef[];
-  readonly attempt: string;
-  /** How many calls of this process have handed it on since the store granted it; each of them had a token of its own. */
-  readonly handedOn: number;
-  readonly lease: Lease;
-  /** When the granted command was sent; when the grant arrived, if it was pushed. */
-  readonly sent: Moment;
-  readonly waitedMs: number;
-  readonly serverTimeMs: number;
-  /** Whether a command of the attempt has had no answer so far, and may still arrive. */
-  readonly unanswered: () => boolean;
 }
 
 /**

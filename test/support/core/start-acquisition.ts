@@ -3,7 +3,7 @@ import { Acquisition } from '../../../lib/core/acquire/acquisition.js';
 import { type Attempt } from '../../../lib/core/acquire/attempt.js';
 import { type AcquireContext, Attempts, type GivenBack } from '../../../lib/core/acquire/attempts.js';
 import { type LockRequest } from '../../../lib/core/acquire/request.js';
-import { type Grant } from '../../../lib/core/hold/store-hold.js';
+import { type Grant } from '../../../lib/core/hold/hold-terms.js';
 import { LockEvents } from '../../../lib/core/lock.events.js';
 import { type ResolvedLockOptions } from '../../../lib/core/lock.options.js';
 import { type FireClaim } from '../../../lib/core/store/fires.js';
@@ -75,7 +75,16 @@ export function startAcquisition(
     startedAt: clock.now(),
   };
   const call = new AcquireCall(request, null, clock.now());
-  const context = { clock, random: systemRandomness, timers, events, attempts, grant, fail, onTimeout: () => undefined };
+  const context = {
+    clock,
+    random: systemRandomness,
+    timers,
+    events,
+    attempts,
+    grant,
+    fail,
+    onTimeout: () => undefined,
+  };
   const acquisition = new Acquisition(context, call);
   const settledAs = outcomeOf(call.hold);
   const outcome = {

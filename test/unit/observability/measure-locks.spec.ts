@@ -20,7 +20,14 @@ function setUp({ connection = undefined as string | undefined, broken = undefine
   const tell = {
     waiting: (told = {}) => events.emit('waiting', () => ({ ...LOCK, ahead: 0, holder: undefined, ...told })),
     acquired: (attempt: string, told = {}) =>
-      events.emit('acquired', () => ({ ...heldBy(attempt), waitedMs: 250, waited: false, local: false, serverTimeMs: 0, ...told })),
+      events.emit('acquired', () => ({
+        ...heldBy(attempt),
+        waitedMs: 250,
+        waited: false,
+        local: false,
+        serverTimeMs: 0,
+        ...told,
+      })),
     failed: (reason: AcquireFailure, error: unknown, told = {}) =>
       events.emit('acquireFailed', () => ({ ...LOCK, waitedMs: 5, waited: false, reason, error, ...told })),
     released: (attempt: string, told = {}) =>
