@@ -134,14 +134,15 @@ export class RedisLockService {
   }
 
   /**
-   * Reports who holds a lock and how many wait for it; for several keys, an array in their order. Changes nothing.
+   * Reports who holds a lock and how many wait for it; for several keys, an array in their order. Changes nothing. Of the callers
+   * of another process that hand the lock to each other, it knows one.
    * @throws LockStoreError, LockKeyError
    */
   inspect(key: string): Promise<LockState>;
   inspect(keys: readonly string[]): Promise<LockState[]>;
   inspect(key: Key): Promise<LockState | LockState[]>;
   async inspect(key: Key): Promise<LockState | LockState[]> {
-    const states = await this.#askEach(key, (one) => this.store.inspect(one));
+    const states = await this.#askEach(key, async (one) => this.locker.withWaiters(await this.store.inspect(one)));
     return typeof key === 'string' ? states[0]! : states;
   }
 
@@ -162,7 +163,11 @@ export class RedisLockService {
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
     const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, Object.keys(LIST_OPTIONS));
-    return this.#awaited.keepAliveEach(this.store.list({ prefix, limit }));
+    return this.#awaited.keepAliveEach(this.#list({ prefix, limit }));
+  }
+
+  async *#list(options: Required<ListOptions>): AsyncGenerator<LockState> {
+    for await (const state of this.store.list(options)) yield this.locker.withWaiters(state);
   }
 
   /**

@@ -18,7 +18,7 @@ import { findCurrentHold } from '../reentry/context.js';
 import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim } from '../store/fires.js';
-import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
+import { type LockState, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
@@ -84,6 +84,11 @@ export class Locker implements WakeUpListener {
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
+  }
+
+  /** Adds the calls that wait in this process, and have no place of their own in the store. */
+  withWaiters(state: LockState): LockState {
+    return { ...state, waiters: state.waiters + this.#turns.waitingFor(state.key) };
   }
 
   /**

@@ -152,7 +152,7 @@ export class Turn implements TurnOfCall {
     const { request } = waiter.call;
     const now = this.context.timers.now();
     const holder = this.#hold?.terms.holder;
-    const ahead = [...(this.#waiters ?? [])].indexOf(waiter) + (this.#contender ? 1 : 0);
+    const ahead = this.#aheadOf([...(this.#waiters ?? [])].indexOf(waiter));
     const error = this.#contender
       ? this.#contender.limitError(request)
       : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder, ahead });
@@ -173,11 +173,16 @@ export class Turn implements TurnOfCall {
     this.#lastNr += 1;
     call.keepContext();
     call.hasWaited = true;
-    const ahead = this.waiting;
+    const ahead = this.#aheadOf(this.waiting);
     (this.#waiters ??= new Set()).add(new Waiter(this, call, this.#lastNr, this.context, this.#wasBusy));
     const holder = this.#hold?.terms.holder;
     this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
     if (this.#hold) this.#awaitEnd();
+  }
+
+  /** How many calls of this process come before the one that has so many waiters before it. */
+  #aheadOf(waiters: number): number {
+    return waiters + (this.#contender ? 1 : 0);
   }
 
   #ask(call: AcquireCall): void {

@@ -28,6 +28,11 @@ export class Turns {
     return waiting;
   }
 
+  /** How many calls wait here for this key. */
+  waitingFor(key: string): number {
+    return this.#byKey.get(key)?.waiting ?? 0;
+  }
+
   /** Begins a call, and returns it. */
   begin(request: LockRequest): AcquireCall {
     const turn = this.reservesTokens && takesTurns(request) ? this.#turnOf(request) : null;

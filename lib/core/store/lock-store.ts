@@ -161,7 +161,10 @@ export interface LockState {
   /** `free`, or how it is held. */
   readonly mode: LockMode | 'free';
   readonly holders: readonly LockHolder[];
-  /** How many attempts wait in the queue. */
+  /**
+   * How many calls wait. A store counts the places in its queue, of which the callers of a process that hand the lock to each other
+   * share one; the service adds those of its own process.
+   */
   readonly waiters: number;
   /** The last fencing token that was granted; 0 if none is remembered. */
   readonly fencingToken: number;

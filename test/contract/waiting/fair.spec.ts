@@ -138,7 +138,7 @@ describe('fair: false', () => {
     const next = await alone.lock;
     const all: Promise<Lock>[] = [];
     for (let i = 0; i < 8; i++) {
-      const fair = i % 4 < 2 && topology.supports.queue;
+      const fair = i % 4 < 2 && topology.supports.queue ? 'strict' : false;
       all.push((await enqueue([a, b][i % 2]!, key, { fair })).lock);
     }
     await next.release();
