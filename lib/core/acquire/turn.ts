@@ -107,7 +107,8 @@ export class Turn implements TurnOfCall {
     this.#serverTimeMs = serverTimeMs;
     this.#servesUpTo = wasBusy ? this.#lastNr : Infinity;
     this.#endsAt = this.context.clock.now() + TURN_MS;
-    this.#leastProvenMs = hold.provenMs / 2;
+    // Not of what is left now: a listener may have used up the rest of it.
+    this.#leastProvenMs = (hold.deadline - hold.sentAt) / 2;
     this.#end?.cancel();
     this.#end = null;
     if (this.waiting > 0) this.#awaitEnd();

@@ -246,6 +246,23 @@ describe('the lease of a turn', () => {
     expect(local()).toEqual([false, true, false]);
   });
 
+  it.each([
+    ['the monotonic clock', (clock: { jump(ms: number): void }) => clock.jump(3_100)],
+    ['the wall clock', (clock: { wallOffsetMs: number }) => void (clock.wallOffsetMs += 3_100)],
+  ])('is over by %s after a listener that took long: it is not handed on', async (_name, pass) => {
+    const { clock, locker, calls, local, sent } = startTurns();
+    let isFirst = true;
+    locker.events.on('acquired', () => {
+      if (isFirst) pass(clock);
+      isFirst = false;
+    });
+    const [first, second] = calls(2);
+    await settled();
+    await first!.value!.release();
+    await settled();
+    expect([local(), second!.value!.held, sent()]).toEqual([[false, false], true, [2, 1]]);
+  });
+
   it('was cut short by a pushed grant: half of what that proved has to be left', async () => {
     const { clock, store, calls, local } = startTurns();
     store.onAcquire = () => busy({ ahead: 1 });
