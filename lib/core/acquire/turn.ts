@@ -127,7 +127,7 @@ export class Turn implements TurnOfCall {
 
   handOn(hold: StoreHold): boolean {
     if (hold !== this.#hold || !this.#mayHandOn(hold)) return false;
-    const first = this.#first;
+    const first = this.#first();
     if (!first || first.nr > this.#servesUpTo) return false;
     this.#remove(first);
     this.#hold = this.context.handOn(hold, first.call, this.#grantOf(hold, first.call));
@@ -220,12 +220,18 @@ export class Turn implements TurnOfCall {
     });
   }
 
-  get #first(): Waiter | undefined {
-    return this.#waiters?.values().next().value;
+  /** Of several calls with one signal, the last ones may not have heard yet that it was aborted. */
+  #first(): Waiter | undefined {
+    for (const waiter of this.#waiters ?? []) {
+      const { signal } = waiter.call.request.options;
+      if (!signal?.aborted) return waiter;
+      this.leave(waiter, signal.reason);
+    }
+    return undefined;
   }
 
   #takeFirst(): AcquireCall | null {
-    const first = this.#first;
+    const first = this.#first();
     if (!first) return null;
     this.#remove(first);
     return first.call;
