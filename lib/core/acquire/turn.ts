@@ -155,7 +155,7 @@ export class Turn implements TurnOfCall {
     const holder = this.#hold?.terms.holder;
     const ahead = this.#aheadOf([...(this.#waiters ?? [])].indexOf(waiter));
     const error = this.#contender
-      ? this.#contender.limitError(request)
+      ? this.#contender.limitError(request, ahead)
       : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder, ahead });
     this.context.onTimeout(request, error);
     this.leave(waiter, error);

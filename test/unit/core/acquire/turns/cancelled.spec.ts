@@ -58,6 +58,16 @@ describe('a call that waits behind others of its process', () => {
     expect((last.error as Error).message).toContain('was still busy after 5 ms, held by host:1, with 2 waiting ahead.');
   });
 
+  it('counts the call that asks the store among those before it, and those of other processes', async () => {
+    const { clock, call } = await startWaiting();
+    const [, third] = [call(), call({ waitMs: 50 })];
+    await clock.advance(50);
+    expect(third.error).toBeInstanceOf(LockWaitTimeoutError);
+    expect(third.error).toMatchObject({ holder: 'host:2' });
+    // One in the queue of the store, then the call that waits there, then the second.
+    expect((third.error as Error).message).toContain('held by host:2, with 3 waiting ahead.');
+  });
+
   it('has as much time as a call that asks for itself while Redis gives no answer', async () => {
     const { clock, store, call } = startTurns();
     store.onAcquire = null;
