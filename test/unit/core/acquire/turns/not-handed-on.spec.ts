@@ -124,7 +124,17 @@ describe('a lock with another command since its grant', () => {
     expect(started.second.value!.remainingMs).toBe(2_968);
   });
 
-  it.each([60_000, 3_000])('is not handed on after an extension by %d ms', async (leaseMs) => {
+  it('is not handed on while an extension by less than its lease is under way', async () => {
+    const started = await startHeld();
+    const { store, lock } = started;
+    store.onRenew = null;
+    void lock.extend(100).catch(() => undefined);
+    await lock.release();
+    await settled();
+    expectAskedAnew(started);
+  });
+
+  it.each([60_000, 3_000, 100])('is not handed on after an extension by %d ms', async (leaseMs) => {
     const started = await startHeld();
     await started.lock.extend(leaseMs);
     await started.lock.release();
