@@ -14,7 +14,9 @@ const SLACK_MS = 100;
 
 /** What a process does for one key. */
 interface Doing {
-  /** When each attempt that has not ended was asked for last, and with which lease. */
+  readonly app: Application;
+  readonly key: string;
+  /** When each attempt that has not ended was asked for last, on the clock of the process, and with which lease. */
   readonly asked: Map<string, { readonly leaseMs: number; readonly at: number }>;
   /** When the store last granted it. */
   grantedAt: number;
@@ -28,6 +30,8 @@ export class LocalWaits implements Rule {
   readonly #doing = new Map<Application, Map<string, Doing>>();
   readonly #since = new Map<Call, number>();
   readonly #failed = new Set<Call>();
+  /** Where a release was sent in this event. */
+  readonly #ended = new Set<Doing>();
 
   constructor(private readonly facts: Facts) {}
 
@@ -39,7 +43,8 @@ export class LocalWaits implements Rule {
     if (keys.length !== 1) return;
     const { asked } = this.#doingOf(app, keys[0]!);
     const leaseMs = this.facts.callOf.get(attempt)?.leaseMs ?? 0;
-    if (name === 'acquire') asked.set(attempt, { leaseMs, at: this.facts.world.now });
+    if (name === 'release') this.#ended.add(this.#doingOf(app, keys[0]!));
+    if (name === 'acquire') asked.set(attempt, { leaseMs, at: app.process.clock.now() });
     else asked.delete(attempt);
   }
 
@@ -47,14 +52,25 @@ export class LocalWaits implements Rule {
     for (const key of plan.keys) {
       const doing = this.#doingOf(app, key);
       doing.asked.delete(attempt);
-      if (handedOn === 0) doing.grantedAt = this.facts.world.now;
+      if (handedOn === 0) doing.grantedAt = app.process.clock.now();
     }
+  }
+
+  /** The next call asks in the turn of the event loop in which the lock is released. */
+  onEvent(): void {
+    if (this.#ended.size === 0) return;
+    for (const { app, key } of this.#ended) {
+      const isHeld = [...app.locker.holds].some(({ keys }) => keys.includes(key));
+      const waiting = [...this.facts.pending].find((call) => this.#waitsInside(call, app, key));
+      if (waiting && !isHeld && !this.#isAsked(app, key)) this.#violate(waiting);
+    }
+    this.#ended.clear();
   }
 
   onTick(): void {
     if (this.facts.isQuorum) return;
     for (const call of this.#since.keys()) if (!call.isPending) this.#since.delete(call);
-    for (const call of this.facts.pending) if (this.#waitsInside(call)) this.#check(call);
+    for (const call of this.facts.pending) if (this.#waitsInside(call, call.app, call.plan.keys[0]!)) this.#check(call);
   }
 
   #check(call: Call): void {
@@ -65,31 +81,37 @@ export class LocalWaits implements Rule {
     const since = this.#since.get(call) ?? world.now;
     this.#since.set(call, since);
     if (world.now - since <= SLACK_MS) return;
+    this.#violate(call);
+  }
+
+  #violate(call: Call): void {
+    const { world } = this.facts;
     const text = `${call.text} waits for ${(world.now - call.startedAt).toFixed(0)} ms, and no call of its process asks`;
     world.violate('6: somebody asks for the calls that wait in a process', text);
   }
 
   /** It has not asked the store itself. */
-  #waitsInside(call: Call): boolean {
+  #waitsInside(call: Call, app: Application, key: string): boolean {
     const { process, outer, attempts, granted } = call;
     if (process.isDead || process.isClosing || outer || attempts.length + granted.length > 0) return false;
-    return takesTurns(call) && call.plan.keys.length === 1 && !this.#failed.has(call);
+    return call.app === app && call.plan.keys.join() === key && takesTurns(call) && !this.#failed.has(call);
   }
 
   /** Whether a call of its process asks for the key, or may hand it on. */
   #isServed(app: Application, key: string): boolean {
-    const { now } = this.facts.world;
-    const { asked, grantedAt } = this.#doingOf(app, key);
-    const isAsked = [...asked.values()].some(({ at, leaseMs }) => now - at <= silenceMs(leaseMs));
-    return (
-      isAsked || (now - grantedAt <= TURN_MS + SLACK_MS && [...app.locker.holds].some(({ keys }) => keys.includes(key)))
-    );
+    const isInTurn = app.process.clock.now() - this.#doingOf(app, key).grantedAt <= TURN_MS + SLACK_MS;
+    return this.#isAsked(app, key) || (isInTurn && [...app.locker.holds].some(({ keys }) => keys.includes(key)));
+  }
+
+  #isAsked(app: Application, key: string): boolean {
+    const now = app.process.clock.now();
+    return [...this.#doingOf(app, key).asked.values()].some(({ at, leaseMs }) => now - at <= silenceMs(leaseMs));
   }
 
   #doingOf(app: Application, key: string): Doing {
     const ofApp = this.#doing.get(app) ?? new Map<string, Doing>();
     this.#doing.set(app, ofApp);
-    const doing = ofApp.get(key) ?? { asked: new Map(), grantedAt: -Infinity };
+    const doing = ofApp.get(key) ?? { app, key, asked: new Map(), grantedAt: -Infinity };
     ofApp.set(key, doing);
     return doing;
   }

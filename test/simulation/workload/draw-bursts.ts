@@ -17,7 +17,7 @@ const STRICT = [0, 0.1, 0.1, 0.5];
 
 /** Processes that make many calls at once. */
 export const withMoreAtOnce = (rng: Rng, slots: readonly PlannedSlot[]): readonly PlannedSlot[] =>
-  slots.map((slot) => ({ ...slot, atOnce: rng.pick([4, 12, 40, 120]) }));
+  slots.map((slot) => ({ ...slot, atOnce: rng.pick([4, 12, 40, 120, 120]) }));
 
 /** Bursts of short calls of one process for one key, which hand the lock on; some ask for something else. */
 export function drawBursts(
@@ -53,17 +53,18 @@ class BurstDrawer {
   burst(slot: number, at: number, key: string): PlannedCall[] {
     const { rng } = this;
     const spreadMs = rng.pick([0, 1, 10, 30]);
-    return Array.from({ length: rng.pick(SIZES) }, () => this.#call(slot, at + rng.float(0, spreadMs), key));
+    const isQuick = rng.chance(0.4);
+    return Array.from({ length: rng.pick(SIZES) }, () => this.#call(slot, at + rng.float(0, spreadMs), key, isQuick));
   }
 
-  #call(slot: number, at: number, key: string): PlannedCall {
+  #call(slot: number, at: number, key: string, isQuick: boolean): PlannedCall {
     const { rng } = this;
-    const holdMs = this.#holdMs();
+    const holdMs = isQuick ? 0 : this.#holdMs();
     const entry = rng.pick(['acquire', 'withLock', 'withLock'] as const);
     const abortMs = rng.chance(0.08) ? rng.int(1, rng.pick([5, 30, 300])) : undefined;
     const id = (this.nextId += 1);
     const afterLossMs = rng.chance(0.5) ? 0 : rng.float(0, 500);
-    const [keys, options, steps] = [[key], this.#options(), this.#steps(holdMs)];
+    const [keys, options, steps] = [[key], this.#options(), isQuick ? [] : this.#steps(holdMs)];
     return { id, slot, at, entry, keys, options, abortMs, holdMs, steps, listens: rng.chance(0.5), afterLossMs };
   }
 
