@@ -12,6 +12,9 @@ const silenceMs = (leaseMs: number): number =>
 /** A timer, the end of a turn, and the next turn of a busy process. */
 const SLACK_MS = 100;
 
+/** After a pause, a process has done what was due within this time. */
+const WELL_MS = 1_000;
+
 /** What a process does for one key. */
 interface Doing {
   readonly app: Application;
@@ -60,6 +63,8 @@ export class LocalWaits implements Rule {
   onEvent(): void {
     if (this.#ended.size === 0) return;
     for (const { app, key } of this.#ended) {
+      // Its timers are late.
+      if (app.process.stops.some(({ to }) => to >= this.facts.world.now - WELL_MS)) continue;
       const isHeld = [...app.locker.holds].some(({ keys }) => keys.includes(key));
       const waiting = [...this.facts.pending].find((call) => this.#waitsInside(call, app, key));
       if (waiting && !isHeld && !this.#isAsked(app, key)) this.#violate(waiting);
