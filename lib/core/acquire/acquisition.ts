@@ -69,9 +69,9 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.cancel(error);
   }
 
-  /** The error of a call whose time is up now: this one, or one that waits behind it. */
-  limitError(request: LockRequest): LockError {
-    return this.#answers.limitError(request, this.context.timers.now(), this.#attempt.sentAt);
+  /** The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process. */
+  limitError(request: LockRequest, behind = 0): LockError {
+    return this.#answers.limitError(request, this.context.timers.now(), this.#attempt.sentAt, behind);
   }
 
   cancel(error: unknown): void {

@@ -69,11 +69,15 @@ export class Answers {
     return suffices && isNew ? leaseOfPush(remainingMs, sent, receivedAt) : null;
   }
 
-  /** The error of a call whose time is up now; `sentAt`: when the unanswered command was sent. */
+  /**
+   * The error of a call whose time is up now; `sentAt`: when the unanswered command was sent; `behind`: how many calls of its
+   * process come before it.
+   */
   limitError(
     request: LockRequest,
     now: number,
     sentAt: number | null,
+    behind: number,
   ): LockBusyError | LockWaitTimeoutError | LockStoreError {
     const name = nameOf(request);
     const waitedMs = waitedMsOf(request, now);
@@ -82,6 +86,8 @@ export class Answers {
     // It may have been busy once, but nobody knows whether it still is.
     if (isSilent || !this.isKnownBusy) return unansweredError(name, waitedMs, undefined);
     const reply = this.#busy?.reply ?? { holder: undefined, ahead: 0 };
-    return request.options.waitMs === 0 ? busyError(name, reply) : waitTimeoutError(name, waitedMs, reply);
+    return request.options.waitMs === 0
+      ? busyError(name, reply)
+      : waitTimeoutError(name, waitedMs, { ...reply, ahead: reply.ahead + behind });
   }
 }

@@ -177,6 +177,7 @@ export class Locker implements WakeUpListener {
 
   onMessagesMissed(): void {
     this.onListening();
+    this.#turns.onMessagesMissed();
     this.holds.renewAll();
   }
 

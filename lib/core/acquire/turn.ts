@@ -107,7 +107,8 @@ export class Turn implements TurnOfCall {
     this.#serverTimeMs = serverTimeMs;
     this.#servesUpTo = wasBusy ? this.#lastNr : Infinity;
     this.#endsAt = this.context.clock.now() + TURN_MS;
-    this.#leastProvenMs = hold.provenMs / 2;
+    // Not of what is left now: a listener may have used up the rest of it.
+    this.#leastProvenMs = (hold.deadline - hold.sentAt) / 2;
     this.#end?.cancel();
     this.#end = null;
     if (this.waiting > 0) this.#awaitEnd();
@@ -126,7 +127,7 @@ export class Turn implements TurnOfCall {
 
   handOn(hold: StoreHold): boolean {
     if (hold !== this.#hold || !this.#mayHandOn(hold)) return false;
-    const first = this.#first;
+    const first = this.#first();
     if (!first || first.nr > this.#servesUpTo) return false;
     this.#remove(first);
     this.#hold = this.context.handOn(hold, first.call, this.#grantOf(hold, first.call));
@@ -154,7 +155,7 @@ export class Turn implements TurnOfCall {
     const holder = this.#hold?.terms.holder;
     const ahead = this.#aheadOf([...(this.#waiters ?? [])].indexOf(waiter));
     const error = this.#contender
-      ? this.#contender.limitError(request)
+      ? this.#contender.limitError(request, ahead)
       : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder, ahead });
     this.context.onTimeout(request, error);
     this.leave(waiter, error);
@@ -177,7 +178,7 @@ export class Turn implements TurnOfCall {
     (this.#waiters ??= new Set()).add(new Waiter(this, call, this.#lastNr, this.context, this.#wasBusy));
     const holder = this.#hold?.terms.holder;
     this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
-    if (this.#hold) this.#awaitEnd();
+    if (this.#isUnderWay) this.#awaitEnd();
   }
 
   /** How many calls of this process come before the one that has so many waiters before it. */
@@ -219,12 +220,18 @@ export class Turn implements TurnOfCall {
     });
   }
 
-  get #first(): Waiter | undefined {
-    return this.#waiters?.values().next().value;
+  /** Of several calls with one signal, the last ones may not have heard yet that it was aborted. */
+  #first(): Waiter | undefined {
+    for (const waiter of this.#waiters ?? []) {
+      const { signal } = waiter.call.request.options;
+      if (!signal?.aborted) return waiter;
+      this.leave(waiter, signal.reason);
+    }
+    return undefined;
   }
 
   #takeFirst(): AcquireCall | null {
-    const first = this.#first;
+    const first = this.#first();
     if (!first) return null;
     this.#remove(first);
     return first.call;

@@ -14,6 +14,8 @@ import { Turn, type TurnContext } from './turn.js';
 export class Turns {
   readonly #byKey = new Map<string, Turn>();
   #isClosing = false;
+  /** When messages of the store were last missed. */
+  #missedAt = -Infinity;
 
   constructor(
     private readonly context: TurnContext,
@@ -44,7 +46,13 @@ export class Turns {
 
   /** Hands a hold that its caller releases to the next call; returns false if it has to be released in the store. */
   handOn(hold: StoreHold): boolean {
-    return !this.#isClosing && this.#byKey.get(hold.key)?.handOn(hold) === true;
+    // Nobody knows whether a lock from before that was revoked.
+    if (this.#isClosing || hold.sentAt < this.#missedAt) return false;
+    return this.#byKey.get(hold.key)?.handOn(hold) === true;
+  }
+
+  onMessagesMissed(): void {
+    this.#missedAt = this.context.clock.now();
   }
 
   /** A hold has ended, or was lost. Its release, if there is one, has been sent. */

@@ -49,7 +49,10 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   /** As the store knows them. */
   readonly #tokens: number | readonly number[];
   readonly handedOn: number;
-  /** For how much longer than the proven lease the store may keep it. (Whole numbers take no memory of their own.) */
+  /**
+   * For how much longer than the proven lease the store may keep it; 0 only while no renewal was sent since the grant. (Whole
+   * numbers take no memory of their own.)
+   */
   #keptPastMs = 0;
   /** Most holds are never lost, and nobody asks for their signals. */
   #loss: Loss | null = null;
@@ -231,7 +234,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   private keepUntil(at: number): void {
-    this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline));
+    this.#keptPastMs = Math.max(this.#keptPastMs, Math.ceil(at - this.deadline), 1);
   }
 
   // Not a private name: each object would have a field for all of those.

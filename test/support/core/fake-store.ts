@@ -52,7 +52,11 @@ export class FakeStore implements LockStore {
   /** Which keys one command may name together; all of them, unless a test says otherwise. */
   groups: (keys: readonly string[]) => readonly (readonly string[])[] = (keys) => [keys.toSorted()];
 
-  constructor(readonly clientId = 'client') {}
+  constructor(
+    readonly clientId = 'client',
+    /** Whether the calls of a process may hand a lock on. */
+    readonly reservesTokens = false,
+  ) {}
 
   /** The keys of each acquire so far. */
   get asked(): string[] {
