@@ -178,7 +178,7 @@ export class Turn implements TurnOfCall {
     (this.#waiters ??= new Set()).add(new Waiter(this, call, this.#lastNr, this.context, this.#wasBusy));
     const holder = this.#hold?.terms.holder;
     this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
-    if (this.#hold) this.#awaitEnd();
+    if (this.#isUnderWay) this.#awaitEnd();
   }
 
   /** How many calls of this process come before the one that has so many waiters before it. */

@@ -129,6 +129,51 @@ describe('a turn of 10 ms', () => {
   });
 });
 
+describe('the end of a turn', () => {
+  it('is that of the present one when the last one ended early', async () => {
+    const { clock, store, calls, sent } = startTurns();
+    const [first, second] = calls(3);
+    await settled();
+    await clock.advance(2);
+    first!.value!.lose('revoked');
+    await settled();
+    expect(second!.value!.held).toBe(true);
+    store.onAcquire = () => busy();
+    await clock.advance(9);
+    expect(sent()[0]).toBe(2);
+    await clock.advance(1);
+    expect(sent()[0]).toBe(3);
+  });
+
+  it('needs no timer while nobody waits', async () => {
+    const { locker, call, hold } = startTurns();
+    const { timers } = locker.live;
+    // The renewals of both are due at one time.
+    await hold({ fair: 'strict' });
+    const renewals = locker.live.timers - timers;
+    await hold();
+    expect(locker.live.timers - timers).toBe(renewals);
+    call({ waitMs: Infinity });
+    call({ waitMs: Infinity });
+    expect(locker.live.timers - timers).toBe(renewals + 1);
+  });
+
+  it('needs no timer while a call asks the store', async () => {
+    const { clock, store, locker, call } = startTurns();
+    store.onAcquire = null;
+    call({ waitMs: Infinity });
+    const asking = locker.live.timers;
+    call({ waitMs: Infinity });
+    expect(locker.live.timers).toBe(asking);
+    store.acquires[0]!.reply(granted(3_000, 100));
+    await clock.advance(10);
+    const late = locker.live.timers;
+    // Behind the one that asks now.
+    call({ waitMs: Infinity });
+    expect([locker.live.timers, store.acquires.length]).toEqual([late, 2]);
+  });
+});
+
 describe('a turn of 64 calls', () => {
   it('hands the lock on 63 times, and then asks the store', async () => {
     const { calls, local, sent, acquired, finish } = startTurns();

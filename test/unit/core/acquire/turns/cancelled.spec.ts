@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockShutdownError, LockStoreError, LockWaitTimeoutError } from '../../../../../lib/core/lock.errors.js';
+import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
+import { lockOptions } from '../../../../support/core/core-parts.js';
+import { outcomeOf } from '../../../../support/waiting/outcome.js';
 import { settled } from '../../../../support/core/fake-clock.js';
 import { busy, granted } from '../../../../support/core/fake-store.js';
 import { servedOf, startTurns } from './start-turns.js';
@@ -82,6 +85,30 @@ describe('a call that waits behind others of its process', () => {
     expect(third.error).toBeInstanceOf(LockStoreError);
   });
 
+  it('has that time when it goes on for one that was cancelled without an answer, too', async () => {
+    const { clock, store, call } = startTurns();
+    store.onAcquire = null;
+    const abort = new AbortController();
+    const [, second] = [call({ signal: abort.signal }), call({ waitMs: 100 })];
+    await clock.advance(50);
+    abort.abort();
+    await clock.advance(900);
+    expect(second).toEqual({});
+    await clock.advance(50);
+    expect(second.error).toBeInstanceOf(LockStoreError);
+  });
+
+  it('has no more than its waitMs when it asks for a lock that is known to be busy', async () => {
+    const { clock, store, call, hold } = startTurns();
+    await hold();
+    store.onAcquire = null;
+    const second = call({ waitMs: 50 });
+    await clock.advance(49);
+    expect([store.acquires.length, second]).toEqual([2, {}]);
+    await clock.advance(1);
+    expect(second.error).toBeInstanceOf(LockWaitTimeoutError);
+  });
+
   it('ends at the end of its waitMs as soon as the lock is known to be busy', async () => {
     const { clock, store, call } = startTurns();
     store.onAcquire = null;
@@ -134,6 +161,19 @@ describe('a call that asks the store for others, and is cancelled', () => {
     // Nobody is left: the attempt is given back.
     expect([fourth.error, sent()[1]]).toEqual([expect.any(LockWaitTimeoutError), 1]);
     await finish();
+  });
+
+  it('leaves it to the next one, which tells the store its name, and gets the lock on its own terms', async () => {
+    const { clock, store, locker, abort, acquired, push } = await startWaiting();
+    await clock.advance(1_000);
+    const label = { where: 'Orders.charge', template: 'k' };
+    const second = outcomeOf(locker.acquire(locker.request(['k'], lockOptions({ maxHoldMs: 70 }), label)));
+    abort.abort();
+    await clock.advance(1_000);
+    expect(store.acquires.at(-1)!.request.holder).toBe('host:1 Orders.charge');
+    await push();
+    expect((second.value as StoreHold).terms).toMatchObject({ maxHoldMs: 70, holder: 'host:1 Orders.charge', label });
+    expect(acquired).toMatchObject([{ ...label, waitedMs: 1_000, waited: true, local: false }]);
   });
 
   it('leaves the command that is under way to the next one', async () => {

@@ -89,15 +89,18 @@ describe('a call that waits behind others', () => {
     call({ waitMs: 20 });
     call({ waitMs: 30 });
     call({ signal: abort.signal });
+    call({ waitMs: 10 });
     await settled();
     abort.abort(reason);
     await clock.advance(40);
     expect(named('acquireFailed').map((event) => [event.reason, event.waited, event.waitedMs])).toEqual([
       ['aborted', true, 0],
+      ['timeout', true, 10],
       ['timeout', true, 20],
       ['timeout', true, 30],
     ]);
     expect(named('timedOut').map(({ waitedMs, holder }) => [waitedMs, holder])).toEqual([
+      [10, 'host:1'],
       [20, 'host:1'],
       [30, 'host:1'],
     ]);

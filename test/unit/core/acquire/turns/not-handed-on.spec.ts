@@ -41,6 +41,15 @@ describe('a lock that is lost', () => {
     await finish();
   });
 
+  it('is not handed on by a listener of its signal, which releases it', async () => {
+    const started = await startHeld();
+    const { store, lock } = started;
+    lock.signal.addEventListener('abort', () => void lock.release());
+    store.listener!.onWakeUp(lock.attempt, { kind: 'revoked' });
+    await settled();
+    expectAskedAnew(started);
+  });
+
   it('is not handed on after maxHoldMs: the next call asks, and waits for the work or the lease', async () => {
     const { clock, store, second, third, lock, sent, finish } = await startHeld({ maxHoldMs: 4_000 });
     store.onAcquire = () => busy({ holder: 'host:1', retryMs: 0 });

@@ -81,6 +81,16 @@ describe('the lock of a call that does not take part', () => {
     await finish();
   });
 
+  it('is handed to nobody when it is released beside one of a turn', async () => {
+    const { call, hold, sent, local } = startTurns();
+    // Not even a store that lets both in, as one that was emptied does.
+    const [first, other] = [await hold(), await hold({ owner: 'me' })];
+    const waiting = call();
+    await other.release();
+    await settled();
+    expect([sent(), local(), waiting, first.held]).toEqual([[2, 1], [false, false], {}, true]);
+  });
+
   it('is handed to nobody if it has several keys, and neither is one handed to it', async () => {
     const { call, sent, local, finish } = startTurns();
     const both = call({}, ['k', 'j']);
@@ -127,6 +137,16 @@ describe('the leases of a turn', () => {
     await settled();
     expect(local().at(-1)).toBe(true);
     await finish();
+  });
+
+  it('have that length while the first call holds the lock, although nobody waits any more', async () => {
+    const { clock, hold, call, sent } = startTurns();
+    await hold();
+    call({ waitMs: 5 });
+    await clock.advance(20);
+    call({ leaseMs: 1_000 });
+    call({ leaseMs: 1_000 });
+    expect(sent()).toEqual([3, 0]);
   });
 
   it('are forgotten when the last call has failed, too', async () => {
