@@ -56,7 +56,7 @@ export const TURNS: readonly FoundBug[] = [
     find: 'this.#end = null;\n      this.#goOn();',
     replace: 'this.#end = null;',
     rules: NO_WAKE_UP,
-    profile: 'turns',
+    profile: 'turnsSentinel',
     seeds: 6,
   },
   {
@@ -101,7 +101,7 @@ export const TURNS: readonly FoundBug[] = [
     find: 'lock.token + (hasReaders ? 1 : TOKENS_OF_A_WRITER)',
     replace: 'lock.token + 1',
     rules: ['8: tokens rise'],
-    profile: 'turnsServer',
+    profile: 'turnsProcesses',
     seeds: 6,
   },
   {
