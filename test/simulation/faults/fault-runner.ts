@@ -47,6 +47,7 @@ export class FaultRunner {
       flushScripts: ({ server }) => this.#onServer(server, null, (one) => one.forgetScripts()),
       refuse: (fault) => this.#refuse(fault),
       foreignKey: (fault) => this.#foreign(fault),
+      deleteKey: ({ server, key }) => this.#onServer(server, null, (one) => this.#delete(one, key)),
       ...topologyFaults(facts),
     };
   }
@@ -146,6 +147,12 @@ export class FaultRunner {
       one.refusal = text;
       this.#later(ms, () => (one.refusal = null));
     });
+  }
+
+  /** Somebody deletes a lock, or Redis evicts it. */
+  #delete(server: SimServer, key: string): void {
+    server.model.locks.delete(KEY_PREFIX + key);
+    server.wipes.push(this.#now);
   }
 
   /** Somebody stores something else under the name of a lock, and takes it away again. */

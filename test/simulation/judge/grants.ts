@@ -26,7 +26,9 @@ export class Grants implements Rule {
   onTick(): void {
     for (const [attempt, since] of this.#unknown) {
       const call = this.facts.callOf.get(attempt);
-      if (!call?.isPending || call.attempt !== attempt || !this.#isLive(call)) this.#unknown.delete(attempt);
+      // It may wait in its process for the next of several keys.
+      const isAsked = call?.attempt === attempt && !call.granted.includes(attempt);
+      if (!call?.isPending || !isAsked || !this.#isLive(call)) this.#unknown.delete(attempt);
       else this.#checkReached(attempt, call, since);
     }
   }

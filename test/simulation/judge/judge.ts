@@ -7,7 +7,7 @@ import { type Application } from '../workload/application.js';
 import { type Call, type Held } from '../workload/call.js';
 import { ABORTED, WORK_FAILED } from '../workload/reasons.js';
 import { type Facts } from './facts.js';
-import { type Change, type Rule, type Snapshot } from './rule.js';
+import { type Change, type Rule, type SentCommand, type Snapshot } from './rule.js';
 import { isReentry } from './reentry.js';
 
 /** Watches a run: tells all rules what happens, and checks by itself what a call may return. */
@@ -36,12 +36,50 @@ export class Judge implements ServerWatch {
       call.granted.push(attempt);
       // It may have been asked for by another call of the process, which was cancelled or has handed the lock on.
       facts.callOf.set(attempt, call);
+      const hold = app.holdOf(attempt);
+      if (hold) for (const rule of this.rules) rule.onAcquired?.(call, hold);
     });
-    const acquire = app.store.acquire.bind(app.store);
-    app.store.acquire = (request, ...rest) => {
-      this.#onAsked(request.attempt, request.holder);
-      return acquire(request, ...rest);
+    app.locker.events.on('acquireFailed', ({ where }) => {
+      const call = facts.calls.get(where);
+      if (call) for (const rule of this.rules) rule.onFailed?.(call);
+    });
+    this.#watchStore(app);
+  }
+
+  #watchStore(app: Application): void {
+    const { store } = app;
+    const tell = (command: Omit<SentCommand, 'app'>): void => {
+      for (const rule of this.rules) rule.onSent?.({ app, ...command });
     };
+    const [acquire, renew] = [store.acquire.bind(store), store.renew.bind(store)];
+    const [release, downgrade] = [store.release.bind(store), store.downgrade.bind(store)];
+    store.acquire = (request, ...rest) => {
+      const { attempt, keys } = request;
+      this.#onAsked(attempt, request.holder);
+      tell({ name: 'acquire', attempt, keys });
+      const answer = acquire(request, ...rest);
+      answer.then(
+        (reply) => this.#onAnswered(attempt, 'unanswered' in reply && reply.unanswered ? null : reply.outcome),
+        (error: { wasSent?: boolean }) => this.#onAnswered(attempt, error.wasSent === false ? 'not sent' : null),
+      );
+      return answer;
+    };
+    store.renew = (requests) => {
+      for (const { attempt, key } of requests) tell({ name: 'renew', attempt, keys: [key] });
+      return renew(requests);
+    };
+    store.release = (request, timeoutMs) => {
+      tell({ name: 'release', attempt: request.attempt, keys: [request.key] });
+      return release(request, timeoutMs);
+    };
+    store.downgrade = (hold, timeoutMs) => {
+      tell({ name: 'downgrade', attempt: hold.attempt, keys: [hold.key] });
+      return downgrade(hold, timeoutMs);
+    };
+  }
+
+  #onAnswered(attempt: string, outcome: string | null): void {
+    for (const rule of this.rules) rule.onAnswered?.(attempt, outcome);
   }
 
   tick(): void {
@@ -55,6 +93,7 @@ export class Judge implements ServerWatch {
   onCall(call: Call): void {
     this.facts.calls.set(call.name, call);
     this.facts.pending.add(call);
+    for (const rule of this.rules) rule.onCall?.(call);
   }
 
   onSettled(call: Call, error: unknown): void {

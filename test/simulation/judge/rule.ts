@@ -1,6 +1,8 @@
+import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
 import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
 import { type ScriptCall } from '../server/server-scripts.js';
 import { type SimServer } from '../server/sim-server.js';
+import { type Application } from '../workload/application.js';
 import { type Call, type Held, type Outcome } from '../workload/call.js';
 
 type Hold = MemoryLock['holds'] extends ReadonlyMap<string, infer One> ? One : never;
@@ -42,8 +44,23 @@ export interface NewGrant extends Change {
   readonly isReentry: boolean;
 }
 
+/** A command that a process gives to its store. */
+export interface SentCommand {
+  readonly app: Application;
+  readonly name: 'acquire' | 'renew' | 'release' | 'downgrade';
+  readonly attempt: string;
+  readonly keys: readonly string[];
+}
+
 /** A promise of docs/guarantees.md, checked after each event. Each method is called when the run has something for it. */
 export interface Rule {
+  onCall?(call: Call): void;
+  onSent?(command: SentCommand): void;
+  /** An acquire was answered; null: it failed, and may still be carried out. */
+  onAnswered?(attempt: string, outcome: string | null): void;
+  /** A call gets its lock, and fails: at that very moment, before it settles. */
+  onAcquired?(call: Call, hold: StoreHold): void;
+  onFailed?(call: Call): void;
   onChange?(change: Change): void;
   onGrant?(grant: NewGrant): void;
   onHeld?(held: Held): void;

@@ -8,6 +8,7 @@ import { Grants } from './grants.js';
 import { HandOvers } from './hand-overs.js';
 import { HoldLimits } from './hold-limits.js';
 import { Leftovers } from './leftovers.js';
+import { LocalWaits } from './local-waits.js';
 import { LossReports } from './loss-reports.js';
 import { Losses } from './losses.js';
 import { Moved } from './moved.js';
@@ -29,7 +30,7 @@ import { Waiting } from './waiting.js';
 // prettier-ignore
 const KINDS = [
   Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  HandOvers, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
+  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
 ];
 
 /** All rules. */

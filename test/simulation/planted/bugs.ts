@@ -10,6 +10,7 @@ import { RELEASING } from './bugs/releasing.js';
 import { SEVERAL_KEYS } from './bugs/several-keys.js';
 import { SHUTDOWN } from './bugs/shutdown.js';
 import { TOPOLOGIES } from './bugs/topologies.js';
+import { TURNS } from './bugs/turns.js';
 import { WAITING } from './bugs/waiting.js';
 
 /** Each breaks one rule of the library, or of the model of the scripts. */
@@ -17,6 +18,7 @@ export const BUGS: readonly FoundBug[] = [
   ...HOLDING,
   ...ACQUIRING,
   ...WAITING,
+  ...TURNS,
   ...JOBS,
   ...RELEASING,
   ...SHUTDOWN,

@@ -65,6 +65,7 @@ const DRAW: { readonly [Kind in FaultKind]: Draw<Kind> } = {
   flushScripts: ({ server }) => ({ server }),
   refuse: ({ rng, server }) => ({ server, text: rng.pick(REFUSALS), ms: rng.float(10, 4_000) }),
   foreignKey: ({ rng, server, key }) => ({ server, key, ms: rng.skewed(10, 3_000) }),
+  deleteKey: ({ server, key }) => ({ server, key }),
   failover: ({ rng, profile }) => ({
     shard: rng.int(0, profile.masters - 1),
     how: rng.pick(['planned', 'crash', 'takeover']),

@@ -13,6 +13,8 @@ export async function hold(held: Held, judge: Judge): Promise<void> {
     await doStep(held, step, judge);
     if (process.clock.now() >= until) break;
   }
+  // Work may be done before any timer fires.
+  if (plan.holdMs === 0 && plan.steps.length === 0) return;
   if (await lost.within(until - process.clock.now())) await process.sleep(plan.afterLossMs);
 }
 

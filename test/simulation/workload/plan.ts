@@ -78,6 +78,7 @@ interface FaultKinds {
   flushScripts: { server: number };
   refuse: { server: number; text: string; ms: number };
   foreignKey: { server: number; key: string; ms: number };
+  deleteKey: { server: number; key: string };
   failover: FailoverPlan;
   partitionReplica: { server: number; ms: number };
   stopSentinel: { sentinel: number; ms: number; isSilent: boolean };

@@ -90,7 +90,12 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   turns: profile(TURNS),
   turnsNetwork: profile(TURNS, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
   turnsProcesses: profile(TURNS, faults(PROCESSES, { sleep: 3_000, stepClock: 5_000, revoke: 5_000 })),
-  turnsServer: profile(TURNS, BAD_NETWORK, faults(SERVER, { stepClock: 5_000, refuse: 6_000 })),
+  turnsServer: profile(
+    TURNS,
+    BAD_NETWORK,
+    faults(SERVER, { stepClock: 5_000, refuse: 6_000, foreignKey: 6_000, deleteKey: 3_000 }),
+  ),
+  turnsSentinel: profile(SENTINEL, TURNS, faults(FAILOVERS, { stopSentinel: 8_000, kill: 10_000 })),
   turnsCluster: profile(CLUSTER, TURNS, faults(FAILOVERS, PROCESSES, { moveSlot: 5_000 })),
   several: profile(faults({ refuse: 6_000, stepClock: 6_000, foreignKey: 3_000 }), { shares: { severalKeys: 0.8 } }),
 

@@ -14,7 +14,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'tokens follow the clock, even when it steps back',
     file: 'lib/testing/memory/hand-over.ts',
-    find: 'return Math.max(lock.token + 1, this.leastToken());',
+    find: 'return Math.max(lock.token + (hasReaders ? 1 : TOKENS_OF_A_WRITER), this.leastToken());',
     replace: 'return this.leastToken();',
     rules: ['8: tokens rise'],
     profile: 'server',
@@ -23,7 +23,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'an abort is not noticed',
     file: 'lib/core/acquire/limits.ts',
-    find: 'this.#stopListening = signal && onAbort(signal, () => call.cancel(signal.reason));',
+    find: 'this.#stopListening = signal && onAbort(signal, () => limited.cancel(signal.reason));',
     replace: 'this.#stopListening = undefined;',
     rules: ['an abort ends a wait at once'],
     profile: 'calm',
@@ -32,7 +32,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a call waits for ever',
     file: 'lib/core/acquire/limits.ts',
-    find: '() => call.onLimit(),',
+    find: '() => limited.onLimit(),',
     replace: '() => undefined,',
     rules: ['every call settles in its time', 'a busy lock is waited for no longer than waitMs'],
     profile: 'calm',
@@ -50,7 +50,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a call that must not wait does',
     file: 'lib/core/acquire/acquisition.ts',
-    find: 'if (waitMs === 0 && !reply.isSplit) return this.cancel(busyError(nameOf(this.request), reply));',
+    find: 'if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply));',
     replace: '',
     rules: ['a busy lock is waited for no longer than waitMs', 'every call settles in its time'],
     profile: 'calm',
@@ -59,8 +59,8 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'the time of a call begins again with its first answer',
     file: 'lib/core/acquire/limits.ts',
-    find: 'return this.request.startedAt + this.request.options.waitMs;',
-    replace: 'return this.timers.now() + this.request.options.waitMs;',
+    find: 'return startedAt + options.waitMs;',
+    replace: 'return this.timers.now() + options.waitMs;',
     rules: ['every call settles in its time', 'a busy lock is waited for no longer than waitMs'],
     profile: 'calm',
     seeds: 3,

@@ -31,8 +31,8 @@ export const LOSSES: readonly FoundBug[] = [
   },
   {
     name: 'a revoked lock is told to have expired',
-    file: 'lib/core/hold/loss.ts',
-    find: "if (reply.revoked) return 'revoked';",
+    file: 'lib/core/hold/store-hold.ts',
+    find: "if (revoked) return 'revoked';",
     replace: '',
     rules: ['4: a loss has its reason'],
     profile: 'operator',

@@ -122,8 +122,8 @@ export const WAITING: readonly FoundBug[] = [
   {
     name: 'a call gives up a tenth too early',
     file: 'lib/core/acquire/limits.ts',
-    find: 'this.request.startedAt + this.request.options.waitMs;',
-    replace: 'this.request.startedAt + this.request.options.waitMs * 0.9;',
+    find: 'startedAt + options.waitMs;',
+    replace: 'startedAt + options.waitMs * 0.9;',
     rules: ['no call gives up before its time'],
     profile: 'calm',
     seeds: 3,
