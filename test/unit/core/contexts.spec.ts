@@ -184,7 +184,7 @@ describe('what the module does by itself', () => {
     const error = (): void => void reports.push(me());
     const registry = caller.run(
       'the module',
-      () => new HandleRegistry(systemRuntime().watchGarbage, { debug: error, warn: error, error }),
+      () => new HandleRegistry(watchGarbage, new TimerQueue(clock), { debug: error, warn: error, error }),
     );
     caller.run('the caller', () => void registry.handOut(heldLock()));
     await eventually(async () => {
