@@ -136,7 +136,8 @@ describe('a process that ends, or stops, in its turn', () => {
     const deadline = await deadlineOf([admin], key);
     const lock = await app.locks.acquire(key, PATIENT);
     expect(grantedAt(lock)).toBeGreaterThanOrEqual(deadline);
-    expect(grantedAt(lock)).toBeLessThanOrEqual(deadline + FREEZE_MS);
+    // If the machine stalled, one of its calls was in the queue already, and was granted the lock in vain.
+    expect(grantedAt(lock)).toBeLessThanOrEqual(deadline + 2 * SHORT.leaseMs + FREEZE_MS);
     child.kill('SIGCONT');
     // One of its calls waits in Redis again, and the others behind that one.
     await untilWaiting(app, key, 1);
