@@ -78,7 +78,7 @@ export class RedisLockService {
       const resolved = resolveLockOptions(checked, this.defaults);
       const request = this.locker.request(keys, resolved);
       refuseReentry(this.locker, request);
-      return this.locker.acquire(request).then(this.#handOut);
+      return this.locker.acquire(request, this.#handOut);
     } catch (error) {
       return Promise.reject(error);
     }

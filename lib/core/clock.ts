@@ -16,6 +16,9 @@ export interface Clock {
 /** The part of a clock that sets timers. */
 export type Timers = Pick<Clock, 'now' | 'setTimer'>;
 
+/** Whether a timer that fires now and was set for `at` was held up: the event loop was blocked, and answers may wait to be read. */
+export const wasHeldUp = (timers: Timers, at: number): boolean => timers.now() - at > LATE_MS;
+
 /**
  * Calls back in `ms` milliseconds; a little later if the event loop was blocked and an answer is awaited, because timers run
  * before the answers that have arrived are read. Returns a function that cancels.
@@ -29,8 +32,7 @@ export function setDeadline(
   // A deadline that has passed already is not late: the event loop was not blocked.
   const at = timers.now() + Math.max(ms, 0);
   let cancel = timers.setTimer(() => {
-    const isLate = timers.now() - at > LATE_MS;
-    if (isLate && isAnswerAwaited()) cancel = timers.setTimer(callback, READ_MS);
+    if (wasHeldUp(timers, at) && isAnswerAwaited()) cancel = timers.setTimer(callback, READ_MS);
     else callback();
   }, ms);
   return () => cancel();

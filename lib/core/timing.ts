@@ -43,6 +43,9 @@ export function renewTimeoutMs(leaseMs: number, provenMs: number): number {
  */
 export const leastProvenOfPushMs = (remainingMs: number): number => remainingMs / 2;
 
+/** How long a handle may live before it is noticed that it was dropped: most are released sooner, and need not be watched. */
+export const WATCH_HANDLES_AFTER_MS = 100;
+
 // --- Commands ---
 
 /**

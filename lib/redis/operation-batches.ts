@@ -22,15 +22,16 @@ interface BatchParts {
 }
 
 /** `resolve` may throw for a reply that it cannot read; then `reject` is called, too. */
-interface OperationOutcome extends Outcome<string[]> {
+export interface OperationOutcome extends Outcome<string[]> {
   /** Receives a reply that comes after the timeout. */
-  readonly onLate?: (reply: string[]) => void;
+  onLate?(reply: string[]): void;
 }
 
 /** One operation on its way. */
-interface Pending {
+export interface Pending {
   readonly operation: Operation;
   readonly outcome: OperationOutcome;
+  /** Null until the turn is over. */
   batch: Batch | null;
 }
 
@@ -64,18 +65,26 @@ export class OperationBatches {
     return new Promise((resolve, reject) => void this.start(operation, { resolve, reject }));
   }
 
-  /**
-   * Passes on the reply of the operation's script, or a `LockStoreError`. Returns a function that withdraws the operation; it
-   * returns true when nothing was sent, and nothing will be.
-   */
-  start(operation: Operation, outcome: OperationOutcome): () => boolean {
+  /** Passes on the reply of the operation's script, or a `LockStoreError`. Returns what can be withdrawn. */
+  start(operation: Operation, outcome: OperationOutcome): Pending {
     const pending: Pending = { operation, outcome, batch: null };
     this.#gathered.push(pending);
     if (!this.#first) {
       this.#first = pending;
-      this.parts.afterTurn(() => this.#flush());
+      this.parts.afterTurn(this.#flush);
     }
-    return () => this.#withdraw(pending);
+    return pending;
+  }
+
+  /** Withdraws an operation; returns true when nothing was sent, and nothing will be. */
+  withdraw(pending: Pending): boolean {
+    const { batch, operation, outcome } = pending;
+    if (batch?.sent) return false;
+    if (batch?.pending.length === 1) return batch.withdraw();
+    if (batch) batch.pending = batch.pending.filter((one) => one !== pending);
+    else this.#gathered = this.#gathered.filter((one) => one !== pending);
+    outcome.reject(storeError(operation.key, withdrawnError(), { wasSent: false }));
+    return true;
   }
 
   /** Calls back in this turn, when the operations that were asked for before are sent: what is sent then stays behind them. */
@@ -83,15 +92,17 @@ export class OperationBatches {
     this.parts.afterTurn(send);
   }
 
-  #flush(): void {
-    const [all, first] = [this.#gathered, this.#first];
-    [this.#gathered, this.#first] = [[], null];
+  readonly #flush = (): void => {
+    const all = this.#gathered;
+    const first = this.#first;
+    this.#gathered = [];
+    this.#first = null;
     for (const group of this.#groupsOf(all)) {
       // A command for several callers is in the context of none.
       if (all.length === 1 && all[0] === first) this.#send(group);
       else this.#inOurContext(() => this.#send(group));
     }
-  }
+  };
 
   /** Those with one time limit travel together, and those of one lock stay in their order. */
   #groupsOf(all: readonly Pending[]): readonly (readonly Pending[])[] {
@@ -169,26 +180,16 @@ export class OperationBatches {
     }
   }
 
-  #sendAlone(operation: Operation, { resolve, reject, onLate }: OperationOutcome): void {
+  #sendAlone(operation: Operation, outcome: OperationOutcome): void {
     const { commands, calls, timesOf } = this.parts;
     const call = calls.alone(operation, timesOf(operation));
     commands
-      .run({ ...call, ...(onLate && { onLate }) })
-      .then(resolve)
+      .run({ ...call, onLate: (reply) => outcome.onLate?.(reply) })
+      .then((reply) => outcome.resolve(reply))
       // The batch was sent, and may have begun it.
       .catch((error: Error) =>
-        reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
+        outcome.reject(error instanceof LockStoreError ? renamedError(error, operation.key, true) : error),
       );
-  }
-
-  #withdraw(pending: Pending): boolean {
-    const { batch, operation, outcome } = pending;
-    if (batch?.sent) return false;
-    if (batch?.pending.length === 1) return batch.withdraw();
-    if (batch) batch.pending = batch.pending.filter((one) => one !== pending);
-    else this.#gathered = this.#gathered.filter((one) => one !== pending);
-    outcome.reject(storeError(operation.key, withdrawnError(), { wasSent: false }));
-    return true;
   }
 }
 
@@ -198,10 +199,10 @@ function readAll({ pending }: Batch, reply: unknown): string[][] | undefined {
 }
 
 /** A reply that its caller cannot read concerns no other one. */
-function tellLate({ onLate }: OperationOutcome, reply: string[]): void {
+function tellLate(outcome: OperationOutcome, reply: string[]): void {
   if (hasFailed(reply)) return;
   try {
-    onLate?.(reply);
+    outcome.onLate?.(reply);
   } catch {
     // The call is over.
   }

@@ -2,12 +2,10 @@ import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
-import { type StoreHold } from '../core/hold/store-hold.js';
-import { type CompositeHold } from '../core/hold/composite-hold.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LockError, type LockLostReason, type LockMode } from '../core/lock.errors.js';
 import { systemRuntime } from '../core/runtime.js';
-import { Locker } from '../core/acquire/locker.js';
+import { type Acquired, Locker } from '../core/acquire/locker.js';
 import { type FakeKey, type FakeOutcome, FakeRules, matches } from './fake-rules.js';
 import { awayError, type GrantingStore, holderFor } from './granting-store.js';
 
@@ -77,7 +75,7 @@ export class FakeLocker extends Locker {
     return losing.length;
   }
 
-  override async acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
+  override async acquire<T = Acquired>(request: LockRequest, toResult?: (hold: Acquired) => T): Promise<T> {
     const { keys, options, label } = request;
     this.#fake.store.groups(keys);
     this.calls.push({ keys, mode: options.mode, where: label.where, options });
@@ -85,7 +83,7 @@ export class FakeLocker extends Locker {
     const isRequested = !this.isClosing && !options.signal?.aborted;
     const failure = isRequested ? this.#failureOf(request) : undefined;
     if (failure) throw failure;
-    return super.acquire(request);
+    return super.acquire(request, toResult);
   }
 
   /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */

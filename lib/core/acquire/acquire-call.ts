@@ -16,11 +16,12 @@ export interface TurnOfCall {
 
 /** A call of the app that acquires a lock: what it asks for, and its promise. */
 export class AcquireCall {
-  readonly hold: Promise<StoreHold>;
-  resolve!: (hold: StoreHold) => void;
+  /** What `toResult` makes of the hold. */
+  readonly result: Promise<unknown>;
   reject!: (error: unknown) => void;
   /** Whether there was a `waiting` event. */
   hasWaited = false;
+  #resolve!: (result: unknown) => void;
   /** The async context of the caller. Most calls end with the first answer, which comes in it, too, so it is made late. */
   #context: CallContext | null = null;
 
@@ -30,11 +31,16 @@ export class AcquireCall {
     readonly turn: TurnOfCall | null,
     /** On the monotonic clock; it may have waited elsewhere before. */
     readonly beganAt: number,
+    private readonly toResult: (hold: StoreHold) => unknown,
   ) {
-    this.hold = new Promise((resolve, reject) => {
-      this.resolve = resolve;
+    this.result = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
       this.reject = reject;
     });
+  }
+
+  resolve(hold: StoreHold): void {
+    this.#resolve(this.toResult(hold));
   }
 
   /** The call goes on in another context. */

@@ -1,7 +1,7 @@
 import { onAbort } from '../abort-listener.js';
-import { setDeadline } from '../clock.js';
-import { type TimerQueue } from '../timer-queue.js';
-import { FIRST_ANSWER_MS } from '../timing.js';
+import { wasHeldUp } from '../clock.js';
+import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { FIRST_ANSWER_MS, READ_MS } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
 
 /** The call that `Limits` ends. */
@@ -15,7 +15,7 @@ export interface LimitedCall {
 /** Ends a call that still waits when its signal is aborted or its time is up. */
 export class Limits {
   readonly #stopListening: (() => void) | undefined;
-  #cancelLimit: (() => void) | undefined;
+  #limit: ScheduledCall | null = null;
 
   constructor(
     private readonly timers: TimerQueue,
@@ -36,7 +36,7 @@ export class Limits {
 
   stop(): void {
     this.#stopListening?.();
-    this.#cancelLimit?.();
+    this.#limit?.cancel();
   }
 
   get #waitUntil(): number {
@@ -53,14 +53,17 @@ export class Limits {
     return Math.min(Math.max(waitUntil, this.call.beganAt + FIRST_ANSWER_MS), waitUntil + FIRST_ANSWER_MS);
   }
 
+  /** As `setDeadline` does, without its functions: most calls end long before, and each has a limit. */
   #setLimit(at: number): void {
-    this.#cancelLimit?.();
+    this.#limit?.cancel();
+    // A limit that has passed already is not late.
+    const due = Math.max(at, this.timers.now());
+    this.#limit = this.timers.schedule(due, () => this.#onTime(due));
+  }
+
+  #onTime(due: number): void {
     const { timers, limited } = this;
-    this.#cancelLimit = setDeadline(
-      timers,
-      () => limited.onLimit(),
-      at - timers.now(),
-      () => limited.isAnswerAwaited(),
-    );
+    if (!wasHeldUp(timers, due) || !limited.isAnswerAwaited()) return limited.onLimit();
+    this.#limit = timers.schedule(timers.now() + READ_MS, () => limited.onLimit());
   }
 }

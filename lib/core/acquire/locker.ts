@@ -4,6 +4,7 @@ import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
 import { shutdownError, unansweredError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
+import { type Hold } from '../hold/hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
@@ -23,8 +24,11 @@ import { TimerQueue } from '../timer-queue.js';
 import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
 import { Attempts } from './attempts.js';
-import { eventOf, failedEvent, forKeys, type LockRequest } from './request.js';
+import { eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
 import { Turns } from './turns.js';
+
+/** What the calls of a module acquire. */
+export type Acquired = StoreHold | CompositeHold;
 
 /** Acquires the locks of a module from its store. */
 export class Locker implements WakeUpListener {
@@ -53,7 +57,7 @@ export class Locker implements WakeUpListener {
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
-    this.handles = new HandleRegistry(watchGarbage, reporter);
+    this.handles = new HandleRegistry(watchGarbage, this.timers, reporter);
     this.awaited = new AwaitedCalls(clock);
     const { timers, events, awaited } = this;
     const shared = { clock, random, timers, store, reporter, events, awaited };
@@ -111,14 +115,14 @@ export class Locker implements WakeUpListener {
 
   /**
    * Acquires all keys or none, and keeps the process alive meanwhile. The order is the same for every client, so that two calls
-   * cannot block each other.
+   * cannot block each other. Resolves with what `toResult` makes of the hold: without a promise more, as `then` would need.
    */
-  acquire(request: LockRequest): Promise<StoreHold | CompositeHold> {
-    if (request.keys.length === 1) return this.#acquireGroup(request);
-    return this.awaited.keepAlive(this.#acquireSeveral(request));
+  acquire<T = Acquired>(request: LockRequest, toResult: (hold: Acquired) => T = itself): Promise<T> {
+    if (request.keys.length === 1) return this.#acquireGroup(request, toResult);
+    return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
   }
 
-  async #acquireSeveral(request: LockRequest): Promise<StoreHold | CompositeHold> {
+  async #acquireSeveral(request: LockRequest): Promise<Acquired> {
     const { keys, options, startedAt } = request;
     const groups = this.store.groups(keys);
     if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys });
@@ -195,12 +199,12 @@ export class Locker implements WakeUpListener {
   }
 
   /** Acquires the keys of a request, which are one group of the store, and in its order. */
-  #acquireGroup(request: LockRequest): Promise<StoreHold> {
+  #acquireGroup<T = StoreHold>(request: LockRequest, toResult: (hold: StoreHold) => T = itself): Promise<T> {
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
       this.awaited.begin();
-      return this.#turns.begin(request).hold;
+      return this.#turns.begin(request, toResult);
     } catch (error) {
       this.#tellFailed(request, error, false);
       return Promise.reject(error);
@@ -242,8 +246,4 @@ export class Locker implements WakeUpListener {
   }
 }
 
-/** The grant with its holds in the order of the caller. */
-function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {
-  if (!callerKeys) return grant;
-  return { ...grant, holds: callerKeys.map((key) => grant.holds.find((hold) => hold.key === key)!) };
-}
+const itself = <T>(hold: Hold): T => hold as T;

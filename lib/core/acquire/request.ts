@@ -78,6 +78,12 @@ export const grantOf = (
   serverTimeMs,
 });
 
+/** The grant with its holds in the order of the caller. */
+export function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {
+  if (!callerKeys) return grant;
+  return { ...grant, holds: callerKeys.map((key) => grant.holds.find((hold) => hold.key === key)!) };
+}
+
 /** The lease that a request asks for: it covers the least time for which the lock stays taken. */
 export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>
   Math.max(leaseMs, holdAtLeastMs);

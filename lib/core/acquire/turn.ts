@@ -126,7 +126,7 @@ export class Turn implements TurnOfCall {
   }
 
   handOn(hold: StoreHold): boolean {
-    if (hold !== this.#hold || !this.#mayHandOn(hold)) return false;
+    if (hold !== this.#hold || this.waiting === 0 || !this.#mayHandOn(hold)) return false;
     const first = this.#first();
     if (!first || first.nr > this.#servesUpTo) return false;
     this.#remove(first);

@@ -35,13 +35,13 @@ export class Turns {
     return this.#byKey.get(key)?.waiting ?? 0;
   }
 
-  /** Begins a call, and returns it. */
-  begin(request: LockRequest): AcquireCall {
+  /** Begins a call; resolves with what `toResult` makes of its hold. */
+  begin<T>(request: LockRequest, toResult: (hold: StoreHold) => T): Promise<T> {
     const turn = this.reservesTokens && takesTurns(request) ? this.#turnOf(request) : null;
-    const call = new AcquireCall(request, turn, this.context.clock.now());
+    const call = new AcquireCall(request, turn, this.context.clock.now(), toResult);
     if (turn) turn.begin(call);
     else void new Acquisition(this.context, call);
-    return call;
+    return call.result as Promise<T>;
   }
 
   /** Hands a hold that its caller releases to the next call; returns false if it has to be released in the store. */

@@ -4,6 +4,8 @@ import { type Lock } from '../lock.js';
 import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 import { type GarbageWatch, type Runtime } from '../runtime.js';
+import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { WATCH_HANDLES_AFTER_MS } from '../timing.js';
 import { type HandleTracker, type Hold } from './hold.js';
 
 /**
@@ -76,25 +78,34 @@ class LockHandle implements Lock {
  */
 class WatchedHandle implements HandleTracker {
   constructor(
-    private readonly dropped: GarbageWatch<WatchedHandle>,
+    private readonly registry: HandleRegistry,
     public lock: Hold | null,
+    /** The handle, until it is watched: it cannot be collected before. */
+    public young: object | null,
+    /** Its index among the young ones. */
+    public place: number,
   ) {}
 
-  /**
-   * Stops watching. Otherwise the registry would call back in vain. Also, a registry that is itself collected must have no
-   * entries left: after that, V8 (in Node 20) does not call back any registry of the process.
-   */
   forget(): void {
-    this.lock = null;
-    this.dropped.unregister(this);
+    this.registry.forget(this);
   }
 }
 
-/** Hands out handles, and releases the locks of those that are dropped. */
+/**
+ * Hands out handles, and releases the locks of those that are dropped. To have V8 watch an object costs more than the rest of a
+ * lock, and most locks are released soon: only a handle that lives for `WATCH_HANDLES_AFTER_MS` is watched.
+ */
 export class HandleRegistry {
   readonly #dropped: GarbageWatch<WatchedHandle>;
+  /** The handles that are not watched yet. */
+  readonly #young: WatchedHandle[] = [];
+  #watching: ScheduledCall | null = null;
 
-  constructor(watchGarbage: Runtime['watchGarbage'], reporter: Reporter) {
+  constructor(
+    watchGarbage: Runtime['watchGarbage'],
+    private readonly timers: TimerQueue,
+    reporter: Reporter,
+  ) {
     const onDropped = ({ lock }: WatchedHandle): void => {
       if (!lock || lock.lost) return;
       const text =
@@ -115,9 +126,38 @@ export class HandleRegistry {
 
   /** Releases `lock` if `holder` is garbage-collected before it was released. */
   track<T extends object>(holder: T, lock: Hold): T {
-    const watched = new WatchedHandle(this.#dropped, lock);
-    this.#dropped.register(holder, watched, watched);
-    lock.tracker = watched;
+    const handle = new WatchedHandle(this, lock, holder, this.#young.length);
+    this.#young.push(handle);
+    this.#watching ??= this.timers.schedule(this.timers.now() + WATCH_HANDLES_AFTER_MS, this.#watchAll);
+    lock.tracker = handle;
     return holder;
   }
+
+  /**
+   * Internal: stops watching. Otherwise the registry would call back in vain. Also, a registry that is itself collected must have no
+   * entries left: after that, V8 (in Node 20) does not call back any registry of the process.
+   */
+  forget(handle: WatchedHandle): void {
+    if (!handle.lock) return;
+    handle.lock = null;
+    if (!handle.young) return this.#dropped.unregister(handle);
+    handle.young = null;
+    // The last one moves to its place.
+    const last = this.#young.pop()!;
+    if (last !== handle) {
+      this.#young[handle.place] = last;
+      last.place = handle.place;
+    }
+    if (this.#young.length > 0) return;
+    this.#watching?.cancel();
+    this.#watching = null;
+  }
+
+  readonly #watchAll = (): void => {
+    this.#watching = null;
+    for (const handle of this.#young.splice(0)) {
+      this.#dropped.register(handle.young!, handle, handle);
+      handle.young = null;
+    }
+  };
 }

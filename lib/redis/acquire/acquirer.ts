@@ -17,11 +17,9 @@ import { type CommandRunner, type ScriptCall } from '../connection/command-runne
 import { renamedError } from '../connection/redis-errors.js';
 import { type OperationBatches } from '../operation-batches.js';
 import { MAX_SENT, maxAcquireAgeMs } from '../timing.js';
+import { ONLY_SERVER, PendingAcquire } from './pending-acquire.js';
 import { type ReplicaAcks } from './replica-acks.js';
 import { ServerClock } from './server-clock.js';
-
-/** The name of the server of a client that is not one of a cluster. */
-const ONLY_SERVER = '';
 
 /** What an acquirer works with. */
 interface AcquirerParts {
@@ -36,37 +34,9 @@ interface AcquirerParts {
   readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
 }
 
-/** An acquire that is not decided yet. */
-interface Pending {
-  readonly request: AcquireRequest;
-  readonly timeoutMs: number;
-  /** Until when it is sent again. */
-  readonly until: number;
-  /** The epoch of the connection when it began. */
-  readonly epoch: number;
-  readonly onLate: (reply: AcquireReply) => void;
-  readonly resolve: (reply: AcquireReply | Promise<AcquireReply>) => void;
-  readonly reject: (error: unknown) => void;
-  /** How often it was sent. */
-  sent: number;
-  isWithdrawn: boolean;
-  /** Withdraws its first command; false when that was sent. */
-  withdraw: () => boolean;
-}
-
-/** A command of an acquire. */
-interface Sent {
-  /** By the name of its clock. */
-  readonly server: string;
-  /** On our monotonic clock. */
-  readonly at: number;
-  /** Unless it travels with others. */
-  readonly call: ScriptCall | null;
-}
-
 /** Sends acquires to Redis until there is an outcome: granted, busy or refused. */
 export class Acquirer {
-  readonly #pending = new Map<string, Pending>();
+  readonly #pending = new Map<string, PendingAcquire>();
   readonly #serverClock: ServerClock;
 
   constructor(private readonly parts: AcquirerParts) {
@@ -75,31 +45,26 @@ export class Acquirer {
 
   /** As `LockStore.withdraw`. */
   withdraw(attempt: string): boolean {
-    return this.#pending.get(attempt)?.withdraw() ?? false;
+    const pending = this.#pending.get(attempt);
+    if (!pending) return false;
+    const { withdrawable, sent } = pending;
+    if (sent === 0) return (pending.isWithdrawn = true);
+    if (sent > 1 || !withdrawable) return false;
+    return typeof withdrawable === 'function' ? withdrawable() : this.parts.batches.withdraw(withdrawable);
   }
 
   /** As `LockStore.acquire`. */
   acquire(request: AcquireRequest, timeoutMs: number, onLate: (reply: AcquireReply) => void): Promise<AcquireReply> {
     const { clock, commands } = this.parts;
     return new Promise((resolve, reject) => {
-      const pending: Pending = {
-        request,
-        timeoutMs,
-        until: clock.now() + timeoutMs,
-        epoch: commands.epoch,
-        onLate,
-        resolve,
-        reject,
-        sent: 0,
-        isWithdrawn: false,
-        withdraw: () => (pending.isWithdrawn = true),
-      };
+      const { epoch } = commands;
+      const pending = new PendingAcquire(this, request, timeoutMs, clock.now(), epoch, onLate, resolve, reject);
       this.#pending.set(request.attempt, pending);
       const question = this.#learnTime(request, timeoutMs);
       if (question)
         question.then(
           () => this.#send(pending),
-          (error: unknown) => this.#fail(pending, error),
+          (error: unknown) => this.onFailure(pending, error),
         );
       else this.#send(pending);
     });
@@ -112,67 +77,58 @@ export class Acquirer {
   }
 
   /** Sends it: with others of this turn, unless it is for several locks, or replicas have to confirm it. */
-  #send(pending: Pending): void {
-    const { calls, replicas, batches, clock } = this.parts;
-    const { request, timeoutMs } = pending;
+  #send(pending: PendingAcquire): void {
+    const { replicas, batches } = this.parts;
     pending.sent += 1;
-    if (replicas || request.keys.length > 1)
-      return batches.behind(() => this.#guarded(pending, () => this.#sendAlone(pending)));
-    this.#guarded(pending, () => {
-      const operation = calls.acquire(request, timeoutMs, clock.now());
-      const withdraw = batches.start(operation, this.#outcomeOf(pending, operation.lock, null));
-      pending.withdraw = pending.sent === 1 ? withdraw : () => false;
-    });
+    if (!replicas && pending.request.keys.length === 1) this.#guarded(pending, this.#gather);
+    else batches.behind(() => this.#guarded(pending, this.#sendAlone));
   }
 
-  #sendAlone(pending: Pending): void {
-    const { calls, keys, clock, commands } = this.parts;
+  readonly #gather = (pending: PendingAcquire): void => {
+    const { calls, batches, clock } = this.parts;
+    pending.sentAt = clock.now();
+    const operation = calls.acquire(pending.request, pending.timeoutMs, pending.sentAt);
+    pending.server = this.#serverOf(operation.lock);
+    pending.withdrawable = batches.start(operation, pending);
+  };
+
+  readonly #sendAlone = (pending: PendingAcquire): void => {
+    const { calls, keys, commands, clock } = this.parts;
     const { request, timeoutMs } = pending;
     const lock = keys.storageKey(request.keys[0]!);
     const times = this.timesOf({ lock, timeoutMs });
-    const call =
+    pending.sentAt = clock.now();
+    pending.server = this.#serverOf(lock);
+    pending.call =
       request.keys.length > 1
         ? calls.acquireMany(request, timeoutMs, times)
-        : calls.alone(calls.acquire(request, timeoutMs, clock.now()), times);
-    const onStart = (withdraw: () => boolean): void => {
-      pending.withdraw = pending.sent === 1 ? withdraw : () => false;
-    };
-    const { resolve, reject, onLate } = this.#outcomeOf(pending, lock, call);
+        : calls.alone(calls.acquire(request, timeoutMs, pending.sentAt), times);
+    const onLate = (reply: string[]): void => pending.onLate(reply);
+    const onStart = (withdraw: () => boolean): void => void (pending.withdrawable = withdraw);
     commands
-      .run({ ...call, onLate, onStart })
-      .then(resolve)
-      .catch(reject);
-  }
+      .run({ ...pending.call, onLate, onStart })
+      .then((reply) => pending.resolve(reply))
+      .catch((error: unknown) => pending.reject(error));
+  };
 
   /** Sends it, unless it was withdrawn before. */
-  #guarded(pending: Pending, send: () => void): void {
+  #guarded(pending: PendingAcquire, send: (pending: PendingAcquire) => void): void {
     if (pending.isWithdrawn) {
-      return this.#fail(pending, new LockStoreError('It was withdrawn before it was sent.', { wasSent: false }));
+      return this.onFailure(pending, new LockStoreError('It was withdrawn before it was sent.', { wasSent: false }));
     }
     try {
-      send();
+      send(pending);
     } catch (error) {
-      this.#fail(pending, error);
+      this.onFailure(pending, error);
     }
   }
 
-  #outcomeOf(pending: Pending, lock: string, call: ScriptCall | null) {
-    const sent: Sent = { server: this.#serverOf(lock), at: this.parts.clock.now(), call };
-    return {
-      resolve: (reply: string[]): void => this.#onReply(pending, sent, reply),
-      reject: (error: unknown): void => this.#fail(pending, error),
-      onLate: (late: string[]): void => {
-        if (!isTooLate(late)) pending.onLate(this.#read(pending, late));
-      },
-    };
-  }
-
-  /** Sends it again at once, as the same attempt, while the server has not come to an outcome. */
-  #onReply(pending: Pending, { server, at, call }: Sent, reply: readonly string[]): void {
-    const { request, sent, until } = pending;
+  /** Internal: sends it again at once, as the same attempt, while the server has not come to an outcome. */
+  onReply(pending: PendingAcquire, reply: readonly string[]): void {
+    const { request, sent, until, server, sentAt, call } = pending;
     const { clock, replicas } = this.parts;
-    pending.withdraw = () => false;
-    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), at);
+    pending.withdrawable = null;
+    if (reply[0] === 'busy' && request.waiterLeaseMs > 0) this.parts.onWaiting(isListenedTo(reply), sentAt);
     this.#serverClock.onReply(server, serverMicrosIn(reply));
     const isLate = isTooLate(reply);
     if ((isLate || isUnservedAcquire(reply)) && sent < MAX_SENT && clock.now() < until) return this.#send(pending);
@@ -184,23 +140,29 @@ export class Acquirer {
     const needsReplicas = replicas && call && reply[0] === 'granted';
     const decided = needsReplicas ? this.#confirm(pending, replicas, call) : this.#read(pending, reply);
     this.#forget(pending);
-    pending.resolve(decided);
+    pending.decide(decided);
   }
 
-  #fail(pending: Pending, error: unknown): void {
+  /** Internal. */
+  onFailure(pending: PendingAcquire, error: unknown): void {
     this.#forget(pending);
-    const { request, sent, reject } = pending;
+    const { request, sent, fail } = pending;
     // An earlier command was answered, and may have left something on the server.
-    reject(sent > 1 && error instanceof LockStoreError ? renamedError(error, request.keys.join(', '), true) : error);
+    fail(sent > 1 && error instanceof LockStoreError ? renamedError(error, request.keys.join(', '), true) : error);
   }
 
-  #forget(pending: Pending): void {
+  /** Internal: a reply came after the time of its command was up. */
+  onLate(pending: PendingAcquire, reply: readonly string[]): void {
+    if (!isTooLate(reply)) pending.tellLate(this.#read(pending, reply));
+  }
+
+  #forget(pending: PendingAcquire): void {
     const { attempt } = pending.request;
     if (this.#pending.get(attempt) === pending) this.#pending.delete(attempt);
   }
 
   /** Waits until replicas have a grant; otherwise gives it back. */
-  async #confirm(pending: Pending, replicas: ReplicaAcks, call: ScriptCall): Promise<AcquireReply> {
+  async #confirm(pending: PendingAcquire, replicas: ReplicaAcks, call: ScriptCall): Promise<AcquireReply> {
     const { request, timeoutMs } = pending;
     try {
       const confirmed = await replicas.confirm(call);
@@ -216,7 +178,7 @@ export class Acquirer {
   }
 
   /** When a connection was lost meanwhile, the reply may be that of a second copy, and the first may still arrive. */
-  #read({ request, epoch }: Pending, reply: readonly string[]): AcquireReply {
+  #read({ request, epoch }: PendingAcquire, reply: readonly string[]): AcquireReply {
     const { commands } = this.parts;
     const answer = readAcquireReply(request, reply);
     const unanswered = commands.epoch === epoch ? null : { unanswered: true };

@@ -26,7 +26,9 @@ export class ReplyParts {
   /** @throws LockKeyError if the tokens of the lock have become too great: no retry helps */
   token(index: number): number {
     const text = this.text(index);
-    if (!/^\d{16,}$/.test(text) || Number.isSafeInteger(Number(text))) return this.whole(index, 1);
+    const value = wholeNumber(text);
+    if (value > 0 && value <= Number.MAX_SAFE_INTEGER) return value;
+    if (!/^\d{16,}$/.test(text) || Number.isSafeInteger(Number(text))) return this.refuse();
     const { key } = this;
     throw new LockKeyError(`The fencing token of the lock "${key}" is not a safe integer: ${shortened(text)}.`, {
       key,

@@ -74,7 +74,7 @@ export function startAcquisition(
     claim,
     startedAt: clock.now(),
   };
-  const call = new AcquireCall(request, null, clock.now());
+  const call = new AcquireCall(request, null, clock.now(), () => granted);
   const context = {
     clock,
     random: systemRandomness,
@@ -86,10 +86,10 @@ export function startAcquisition(
     onTimeout: () => undefined,
   };
   const acquisition = new Acquisition(context, call);
-  const settledAs = outcomeOf(call.hold);
+  const settledAs = outcomeOf(call.result);
   const outcome = {
     get grant(): Grant | undefined {
-      return settledAs.value && granted;
+      return settledAs.value as Grant | undefined;
     },
     get error(): unknown {
       return settledAs.error;

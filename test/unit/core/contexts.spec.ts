@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from '@jest/globals';
+import { systemClock } from '../../../lib/core/clock.js';
 import { onAbort } from '../../../lib/core/abort-listener.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { findCurrentHold } from '../../../lib/core/reentry/context.js';
@@ -182,9 +183,10 @@ describe('what the module does by itself', () => {
   it('reports a dropped handle in the context of the module', async () => {
     const reports: string[] = [];
     const error = (): void => void reports.push(me());
+    const { watchGarbage } = systemRuntime();
     const registry = caller.run(
       'the module',
-      () => new HandleRegistry(systemRuntime().watchGarbage, { debug: error, warn: error, error }),
+      () => new HandleRegistry(watchGarbage, new TimerQueue(systemClock), { debug: error, warn: error, error }),
     );
     caller.run('the caller', () => void registry.handOut(heldLock()));
     await eventually(async () => {

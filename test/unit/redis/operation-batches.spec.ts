@@ -106,14 +106,14 @@ describe('operations of one turn', () => {
 
   const startAll = (...operations: Operation[]) => {
     const heard: string[][] = [];
-    const withdrawals = operations.map((operation) =>
+    const started = operations.map((operation) =>
       batches.start(operation, {
         resolve: (reply) => heard.push([operation.key, ...reply]),
         reject: (error) => heard.push([operation.key, error.message]),
         onLate: (reply) => heard.push([operation.key, 'late', ...reply]),
       }),
     );
-    return { heard, withdrawals };
+    return { heard, withdrawals: started.map((one) => () => batches.withdraw(one)) };
   };
 
   it('travel in one command, in their order, and each has its own reply', () => {

@@ -1,0 +1,58 @@
+import { type AcquireReply, type AcquireRequest } from '../../core/store/lock-store.js';
+import { type ScriptCall } from '../connection/command-runner.js';
+import { type OperationOutcome, type Pending } from '../operation-batches.js';
+
+/** The name of the server of a client that is not one of a cluster. */
+export const ONLY_SERVER = '';
+
+/** What receives the outcomes of the commands of an acquire. */
+interface Receiver {
+  onReply(pending: PendingAcquire, reply: readonly string[]): void;
+  onFailure(pending: PendingAcquire, error: unknown): void;
+  /** A reply came after the time of its command was up. */
+  onLate(pending: PendingAcquire, reply: readonly string[]): void;
+}
+
+/** What was asked for in this turn with others, or a function that withdraws a command. */
+type Withdrawable = Pending | (() => boolean);
+
+/** An acquire that is not decided yet. It has one command under way at a time, and receives its outcome. */
+export class PendingAcquire implements OperationOutcome {
+  /** How often it was sent. */
+  sent = 0;
+  isWithdrawn = false;
+  /** Its first command, as long as that may be withdrawn. */
+  withdrawable: Withdrawable | null = null;
+  /** Of its last command: its server, by the name of its clock; when it was sent; and the call, unless it travels with others. */
+  server = ONLY_SERVER;
+  call: ScriptCall | null = null;
+  /** Until when it is sent again. */
+  readonly until: number;
+
+  constructor(
+    private readonly acquirer: Receiver,
+    readonly request: AcquireRequest,
+    readonly timeoutMs: number,
+    /** When it was last sent, on our monotonic clock. */
+    public sentAt: number,
+    /** The epoch of the connection when it began. */
+    readonly epoch: number,
+    readonly tellLate: (reply: AcquireReply) => void,
+    readonly decide: (reply: AcquireReply | Promise<AcquireReply>) => void,
+    readonly fail: (error: unknown) => void,
+  ) {
+    this.until = sentAt + timeoutMs;
+  }
+
+  resolve(reply: string[]): void {
+    this.acquirer.onReply(this, reply);
+  }
+
+  reject(error: unknown): void {
+    this.acquirer.onFailure(this, error);
+  }
+
+  onLate(reply: string[]): void {
+    this.acquirer.onLate(this, reply);
+  }
+}
