@@ -75,7 +75,12 @@ export class FakeLocker extends Locker {
     return losing.length;
   }
 
-  override async acquire<T = Acquired>(request: LockRequest, toResult?: (hold: Acquired) => T): Promise<T> {
+  override acquire(request: LockRequest): Promise<Acquired>;
+  override acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
+  override async acquire(
+    request: LockRequest,
+    toResult: (hold: Acquired) => unknown = (hold) => hold,
+  ): Promise<unknown> {
     const { keys, options, label } = request;
     this.#fake.store.groups(keys);
     this.calls.push({ keys, mode: options.mode, where: label.where, options });

@@ -4,7 +4,6 @@ import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
 import { shutdownError, unansweredError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
-import { type Hold } from '../hold/hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
@@ -117,7 +116,9 @@ export class Locker implements WakeUpListener {
    * Acquires all keys or none, and keeps the process alive meanwhile. The order is the same for every client, so that two calls
    * cannot block each other. Resolves with what `toResult` makes of the hold: without a promise more, as `then` would need.
    */
-  acquire<T = Acquired>(request: LockRequest, toResult: (hold: Acquired) => T = itself): Promise<T> {
+  acquire(request: LockRequest): Promise<Acquired>;
+  acquire<T>(request: LockRequest, toResult: (hold: Acquired) => T): Promise<T>;
+  acquire(request: LockRequest, toResult: (hold: Acquired) => unknown = itself): Promise<unknown> {
     if (request.keys.length === 1) return this.#acquireGroup(request, toResult);
     return this.awaited.keepAlive(this.#acquireSeveral(request)).then(toResult);
   }
@@ -125,11 +126,11 @@ export class Locker implements WakeUpListener {
   async #acquireSeveral(request: LockRequest): Promise<Acquired> {
     const { keys, options, startedAt } = request;
     const groups = this.store.groups(keys);
-    if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys });
+    if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys }, itself);
     const parts: StoreHold[] = [];
     try {
       for (const group of groups) {
-        parts.push(await this.#acquireGroup(forKeys(request, group)));
+        parts.push(await this.#acquireGroup(forKeys(request, group), itself));
       }
       await this.#prove(parts, request);
     } catch (error) {
@@ -199,7 +200,7 @@ export class Locker implements WakeUpListener {
   }
 
   /** Acquires the keys of a request, which are one group of the store, and in its order. */
-  #acquireGroup<T = StoreHold>(request: LockRequest, toResult: (hold: StoreHold) => T = itself): Promise<T> {
+  #acquireGroup<T>(request: LockRequest, toResult: (hold: StoreHold) => T): Promise<T> {
     try {
       if (this.isClosing) throw shutdownError();
       request.options.signal?.throwIfAborted();
@@ -246,4 +247,4 @@ export class Locker implements WakeUpListener {
   }
 }
 
-const itself = <T>(hold: Hold): T => hold as T;
+const itself = <H>(hold: H): H => hold;

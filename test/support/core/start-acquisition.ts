@@ -56,11 +56,11 @@ export function startAcquisition(
     isHeld: (attempt) => held.has(attempt),
   });
   const label = { where: 'Orders.charge', template: 'k' };
-  const grant: AcquireContext['grant'] = ({ resolve }, grantedNow) => {
+  const grant: AcquireContext['grant'] = (granting, grantedNow) => {
     held.add(grantedNow.attempt);
     granted = grantedNow;
     const hold = heldLock(undefined, grantedNow);
-    resolve(hold);
+    granting.resolve(hold);
     return hold;
   };
   const fail: AcquireContext['fail'] = ({ reject }, error) => reject(error);
