@@ -28,7 +28,7 @@ export class SimProcess {
   readonly clock: Clock;
   /** What the library takes from this process. */
   readonly runtime: Runtime;
-  readonly garbage = new SimGarbage();
+  readonly garbage = new SimGarbage((callback) => void this.clock.setTimer(callback, 0));
   readonly bornAt: number;
   /** How much its wall clock was set, and when last. */
   wallOffset: number;
