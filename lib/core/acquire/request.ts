@@ -13,6 +13,8 @@ export interface LockRequest {
   readonly keys: readonly string[];
   /** The keys in the order of the caller, if that of the store is another one. */
   readonly callerKeys?: readonly string[];
+  /** It is for some keys of a lock whose keys are acquired one after the other. */
+  readonly isPart?: boolean;
   /** The keys as the caller named them, for people. */
   readonly name: string;
   readonly options: ResolvedLockOptions;
@@ -28,6 +30,7 @@ export interface LockRequest {
 export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequest => ({
   ...request,
   keys,
+  isPart: true,
   name: keys.join(', '),
 });
 

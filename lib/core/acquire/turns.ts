@@ -81,7 +81,7 @@ export class Turns {
  * Whether a call may get a hold that the store granted to another one: if it asks for what that one asked for, and gets nothing of
  * its own from the store. A lease that nobody renews may be too short for the next call.
  */
-const takesTurns = ({ keys, callerKeys, claim, options }: LockRequest): boolean =>
+const takesTurns = ({ keys, callerKeys, isPart, claim, options }: LockRequest): boolean =>
   options.mode === 'write' &&
   options.fair === true &&
   options.waitMs > 0 &&
@@ -90,4 +90,5 @@ const takesTurns = ({ keys, callerKeys, claim, options }: LockRequest): boolean 
   options.holdAtLeastMs === 0 &&
   keys.length === 1 &&
   !callerKeys &&
+  !isPart &&
   !claim;

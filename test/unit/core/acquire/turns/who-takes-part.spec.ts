@@ -104,6 +104,21 @@ describe('the lock of a call that does not take part', () => {
     await finish();
   });
 
+  it('is handed to nobody if it is one of several keys in different slots', async () => {
+    const { store, call, sent, local, finish } = startTurns();
+    store.groups = (keys) => keys.map((key) => [key]);
+    const both = call({}, ['k', 'j']);
+    await settled();
+    const later = call({}, ['k', 'j']);
+    await settled();
+    // It waits for neither of them here: each is asked of the store, which grants it.
+    expect(sent()).toEqual([4, 0]);
+    await both.value!.release();
+    await later.value!.release();
+    expect(local()).toEqual([false, false, false, false]);
+    await finish();
+  });
+
   it('is handed to nobody if it claims the fire of a job', async () => {
     const { store, locker, call, sent, local } = startTurns();
     const claim: FireClaim = { job: 'Reports.noon', fireMs: 1, rememberMs: 1_000 } as never;
