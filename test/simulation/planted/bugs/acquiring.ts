@@ -32,8 +32,8 @@ export const ACQUIRING: readonly FoundBug[] = [
   {
     name: 'a call waits for ever',
     file: 'lib/core/acquire/limits.ts',
-    find: '() => limited.onLimit(),',
-    replace: '() => undefined,',
+    find: 'this.timers.schedule(due, () => this.#onTime(due))',
+    replace: 'this.timers.schedule(due, () => undefined)',
     rules: ['every call settles in its time', 'a busy lock is waited for no longer than waitMs'],
     profile: 'calm',
     seeds: 3,

@@ -22,7 +22,7 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   },
   {
     name: 'the tokens of several keys are mixed up',
-    file: 'lib/core/acquire/locker.ts',
+    file: 'lib/core/acquire/request.ts',
     find: 'holds: callerKeys.map((key) => grant.holds.find((hold) => hold.key === key)!)',
     replace: 'holds: callerKeys.map((key, i) => ({ ...grant.holds[i]!, key }))',
     rules: ['1: a belief is backed'],
