@@ -20,7 +20,8 @@ Ours runs with its defaults and does all of that.
 
 Each candidate runs in a process of its own. Its slices lie between slices of the baseline, all on one server. "Of the baseline" is the
 median of the ratios to the two slices beside it, with quartiles. "${AGAIN}" is the baseline in a second process: what it differs
-from 1 is noise. Compare the ratios: rates depend on the machine and on what else runs on it.
+from 1 is noise. Compare the ratios: rates depend on the machine and on what else runs on it. Processes that run only when no other one
+wants to keep the cores awake.
 
 Other packages run at their defaults and, with ", 1 ms" or ", 20 ms", with that delay between two tries and no limit of tries. On a hot
 key, a high rate often means that one caller takes the lock again and again while the others sleep: look at the longest wait, too. A
@@ -29,6 +30,9 @@ wait is not longer than a slice and its end, so the true ratio may be higher. Fa
 Commands are what a client sends, \`redis.call\` is what its scripts call; MONITOR counts them on the server. Promises, timers and bytes
 are those of one acquire and release, without what the benchmark itself makes. Promises of Bluebird, which redlock 4 uses, do not
 count. A lease is lost if the package says so, or if its key expired in Redis, even if it was taken back.`;
+
+/** Before anything is measured. */
+const [, , LOAD] = loadavg();
 
 /** @param {string} file where to write; the pictures have its name, and what they show. */
 export function writeDocument(file, results, { rounds, ms }) {
@@ -95,7 +99,7 @@ function machine() {
   const packages = Object.entries(versions()).map(([name, one]) => `${name} ${one}`);
   const [{ model }] = cpus();
   return (
-    `Measured on ${cpus().length} cores (${model.trim()}), with a load of ${loadavg()[2].toFixed(1)} in the last quarter of an hour, ` +
+    `Measured on ${cpus().length} cores (${model.trim()}), with a load of ${LOAD.toFixed(1)} in the quarter of an hour before, ` +
     `with Node ${process.versions.node} and Redis ${version}; ${packages.join(', ')}.`
   );
 }

@@ -1,3 +1,6 @@
+import { spawn } from 'node:child_process';
+import { cpus } from 'node:os';
+import process from 'node:process';
 import { startRedisServer } from '../scripts/redis.mjs';
 import { capacity } from './measure/capacity.mjs';
 import { cluster } from './measure/cluster.mjs';
@@ -23,6 +26,20 @@ const TINY = {
   methods: 20,
 };
 
+/** Ends when its parent has ended, whatever ended it. */
+const SPIN = 'const { ppid } = process; while (process.ppid === ppid) for (let i = 0; i < 1e8; i++);';
+
+/**
+ * Keeps the cores awake with processes that run only when no other one wants to: on a virtual machine, a core that halts takes
+ * longer to wake up than a command takes. Without `chrt`, cores may halt.
+ */
+function keepAwake() {
+  const spinners = cpus().map(() =>
+    spawn('chrt', ['--idle', '0', process.execPath, '-e', SPIN], { stdio: 'ignore' }).on('error', () => {}),
+  );
+  process.on('exit', () => spinners.forEach((one) => one.kill('SIGKILL')));
+}
+
 const tinyOf = ({ loop, ...workload }) => ({
   ...workload,
   ...TINY,
@@ -32,6 +49,7 @@ const tinyOf = ({ loop, ...workload }) => ({
 /** Measures workloads one after the other on a server of their own, and prints a table of each. */
 export async function measureAll(workloads, { isFull, isTiny, rounds, ms }) {
   const results = [];
+  keepAwake();
   for (const workload of workloads) {
     const startedAt = performance.now();
     const server = await startRedisServer();

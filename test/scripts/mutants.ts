@@ -436,8 +436,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a downgrade lets no readers in',
-    find: "writer = '' end\n  freed = true\n",
-    replace: "writer = '' end\n",
+    find: '- 1)\n  freed = true\n',
+    replace: '- 1)\n',
   },
   {
     name: 'a downgraded writer is reported as the writer',

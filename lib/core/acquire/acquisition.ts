@@ -63,10 +63,11 @@ export class Acquisition implements WaitingCall, LimitedCall {
   }
 
   onLimit(): void {
-    const { request } = this.#call;
-    const error = this.limitError(request);
-    this.context.onTimeout(request, error);
-    this.cancel(error);
+    const call = this.#call;
+    const error = this.limitError(call.request);
+    this.context.onTimeout(call.request, error);
+    // A listener may have cancelled the call: then this goes on for another one.
+    if (this.#call === call) this.cancel(error);
   }
 
   /** The error of a call whose time is up now: this one, or one that waits behind it and so many others of its process. */

@@ -9,8 +9,8 @@ import { TURN_MS } from '../timing.js';
 import { type AcquireCall, type TurnOfCall } from './acquire-call.js';
 import { Acquisition } from './acquisition.js';
 import { type AcquireContext } from './attempts.js';
-import { type LimitedCall, Limits } from './limits.js';
 import { eventOf, grantOf, nameOf, waitedMsOf } from './request.js';
+import { TurnWaiter } from './turn-waiter.js';
 
 /** The collaborators of a `Turn`. */
 export interface TurnContext extends AcquireContext {
@@ -21,42 +21,6 @@ export interface TurnContext extends AcquireContext {
 /** A hold is handed on only when each command of its attempt was answered. */
 const isAnswered = (): boolean => false;
 
-/** A call that waits behind others of its process. */
-class Waiter implements LimitedCall {
-  readonly #limits: Limits;
-
-  constructor(
-    private readonly turn: Turn,
-    readonly call: AcquireCall,
-    readonly nr: number,
-    { timers }: AcquireContext,
-    isAnswered: boolean,
-  ) {
-    this.#limits = new Limits(timers, call, this, isAnswered);
-  }
-
-  isAnswerAwaited(): boolean {
-    return false;
-  }
-
-  /** The call that asks the store has learnt that the lock is busy. */
-  onAnswer(): void {
-    this.#limits.onFirstAnswer();
-  }
-
-  onLimit(): void {
-    this.turn.onLimit(this);
-  }
-
-  cancel(error: unknown): void {
-    this.turn.leave(this, error);
-  }
-
-  stop(): void {
-    this.#limits.stop();
-  }
-}
-
 /** The calls of this process that want one key, and the hold that they hand on. */
 export class Turn implements TurnOfCall {
   /** The call that asks the store. */
@@ -66,7 +30,7 @@ export class Turn implements TurnOfCall {
   /** What the turn hands on; null after its end. */
   #hold: StoreHold | null = null;
   /** In their order. Most turns have one call. */
-  #waiters: Set<Waiter> | null = null;
+  #waiters: Set<TurnWaiter> | null = null;
   #lastNr = 0;
   /** The last waiter that this turn may serve: others, who wait elsewhere, follow behind it. */
   #servesUpTo = Infinity;
@@ -95,6 +59,7 @@ export class Turn implements TurnOfCall {
 
   /** The call that asks the store has learnt that the lock is busy. */
   onBusy(): void {
+    if (this.#wasBusy) return;
     this.#wasBusy = true;
     this.#waiters?.forEach((waiter) => waiter.onAnswer());
   }
@@ -149,21 +114,28 @@ export class Turn implements TurnOfCall {
     this.#goOn();
   }
 
-  onLimit(waiter: Waiter): void {
+  onLimit(waiter: TurnWaiter): void {
     const { request } = waiter.call;
     const now = this.context.timers.now();
     const holder = this.#hold?.terms.holder;
-    const ahead = this.#aheadOf([...(this.#waiters ?? [])].indexOf(waiter));
+    const ahead = this.#aheadOf(waiter);
     const error = this.#contender
       ? this.#contender.limitError(request, ahead)
       : waitTimeoutError(nameOf(request), waitedMsOf(request, now), { holder, ahead });
+    // Before a listener may cancel it, or release the lock.
+    this.#remove(waiter);
     this.context.onTimeout(request, error);
-    this.leave(waiter, error);
+    this.#fail(waiter, error);
   }
 
-  leave(waiter: Waiter, error: unknown): void {
+  leave(waiter: TurnWaiter, error: unknown): void {
     this.#remove(waiter);
-    this.context.fail(waiter.call, error);
+    this.#fail(waiter, error);
+  }
+
+  #fail({ call }: TurnWaiter, error: unknown): void {
+    this.context.fail(call, error);
+    this.#closeIfUnused();
   }
 
   cancel(error: LockError): void {
@@ -174,16 +146,22 @@ export class Turn implements TurnOfCall {
     this.#lastNr += 1;
     call.keepContext();
     call.hasWaited = true;
-    const ahead = this.#aheadOf(this.waiting);
-    (this.#waiters ??= new Set()).add(new Waiter(this, call, this.#lastNr, this.context, this.#wasBusy));
+    const waiter = new TurnWaiter(this, call, this.#lastNr, this.context.timers, this.#wasBusy);
+    const ahead = this.waiting + (this.#contender ? 1 : 0);
+    (this.#waiters ??= new Set()).add(waiter);
     const holder = this.#hold?.terms.holder;
     this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
-    if (this.#isUnderWay) this.#awaitEnd();
+    if (this.#hold && !this.#contender && this.waiting > 0) this.#awaitEnd();
   }
 
-  /** How many calls of this process come before the one that has so many waiters before it. */
-  #aheadOf(waiters: number): number {
-    return waiters + (this.#contender ? 1 : 0);
+  /** How many calls of this process come before it. Those whose time is up are mostly the first ones. */
+  #aheadOf(waiter: TurnWaiter): number {
+    let ahead = this.#contender ? 1 : 0;
+    for (const other of this.#waiters ?? []) {
+      if (other === waiter) break;
+      ahead += 1;
+    }
+    return ahead;
   }
 
   #ask(call: AcquireCall): void {
@@ -195,7 +173,7 @@ export class Turn implements TurnOfCall {
     if (this.#contender || this.#isUnderWay) return;
     const next = this.#takeFirst();
     if (next) this.#ask(next);
-    else if (!this.#hold) this.#close();
+    else this.#closeIfUnused();
   }
 
   /** Whether the hold may still be handed on. */
@@ -220,13 +198,9 @@ export class Turn implements TurnOfCall {
     });
   }
 
-  /** Of several calls with one signal, the last ones may not have heard yet that it was aborted. */
-  #first(): Waiter | undefined {
-    for (const waiter of this.#waiters ?? []) {
-      const { signal } = waiter.call.request.options;
-      if (!signal?.aborted) return waiter;
-      this.leave(waiter, signal.reason);
-    }
+  /** Of several calls with one signal that was aborted, the last ones may not have heard of it yet. They leave by themselves. */
+  #first(): TurnWaiter | undefined {
+    for (const waiter of this.#waiters ?? []) if (!waiter.call.request.options.signal?.aborted) return waiter;
     return undefined;
   }
 
@@ -237,12 +211,13 @@ export class Turn implements TurnOfCall {
     return first.call;
   }
 
-  #remove(waiter: Waiter): void {
+  #remove(waiter: TurnWaiter): void {
     this.#waiters?.delete(waiter);
     waiter.stop();
   }
 
-  #close(): void {
+  #closeIfUnused(): void {
+    if (this.#contender || this.#hold || this.waiting > 0) return;
     this.#end?.cancel();
     this.turns.delete(this.key);
   }

@@ -26,8 +26,8 @@ export const TURNS: readonly FoundBug[] = [
   {
     name: 'a turn serves the last one first',
     file: 'lib/core/acquire/turn.ts',
-    find: 'for (const waiter of this.#waiters ?? []) {',
-    replace: 'for (const waiter of [...(this.#waiters ?? [])].reverse()) {',
+    find: 'for (const waiter of this.#waiters ?? []) if',
+    replace: 'for (const waiter of [...(this.#waiters ?? [])].reverse()) if',
     rules: ['turns: first in, first out'],
     profile: 'turns',
     seeds: 3,
@@ -182,7 +182,7 @@ export const TURNS: readonly FoundBug[] = [
   },
   {
     name: 'calls that wait in a process do not hear that the lock is busy',
-    file: 'lib/core/acquire/turn.ts',
+    file: 'lib/core/acquire/turn-waiter.ts',
     find: 'this.#limits.onFirstAnswer();',
     replace: '',
     rules: ['turns: nobody waits for longer than waitMs'],
@@ -191,7 +191,7 @@ export const TURNS: readonly FoundBug[] = [
   },
   {
     name: 'a call that waits in a process does not notice its abort',
-    file: 'lib/core/acquire/turn.ts',
+    file: 'lib/core/acquire/turn-waiter.ts',
     find: 'cancel(error: unknown): void {\n    this.turn.leave(this, error);',
     replace: 'cancel(): void {',
     rules: ['an abort ends a wait at once'],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { settled } from '../../../../support/core/fake-clock.js';
-import { busy } from '../../../../support/core/fake-store.js';
+import { busy, granted } from '../../../../support/core/fake-store.js';
 import { type Call, servedOf, startTurns } from './start-turns.js';
 
 describe('a listener that acquires the same lock', () => {
@@ -117,5 +117,79 @@ describe('a listener that cancels other calls', () => {
     expect(await first!.value!.release()).toBe(true);
     await settled();
     expect([second!.value!.held, reporter.lines.length > 0]).toEqual([true, true]);
+  });
+});
+
+describe('a listener of `timedOut`', () => {
+  it('that cancels the call which asks the store leaves the next one alone', async () => {
+    const { clock, store, locker, call, finish } = startTurns();
+    store.onAcquire = () => busy();
+    const abort = new AbortController();
+    locker.events.on('timedOut', () => abort.abort());
+    const first = call({ waitMs: 300, signal: abort.signal });
+    const second = call({ waitMs: 10_000 });
+    await clock.advance(400);
+    expect([first.error, second]).toEqual([abort.signal.reason, {}]);
+    store.onAcquire = ({ leaseMs }) => granted(leaseMs, 300);
+    await clock.advance(2_000);
+    expect(second.value!.held).toBe(true);
+    await finish();
+  });
+
+  it.each(['cancels that call', 'releases the lock'])(
+    'that %s, which waits in the process, ends it once',
+    async (what) => {
+      const { clock, locker, call, hold, acquired, finish } = startTurns();
+      const lock = await hold();
+      const abort = new AbortController();
+      const ends: unknown[] = [];
+      locker.events.on('acquireFailed', ({ error }) => ends.push(error));
+      locker.events.on('timedOut', () => (what === 'releases the lock' ? void lock.release() : abort.abort()));
+      const late = call({ waitMs: 5, signal: abort.signal });
+      const other = call();
+      await clock.advance(6);
+      await lock.release();
+      await settled();
+      expect([late.error, ends]).toMatchObject([{ code: 'LOCK_WAIT_TIMEOUT' }, [late.error]]);
+      expect([acquired.length, other.value!.held]).toEqual([2, true]);
+      await finish();
+    },
+  );
+});
+
+describe('a listener that takes long', () => {
+  it('in `waiting`, past the end of the turn, does not keep its call from asking the store', async () => {
+    const { clock, store, locker, call, hold, sent, finish } = startTurns();
+    await hold();
+    store.onAcquire = () => busy();
+    locker.events.on('waiting', () => clock.jump(12));
+    call();
+    await clock.advance(1);
+    expect(sent()).toEqual([2, 0]);
+    store.onAcquire = ({ leaseMs }) => granted(leaseMs, 5_000);
+    await clock.advance(2_000);
+    await finish();
+  });
+});
+
+describe('a signal of several calls', () => {
+  it('whose listeners release the lock and ask for it again leaves one turn, which ends', async () => {
+    const { clock, locker, call, calls, hold } = startTurns();
+    const lock = await hold();
+    await lock.extend(5_000);
+    const abort = new AbortController();
+    abort.signal.addEventListener('abort', () => void lock.release());
+    const aborted = call({ signal: abort.signal });
+    const late: Call[] = [];
+    locker.events.on('acquireFailed', () => void (late.length === 0 && late.push(call())));
+    abort.abort();
+    const others = calls(2, { waitMs: Infinity });
+    await settled();
+    expect([aborted.error, late[0]!.value!.held, locker.live.waiting]).toEqual([abort.signal.reason, true, 2]);
+    const closing = locker.close(0);
+    await clock.advance(2_000);
+    await closing;
+    for (const { error } of others) expect(error).toMatchObject({ code: 'LOCK_SHUTDOWN' });
+    expect(locker.live).toMatchObject({ locks: 0, waiting: 0 });
   });
 });
