@@ -48,8 +48,9 @@ export class Acquirer {
     const pending = this.#pending.get(attempt);
     if (!pending) return false;
     const { withdrawable, sent } = pending;
-    if (sent === 0) return (pending.isWithdrawn = true);
-    if (sent > 1 || !withdrawable) return false;
+    if (sent > 1) return false;
+    // It waits for the time of the server, or for the end of the turn.
+    if (!withdrawable) return (pending.isWithdrawn = true);
     return typeof withdrawable === 'function' ? withdrawable() : this.parts.batches.withdraw(withdrawable);
   }
 
