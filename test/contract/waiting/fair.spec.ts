@@ -4,7 +4,7 @@ import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { openStore } from '../support/stores.js';
 import { itWithQueue, itWithoutQueue, topology } from '../../support/topologies/topology.js';
-import { enqueue, untilWaiting } from '../../support/waiting/waiters.js';
+import { enqueue, releaseAndAbort, untilWaiting } from '../../support/waiting/waiters.js';
 import { startMortal } from '../support/mortal.js';
 import { grantedAt } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -110,12 +110,7 @@ describe('fair: waiters that miss their turn', () => {
           () => void count.aborted++,
         );
         await untilWaiting(a, key);
-        if (round % 5 === 0) abort.abort();
-        const released = held.release();
-        if (round % 5 === 1) abort.abort();
-        if (round % 5 === 2) setImmediate(() => abort.abort());
-        if (round % 5 === 3) setTimeout(() => abort.abort(), round % 3);
-        if (round % 5 === 4) void next.then(() => abort.abort());
+        const released = releaseAndAbort(held, abort, next, round);
         await Promise.all([released, next]);
         await (await a.locks.acquire(key, PATIENT)).release();
       }

@@ -5,7 +5,7 @@ import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/l
 import { deleteLock, openStore } from '../support/stores.js';
 import { itWithQueue, topology } from '../../support/topologies/topology.js';
 import { rejection } from '../../support/waiting/rejection.js';
-import { untilFree, untilWaiting } from '../../support/waiting/waiters.js';
+import { releaseAndAbort, untilFree, untilWaiting } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
 const NOTHING = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
@@ -194,12 +194,7 @@ describe('a lock that is handed on in a process', () => {
         );
         const behind = [a, b].map(({ locks }) => locks.withLock(key, PATIENT, () => undefined));
         if (round % 2 === 0) await untilWaiting(a, key, 3);
-        if (round % 5 === 0) abort.abort();
-        const released = held.release();
-        if (round % 5 === 1) abort.abort();
-        if (round % 5 === 2) setImmediate(() => abort.abort());
-        if (round % 5 === 3) setTimeout(() => abort.abort(), round % 3);
-        if (round % 5 === 4) void next.then(() => abort.abort());
+        const released = releaseAndAbort(held, abort, next, round);
         await Promise.all([released, next, ...behind]);
       }
     };

@@ -65,18 +65,13 @@ describe('the events of a lock that is handed on', () => {
 
 describe('a call that waits behind others', () => {
   it('has one `waiting` event, also when it waits in the store later', async () => {
-    const { clock, store, hold, call, named } = startHeard();
+    const { clock, store, hold, call, push, named } = startHeard();
     await hold();
     const second = call();
     store.onAcquire = () => busy({ ahead: 3 });
     await clock.advance(50);
     expect([store.acquires.length, named('waiting').length]).toEqual([2, 1]);
-    store.listener!.onWakeUp(store.acquires[1]!.request.attempt, {
-      kind: 'granted',
-      fencingToken: 9_000,
-      remainingMs: 3_000,
-      serverTimeMs: 5,
-    });
+    push(1, 9_000, 5);
     await settled();
     expect(second.value!.held).toBe(true);
     expect(named('acquired').at(-1)).toMatchObject({ waited: true, local: false, waitedMs: 50 });

@@ -35,18 +35,13 @@ describe('a listener that acquires the same lock', () => {
   });
 
   it('in `acquired`, at the grant of the store, is served in the same turn', async () => {
-    const { store, locker, call, acquired } = startTurns();
+    const { store, locker, call, push, acquired } = startTurns();
     store.onAcquire = () => busy();
     const first = call();
     await settled();
     let late: Call | undefined;
     locker.events.on('acquired', () => void (late ??= call()));
-    store.listener!.onWakeUp(store.acquires[0]!.request.attempt, {
-      kind: 'granted',
-      fencingToken: 300,
-      remainingMs: 3_000,
-      serverTimeMs: 0,
-    });
+    push(0, 300);
     await settled();
     await first.value!.release();
     await settled();

@@ -34,6 +34,14 @@ export function startTurns() {
     await settled();
     return begun.value!;
   };
+  /** The store grants an acquire that it was sent. */
+  const push = (index: number, fencingToken: number, serverTimeMs = 0): void =>
+    store.listener!.onWakeUp(store.acquires[index]!.request.attempt, {
+      kind: 'granted',
+      fencingToken,
+      remainingMs: 3_000,
+      serverTimeMs,
+    });
   /** How many acquires and releases the store was sent. */
   const sent = () => [store.acquires.length, store.releases.length];
   /** Which of the calls were handed the lock by another one, in the order of their grants. */
@@ -44,7 +52,7 @@ export function startTurns() {
     await settled();
     expect([locker.live, clock.keptAlive]).toEqual([NOTHING, 0]);
   };
-  return { ...parts, acquired, call, calls, hold, sent, local, finish };
+  return { ...parts, acquired, call, calls, hold, push, sent, local, finish };
 }
 
 /** The calls that have the lock, or had it. */
