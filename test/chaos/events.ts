@@ -26,8 +26,8 @@ export interface CallEvent extends OfCall {
   readonly permits?: number;
   /** Calls with the same owner share the lock. */
   readonly owner?: string;
-  /** It does not wait in the queue. */
-  readonly unfair?: boolean;
+  /** As in the options of a lock; true by default. `false`: it does not wait in the queue. */
+  readonly fair?: boolean | 'strict';
   /** The nominal time of the job's fire. */
   readonly fire?: number;
 }

@@ -1,3 +1,4 @@
+import { turnsOf } from './checker/belief.js';
 import { groupBy } from './checker/group-by.js';
 import { type Fault, type History } from './checker/history.js';
 import { type Violation } from './checker/violation.js';
@@ -22,11 +23,13 @@ function operations(history: History): string[] {
     );
     return [...counts].map(([name, list]) => `${count(list)} ${name}`).join(', ') || 'none';
   };
+  const lines = groupBy(granted, ({ line }) => line);
   const totals = [...history.resources.values()];
   const sum = (of: (one: (typeof totals)[number]) => number): number => totals.reduce((all, one) => all + of(one), 0);
   const unfenced = sum(({ plainConfirmed, plainCounted }) => plainConfirmed - plainCounted);
   return [
     `calls      ${count(calls)}: ${count(granted)} granted; not granted: ${by(({ failure }) => failure)}`,
+    `handed on  ${count([...lines.values()].flatMap((line) => turnsOf(line).flatMap(([, ...others]) => others)))} of them in their process`,
     `losses     ${by(({ lossReason }) => lossReason)}`,
     `fires      ${count(granted.filter(({ fire }) => fire !== undefined))} run`,
     `processes  ${history.processes.size}`,

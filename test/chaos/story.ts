@@ -2,7 +2,7 @@ import { check, judgingOf } from './checker/check.js';
 import { History } from './checker/history.js';
 import { type ChaosEvent, type WorkerEvent } from './events.js';
 
-type Fields<E extends ChaosEvent['e']> = Omit<Extract<ChaosEvent, { e: E }>, 't' | 'p' | 'e' | 'op'>;
+export type Fields<E extends ChaosEvent['e']> = Omit<Extract<ChaosEvent, { e: E }>, 't' | 'p' | 'e' | 'op'>;
 
 const LEASE_MS = 1_000;
 

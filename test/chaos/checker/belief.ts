@@ -1,3 +1,4 @@
+import { TOKENS_OF_A_WRITER } from '../../../lib/core/store/lock-store.js';
 import { groupBy } from './group-by.js';
 import { type Call, type History, type Span } from './history.js';
 
@@ -19,6 +20,18 @@ export function callsByKey(calls: Iterable<Call>): Map<string, Call[]> {
 export function grantsByKey(history: History): Map<string, Call[]> {
   const granted = [...history.calls.values()].filter(({ grantedAt }) => grantedAt !== undefined);
   return callsByKey(granted.sort((a, b) => a.grantedAt! - b.grantedAt!));
+}
+
+/** The granted calls of one line, turn by turn: each has a grant in Redis, and the calls to which its hold was handed on. */
+export function turnsOf(line: readonly Call[]): Call[][] {
+  const turns: Call[][] = [];
+  const granted = line.filter(({ tokens }) => tokens !== undefined);
+  for (const call of granted.toSorted((a, b) => a.grantedAt! - b.grantedAt!)) {
+    const turn = turns.at(-1);
+    if (turn && call.tokens![0]! - turn[0]!.tokens![0]! < TOKENS_OF_A_WRITER) turn.push(call);
+    else turns.push([call]);
+  }
+  return turns;
 }
 
 /** The part of a span in which a holder may write. */

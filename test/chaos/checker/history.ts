@@ -13,7 +13,9 @@ export interface Call {
   readonly mode: Mode;
   readonly permits: number;
   readonly owner: string | undefined;
-  readonly unfair: boolean;
+  readonly fair: boolean | 'strict';
+  /** Calls of one line hand the lock to each other, and have one place in the queue in Redis (docs/adr/017). */
+  readonly line: string;
   readonly fire: number | undefined;
   readonly waitMs: number;
   readonly abortAfterMs: number | undefined;
@@ -185,33 +187,12 @@ export class History {
   }
 }
 
-const callOf = ({
-  t,
-  p,
-  op,
-  keys,
-  mode,
-  leaseMs,
-  waitMs,
-  abortAfterMs,
-  permits = 0,
-  owner,
-  unfair = false,
-  fire,
-}: CallEvent): Call => ({
-  op,
-  process: p,
-  keys,
-  mode,
-  permits,
-  owner,
-  unfair,
-  fire,
-  waitMs,
-  abortAfterMs,
-  leaseMs,
-  calledAt: t,
-  until: -Infinity,
-  acts: [],
-  nestedTokens: [],
-});
+const callOf = ({ t: calledAt, p: process, e: _, ...asked }: CallEvent): Call => {
+  const call = { permits: 0, owner: undefined, fair: true, fire: undefined, abortAfterMs: undefined, ...asked };
+  return { ...call, process, line: lineOf(call, process), calledAt, until: -Infinity, acts: [], nestedTokens: [] };
+};
+
+function lineOf({ op, keys, mode, leaseMs, waitMs, owner, fair }: Omit<CallEvent, 't' | 'p' | 'e'>, process: string) {
+  const takesTurns = mode === 'write' && fair === true && keys.length === 1 && owner === undefined && waitMs > 0;
+  return takesTurns ? `${process} ${keys[0]} ${leaseMs}` : op;
+}

@@ -20,7 +20,9 @@ export class Lane {
   async run() {
     const { random, config } = this.#run;
     while (!this.#run.isStopping) {
-      await this.#run.turnstile.pass(() => this.call(nextCall(random, config.workload)));
+      const call = nextCall(random, config.workload);
+      const calls = Array.from({ length: call.callers }, () => this.#run.turnstile.pass(() => this.call(call)));
+      await Promise.all(calls);
       await sleep(random.between(0, config.pauseMs));
     }
   }
@@ -29,8 +31,8 @@ export class Lane {
     const { client, log } = this.#run;
     this.#calls += 1;
     const op = `${this.#name}:${this.#calls}`;
-    const { keys, mode, leaseMs, waitMs, abortAfterMs, permits, owner, unfair } = call;
-    log('call', { op, keys, mode, leaseMs, waitMs, abortAfterMs, permits, owner, unfair });
+    const { keys, mode, leaseMs, waitMs, abortAfterMs, permits, owner, fair } = call;
+    log('call', { op, keys, mode, leaseMs, waitMs, abortAfterMs, permits, owner, fair });
     let settled = false;
     try {
       await client.use(call, async (lock) => {

@@ -6,6 +6,9 @@ const LEASES = [300, 500, 1_000, 3_000];
 
 const PERMITS = 2;
 
+/** How often calls ask for each order. */
+const FAIR = [false, 'strict', 'strict', ...Array(7).fill(true)];
+
 /** The decorated methods of the client; their options are those of their class. */
 const decorated = (via, key, options) => (random) => ({
   keys: [`${key}${random.between(0, 2)}`],
@@ -13,7 +16,7 @@ const decorated = (via, key, options) => (random) => ({
   ...DECORATED_OPTIONS,
   ...options,
   abortAfterMs: undefined,
-  unfair: false,
+  fair: true,
 });
 const DECORATED = [
   decorated('write', 'dw'),
@@ -26,6 +29,14 @@ const DECORATED = [
 /** Each kind makes the keys and the options of one call. */
 const KINDS = {
   exclusive: (random) => ({ keys: [`x${random.between(0, 2)}`], isFenced: true }),
+  /** Callers of one process that come together. They work for a moment, so that one grant in Redis may serve some of them. */
+  crowd: (random) => ({
+    keys: ['crowd'],
+    isFenced: true,
+    isShort: true,
+    callers: random.between(2, 6),
+    leaseMs: 1_000,
+  }),
   readWrite: (random) => ({
     keys: [`rw${random.between(0, 1)}`],
     mode: random.chance(0.6) ? 'read' : 'write',
@@ -40,7 +51,7 @@ const KINDS = {
   limited: decorated('limited', 'dl', { mode: 'read', permits: PERMITS }),
 };
 
-const FULL = ['exclusive', 'exclusive', 'exclusive', 'readWrite', 'readWrite', 'permits', 'several', 'owner'];
+const FULL = ['exclusive', 'exclusive', 'exclusive', 'crowd', 'readWrite', 'readWrite', 'permits', 'several', 'owner'];
 /** A quorum has no semaphores. */
 const QUORUM = ['exclusive', 'exclusive', 'readWrite', 'several', 'owner'];
 const FOR_SOAKS = ['fresh', 'fresh', 'fresh', 'fresh', 'decorated', 'decorated'];
@@ -64,13 +75,16 @@ export function nextCall(random, workload) {
     waitMs: random.chance(0.1) ? 0 : random.between(200, 6_000),
     isNested: random.chance(0.15),
     abortAfterMs: random.chance(0.05) ? random.between(0, 300) : undefined,
-    unfair: WORKLOADS[workload].includes('permits') && random.chance(0.1),
+    // An order of arrival is what one Redis has, and no quorum.
+    fair: WORKLOADS[workload].includes('permits') ? random.pick(FAIR) : true,
+    callers: 1,
     ...call,
   };
 }
 
 /** How long the work of a call takes: mostly a moment, sometimes so long that the lease must be renewed. */
-export function workMs(random, { leaseMs }) {
+export function workMs(random, { leaseMs, isShort }) {
   if (random.chance(0.02)) return Math.min(random.between(leaseMs, 2 * leaseMs), 2_500);
+  if (isShort) return random.between(0, 2);
   return random.chance(0.2) ? random.between(20, 150) : random.between(0, 20);
 }

@@ -81,13 +81,13 @@ async function runDecorated(decorated, { via, keys }, within) {
   else await result;
 }
 
-const optionsOf = ({ mode, leaseMs, waitMs, permits, owner, unfair, abortAfterMs }) => ({
+const optionsOf = ({ mode, leaseMs, waitMs, permits, owner, fair, abortAfterMs }) => ({
   mode,
   leaseMs,
   waitMs,
   ...(permits && { permits }),
   ...(owner && { owner }),
-  ...(unfair && { fair: false }),
+  fair,
   ...(abortAfterMs !== undefined && { signal: AbortSignal.timeout(abortAfterMs) }),
 });
 
