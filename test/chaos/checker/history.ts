@@ -187,12 +187,12 @@ export class History {
   }
 }
 
-const callOf = ({ t: calledAt, p: process, e: _, ...asked }: CallEvent): Call => {
+const callOf = ({ t: calledAt, p: process, ...asked }: CallEvent): Call => {
   const call = { permits: 0, owner: undefined, fair: true, fire: undefined, abortAfterMs: undefined, ...asked };
   return { ...call, process, line: lineOf(call, process), calledAt, until: -Infinity, acts: [], nestedTokens: [] };
 };
 
-function lineOf({ op, keys, mode, leaseMs, waitMs, owner, fair }: Omit<CallEvent, 't' | 'p' | 'e'>, process: string) {
+function lineOf({ op, keys, mode, leaseMs, waitMs, owner, fair }: Omit<CallEvent, 't' | 'p'>, process: string) {
   const takesTurns = mode === 'write' && fair === true && keys.length === 1 && owner === undefined && waitMs > 0;
   return takesTurns ? `${process} ${keys[0]} ${leaseMs}` : op;
 }
