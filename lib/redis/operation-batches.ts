@@ -9,7 +9,7 @@ import { needsCluster } from './connection/error-advice.js';
 import { renamedError, storeError } from './connection/redis-errors.js';
 import { FAILED, batchOperands } from './scripts/batch.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
-import { MAX_BATCH } from './timing.js';
+import { MAX_BATCH, PROMPT_BATCH } from './timing.js';
 
 /** What operations are sent with. */
 interface BatchParts {
@@ -46,17 +46,20 @@ interface Batch {
 }
 
 /**
- * Sends acquires, releases and renewals. Those that are requested in one turn of the event loop travel as one command; one that is
- * alone has a script of its own, and is not delayed beyond the turn. In a cluster, one command is for one lock.
+ * Sends acquires, releases and renewals. Those that are requested in one turn of the event loop travel together, many acquires and
+ * releases as several commands; one that is alone has a script of its own, and is not delayed beyond the turn. In a cluster, one
+ * command is for one lock.
  */
 export class OperationBatches {
   readonly #inOurContext = AsyncLocalStorage.snapshot();
-  /** Those of this turn. */
+  /** Those of this turn that were not sent yet. */
   #gathered: Pending[] = [];
-  /** The one in whose context they will be sent; null: none was asked for in this turn. */
+  /** The one in whose context the turn ends; null: none was asked for in this turn. */
   #first: Pending | null = null;
+  /** Whether something else waits to be sent behind those of this turn. */
+  #isFollowed = false;
   /** Redis takes no command for locks of different slots. */
-  #isByLock = false;
+  #refusesSlots = false;
 
   constructor(private readonly parts: BatchParts) {}
 
@@ -71,8 +74,9 @@ export class OperationBatches {
     this.#gathered.push(pending);
     if (!this.#first) {
       this.#first = pending;
-      this.parts.afterTurn(this.#flush);
+      this.parts.afterTurn(this.#endTurn);
     }
+    if (this.#gathered.length >= PROMPT_BATCH) this.#sendPromptly(operation);
     return pending;
   }
 
@@ -89,25 +93,43 @@ export class OperationBatches {
 
   /** Calls back in this turn, when the operations that were asked for before are sent: what is sent then stays behind them. */
   behind(send: () => void): void {
-    this.parts.afterTurn(send);
+    this.#isFollowed = true;
+    this.parts.afterTurn(() => {
+      this.#isFollowed = false;
+      send();
+    });
   }
 
-  readonly #flush = (): void => {
-    const all = this.#gathered;
+  get #isByLock(): boolean {
+    return this.#refusesSlots || this.parts.commands.isCluster;
+  }
+
+  readonly #endTurn = (): void => {
     const first = this.#first;
-    this.#gathered = [];
     this.#first = null;
+    this.#send(first);
+  };
+
+  /** Renewals come in great numbers, and nobody waits for them. */
+  #sendPromptly({ terms }: Operation): void {
+    if (terms.kind !== 'renew' && !this.#isByLock && !this.#isFollowed) this.#send(null);
+  }
+
+  /** Sends what was gathered; `current`: the one in whose context this runs. */
+  #send(current: Pending | null): void {
+    const all = this.#gathered;
+    this.#gathered = [];
     for (const group of this.#groupsOf(all)) {
       // A command for several callers is in the context of none.
-      if (all.length === 1 && all[0] === first) this.#send(group);
-      else this.#inOurContext(() => this.#send(group));
+      if (all.length === 1 && all[0] === current) this.#sendGroup(group);
+      else this.#inOurContext(() => this.#sendGroup(group));
     }
-  };
+  }
 
   /** Those with one time limit travel together, and those of one lock stay in their order. */
   #groupsOf(all: readonly Pending[]): readonly (readonly Pending[])[] {
     if (all.length === 1) return [all];
-    const isByLock = this.#isByLock || this.parts.commands.isCluster;
+    const isByLock = this.#isByLock;
     // Nearly always, all may travel together.
     if (!isByLock && haveOneLimit(all)) return inChunks(all);
     const groups: Pending[][] = [];
@@ -125,7 +147,7 @@ export class OperationBatches {
     return groups;
   }
 
-  #send(group: readonly Pending[]): void {
+  #sendGroup(group: readonly Pending[]): void {
     const { commands } = this.parts;
     const { key, lock, timeoutMs } = group[0]!.operation;
     const batch: Batch = { pending: group, sent: null, withdraw: () => false };
@@ -167,7 +189,7 @@ export class OperationBatches {
 
   /** Redis has refused the command as a whole, perhaps because of one lock: nothing was done. */
   #onRefused({ pending }: Batch, { cause }: LockStoreError): void {
-    this.#isByLock ||= needsCluster(cause as Error);
+    this.#refusesSlots ||= needsCluster(cause as Error);
     for (const one of pending) this.#settle(one, [FAILED]);
   }
 

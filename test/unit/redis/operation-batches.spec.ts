@@ -160,11 +160,42 @@ describe('operations of one turn', () => {
     expect(runner.sent()).toEqual(['alone: acquire lock:a']);
   });
 
-  it('travel with those that have the same time limit, 64 at most', () => {
-    startAll(...Array.from({ length: 130 }, (_, i) => release(`k${i}`, i === 7 ? 2_000 : 1_000)));
+  it('travel with those that have the same time limit', () => {
+    startAll(...Array.from({ length: 9 }, (_, i) => release(`k${i}`, i === 7 ? 2_000 : 1_000)));
     endTurn();
-    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([64, 1, 64, 1]);
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([8, 1]);
     expect(runner.sent(1)).toEqual(['alone: release lock:k7']);
+  });
+
+  it('are sent as soon as there are 16, and the rest when the turn is over', () => {
+    startAll(...Array.from({ length: 33 }, (_, i) => (i % 2 === 0 ? acquire(`k${i}`) : release(`k${i}`))));
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([16, 16]);
+    endTurn();
+    expect(runner.sent(2)).toEqual(['alone: acquire lock:k32']);
+  });
+
+  it('wait for the end of the turn when they are renewals, and travel 64 at most', () => {
+    startAll(...Array.from({ length: 130 }, (_, i) => renew(`k${i}`)));
+    expect(runner.started).toEqual([]);
+    endTurn();
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([64, 64, 2]);
+  });
+
+  it('are sent with the renewals that were requested before', () => {
+    startAll(...Array.from({ length: 20 }, (_, i) => renew(`k${i}`)), acquire('a'));
+    expect(runner.sent()).toHaveLength(21);
+  });
+
+  it('wait for the end of the turn while something is to be sent behind those before them', () => {
+    const all = Array.from({ length: 20 }, (_, i) => acquire(`k${i}`));
+    startAll(all[0]!);
+    batches.behind(() => undefined);
+    startAll(...all.slice(1));
+    expect(runner.started).toEqual([]);
+    endTurn();
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([20]);
+    startAll(...all);
+    expect(runner.started).toHaveLength(2);
   });
 
   it('travel with those of their lock in a cluster', () => {
@@ -306,6 +337,19 @@ describe('operations of one turn', () => {
     }
     context.run('first', endTurn);
     expect(seen).toEqual([isWithdrawn ? undefined : 'first']);
+  });
+
+  it('are sent in the context of none when the turn began with another one', () => {
+    const context = new AsyncLocalStorage<string>();
+    const seen: (string | undefined)[] = [];
+    const start = runner.start.bind(runner);
+    runner.start = (...args) => {
+      seen.push(context.getStore());
+      start(...args);
+    };
+    context.run('first', () => startAll(...Array.from({ length: 17 }, (_, i) => acquire(`k${i}`))));
+    context.run('first', endTurn);
+    expect(seen).toEqual([undefined, undefined]);
   });
 
   it('hear of replies that come late, but for those that failed', () => {
