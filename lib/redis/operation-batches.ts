@@ -244,8 +244,5 @@ const asFailureOf = (error: Error, key: string): Error =>
 const haveOneLimit = (all: readonly Pending[]): boolean =>
   all.every(({ operation }) => operation.timeoutMs === all[0]!.operation.timeoutMs);
 
-function inChunks(all: readonly Pending[]): readonly (readonly Pending[])[] {
-  const chunks: (readonly Pending[])[] = [];
-  for (let i = 0; i < all.length; i += MAX_BATCH) chunks.push(all.slice(i, i + MAX_BATCH));
-  return chunks;
-}
+const inChunks = (all: readonly Pending[]): readonly (readonly Pending[])[] =>
+  Array.from({ length: Math.ceil(all.length / MAX_BATCH) }, (_, i) => all.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH));

@@ -15,13 +15,26 @@ export interface SharedOperands {
 }
 
 /** The fields of a request on which its terms depend. */
-const REQUESTED = ['owner', 'mode', 'leaseMs', 'waiterLeaseMs', 'permits', 'holder', 'fair'] as const;
-const RENEWED = ['leaseMs', 'mode'] as const;
-const RELEASED = ['holdAtLeastMs', 'runOutcome', 'job', 'unanswered'] as const;
+type Requested = Pick<AcquireRequest, 'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'permits' | 'holder' | 'fair'>;
+type Renewed = Pick<RenewRequest, 'leaseMs' | 'mode'>;
+type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'unanswered'>;
 
-type Requested = Pick<AcquireRequest, (typeof REQUESTED)[number]>;
-type Renewed = Pick<RenewRequest, (typeof RENEWED)[number]>;
-type Released = Pick<ReleaseRequest, (typeof RELEASED)[number]>;
+const requestTheSame = (a: Requested, b: Requested): boolean =>
+  a.owner === b.owner &&
+  a.mode === b.mode &&
+  a.leaseMs === b.leaseMs &&
+  a.waiterLeaseMs === b.waiterLeaseMs &&
+  a.permits === b.permits &&
+  a.holder === b.holder &&
+  a.fair === b.fair;
+
+const renewTheSame = (a: Renewed, b: Renewed): boolean => a.leaseMs === b.leaseMs && a.mode === b.mode;
+
+const releaseTheSame = (a: Released, b: Released): boolean =>
+  a.holdAtLeastMs === b.holdAtLeastMs &&
+  a.runOutcome === b.runOutcome &&
+  a.job === b.job &&
+  a.unanswered === b.unanswered;
 
 /** Makes the terms of acquires, releases and renewals. */
 export class OperationTerms {
@@ -37,19 +50,21 @@ export class OperationTerms {
     return claim ? this.#makeAcquire(request, claim, now) : this.#unclaimed(request);
   }
 
-  readonly ofRenewal = keepingLast(RENEWED, ({ leaseMs, mode }: Renewed) => {
+  readonly ofRenewal = keepingLast(renewTheSame, ({ leaseMs, mode }: Renewed) => {
     const lease = { leaseMs: padded(leaseMs), ttlMs: ttlMs(this.#keepMs, leaseMs) };
     return RENEW.termsOf({ ...this.shared, ...lease, mode, plain: mode === 'write' ? 1 : 0 });
   });
 
-  readonly ofRelease = keepingLast(RELEASED, (request: Released) => {
+  readonly ofRelease = keepingLast(releaseTheSame, (request: Released) => {
     const { holdAtLeastMs, runOutcome = '-', job, unanswered } = request;
     const plain = holdAtLeastMs === 0 && runOutcome === '-' && !unanswered ? 1 : 0;
     const end = { holdAtLeastMs, job: encodeJob(job), runOutcome, unanswered: unanswered ? 1 : 0 };
     return RELEASE.termsOf({ ...this.shared, ...end, plain });
   });
 
-  readonly #unclaimed = keepingLast(REQUESTED, (requested: Requested) => this.#makeAcquire(requested, undefined, 0));
+  readonly #unclaimed = keepingLast(requestTheSame, (requested: Requested) =>
+    this.#makeAcquire(requested, undefined, 0),
+  );
 
   #makeAcquire(requested: Requested, claim: FireClaim | undefined, now: number): Terms {
     const { owner, mode, leaseMs } = requested;
@@ -70,22 +85,17 @@ export class OperationTerms {
 }
 
 /**
- * Makes the terms of a request from these fields of it. Requests in a row nearly always have the same terms, which are one object
- * then: to make them costs more than all else that a request does before it is sent.
+ * Makes the terms of requests. Those in a row nearly always have the same terms, which are one object then: to make them costs
+ * more than all else that a request does before it is sent.
  */
-function keepingLast<Fields extends object>(
-  names: readonly (keyof Fields)[],
-  make: (request: Fields) => Terms,
-): (request: Fields) => Terms {
-  let values: readonly unknown[] = [];
-  let terms: Terms | null = null;
+function keepingLast<Request extends object>(
+  areTheSame: (a: Request, b: Request) => boolean,
+  make: (request: Request) => Terms,
+): (request: Request) => Terms {
+  let last: { readonly request: Request; readonly terms: Terms } | null = null;
   return (request) => {
-    let same = 0;
-    while (same < values.length && request[names[same]!] === values[same]) same += 1;
-    if (terms && same === values.length) return terms;
-    terms = make(request);
-    values = names.map((name) => request[name]);
-    return terms;
+    if (!last || !areTheSame(last.request, request)) last = { request, terms: make(request) };
+    return last.terms;
   };
 }
 

@@ -132,10 +132,10 @@ describe('a handle that is dropped without a release', () => {
     await clock.advance(WATCH_HANDLES_AFTER_MS);
     await eventually(async () => {
       await collectGarbage();
-      return second.value;
+      return store.releases.length > 0;
     });
+    expect(second.value!.held).toBe(true);
     expect(acquired.map(({ local }) => local)).toEqual([false, false]);
-    expect(store.releases.length).toBe(1);
   });
 
   it('hands nothing on if somebody may still rely on its signal: the lock is lost', async () => {
