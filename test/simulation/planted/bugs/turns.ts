@@ -56,8 +56,8 @@ export const TURNS: readonly FoundBug[] = [
     find: 'this.#end = null;\n      this.#goOn();',
     replace: 'this.#end = null;',
     rules: NO_WAKE_UP,
-    profile: 'turnsSentinel',
-    seeds: 6,
+    profile: 'turnsServer',
+    seeds: 8,
   },
   {
     name: 'nobody asks when the call that asked has failed',
