@@ -32,8 +32,16 @@ export const MODELS = [
   {
     name: 'hand-over',
     steps: 60,
-    invariants: ['exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'tokensRise', 'firstInFirstOut'],
-    witnesses: ['secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead'],
+    invariants: [
+      ...['exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'noLostWakeUp', 'tokensRise', 'firstInFirstOut'],
+      ...['oneAsks', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft'],
+    ],
+    witnesses: [
+      ...['secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead'],
+      ...['isWithoutTurns', 'isHandedOn', 'isHandedOnTwice', 'isPushedAndHandedOn', 'areTokensUsedUp', 'isTurnOver'],
+      ...['isTurnForOthers', 'isUnknownInTurn', 'isRenewedInTurn', 'isNearlyOver', 'isExpiredInTurn', 'isSucceeded'],
+      'asksAhead',
+    ],
     mutants: HAND_OVER_MUTANTS,
   },
 ];
