@@ -74,8 +74,8 @@ export const HAND_OVER_MUTANTS = [
   },
   {
     name: 'a pushed grant has the last token',
-    find: 'val token = max(s.last + TOKENS, 10 * t)',
-    replace: 'val token = if (lease == LEASE) max(s.last + TOKENS, 10 * t) else s.last',
+    find: 'val token = nextToken(s, t)',
+    replace: 'val token = if (lease == LEASE) nextToken(s, t) else s.last',
   },
   {
     name: 'a token is the next one behind those reserved',

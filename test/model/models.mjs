@@ -34,7 +34,7 @@ export const MODELS = [
     steps: 60,
     invariants: [
       ...['exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'noLostWakeUp', 'tokensRise', 'firstInFirstOut'],
-      ...['oneAsks', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft'],
+      ...['nextTokenIsGreater', 'oneAsks', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft'],
     ],
     witnesses: [
       ...['secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead'],
