@@ -32,15 +32,16 @@ export const MODELS = [
   {
     name: 'hand-over',
     steps: 60,
+    // prettier-ignore
     invariants: [
-      ...['exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'noLostWakeUp', 'tokensRise', 'firstInFirstOut'],
-      ...['nextTokenIsGreater', 'oneAsks', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft'],
+      'exclusion', 'lossIsTold', 'noHoldForNobody', 'noDeadlock', 'noLostWakeUp', 'tokensRise', 'firstInFirstOut',
+      'nextTokenIsGreater', 'oneAsks', 'turnsEnd', 'enoughIsLeft', 'noCommandIsLeft',
     ],
+    // prettier-ignore
     witnesses: [
-      ...['secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead'],
-      ...['isWithoutTurns', 'isHandedOn', 'isHandedOnTwice', 'isPushedAndHandedOn', 'areTokensUsedUp', 'isTurnOver'],
-      ...['isTurnForOthers', 'isUnknownInTurn', 'isRenewedInTurn', 'isNearlyOver', 'isExpiredInTurn', 'isSucceeded'],
-      'asksAhead',
+      'secondHold', 'isPushed', 'isRenewed', 'isExpired', 'isLate', 'isRefused', 'isMoved', 'isDead', 'isWithoutTurns',
+      'isHandedOn', 'isHandedOnTwice', 'isPushedAndHandedOn', 'areTokensUsedUp', 'isTurnOver', 'isTurnForOthers',
+      'isUnknownInTurn', 'isRenewedInTurn', 'isNearlyOver', 'isExpiredInTurn', 'isSucceeded', 'asksAhead',
     ],
     mutants: HAND_OVER_MUTANTS,
   },
