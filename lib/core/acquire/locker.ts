@@ -56,7 +56,7 @@ export class Locker implements WakeUpListener {
     this.timers = new TimerQueue(clock);
     this.#thrown = new LogLimit(clock, this.timers, 'listeners threw', (line) => reporter.error(line));
     this.events = new LockEvents({ error: (line) => this.#thrown.add(line) });
-    this.handles = new HandleRegistry(watchGarbage, this.timers, reporter);
+    this.handles = new HandleRegistry(watchGarbage, this.timers, reporter, (lock) => this.#turns.forget(lock));
     this.awaited = new AwaitedCalls(clock);
     const { timers, events, awaited } = this;
     const shared = { clock, random, timers, store, reporter, events, awaited };

@@ -114,6 +114,13 @@ export class Turn implements TurnOfCall {
     this.#goOn();
   }
 
+  /** Leaves all turns if nobody wants the key, and whoever comes now has to ask the store. */
+  closeIfOver(): void {
+    if (this.#contender || this.#isUnderWay || this.waiting > 0) return;
+    this.#hold = null;
+    this.#closeIfUnused();
+  }
+
   onLimit(waiter: TurnWaiter): void {
     const { request } = waiter.call;
     const now = this.context.timers.now();

@@ -1,3 +1,4 @@
+import { type Hold } from '../hold/hold.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
 import { AcquireCall } from './acquire-call.js';
@@ -58,6 +59,11 @@ export class Turns {
   /** A hold has ended, or was lost. Its release, if there is one, has been sent. */
   onEnded(hold: StoreHold): void {
     this.#byKey.get(hold.key)?.onEnded(hold);
+  }
+
+  /** A lock is held for longer than a turn. There may be thousands of these, which nobody else wants. */
+  forget({ key }: Hold): void {
+    this.#byKey.get(key)?.closeIfOver();
   }
 
   /** Ends all calls that wait here. */

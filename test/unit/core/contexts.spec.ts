@@ -186,7 +186,13 @@ describe('what the module does by itself', () => {
     const { watchGarbage } = systemRuntime();
     const registry = caller.run(
       'the module',
-      () => new HandleRegistry(watchGarbage, new TimerQueue(systemClock), { debug: error, warn: error, error }),
+      () =>
+        new HandleRegistry(
+          watchGarbage,
+          new TimerQueue(systemClock),
+          { debug: error, warn: error, error },
+          () => undefined,
+        ),
     );
     caller.run('the caller', () => void registry.handOut(heldLock()));
     await eventually(async () => {

@@ -112,12 +112,13 @@ describe('a handle that was dropped a moment ago', () => {
       unregister: () => undefined,
     });
     const timers = new TimerQueue(clock);
-    const registry = new HandleRegistry(watchGarbage, timers, new FakeReporter());
+    const old: object[] = [];
+    const registry = new HandleRegistry(watchGarbage, timers, new FakeReporter(), (lock) => void old.push(lock));
     const [first, second, third] = [heldLock(), heldLock(), heldLock()].map((lock) => registry.handOut(lock));
     for (const lock of [second, first]) await lock!.release();
     expect(timers.size).toBe(1);
     await clock.advance(WATCH_HANDLES_AFTER_MS);
-    expect([watched, timers.size]).toEqual([[third], 0]);
+    expect([watched, old.length, timers.size]).toEqual([[third], 1, 0]);
     await registry.handOut(heldLock()).release();
     expect(timers.size).toBe(0);
   });
