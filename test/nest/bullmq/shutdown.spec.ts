@@ -9,7 +9,7 @@ import { untilWaiting } from '../../support/waiting/waiters.js';
 import { closePlaces, gateOfTest } from '../support/places.js';
 import { add, QUEUE, start, Waiting, type WorkerApp, type WorkJob } from '../support/places-bullmq.js';
 
-/** Puts jobs back that its app cannot lock during a shutdown; that costs the job no attempt. */
+/** Takes no more jobs once its app cannot lock them, and puts back those that it has; that costs the job no attempt. */
 @Processor(QUEUE, { concurrency: 10, drainDelay: 1 })
 class PuttingBack extends Waiting {
   override async process(job: WorkJob, token?: string): Promise<string> {
@@ -17,6 +17,8 @@ class PuttingBack extends Waiting {
       return await super.process(job);
     } catch (error) {
       if (!(error instanceof LockShutdownError)) throw error;
+      // It could take the same job again and again, before any other worker does.
+      await this.worker.pause(true);
       await job.moveToDelayed(Date.now() + PUT_BACK_MS, token);
       throw new DelayedError();
     }
@@ -38,7 +40,7 @@ class ClosingFirst extends Waiting implements OnModuleDestroy {
   }
 }
 
-/** Longer than one try, so that the worker of the app that shuts down is not busy with putting back. */
+/** When another worker may take a job that was put back. */
 const PUT_BACK_MS = 200;
 
 afterEach(closePlaces);
