@@ -15,7 +15,7 @@ const calls = new ScriptCalls(scripts, new RedisKeys('lock:'), options);
 
 const release = (key: string, timeoutMs = 1_000): Operation =>
   calls.release({ key, attempt: `of-${key}`, holdAtLeastMs: 0, leaseMs: 10_000 }, timeoutMs);
-const renew = (key: string): Operation =>
+const renew = (key: string, timeoutMs = 1_000): Operation =>
   calls.renew({
     key,
     attempt: `of-${key}`,
@@ -24,7 +24,7 @@ const renew = (key: string): Operation =>
     mode: 'write',
     owner: undefined,
     holder: 'host:1',
-    timeoutMs: 1_000,
+    timeoutMs,
   });
 const acquire = (key: string): Operation =>
   calls.acquire(
@@ -116,6 +116,18 @@ describe('operations of one turn', () => {
     return { heard, withdrawals: started.map((one) => () => batches.withdraw(one)) };
   };
 
+  /** A context, and what it was each time that a command was sent. */
+  const watchContexts = () => {
+    const context = new AsyncLocalStorage<string>();
+    const seen: (string | undefined)[] = [];
+    const start = runner.start.bind(runner);
+    runner.start = (...args) => {
+      seen.push(context.getStore());
+      start(...args);
+    };
+    return { context, seen };
+  };
+
   it('travel in one command, in their order, and each has its own reply', () => {
     const { heard } = startAll(release('a'), acquire('a'), renew('b'));
     expect(runner.started).toEqual([]);
@@ -160,11 +172,11 @@ describe('operations of one turn', () => {
     expect(runner.sent()).toEqual(['alone: acquire lock:a']);
   });
 
-  it('travel with those that have the same time limit', () => {
-    startAll(...Array.from({ length: 9 }, (_, i) => release(`k${i}`, i === 7 ? 2_000 : 1_000)));
+  it('travel with those that have the same time limit, 64 at most', () => {
+    startAll(...Array.from({ length: 130 }, (_, i) => renew(`k${i}`, i === 7 ? 2_000 : 1_000)));
     endTurn();
-    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([8, 1]);
-    expect(runner.sent(1)).toEqual(['alone: release lock:k7']);
+    expect(runner.started.map((_, i) => runner.sent(i).length)).toEqual([64, 1, 64, 1]);
+    expect(runner.sent(1)).toEqual(['alone: renew lock:k7']);
   });
 
   it('are sent as soon as there are 16, and the rest when the turn is over', () => {
@@ -323,13 +335,7 @@ describe('operations of one turn', () => {
     ['the one that is alone', false],
     ['another one than that which was withdrawn', true],
   ])('are sent in the context of %s', (_, isWithdrawn) => {
-    const context = new AsyncLocalStorage<string>();
-    const seen: (string | undefined)[] = [];
-    const start = runner.start.bind(runner);
-    runner.start = (...args) => {
-      seen.push(context.getStore());
-      start(...args);
-    };
+    const { context, seen } = watchContexts();
     const { withdrawals } = context.run('first', () => startAll(acquire('a')));
     if (isWithdrawn) {
       context.run('second', () => startAll(acquire('b')));
@@ -340,13 +346,7 @@ describe('operations of one turn', () => {
   });
 
   it('are sent in the context of none when the turn began with another one', () => {
-    const context = new AsyncLocalStorage<string>();
-    const seen: (string | undefined)[] = [];
-    const start = runner.start.bind(runner);
-    runner.start = (...args) => {
-      seen.push(context.getStore());
-      start(...args);
-    };
+    const { context, seen } = watchContexts();
     context.run('first', () => startAll(...Array.from({ length: 17 }, (_, i) => acquire(`k${i}`))));
     context.run('first', endTurn);
     expect(seen).toEqual([undefined, undefined]);

@@ -136,6 +136,7 @@ describe('a handle that is dropped without a release', () => {
     });
     expect(second.value!.held).toBe(true);
     expect(acquired.map(({ local }) => local)).toEqual([false, false]);
+    expect(store.releases.length).toBe(1);
   });
 
   it('hands nothing on if somebody may still rely on its signal: the lock is lost', async () => {
