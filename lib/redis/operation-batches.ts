@@ -76,7 +76,7 @@ export class OperationBatches {
       this.#first = pending;
       this.parts.afterTurn(this.#endTurn);
     }
-    if (this.#gathered.length >= PROMPT_BATCH) this.#sendPromptly(operation);
+    if (this.#areEnough(operation)) this.#send(null);
     return pending;
   }
 
@@ -110,9 +110,10 @@ export class OperationBatches {
     this.#send(first);
   };
 
-  /** Renewals come in great numbers, and nobody waits for them. */
-  #sendPromptly({ terms }: Operation): void {
-    if (terms.kind !== 'renew' && !this.#isByLock && !this.#isFollowed) this.#send(null);
+  /** Whether to send before the turn is over. Renewals come in great numbers, and nobody waits for them. */
+  #areEnough({ terms }: Operation): boolean {
+    if (this.#gathered.length < PROMPT_BATCH || terms.kind === 'renew') return false;
+    return !this.#isByLock && !this.#isFollowed;
   }
 
   /** Sends what was gathered; `current`: the one in whose context this runs. */
