@@ -21,8 +21,9 @@ export type {
   LockEventName,
   LockEvents,
 } from './core/lock.events.js';
-export type { LockOptions, OnUnavailable } from './core/lock.options.js';
-export type { LastRun, LockHolder, LockState } from './core/store/lock-store.js';
+export type { LockOptions } from './core/lock.options.js';
+export type { OnUnavailable } from './core/option-checks.js';
+export type { LastRun, LockHolder, LockState } from './core/store/lock-state.js';
 export type { Lock } from './core/lock.js';
 export type { UnlockedRun } from './core/reentry/unlocked-run.js';
 export { Limited } from './decorators/limited.decorator.js';

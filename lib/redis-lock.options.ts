@@ -1,13 +1,7 @@
 import { quoted } from './core/key.js';
 import { LockConfigurationError } from './core/lock.errors.js';
-import {
-  type LockDefaults,
-  type OnUnavailable,
-  checkConnectionName,
-  checkDuration,
-  checkLockOptions,
-  checkOnUnavailable,
-} from './core/lock.options.js';
+import { type LockDefaults, checkLockOptions } from './core/lock.options.js';
+import { type OnUnavailable, checkConnectionName, checkDuration, checkOnUnavailable } from './core/option-checks.js';
 import { checkIsObject, readOptions, refuse } from './core/read-options.js';
 import { checkConnection } from './redis/client/ioredis/check-connection.js';
 import type { RedisConnection } from './redis/client/ioredis/ioredis-options.js';

@@ -2,18 +2,19 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
-import { checkedKey, jobName } from './core/key.js';
-import { LockBusyError, LockConfigurationError, LockKeyError } from './core/lock.errors.js';
+import { checkJob, checkWork, keysOf } from './core/call-arguments.js';
+import { jobName } from './core/key.js';
+import { LockBusyError } from './core/lock.errors.js';
 import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
 import { checkLockOptions, resolveLockOptions, type LockOptions } from './core/lock.options.js';
 import { readOptions } from './core/read-options.js';
-import { messageOf } from './core/reporter.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type ListOptions } from './core/store/lock-state.js';
 import { type FireClaim } from './core/store/fires.js';
-import { type LastRun, type LockState, type LockStore } from './core/store/lock-store.js';
+import { type LockStore } from './core/store/lock-store.js';
+import { type LastRun, type LockState } from './core/store/lock-state.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
@@ -209,42 +210,4 @@ export class RedisLockService {
   get #awaited(): AwaitedCalls {
     return this.locker.awaited;
   }
-}
-
-/** @throws LockKeyError for anything but a text, or a list with texts only */
-function keysOf(key: Key): readonly string[] {
-  if (typeof key === 'string') return [key];
-  try {
-    const keys = Array.isArray(key) ? copyOf(key) : [];
-    if (keys.length > 0) return keys;
-  } catch (cause) {
-    if (cause instanceof LockKeyError) throw cause;
-    throw new LockKeyError(`The lock key cannot be read: ${messageOf(cause)}. Pass a string or an array of them.`, {
-      cause,
-    });
-  }
-  const got = Array.isArray(key) ? 'an empty list' : `a value of type ${typeof key}`;
-  throw new LockKeyError(`Expected a lock key to be a non-empty string, or a non-empty list of them, got ${got}.`);
-}
-
-/** Reads each key once, up to the first that is none: a list may be huge and empty, or change while it is read. */
-function copyOf(list: readonly unknown[]): readonly string[] {
-  const keys: string[] = [];
-  for (let i = 0; i < list.length; i += 1) keys.push(checkedKey(list[i]));
-  return keys;
-}
-
-function checkWork(work: unknown, keys: readonly string[]): asserts work is Function {
-  if (typeof work === 'function') return;
-  const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
-  throw new LockConfigurationError(text, { key: keys.join(', ') });
-}
-
-function checkJob(key: string, job: unknown): string {
-  if (typeof job === 'string' && job !== '') return job;
-  const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
-  throw new LockConfigurationError(
-    `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
-    { key },
-  );
 }

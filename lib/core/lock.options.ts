@@ -1,5 +1,6 @@
 import { isWellFormed } from './key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
+import { checkBoolean, checkDuration, checkPermits } from './option-checks.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
@@ -98,7 +99,6 @@ export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'wai
 /** A lease must outlast a round trip and a late timer; one of more than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
 export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
-const MAX_PERMITS = 100_000;
 const MAX_OWNER_LENGTH = 128;
 
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
@@ -127,10 +127,6 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   awaitRelease: checkBoolean,
 };
 
-function checkBoolean(value: unknown, where: string): void {
-  if (typeof value !== 'boolean') refuse(where, value, 'true or false');
-}
-
 const SIGNAL_METHODS = ['addEventListener', 'removeEventListener', 'throwIfAborted'] as const;
 
 function isSignal(value: Partial<AbortSignal> | null): boolean {
@@ -158,15 +154,6 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
   const { permits, mode } = own;
   if (permits !== undefined && mode !== 'read') refuse('permits', permits, "left out, or used with `mode: 'read'`");
   return own;
-}
-
-/**
- * Checks how many holders a semaphore admits.
- * @throws LockConfigurationError
- */
-export function checkPermits(value: unknown, where: string): void {
-  if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
-  refuse(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
 }
 
 /**
@@ -203,34 +190,4 @@ function checkQuorumOptions({ permits, fair }: LockOptions): void {
   throw new LockConfigurationError(
     `A quorum of masters cannot keep ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,
   );
-}
-
-/** What a decorated call does when Redis cannot be asked. */
-export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
-
-/** @throws LockConfigurationError unless it is a value of `onUnavailable` */
-export function checkOnUnavailable(value: unknown): void {
-  if (!['fail', 'skip', 'run-unlocked'].includes(value as string)) {
-    refuse('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
-  }
-}
-
-/**
- * Checks the name of a connection; the default one has none.
- * @throws LockConfigurationError
- */
-export function checkConnectionName(name: unknown, where: string): void {
-  if (name !== undefined && (typeof name !== 'string' || name === ''))
-    refuse(where, name, 'a non-empty string or left out');
-}
-
-/**
- * Checks a duration in milliseconds; `orElse` names other values that are allowed, for the error text.
- * @throws LockConfigurationError
- */
-export function checkDuration(value: unknown, where: string, range: { min: number; max: number }, orElse = ''): void {
-  const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
-  if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
-  const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
-  refuse(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
 }

@@ -12,7 +12,8 @@ import {
   LockWaitTimeoutError,
 } from '../core/lock.errors.js';
 import { type LockEventMap } from '../core/lock.events.js';
-import { type LockOptions, type OnUnavailable, checkPermits } from '../core/lock.options.js';
+import { type LockOptions } from '../core/lock.options.js';
+import { type OnUnavailable, checkPermits } from '../core/option-checks.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { type Key, type RedisLockService } from '../redis-lock.service.js';

@@ -1,14 +1,6 @@
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
-import {
-  type LockOptions,
-  type OnUnavailable,
-  checkConnectionName,
-  checkDuration,
-  checkLockOptions,
-  checkOnUnavailable,
-  LOCK_OPTION_NAMES,
-  MAX_LEASE_MS,
-} from '../core/lock.options.js';
+import { type LockOptions, checkLockOptions, LOCK_OPTION_NAMES, MAX_LEASE_MS } from '../core/lock.options.js';
+import { type OnUnavailable, checkConnectionName, checkDuration, checkOnUnavailable } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';

@@ -1,5 +1,5 @@
 import { LockConfigurationError } from '../core/lock.errors.js';
-import { checkConnectionName } from '../core/lock.options.js';
+import { checkConnectionName } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 
 /** The bounds of the histograms' buckets, in seconds, in rising order. */

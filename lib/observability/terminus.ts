@@ -1,7 +1,7 @@
 import { Inject, Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
-import { checkConnectionName, checkDuration } from '../core/lock.options.js';
+import { checkConnectionName, checkDuration } from '../core/option-checks.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
 import { findLockService, lockServicesIn } from './lock-services.js';

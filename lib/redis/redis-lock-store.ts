@@ -5,8 +5,6 @@ import {
   type AcquireReply,
   type AcquireRequest,
   type HoldRef,
-  type LastRun,
-  type LockState,
   type LockStore,
   type LostReply,
   type ReleaseReply,
@@ -15,6 +13,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/store/lock-store.js';
+import { type LastRun, type LockState } from '../core/store/lock-state.js';
 import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
 import { type Randomness } from '../core/randomness.js';

@@ -1,9 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { onAbort } from '../abort-listener.js';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { shutdownError, unansweredError } from '../error-texts.js';
-import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
+import { shutdownError } from '../error-texts.js';
+import { type CompositeHold } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
 import { Releaser } from '../hold/releaser.js';
@@ -18,10 +17,11 @@ import { findCurrentHold } from '../reentry/context.js';
 import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim } from '../store/fires.js';
-import { type LockState, type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
+import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
+import { type LockState } from '../store/lock-state.js';
 import { TimerQueue } from '../timer-queue.js';
-import { FIRST_ANSWER_MS, RELEASE_PATIENCE_MS } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
+import { acquireGroups } from './acquire-groups.js';
 import { Attempts } from './attempts.js';
 import { eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
 import { Turns } from './turns.js';
@@ -124,44 +124,11 @@ export class Locker implements WakeUpListener {
   }
 
   async #acquireSeveral(request: LockRequest): Promise<Acquired> {
-    const { keys, options, startedAt } = request;
-    const groups = this.store.groups(keys);
-    if (groups.length === 1) return this.#acquireGroup({ ...request, keys: groups[0]!, callerKeys: keys }, itself);
-    const parts: StoreHold[] = [];
-    try {
-      for (const group of groups) {
-        parts.push(await this.#acquireGroup(forKeys(request, group), itself));
-      }
-      await this.#prove(parts, request);
-    } catch (error) {
-      // Within the time limit of the whole call, even if Redis cannot be reached any more.
-      const patienceMs = Math.min(startedAt + options.waitMs - this.clock.now(), 0) + RELEASE_PATIENCE_MS;
-      await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));
-      throw error;
-    }
-    return new CompositeHold(keys, parts);
-  }
-
-  /**
-   * Makes sure that holds which were acquired one after the other are all proven. The machine may have slept meanwhile: then a
-   * lease is over by the wall clock, and the store is asked once more, within the time limit of the call.
-   */
-  async #prove(holds: readonly StoreHold[], { options: { signal, waitMs }, startedAt }: LockRequest): Promise<void> {
-    const unproven = holds.filter(({ provenMs }) => provenMs === 0);
-    for (const hold of unproven) if (!hold.terms.renew) hold.expire();
-    throwIfLost(holds);
-    if (unproven.length === 0) return;
-    const answers = unproven.map((hold) => hold.extendBy(hold.terms.leaseMs));
-    let end!: () => void;
-    const done = new Promise<void>((resolve) => (end = resolve));
-    void Promise.allSettled(answers).then(end);
-    const stopListening = signal && onAbort(signal, end);
-    await this.timers.withTimeout(startedAt + waitMs + FIRST_ANSWER_MS - this.clock.now(), done);
-    stopListening?.();
-    signal?.throwIfAborted();
-    throwIfLost(holds);
-    const silent = holds.find(({ provenMs }) => provenMs === 0);
-    if (silent) throw unansweredError(silent, Math.round(this.clock.now() - startedAt), silent.renewError);
+    const groups = this.store.groups(request.keys);
+    const acquireGroup = (keys: readonly string[], callerKeys?: readonly string[]): Promise<StoreHold> =>
+      this.#acquireGroup(callerKeys ? { ...request, keys, callerKeys } : forKeys(request, keys), itself);
+    if (groups.length === 1) return acquireGroup(groups[0]!, request.keys);
+    return acquireGroups(request, groups, { acquireGroup, clock: this.clock, timers: this.timers });
   }
 
   onWakeUp(attempt: string, wakeUp: WakeUp): void {

@@ -1,7 +1,8 @@
 import { nestedWriterError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
-import { checkDuration, MAX_LEASE_MS } from '../lock.options.js';
+import { MAX_LEASE_MS } from '../lock.options.js';
+import { checkDuration } from '../option-checks.js';
 import { type Ending } from './ending.js';
 import { LocalSlot } from '../reentry/local-slot.js';
 

@@ -1,7 +1,54 @@
 import { isWellFormed } from '../key.js';
 import { type LockMode } from '../lock.errors.js';
 import { refuse } from '../read-options.js';
-import { type LastRun, type LockState } from './lock-store.js';
+
+/** One holder of a lock, as `inspect` reports it. */
+export interface LockHolder {
+  readonly owner: string;
+  readonly attempt: string;
+  readonly mode: LockMode;
+  readonly host: string;
+  readonly pid: number;
+  /** `Class.method` if a decorator acquired it, otherwise empty. */
+  readonly where: string;
+  /** When it was granted, by the store's clock. */
+  readonly since: Date;
+  readonly remainingMs: number;
+  /** 0 if the holder has released the lock, which stays taken until `holdAtLeastMs` is over. */
+  readonly fencingToken: number;
+}
+
+/** The state of one lock at one moment. */
+export interface LockState {
+  readonly key: string;
+  /** `free`, or how it is held. */
+  readonly mode: LockMode | 'free';
+  readonly holders: readonly LockHolder[];
+  /**
+   * How many calls wait. A store counts the places in its queue, of which the callers of a process that hand the lock to each other
+   * share one; the service adds those of its own process.
+   */
+  readonly waiters: number;
+  /** The last fencing token that was granted; 0 if none is remembered. */
+  readonly fencingToken: number;
+}
+
+/** The last run of a job that is claimed once per fire. */
+export interface LastRun {
+  /** The method that was locked, with the class of its instance: `Class.method`. */
+  readonly job: string;
+  /** The nominal time of the fire, or the start of its slot. */
+  readonly fire: Date;
+  /** The instance that ran it: `host:pid`. */
+  readonly instance: string;
+  /** The acquisition that ran it. */
+  readonly attempt: string;
+  /** By the store's clock. */
+  readonly started: Date;
+  readonly ended: Date | null;
+  /** `lost`: the run began, and its lock ended before the run reported its outcome. */
+  readonly outcome: 'running' | 'done' | 'failed' | 'lost';
+}
 
 /** The mode of a lock with these holders. */
 export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockState['mode'] {

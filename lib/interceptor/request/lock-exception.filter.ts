@@ -7,7 +7,7 @@ import {
   LockStoreError,
   LockWaitTimeoutError,
 } from '../../core/lock.errors.js';
-import { checkDuration } from '../../core/lock.options.js';
+import { checkDuration } from '../../core/option-checks.js';
 import { readOptions } from '../../core/read-options.js';
 import {
   answerTo,

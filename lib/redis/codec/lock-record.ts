@@ -1,7 +1,7 @@
 import { type LockMode } from '../../core/lock.errors.js';
 import { ReplyParts } from './reply-parts.js';
 import { modeOf, readHolderText } from '../../core/store/lock-state.js';
-import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-store.js';
+import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-state.js';
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/parts/state.ts). */
 export function readLockState(key: string, reply: readonly string[]): LockState {

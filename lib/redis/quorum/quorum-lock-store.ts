@@ -3,8 +3,6 @@ import {
   type AcquireReply,
   type AcquireRequest,
   type HoldRef,
-  type LastRun,
-  type LockState,
   type LockStore,
   type LostReply,
   type ReleaseReply,
@@ -13,6 +11,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
+import { type LastRun, type LockState } from '../../core/store/lock-state.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
 import { type Randomness } from '../../core/randomness.js';

@@ -1,13 +1,7 @@
 import { nodesText } from '../../core/error-texts.js';
 import { byBegin } from '../../core/store/lock-state.js';
-import {
-  type LastRun,
-  type LockHolder,
-  type LockState,
-  type LostReply,
-  type ReleaseReply,
-  type RenewReply,
-} from '../../core/store/lock-store.js';
+import { type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
+import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';

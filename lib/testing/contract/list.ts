@@ -1,4 +1,4 @@
-import { type LockState } from '../../core/store/lock-store.js';
+import { type LockState } from '../../core/store/lock-state.js';
 import { type Client } from './kit/client.js';
 import { type PortCase } from './kit/port-case.js';
 import { promised, same } from './kit/promised.js';

@@ -3,8 +3,6 @@ import {
   type AcquireReply,
   type AcquireRequest,
   type HoldRef,
-  type LastRun,
-  type LockState,
   type LockStore,
   type LostReply,
   type ReleaseReply,
@@ -13,6 +11,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../../lib/core/store/lock-store.js';
+import { type LastRun, type LockState } from '../../../lib/core/store/lock-state.js';
 import { type Reporter } from '../../../lib/core/reporter.js';
 
 /** One command that was sent to the store, which the test answers. */

@@ -1,10 +1,6 @@
 import { LockConfigurationError } from '../../../lib/core/lock.errors.js';
-import {
-  checkDuration,
-  checkLockOptions,
-  LOCK_OPTION_NAMES,
-  resolveLockOptions,
-} from '../../../lib/core/lock.options.js';
+import { checkLockOptions, LOCK_OPTION_NAMES, resolveLockOptions } from '../../../lib/core/lock.options.js';
+import { checkDuration } from '../../../lib/core/option-checks.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [

@@ -58,8 +58,8 @@ export const TOPOLOGIES: readonly FoundBug[] = [
   },
   {
     name: 'what was locked in one slot is not given back when another one is busy',
-    file: 'lib/core/acquire/locker.ts',
-    find: 'await this.timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));',
+    file: 'lib/core/acquire/acquire-groups.ts',
+    find: 'await timers.withTimeout(patienceMs, Promise.all(parts.map((part) => part.release())));',
     replace: 'void patienceMs;',
     rules: ['10: no hold without an owner'],
     profile: 'cluster',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LastRun, type LockHolder, type LockState } from '../../../../../lib/core/store/lock-store.js';
+import { type LastRun, type LockHolder, type LockState } from '../../../../../lib/core/store/lock-state.js';
 import { mergeRuns, mergeStates } from '../../../../../lib/redis/quorum/quorum-merge.js';
 import { nodesOf } from '../fake-nodes.js';
 

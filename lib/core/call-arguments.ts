@@ -1,0 +1,43 @@
+import { checkedKey } from './key.js';
+import { LockConfigurationError, LockKeyError } from './lock.errors.js';
+import { messageOf } from './reporter.js';
+
+/** @throws LockKeyError for anything but a text, or a list with texts only */
+export function keysOf(key: string | readonly string[]): readonly string[] {
+  if (typeof key === 'string') return [key];
+  try {
+    const keys = Array.isArray(key) ? copyOf(key) : [];
+    if (keys.length > 0) return keys;
+  } catch (cause) {
+    if (cause instanceof LockKeyError) throw cause;
+    throw new LockKeyError(`The lock key cannot be read: ${messageOf(cause)}. Pass a string or an array of them.`, {
+      cause,
+    });
+  }
+  const got = Array.isArray(key) ? 'an empty list' : `a value of type ${typeof key}`;
+  throw new LockKeyError(`Expected a lock key to be a non-empty string, or a non-empty list of them, got ${got}.`);
+}
+
+/** Reads each key once, up to the first that is none: a list may be huge and empty, or change while it is read. */
+function copyOf(list: readonly unknown[]): readonly string[] {
+  const keys: string[] = [];
+  for (let i = 0; i < list.length; i += 1) keys.push(checkedKey(list[i]));
+  return keys;
+}
+
+/** @throws LockConfigurationError */
+export function checkWork(work: unknown, keys: readonly string[]): asserts work is Function {
+  if (typeof work === 'function') return;
+  const text = `Expected the work of withLock("${keys.join(', ')}") to be a function, got ${typeof work}.`;
+  throw new LockConfigurationError(text, { key: keys.join(', ') });
+}
+
+/** @throws LockConfigurationError */
+export function checkJob(key: string, job: unknown): string {
+  if (typeof job === 'string' && job !== '') return job;
+  const got = job === '' ? 'an empty string' : `a value of type ${typeof job}`;
+  throw new LockConfigurationError(
+    `Expected the job of lastRun("${key}") to be the name of its method, such as 'Reports.noon', got ${got}.`,
+    { key },
+  );
+}

@@ -1,0 +1,47 @@
+import { refuse } from './read-options.js';
+
+const MAX_PERMITS = 100_000;
+
+/** @throws LockConfigurationError */
+export function checkBoolean(value: unknown, where: string): void {
+  if (typeof value !== 'boolean') refuse(where, value, 'true or false');
+}
+
+/**
+ * Checks how many holders a semaphore admits.
+ * @throws LockConfigurationError
+ */
+export function checkPermits(value: unknown, where: string): void {
+  if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
+  refuse(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
+}
+
+/** What a decorated call does when Redis cannot be asked. */
+export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';
+
+/** @throws LockConfigurationError unless it is a value of `onUnavailable` */
+export function checkOnUnavailable(value: unknown): void {
+  if (!['fail', 'skip', 'run-unlocked'].includes(value as string)) {
+    refuse('onUnavailable', value, "'fail', 'skip' or 'run-unlocked'");
+  }
+}
+
+/**
+ * Checks the name of a connection; the default one has none.
+ * @throws LockConfigurationError
+ */
+export function checkConnectionName(name: unknown, where: string): void {
+  if (name !== undefined && (typeof name !== 'string' || name === ''))
+    refuse(where, name, 'a non-empty string or left out');
+}
+
+/**
+ * Checks a duration in milliseconds; `orElse` names other values that are allowed, for the error text.
+ * @throws LockConfigurationError
+ */
+export function checkDuration(value: unknown, where: string, range: { min: number; max: number }, orElse = ''): void {
+  const whole = Number.isSafeInteger(value) || (value === Infinity && range.max === Infinity);
+  if (whole && (value as number) >= range.min && (value as number) <= range.max) return;
+  const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
+  refuse(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
+}
