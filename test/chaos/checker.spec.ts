@@ -97,6 +97,19 @@ describe('The checker of chaos', () => {
       expect(rulesOf(still(605))).toEqual([]);
       expect(rulesOf(still(300))).toEqual(['loss-told']);
     });
+
+    it('is due a lease after the loss of data to the holder of before it, also when that one was granted last', () => {
+      // The data is lost while the address of the server moves. The first call holds the lock at the new server.
+      const moved = (oldEndsAt: number) =>
+        new Story()
+          .nemesis(100, 'fault', { id: 1, kind: 'address moves', forgets: 'all' })
+          .held(200, 3_000, 'w0.1:1', 10)
+          .held(300, oldEndsAt, 'w1.1:1', 11)
+          .nemesis(400, 'over', { id: 1 });
+      expect(rulesOf(moved(310))).toEqual([]);
+      expect(rulesOf(moved(1_300))).toEqual([]);
+      expect(rulesOf(moved(1_900))).toEqual(['exclusion', 'loss-told']);
+    });
   });
 
   describe('fires', () => {

@@ -33,7 +33,8 @@ export const lossesOf = (history: History, key: string): Fault[] =>
 export const isForgotten = (losses: readonly Fault[], a: Call, b: Call, to: number): boolean =>
   isLost(losses, a, b, to) || isLost(losses, b, a, to);
 
-const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number): boolean =>
+/** Whether a loss of data between the grants of two calls explains that the first one believed in its lock until `to`. */
+export const isLost = (losses: readonly Fault[], before: Call, after: Call, to: number): boolean =>
   losses.some(
     (loss) =>
       before.calledAt <= loss.to && after.grantedAt! >= loss.from && to <= loss.to + before.leaseMs + TELLING_MS,

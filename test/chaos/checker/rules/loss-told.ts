@@ -1,4 +1,4 @@
-import { TELLING_MS, isForgotten, lossesOf, stoodStill } from '../allowances.js';
+import { TELLING_MS, isLost, lossesOf, stoodStill } from '../allowances.js';
 import { grantsByKey, sharesOwner } from '../belief.js';
 import { type Call, type Fault, type History } from '../history.js';
 import { type Violation } from '../violation.js';
@@ -38,7 +38,9 @@ function told(
   const span = { from: next.grantedAt! - TELLING_MS, to: endOf(history, first) };
   const lateMs = span.to - next.grantedAt! - stoodStill(history, first.process, span);
   if (first.until === Infinity || lateMs <= TELLING_MS) return undefined;
-  if (isForgotten(losses, first, next, span.to)) return undefined;
+  // While the address of the server moves, the one that was granted first may be the one that keeps the lock.
+  const nextEnd = Math.min(span.to, endOf(history, next));
+  if (isLost(losses, first, next, span.to) || isLost(losses, next, first, nextEnd)) return undefined;
   const text = `${first.op} lost ${key}, and was told ${lateMs.toFixed(0)} ms after the grant to ${next.op}`;
   return { rule: 'loss-told', t: next.grantedAt!, text };
 }
