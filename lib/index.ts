@@ -44,7 +44,7 @@ export type { LockedOptions } from './interceptor/locked.options.js';
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
-export type { Key, LockActivity } from './redis-lock.service.js';
+export type { Key, LockActivity, WaitUntilFreeOptions } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
 export type { RedisClusterOptions, RedisConnection } from './redis/client/ioredis/ioredis-options.js';

@@ -27,6 +27,11 @@ export interface LockActivity {
   readonly waiting: number;
 }
 
+/** The options of `waitUntilFree`. */
+export type WaitUntilFreeOptions = Pick<LockOptions, 'waitMs' | 'signal'>;
+
+const WAIT_OPTIONS = { waitMs: true, signal: true } satisfies Record<keyof WaitUntilFreeOptions, true>;
+
 /** Internal: the code that enters a lock, and the fire that it claims. */
 export interface Entry {
   readonly label: LockLabel;
@@ -155,6 +160,19 @@ export class RedisLockService {
   async isLocked(key: Key): Promise<boolean> {
     const states = await this.#askEach(key, (one) => this.store.inspect(one));
     return states.some(({ mode }) => mode !== 'free');
+  }
+
+  /**
+   * Waits until nobody holds the lock, or any of several locks, without taking it and without a place in its queue: somebody may
+   * hold it again when this resolves. It looks again and again, after at most a second, and at once when a hold of this process
+   * ends. `waitMs` is that of the module by default; 0 looks once.
+   * @throws LockWaitTimeoutError, LockBusyError (`waitMs: 0`), LockStoreError, LockKeyError, LockShutdownError,
+   *   LockConfigurationError, LockReentryError inside a call that holds the lock, or `signal.reason`
+   */
+  async waitUntilFree(key: Key, options: WaitUntilFreeOptions = NO_OPTIONS): Promise<void> {
+    const keys = keysOf(key);
+    const own = checkLockOptions(readOptions(options, Object.keys(WAIT_OPTIONS)));
+    return this.locker.waitUntilFree(keys, resolveLockOptions(own, this.defaults));
   }
 
   /**

@@ -129,6 +129,14 @@ function nestedError({ key, mode }: LockName, held: LockMode, advice: string): L
   return new LockReentryError(`${text} the outer lock first.`, { key, mode });
 }
 
+/** A call waits until a lock is free that its own chain of calls holds. */
+export const waitsForItselfError = ({ key, mode }: LockName): LockReentryError =>
+  new LockReentryError(
+    `A call that holds the lock "${key}" for ${mode} waits until it is free: it would wait for itself. Wait before the lock ` +
+      'is acquired, or after it is released.',
+    { key, mode },
+  );
+
 export const unawaitedCallError = ({ key, mode }: LockName): LockReentryError =>
   new LockReentryError(
     `The lock "${key}" is acquired for ${mode} inside a call that nobody awaited, and that keeps it from ending. ` +

@@ -100,6 +100,15 @@ export const failureRetryMs = (failures: number, random: Randomness): number =>
 /** How long a call of an iteration's consumer may wait for the iteration's lock before it counts as waiting for itself. */
 export const STANDSTILL_MS = 500;
 
+// --- Waiting without taking ---
+
+/** The pause before a lock is looked at again, after `looks` looks that found it held: longer each time, up to a second. */
+export const lookMs = (looks: number, random: Randomness): number =>
+  jittered(Math.min(50 * 1.5 ** looks, 1_000), random);
+
+/** How soon after a look another one may follow because something has happened in this process. */
+export const LOOK_AGAIN_MS = 20;
+
 // --- Releasing ---
 
 /** How long a release may keep its caller waiting. It goes on in the background until the lease is over. */

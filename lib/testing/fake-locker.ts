@@ -1,3 +1,4 @@
+import { type WaitLimits } from '../core/acquire/free-watch.js';
 import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.js';
 import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
@@ -89,6 +90,18 @@ export class FakeLocker extends Locker {
     const failure = isRequested ? this.#failureOf(request) : undefined;
     if (failure) throw failure;
     return super.acquire(request, toResult);
+  }
+
+  override async waitUntilFree(keys: readonly string[], limits: WaitLimits): Promise<void> {
+    const { waitMs, signal } = limits;
+    const outcome = this.#fake.rules.outcomeOf(keys);
+    if (outcome === 'grant' || waitMs === Infinity || this.isClosing || signal?.aborted) {
+      return super.waitUntilFree(keys, limits);
+    }
+    const name = { key: keys.join(', '), mode: 'write' as const };
+    if (outcome === 'fail') throw unansweredError(name, Math.max(waitMs, FIRST_ANSWER_MS), awayError(name.key));
+    const holder = holderFor(0);
+    throw waitMs === 0 ? busyError(name, { holder }) : waitTimeoutError(name, waitMs, { holder, ahead: 0 });
   }
 
   /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { shutdownError } from '../error-texts.js';
+import { shutdownError, waitsForItselfError } from '../error-texts.js';
 import { type CompositeHold } from '../hold/composite-hold.js';
 import { HandleRegistry } from '../hold/handle.js';
 import { Holds } from '../hold/holds.js';
@@ -23,6 +23,7 @@ import { TimerQueue } from '../timer-queue.js';
 import { type AcquireCall } from './acquire-call.js';
 import { acquireGroups } from './acquire-groups.js';
 import { Attempts } from './attempts.js';
+import { FreeWatch, type WaitLimits } from './free-watch.js';
 import { eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
 import { Turns } from './turns.js';
 
@@ -38,6 +39,7 @@ export class Locker implements WakeUpListener {
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
   readonly #attempts: Attempts;
+  readonly #freeWatch: FreeWatch;
   readonly #turns: Turns;
   readonly #releaser: Releaser;
   readonly #thrown: LogLimit;
@@ -76,6 +78,7 @@ export class Locker implements WakeUpListener {
       onTimeout: (request: LockRequest, error: LockError) => this.#onTimeout(request, error),
     };
     this.#turns = new Turns(context, store.reservesTokens === true);
+    this.#freeWatch = new FreeWatch(shared);
     store.listen(this);
   }
 
@@ -83,7 +86,7 @@ export class Locker implements WakeUpListener {
   get live(): { locks: number; waiting: number; releasing: number; timers: number } {
     return {
       locks: this.holds.size,
-      waiting: this.#attempts.size + this.#turns.waiting,
+      waiting: this.#attempts.size + this.#turns.waiting + this.#freeWatch.size,
       releasing: this.#releaser.size,
       timers: this.timers.size,
     };
@@ -131,6 +134,19 @@ export class Locker implements WakeUpListener {
     return acquireGroups(request, groups, { acquireGroup, clock: this.clock, timers: this.timers });
   }
 
+  /**
+   * Waits until all keys are free, without taking them.
+   * @throws LockKeyError and LockReentryError at once; what `FreeWatch.wait` throws
+   */
+  waitUntilFree(keys: readonly string[], limits: WaitLimits): Promise<void> {
+    for (const key of keys) {
+      this.store.checkKey(key);
+      const outer = findCurrentHold(key, this.holds);
+      if (outer) throw waitsForItselfError({ key, mode: outer.mode });
+    }
+    return this.#inOwnContext(() => this.#freeWatch.wait([...new Set(keys)], limits));
+  }
+
   onWakeUp(attempt: string, wakeUp: WakeUp): void {
     this.#inOwnContext(() => this.#wake(attempt, wakeUp));
   }
@@ -160,6 +176,7 @@ export class Locker implements WakeUpListener {
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
     this.#turns.close(shutdownError());
+    this.#freeWatch.close(shutdownError);
     for (const call of this.#attempts.calls) call.cancel(shutdownError());
     await this.holds.close(drainMs);
     this.#thrown.flush();

@@ -47,6 +47,8 @@ export class FakeStore implements LockStore {
   onRenew: Answering<readonly RenewRequest[], readonly RenewReply[]> = null;
   onRelease: Answering<ReleaseRequest, ReleaseReply> = null;
   onDowngrade: Answering<HoldRef, DowngradeReply> = null;
+  onInspect = (key: string): Promise<LockState> =>
+    Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
   listener: WakeUpListener | null = null;
   /** Which keys one command may name together; all of them, unless a test says otherwise. */
   groups: (keys: readonly string[]) => readonly (readonly string[])[] = (keys) => [keys.toSorted()];
@@ -99,7 +101,7 @@ export class FakeStore implements LockStore {
   }
 
   inspect(key: string): Promise<LockState> {
-    return Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
+    return this.onInspect(key);
   }
 
   lastRun(): Promise<LastRun | null> {

@@ -1,4 +1,4 @@
-import { LockReentryError } from '../../../../lib/index.js';
+import { LockBusyError, LockReentryError, LockStoreError, LockWaitTimeoutError } from '../../../../lib/index.js';
 import { FakeLockService } from '../../../../lib/testing/index.js';
 
 describe('a FakeLockService', () => {
@@ -29,5 +29,18 @@ describe('a FakeLockService', () => {
     expect([await locks.isLocked(['a', 'b']), await locks.isLocked(['a', 'c'])]).toEqual([true, false]);
     expect([await locks.forceRelease(['a', 'b']), await locks.forceRelease(['a', 'b'])]).toEqual([true, false]);
     expect(lock.signal.reason).toMatchObject({ reason: 'revoked' });
+  });
+
+  it('waits until a lock is free as its rules say', async () => {
+    const locks = new FakeLockService();
+    await locks.waitUntilFree(['a', 'b']);
+    const held = await locks.acquire('a');
+    await expect(locks.waitUntilFree('a', { waitMs: 0 })).rejects.toBeInstanceOf(LockBusyError);
+    await held.release();
+    await locks.waitUntilFree('a', { waitMs: 0 });
+    locks.refuse('a').fail('b');
+    await expect(locks.waitUntilFree('a')).rejects.toBeInstanceOf(LockWaitTimeoutError);
+    await expect(locks.waitUntilFree('a', { waitMs: 0 })).rejects.toBeInstanceOf(LockBusyError);
+    await expect(locks.waitUntilFree('b')).rejects.toBeInstanceOf(LockStoreError);
   });
 });

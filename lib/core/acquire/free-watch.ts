@@ -1,0 +1,244 @@
+import { onAbort } from '../abort-listener.js';
+import { type AwaitedCalls } from '../awaited-calls.js';
+import { type Clock } from '../clock.js';
+import { busyError, unansweredError, waitTimeoutError } from '../error-texts.js';
+import { LockStoreError } from '../lock.errors.js';
+import { type LockEventMap, type LockEvents } from '../lock.events.js';
+import { type ResolvedLockOptions } from '../lock.options.js';
+import { type Randomness } from '../randomness.js';
+import { type LockState } from '../store/lock-state.js';
+import { type LockStore } from '../store/lock-store.js';
+import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import { FIRST_ANSWER_MS, LOOK_AGAIN_MS, ROUNDING_MS, lookMs } from '../timing.js';
+
+interface WatchParts {
+  readonly clock: Clock;
+  readonly random: Randomness;
+  readonly timers: TimerQueue;
+  readonly store: LockStore;
+  readonly events: LockEvents;
+  readonly awaited: AwaitedCalls;
+}
+
+/** How long to wait, and what stops the wait. */
+export type WaitLimits = Pick<ResolvedLockOptions, 'waitMs' | 'signal'>;
+
+/** Waits until locks are free, without taking them and without a place in their queues. */
+export class FreeWatch {
+  /** By their keys, as JSON: the calls that wait for the same locks share the looks. */
+  readonly #watches = new Map<string, Watch>();
+  #closed: (() => Error) | null = null;
+
+  constructor(private readonly parts: WatchParts) {}
+
+  /** How many calls wait. */
+  get size(): number {
+    return [...this.#watches.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /**
+   * Resolves when all keys were seen free in one look that began after this call.
+   * @throws LockBusyError (`waitMs: 0`), LockWaitTimeoutError, LockStoreError, LockShutdownError, or `signal.reason`
+   */
+  wait(keys: readonly string[], { waitMs, signal }: WaitLimits): Promise<void> {
+    if (this.#closed) return Promise.reject(this.#closed());
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    const { clock, timers, awaited } = this.parts;
+    const waiting = new Promise<void>((resolve, reject) => {
+      const watch = this.#watchOf(keys);
+      const caller = new FreeCaller({ keys, waitMs, startedAt: clock.now(), resolve, reject });
+      const stopListening = signal && onAbort(signal, () => caller.fail(signal.reason));
+      caller.limitBy(timers, () => {
+        stopListening?.();
+        watch.remove(caller);
+      });
+      watch.add(caller);
+    });
+    return awaited.keepAlive(waiting);
+  }
+
+  /** Ends all waits with an error; later calls fail with one as well. */
+  close(error: () => Error): void {
+    this.#closed = error;
+    for (const watch of this.#watches.values()) watch.fail(error);
+  }
+
+  #watchOf(keys: readonly string[]): Watch {
+    const name = JSON.stringify(keys.toSorted());
+    let watch = this.#watches.get(name);
+    if (!watch) {
+      watch = new Watch(keys, this.parts, () => void this.#watches.delete(name));
+      this.#watches.set(name, watch);
+    }
+    return watch;
+  }
+}
+
+interface CallerParts {
+  readonly keys: readonly string[];
+  readonly waitMs: number;
+  readonly startedAt: number;
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** One call that waits. */
+class FreeCaller {
+  /** What the last look of this call found: a lock that is held, or an error of the store. */
+  #seen: LockState | LockStoreError | null = null;
+  #limit: ScheduledCall | null = null;
+  #cleanUp = (): void => undefined;
+
+  constructor(private readonly call: CallerParts) {}
+
+  limitBy(timers: TimerQueue, cleanUp: () => void): void {
+    const { startedAt, waitMs } = this.call;
+    this.#cleanUp = cleanUp;
+    // Without an answer, nothing is known of the lock.
+    const onLast = (): void => this.fail(this.#limitError(timers.now()));
+    const onLimit = (): void => {
+      if (this.#seen) return onLast();
+      this.#limit = timers.schedule(startedAt + waitMs + FIRST_ANSWER_MS, onLast);
+    };
+    this.#limit = timers.schedule(startedAt + waitMs, onLimit);
+  }
+
+  onFree(): void {
+    this.#end();
+    this.call.resolve();
+  }
+
+  onBusy(state: LockState): void {
+    this.#seen = state;
+    if (this.call.waitMs === 0) this.fail(busyError(nameOf(state), { holder: holderOf(state) }));
+  }
+
+  /** Another look may find a store that answers. */
+  onError(error: unknown): void {
+    if (!(error instanceof LockStoreError) || !error.retryable || this.call.waitMs === 0) return this.fail(error);
+    this.#seen = error;
+  }
+
+  fail(error: unknown): void {
+    this.#end();
+    this.call.reject(error);
+  }
+
+  #end(): void {
+    this.#limit?.cancel();
+    this.#cleanUp();
+  }
+
+  #limitError(now: number): Error {
+    const seen = this.#seen;
+    const waitedMs = Math.round(now - this.call.startedAt);
+    if (seen instanceof LockStoreError) return seen;
+    if (seen) return waitTimeoutError(nameOf(seen), waitedMs, { holder: holderOf(seen), ahead: 0 });
+    return unansweredError({ key: this.call.keys.join(', '), mode: 'write' }, waitedMs, undefined);
+  }
+}
+
+const nameOf = ({ key, mode }: LockState) => ({ key, mode: mode === 'free' ? ('write' as const) : mode });
+
+/** The holder that keeps the lock for the longest, for people. */
+function holderOf({ holders }: LockState): string | undefined {
+  const [last] = holders.toSorted((a, b) => b.remainingMs - a.remainingMs);
+  return last && `${last.host}:${last.pid}${last.where && ` ${last.where}`}`;
+}
+
+/** Looks at some keys again and again, for all calls that wait for them. */
+class Watch {
+  readonly #callers = new Set<FreeCaller>();
+  #next: ScheduledCall | null = null;
+  #isLooking = false;
+  /** A call came, or a hold of this process ended, while a look was under way. */
+  #isAskedAgain = false;
+  #lookedAt = -Infinity;
+  #looks = 0;
+
+  constructor(
+    private readonly keys: readonly string[],
+    private readonly parts: WatchParts,
+    private readonly onOver: () => void,
+  ) {
+    parts.events.on('released', this.#onEnded).on('lost', this.#onEnded);
+  }
+
+  get size(): number {
+    return this.#callers.size;
+  }
+
+  add(caller: FreeCaller): void {
+    this.#callers.add(caller);
+    this.#lookAgain(0);
+  }
+
+  remove(caller: FreeCaller): void {
+    if (!this.#callers.delete(caller) || this.#callers.size > 0) return;
+    this.#next?.cancel();
+    this.parts.events.off('released', this.#onEnded).off('lost', this.#onEnded);
+    this.onOver();
+  }
+
+  fail(error: () => Error): void {
+    for (const caller of this.#callers) caller.fail(error());
+  }
+
+  /** Holds of this process need not be waited for until the next look. */
+  readonly #onEnded = ({ key }: LockEventMap['released' | 'lost']): void => {
+    if (key.split(', ').some((ended) => this.keys.includes(ended)) || this.keys.includes(key)) {
+      this.#lookAgain(LOOK_AGAIN_MS);
+    }
+  };
+
+  /** Looks now, but no sooner than `pauseMs` after the last look: a hot lock may be released many times a millisecond. */
+  #lookAgain(pauseMs: number): void {
+    if (this.#isLooking) {
+      this.#isAskedAgain = true;
+      return;
+    }
+    const now = this.parts.clock.now();
+    const at = this.#lookedAt + pauseMs;
+    if (at <= now) this.#look();
+    else if (!this.#next || this.#next.at > at) this.#lookAt(at);
+  }
+
+  #lookAt(at: number): void {
+    this.#next?.cancel();
+    this.#next = this.parts.timers.schedule(at, () => this.#look());
+  }
+
+  #look(): void {
+    this.#next?.cancel();
+    this.#next = null;
+    this.#isLooking = true;
+    this.#isAskedAgain = false;
+    this.#lookedAt = this.parts.clock.now();
+    const asking = [...this.#callers];
+    void Promise.all(this.keys.map((key) => this.parts.store.inspect(key))).then(
+      (states) => this.#onStates(asking, states),
+      (error: unknown) => this.#onAnswer(asking, [], (caller) => caller.onError(error)),
+    );
+  }
+
+  #onStates(asking: readonly FreeCaller[], states: readonly LockState[]): void {
+    const held = states.filter(({ mode }) => mode !== 'free');
+    this.#onAnswer(asking, held, (caller) => (held.length === 0 ? caller.onFree() : caller.onBusy(held[0]!)));
+  }
+
+  #onAnswer(asking: readonly FreeCaller[], held: readonly LockState[], tell: (caller: FreeCaller) => void): void {
+    this.#isLooking = false;
+    for (const caller of asking) if (this.#callers.has(caller)) tell(caller);
+    if (this.#callers.size === 0) return;
+    if (this.#isAskedAgain) return this.#lookAgain(LOOK_AGAIN_MS);
+    this.#lookAt(this.parts.clock.now() + this.#pauseMs(held));
+  }
+
+  /** A lease that ends sooner than the next look is due is worth a look of its own. */
+  #pauseMs(held: readonly LockState[]): number {
+    const pauseMs = lookMs(this.#looks, this.parts.random);
+    this.#looks += 1;
+    const leases = held.flatMap(({ holders }) => holders.map(({ remainingMs }) => remainingMs));
+    return leases.length === 0 ? pauseMs : Math.min(pauseMs, Math.max(...leases) + ROUNDING_MS);
+  }
+}

@@ -1,0 +1,186 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  LockBusyError,
+  LockReentryError,
+  LockShutdownError,
+  LockStoreError,
+  LockWaitTimeoutError,
+} from '../../../../lib/core/lock.errors.js';
+import { type LockState } from '../../../../lib/core/store/lock-state.js';
+import { startLocker } from '../../../support/core/core-parts.js';
+import { settled } from '../../../support/core/fake-clock.js';
+import { outcomeOf } from '../../../support/waiting/outcome.js';
+import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
+
+const FREE = { mode: 'free', holders: [], waiters: 0, fencingToken: 9 } as const;
+
+const heldFor = (remainingMs: number): Omit<LockState, 'key'> => {
+  const holder = { owner: 'o', attempt: 'other.1', mode: 'write', host: 'far', pid: 7, where: 'Shop.sell' } as const;
+  return { ...FREE, mode: 'write', holders: [{ ...holder, since: new Date(0), remainingMs, fencingToken: 9 }] };
+};
+
+const away = (retryable: boolean) => new LockStoreError('Redis is away.', { key: 'k', retryable });
+
+/** A locker whose store reports what the test says, and records the looks. */
+function startWatch(first: Omit<LockState, 'key'> | Error) {
+  const started = startLocker();
+  const { clock, store, locker } = started;
+  const looks: number[] = [];
+  const told = { state: first };
+  store.onInspect = async (key) => {
+    looks.push(clock.now());
+    if (told.state instanceof Error) throw told.state;
+    return { key, ...told.state };
+  };
+  const wait = (waitMs = 10_000, signal?: AbortSignal) => locker.waitUntilFree(['k'], { waitMs, signal });
+  const nothing = { locks: 0, waiting: 0, releasing: 0, timers: 0 };
+  return { ...started, looks, told, wait, nothing };
+}
+
+describe('a call that waits until a lock is free', () => {
+  it('looks once at a free lock', async () => {
+    const { looks, wait, locker, nothing, clock } = startWatch(FREE);
+    await wait(0);
+    expect([looks.length, locker.live, clock.keptAlive]).toEqual([1, nothing, 0]);
+  });
+
+  it('looks again after a pause that grows to a second, until the lock is free', async () => {
+    const { looks, told, wait, locker, nothing, clock } = startWatch(heldFor(60_000));
+    const call = outcomeOf(wait());
+    await clock.advance(5_000);
+    expect(call).toEqual({});
+    const pauses = looks.slice(1).map((at, i) => at - looks[i]!);
+    expect(pauses[0]).toBeLessThanOrEqual(50);
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(1_000);
+    expect(looks.length).toBeLessThan(25);
+    told.state = FREE;
+    await clock.advance(1_000);
+    expect('value' in call).toBe(true);
+    expect([locker.live, clock.keptAlive]).toEqual([nothing, 0]);
+  });
+
+  it('looks as soon as the last lease is over', async () => {
+    const { looks, wait, clock } = startWatch(heldFor(30));
+    void wait().catch(() => undefined);
+    await settled();
+    expect(looks).toHaveLength(1);
+    await clock.advance(33);
+    expect(looks.length).toBeGreaterThanOrEqual(2);
+  });
+
+  it('looks at once when the hold of its own process ends, but never more often than every 20 ms', async () => {
+    const { looks, told, wait, locker, clock, under } = startWatch(heldFor(60_000));
+    const call = outcomeOf(wait());
+    await clock.advance(3_000);
+    for (let i = 0; i < 50; i += 1) await under('k', () => undefined);
+    await settled();
+    const before = looks.length;
+    expect(clock.now() - looks.at(-1)!).toBe(0);
+    told.state = FREE;
+    await clock.advance(20);
+    expect(looks.length).toBeLessThanOrEqual(before + 1);
+    expect('value' in call).toBe(true);
+    expect(locker.live.waiting).toBe(0);
+  });
+
+  it('is not answered by a look that began before it', async () => {
+    const { store, wait, clock } = startWatch(FREE);
+    const answers: ((state: LockState) => void)[] = [];
+    store.onInspect = () => new Promise((resolve) => answers.push(resolve));
+    const first = outcomeOf(wait());
+    const second = outcomeOf(wait());
+    answers[0]!({ key: 'k', ...FREE });
+    await settled();
+    expect(['value' in first, 'value' in second, answers.length]).toEqual([true, false, 1]);
+    await clock.advance(20);
+    answers[1]!({ key: 'k', ...FREE });
+    await settled();
+    expect('value' in second).toBe(true);
+  });
+
+  it('shares its looks with the other calls for the same locks', async () => {
+    const { looks, wait, locker, clock } = startWatch(heldFor(60_000));
+    for (let i = 0; i < 1_000; i += 1) void wait().catch(() => undefined);
+    await clock.advance(5_000);
+    expect(looks.length).toBeLessThan(25);
+    expect(locker.live.waiting).toBe(1_000);
+  });
+
+  it('rejects when its time is over, and names the holder', async () => {
+    const { wait, clock, locker, nothing } = startWatch(heldFor(60_000));
+    const error = rejection<LockWaitTimeoutError>(wait(300));
+    await clock.advance(300);
+    expect(await error).toBeInstanceOf(LockWaitTimeoutError);
+    expect(await error).toMatchObject({ waitedMs: 300, holder: 'far:7 Shop.sell', key: 'k' });
+    expect([locker.live, clock.keptAlive]).toEqual([nothing, 0]);
+  });
+
+  it('rejects at once with waitMs: 0', async () => {
+    expect(await rejection(startWatch(heldFor(60_000)).wait(0))).toBeInstanceOf(LockBusyError);
+  });
+
+  it('rejects with the reason of its signal, before and during the wait', async () => {
+    const { wait, locker, nothing } = startWatch(heldFor(60_000));
+    expect(await rejection(wait(1_000, AbortSignal.abort('early')))).toBe('early');
+    const abort = new AbortController();
+    const error = rejection(wait(1_000, abort.signal));
+    await settled();
+    abort.abort('late');
+    expect(await error).toBe('late');
+    expect(locker.live).toEqual(nothing);
+  });
+
+  it('outlives an outage, and reports it when its time is over', async () => {
+    const { told, wait, clock } = startWatch(away(true));
+    const [short, long] = [rejection(wait(500)), outcomeOf(wait(5_000))];
+    await clock.advance(500);
+    expect(await short).toBe(told.state);
+    told.state = FREE;
+    await clock.advance(1_000);
+    expect('value' in long).toBe(true);
+  });
+
+  it('rejects at once with an error that another try cannot mend', async () => {
+    const { told, wait } = startWatch(away(false));
+    expect(await rejection(wait())).toBe(told.state);
+  });
+
+  it('waits for the first answer for a second, and then rejects', async () => {
+    const { store, wait, clock } = startWatch(FREE);
+    store.onInspect = () => new Promise(() => undefined);
+    const error = outcomeOf(wait(100));
+    await clock.advance(1_000);
+    expect(error).toEqual({});
+    await clock.advance(100);
+    expect(error.error).toBeInstanceOf(LockStoreError);
+  });
+
+  it('rejects when the app shuts down, and after that', async () => {
+    const { wait, locker, nothing } = startWatch(heldFor(60_000));
+    const error = rejection(wait());
+    await settled();
+    await locker.close(0);
+    expect(await error).toBeInstanceOf(LockShutdownError);
+    expect(await rejection(wait())).toBeInstanceOf(LockShutdownError);
+    expect(locker.live).toEqual(nothing);
+  });
+
+  it('is refused inside a call that holds the lock', async () => {
+    const { under, wait } = startWatch(FREE);
+    await under('k', () => {
+      expect(thrownBy(() => wait())).toBeInstanceOf(LockReentryError);
+    });
+  });
+
+  it('waits until all of several locks are free in one look', async () => {
+    const { store, locker, clock } = startWatch(FREE);
+    const held = new Set(['b']);
+    store.onInspect = async (key) => ({ key, ...(held.has(key) ? heldFor(60_000) : FREE) });
+    const call = outcomeOf(locker.waitUntilFree(['a', 'b', 'a'], { waitMs: 10_000, signal: undefined }));
+    await clock.advance(1_000);
+    expect(call).toEqual({});
+    held.clear();
+    await clock.advance(1_000);
+    expect('value' in call).toBe(true);
+  });
+});
