@@ -13,8 +13,8 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../core/store/lock-store.js';
-import { type LastRun, type LockState } from '../core/store/lock-state.js';
-import { lastRunOf, checkListOptions, type ListOptions, listLocks } from '../core/store/lock-state.js';
+import { type LastRun, type ListOptions, type LockState } from '../core/store/lock-state.js';
+import { checkListOptions, lastRunOf, listLocks } from '../core/store/lock-state.js';
 import { type Reporter } from '../core/reporter.js';
 import { type Randomness } from '../core/randomness.js';
 import { type AfterTurn } from '../core/runtime.js';
@@ -36,6 +36,7 @@ import {
   readWriteBackReply,
 } from './codec/store-replies.js';
 import { CommandRunner } from './connection/command-runner.js';
+import { ServerCheck } from './connection/server-check.js';
 import { OperationBatches } from './operation-batches.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
@@ -68,6 +69,7 @@ export class RedisLockStore implements LockStore {
   readonly #calls: ScriptCalls;
   readonly #replicas: ReplicaAcks | null;
   readonly #batches: OperationBatches;
+  readonly #check: ServerCheck;
   readonly #acquirer: Acquirer;
   /** Connections and timers belong to the module, whichever call made them necessary. */
   readonly #inOurContext = AsyncLocalStorage.snapshot();
@@ -89,6 +91,7 @@ export class RedisLockStore implements LockStore {
     const callOptions = { keepMs, channelPrefix: this.#channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
+    this.#check = new ServerCheck({ ...options, commands: this.commands });
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;
     this.#batches = new OperationBatches({
@@ -105,6 +108,7 @@ export class RedisLockStore implements LockStore {
       keys: this.#keys,
       clock,
       replicas: this.#replicas,
+      check: this.#check,
       release: (request, timeoutMs) => this.release(request, timeoutMs),
       onWaiting: (isHeard, sentAt) => {
         this.#channel?.expectMessages();
@@ -125,13 +129,16 @@ export class RedisLockStore implements LockStore {
     if (this.#channel || !this.#listener) return;
     // A pushed grant is not confirmed by replicas: its new holder has to request it.
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
-    const { clock, reporter } = this.options;
-    const { commands } = this;
+    const { commands, options } = this;
     commands.connect();
     const name = this.#channelPrefix + this.clientId;
-    this.#channel = this.#inOurContext(() => new WakeUpChannel({ commands, name, listener, clock, reporter }));
-    this.commands.onServerId = () => this.#channel?.follow();
+    this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...options, commands, name, listener }));
+    commands.onServerId = (info) => {
+      this.#channel?.follow();
+      this.#check.onServer(info);
+    };
     this.#masters = this.#inOurContext(() => this.#client.watchMaster(this.#onMaster));
+    this.#check.watch(this.#client, this.#masters !== null || options.clientId !== undefined);
   }
 
   /** The old master's writes after the promotion are lost, so all holders and waiters turn to the new master at once. */
@@ -231,6 +238,7 @@ export class RedisLockStore implements LockStore {
   }
 
   async close(): Promise<void> {
+    this.#check.close();
     await Promise.all([this.#masters, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
   }
 

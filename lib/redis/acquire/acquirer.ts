@@ -14,6 +14,7 @@ import {
   serverMicrosIn,
 } from '../codec/store-replies.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
+import { type ServerCheck } from '../connection/server-check.js';
 import { renamedError } from '../connection/redis-errors.js';
 import { type OperationBatches } from '../operation-batches.js';
 import { MAX_SENT, maxAcquireAgeMs } from '../timing.js';
@@ -29,6 +30,7 @@ interface AcquirerParts {
   readonly keys: RedisKeys;
   readonly clock: Clock;
   readonly replicas: ReplicaAcks | null;
+  readonly check: Pick<ServerCheck, 'refusal'>;
   readonly release: LockStore['release'];
   /** A command sent at `sentAt` has put a call in the queue; `isHeard`: its server knows a subscriber of ours. */
   readonly onWaiting: (isHeard: boolean, sentAt: number) => void;
@@ -65,7 +67,7 @@ export class Acquirer {
       if (question)
         question.then(
           () => this.#send(pending),
-          (error: unknown) => this.onFailure(pending, error),
+          (error: unknown) => this.onFailure(pending, this.#refusalOf(pending) ?? error),
         );
       else this.#send(pending);
     });
@@ -112,11 +114,17 @@ export class Acquirer {
       .catch((error: unknown) => pending.reject(error));
   };
 
-  /** Sends it, unless it was withdrawn before. */
+  #refusalOf({ request }: PendingAcquire): LockStoreError | null {
+    return this.parts.check.refusal(request.keys.join(', '));
+  }
+
+  /** Sends it, unless it was withdrawn before, or its server is known to be unsafe. */
   #guarded(pending: PendingAcquire, send: (pending: PendingAcquire) => void): void {
     if (pending.isWithdrawn) {
       return this.onFailure(pending, new LockStoreError('It was withdrawn before it was sent.', { wasSent: false }));
     }
+    const refusal = this.#refusalOf(pending);
+    if (refusal) return this.onFailure(pending, refusal);
     try {
       send(pending);
     } catch (error) {

@@ -85,7 +85,8 @@ export interface SingleClient extends BaseClient {
   disconnect(): void;
   /** Lets the next command through at a node of a cluster to which its slot is moving. */
   asking(): void;
-  info(section: 'server' | 'replication'): Promise<string>;
+  /** INFO, of one section or of the usual ones. */
+  info(section?: 'server' | 'replication'): Promise<string>;
   /** TIME, in microseconds. Rejects for an answer that is no time. */
   time(): Promise<number>;
   /** SCAN. Rejects for an answer without a cursor and keys. */

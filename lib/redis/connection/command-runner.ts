@@ -107,8 +107,8 @@ export class CommandRunner {
     return this.#live.serverId.value;
   }
 
-  /** Is called each time that `serverId` has become known. */
-  set onServerId(callback: () => void) {
+  /** Is called with the INFO of the server each time that `serverId` has become known. */
+  set onServerId(callback: (info: string) => void) {
     this.#live.onServerId = callback;
   }
 

@@ -25,6 +25,12 @@ const PASSING = adviceBy({
   'max number of clients': 'Raise `maxclients` of Redis, or open fewer connections.',
 });
 
+/**
+ * A server that runs no Lua scripts: one that lacks the commands, Valkey without its Lua module (9.1), Garnet without `--lua`.
+ */
+const NO_SCRIPTS =
+  'unknown command .(?:evalsha|eval|EVALSHA|EVAL)|Could not find scripting engine|Lua scripting (?:support )?disabled';
+
 /** What to do about a permanent refusal. */
 const STAYING = adviceBy({
   NOAUTH: 'Redis asks for a password: give one in `connection`.',
@@ -33,6 +39,8 @@ const STAYING = adviceBy({
   'cluster support disabled': 'This Redis is not a node of a cluster: leave out `cluster`.',
   'DB index is out of range': 'This Redis has no such database: give another `db` in `connection`.',
   NEWERDATA: 'A newer version of nestjs-redis-lock has written this lock: update this instance, too.',
+  [NO_SCRIPTS]:
+    'The locks are made of Lua scripts. Check the rights of the user, and whether the server was built and started with Lua.',
   WRONGTYPE: 'Something else is stored under that name: give the locks a `keyPrefix` of their own.',
 });
 
@@ -55,6 +63,9 @@ const NODE_OF_CLUSTER = /\b(MOVED|CROSSSLOT|CLUSTERDOWN)\b/;
 
 /** Whether an error text reports a passing state of the server. */
 export const isPassing = (message: string): boolean => find(PASSING, message) !== undefined;
+
+/** Whether the server runs no Lua scripts at all. */
+export const runsNoScripts = ({ message }: Error): boolean => new RegExp(`\\b(${NO_SCRIPTS})\\b`).test(message);
 
 /** Whether the server refuses a client because it is not one of the whole cluster. */
 export const needsCluster = ({ message }: Error): boolean => /\b(MOVED|CROSSSLOT)\b/.test(message);

@@ -18,8 +18,8 @@ const ignore = (): void => undefined;
 export class LiveClient {
   /** Runs what opens connections or sets timers of ours, which would otherwise be in the async context of the caller. */
   readonly inOurContext = AsyncLocalStorage.snapshot();
-  /** Is called when `serverId` has become known. */
-  onServerId: () => void = ignore;
+  /** Is called with the INFO of the server when `serverId` has become known. */
+  onServerId: (info: string) => void = ignore;
   /** Another number after a connection was lost: commands sent before may have been sent twice, or may arrive late. */
   epoch = 0;
   isClosed = false;
@@ -176,9 +176,9 @@ export class LiveClient {
     const client = this.#client;
     if (client.isCluster) return;
     const askedAt = this.clock.now();
-    this.serverId.ask(client, () => {
+    this.serverId.ask(client, (info) => {
       this.silence.onAnswer(client, askedAt);
-      this.onServerId();
+      this.onServerId(info);
     });
   }
 }

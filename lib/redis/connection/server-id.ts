@@ -1,14 +1,17 @@
 import { type SingleClient } from '../client/redis-client.js';
 import { type Reporter } from '../../core/reporter.js';
 import { isRetryable } from './redis-errors.js';
+import { readServerFacts } from './server-facts.js';
 
 /**
  * The run id of the server that a connection leads to, another one each time a server starts; null where the server does
  * not report it. Rejects as INFO does.
  */
 export async function readServerId(client: SingleClient): Promise<string | null> {
-  return /^run_id:(\w+)/m.exec(await client.info('server'))?.[1] ?? null;
+  return runIdIn(await client.info('server'));
 }
+
+const runIdIn = (info: string): string | null => readServerFacts(info).runId ?? null;
 
 /** Which server the present connection of a client leads to. */
 export class ServerId {
@@ -27,15 +30,15 @@ export class ServerId {
     this.value = null;
   }
 
-  /** Asks a connection that is ready, once, and calls back when it has answered. */
-  ask(client: SingleClient, onKnown: () => void): void {
+  /** Asks a connection that is ready, once, and calls back with its INFO when it has answered. */
+  ask(client: SingleClient, onKnown: (info: string) => void): void {
     if (this.#isRefused || this.#lastAsked === this.#connections) return;
     const connection = (this.#lastAsked = this.#connections);
-    readServerId(client).then(
-      (id) => {
+    client.info().then(
+      (info) => {
         if (connection !== this.#connections) return;
-        this.value = id;
-        onKnown();
+        this.value = runIdIn(info);
+        onKnown(info);
       },
       (error: Error) => this.#onFailure(connection, error),
     );

@@ -91,8 +91,8 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     this.client.asking().catch(() => undefined);
   }
 
-  info(section: 'server' | 'replication'): Promise<string> {
-    return this.client.info(section);
+  info(section?: 'server' | 'replication'): Promise<string> {
+    return section ? this.client.info(section) : this.client.info();
   }
 
   async time(): Promise<number> {

@@ -1,0 +1,166 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Clock } from '../../core/clock.js';
+import { LockStoreError } from '../../core/lock.errors.js';
+import { type Reporter } from '../../core/reporter.js';
+import { type ClusterClient, type RedisClient, type SingleClient } from '../client/redis-client.js';
+import { NODE_INFO_TIMEOUT_MS, REPLICA_RECHECK_MS } from '../timing.js';
+import { type CommandRunner } from './command-runner.js';
+import { adviceOn, readableText, runsNoScripts } from './error-advice.js';
+import { isRetryable } from './redis-errors.js';
+import { type ServerFacts, readServerFacts } from './server-facts.js';
+import { type Finding, type ServerUse, type Unsafe, unsafetyOf, warningsOf } from './server-findings.js';
+
+interface ServerCheckParts {
+  readonly commands: CommandRunner;
+  readonly keyPrefix: string;
+  readonly minReplicas: number;
+  readonly clock: Clock;
+  readonly reporter: Reporter;
+}
+
+const ignore = (): void => undefined;
+
+/**
+ * Learns what kind of servers the locks are on: refuses locks that could not be trusted, and warns once of what will hurt. It
+ * delays nothing, and says nothing where a server does not answer its questions.
+ */
+export class ServerCheck {
+  readonly #inOurContext = AsyncLocalStorage.snapshot();
+  #findsMaster = true;
+  #unsafe: Unsafe | null = null;
+  /** The server of a single client that was tried last. */
+  #tried: string | undefined;
+  #recheckAt = 0;
+  readonly #reported = new Set<string>();
+  #stop = ignore;
+
+  constructor(private readonly parts: ServerCheckParts) {}
+
+  /** `findsMaster`: as in `ServerUse`. The servers of a single client come to `onServer`. */
+  watch(client: RedisClient, findsMaster: boolean): void {
+    this.#findsMaster = findsMaster || client.isCluster;
+    if (client.isCluster) this.#stop = this.#inOurContext(() => this.#watchCluster(client));
+  }
+
+  /** A single client is connected to a server, which has answered INFO. */
+  onServer(info: string): void {
+    const facts = this.#judge(info, this.parts.commands.address);
+    const client = this.parts.commands.liveClient();
+    const server = facts.runId ?? '';
+    if (client.isCluster || this.#tried === server) return;
+    this.#tried = server;
+    this.#tryScript(client);
+    this.#tryWait(client, client, facts);
+  }
+
+  /** Why no lock may be granted now; null: nothing is known against it. */
+  refusal(key: string): LockStoreError | null {
+    if (!this.#unsafe) return null;
+    const { text, isPassing } = this.#unsafe;
+    if (isPassing) this.#recheck();
+    return new LockStoreError(`Redis could not serve the lock "${key}": ${text}`, {
+      key,
+      retryable: isPassing,
+      wasSent: false,
+    });
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  get #use(): ServerUse {
+    const { commands, minReplicas } = this.parts;
+    return { isCluster: commands.isCluster, findsMaster: this.#findsMaster, minReplicas };
+  }
+
+  /** Nodes are asked when they are connected to: to ask all of them would connect to all. */
+  #watchCluster(cluster: ClusterClient): () => void {
+    let isTried = false;
+    const ask = async (node: SingleClient): Promise<void> => {
+      const facts = this.#judge(await node.info(), node.address);
+      if (facts.master === undefined) this.#tryWait(cluster, node, facts);
+      if (isTried) return;
+      isTried = true;
+      this.#tryScript(cluster);
+    };
+    return cluster.attachToNodes((node) => {
+      let isAsked = false;
+      const onReady = (): void => {
+        if (!isAsked) ask(node).catch(ignore);
+        isAsked = true;
+      };
+      if (node.status === 'ready') onReady();
+      return node.on('ready', onReady);
+    });
+  }
+
+  #judge(info: string, address: string): ServerFacts {
+    const facts = readServerFacts(info);
+    const unsafe = unsafetyOf(facts, this.#use);
+    // One unsafe node of a cluster is enough.
+    if (unsafe || !this.parts.commands.isCluster) this.#unsafe = unsafe;
+    if (unsafe) this.#report('error', unsafe, address);
+    else for (const one of warningsOf(facts, this.#use)) this.#report('warn', one, address);
+    return facts;
+  }
+
+  /** A replica may be promoted while its connections stay. */
+  #recheck(): void {
+    const { commands, clock } = this.parts;
+    const client = commands.liveClient();
+    if (client.isCluster || client.status !== 'ready' || clock.now() < this.#recheckAt) return;
+    this.#recheckAt = clock.now() + REPLICA_RECHECK_MS;
+    void this.#inOurContext(() => client.info().then((info) => void this.#judge(info, client.address), ignore));
+  }
+
+  /** With a key, since some services run no script without one. */
+  #tryScript(client: RedisClient): void {
+    const key = `${this.parts.keyPrefix}probe`;
+    const send = (): Promise<unknown> => client.evaluate('return 1', [1, key]);
+    this.#try(client, 'EVAL', send, { storageKey: key }, (error) => {
+      if (!runsNoScripts(error)) return;
+      const text = `This server refused a script (${readableText(error)}). ${adviceOn(error, false)}`;
+      this.#report('error', { kind: 'scripts', text }, this.parts.commands.address);
+    });
+  }
+
+  /** `WAIT 0` waits for nobody. */
+  #tryWait(client: RedisClient, server: SingleClient, { master }: ServerFacts): void {
+    if (this.parts.minReplicas === 0 || master !== undefined) return;
+    const to = client.isCluster ? { node: server } : {};
+    this.#try(
+      client,
+      'WAIT',
+      () => server.wait(0, 1),
+      to,
+      (error) => {
+        if (isRetryable(error)) return;
+        const text =
+          `This server refused WAIT (${readableText(error)}). With \`minReplicas\`, it can grant no lock. Leave out ` +
+          '`minReplicas`, or allow WAIT.';
+        this.#report('error', { kind: 'wait', text }, server.address);
+      },
+    );
+  }
+
+  #try(
+    client: RedisClient,
+    name: string,
+    send: () => Promise<unknown>,
+    to: { readonly storageKey?: string; readonly node?: SingleClient },
+    onRefused: (error: Error) => void,
+  ): void {
+    const request = { key: name, timeoutMs: NODE_INFO_TIMEOUT_MS, ...to };
+    const onFailure = ({ cause }: LockStoreError): void => {
+      if (cause instanceof Error) onRefused(cause);
+    };
+    void this.#inOurContext(() => this.parts.commands.send(client, send, request).catch(onFailure));
+  }
+
+  #report(level: 'warn' | 'error', { kind, text }: Finding, address: string): void {
+    if (this.#reported.has(kind)) return;
+    this.#reported.add(kind);
+    this.parts.reporter[level](`Redis (${address}): ${text}`);
+  }
+}

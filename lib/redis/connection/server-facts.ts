@@ -1,0 +1,52 @@
+import { printable } from '../../core/printable.js';
+
+/** What a server tells about itself by INFO. A service may leave out any of it. */
+export interface ServerFacts {
+  /** Another one each time the server starts. */
+  readonly runId: string | undefined;
+  /** The version of Redis that it is, or says that it is compatible with. */
+  readonly version: string | undefined;
+  /** The version of Garnet that it is. */
+  readonly garnet: string | undefined;
+  readonly isSentinel: boolean;
+  readonly isClusterNode: boolean;
+  /** Where its master is, as `host:port`; undefined for a master. */
+  readonly master: string | undefined;
+  /** Whether it is a replica that takes writes. */
+  readonly isWritableReplica: boolean;
+  /** How many replicas are in step with it. */
+  readonly replicas: number | undefined;
+  /** What it does when its memory is full; undefined if it has no limit, or does not say. */
+  readonly eviction: string | undefined;
+}
+
+/** What answers may be no Redis, and its values may be of any length. */
+const MAX_VALUE = 100;
+
+/** Reads the answer to INFO, of all sections or of some. */
+export function readServerFacts(info: string): ServerFacts {
+  const field = (name: string): string | undefined => {
+    const value = new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1];
+    return value === undefined ? undefined : printable(value.slice(0, MAX_VALUE));
+  };
+  const isReplica = field('role') === 'slave';
+  return {
+    runId: /^run_id:(\w+)/m.exec(info)?.[1],
+    version: field('redis_version'),
+    garnet: field('garnet_version'),
+    isSentinel: field('redis_mode') === 'sentinel',
+    isClusterNode: field('redis_mode') === 'cluster' || field('cluster_enabled') === '1',
+    master: isReplica ? `${field('master_host')}:${field('master_port')}` : undefined,
+    isWritableReplica: isReplica && field('slave_read_only') === '0',
+    replicas: onlineReplicas(info, field('connected_slaves')),
+    // Without a limit, nothing is ever evicted.
+    eviction: Number(field('maxmemory') ?? 0) > 0 ? field('maxmemory_policy') : undefined,
+  };
+}
+
+/** A replica that still receives its first copy confirms nothing. */
+function onlineReplicas(info: string, connected: string | undefined): number | undefined {
+  if (connected === undefined || !/^\d+$/.test(connected)) return undefined;
+  const states = [...info.matchAll(/^slave\d+:.*\bstate=(\w+)/gm)].map(([, state]) => state);
+  return states.length === 0 ? Number(connected) : states.filter((state) => state === 'online').length;
+}

@@ -1,0 +1,291 @@
+import { jest } from '@jest/globals';
+import { type LockStoreError, type RedisConnection } from '../../../lib/index.js';
+import { startCluster, startSentinels } from '../../../scripts/topologies.mjs';
+import { bulk, startDisguise } from '../../support/network/disguise.js';
+import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
+import { givenClient } from '../../support/redis/connections.js';
+import { keyOn } from '../../support/redis/cluster-slots.js';
+import { isCommand, ownRedis } from '../../support/redis/own-redis.js';
+import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { spyOnLogs } from '../security/support.js';
+
+const KINDS: [string, (url: string) => RedisConnection][] = [
+  ['a connection of its own', (url) => url],
+  ['a given client', (url) => givenClient(url, {})],
+];
+
+/** A call that would retry for long. */
+const PATIENT = { waitMs: 60_000 };
+const EVICTING = ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru'];
+/** As Garnet 1.0 answers (libs/server/Metrics/Info/GarnetInfoMetrics.cs, CmdStrings.cs). */
+const GARNET = bulk('# Server\r\ngarnet_version:1.0.60\r\nserver_name:garnet\r\nrun_id:abc\r\nredis_version:7.4.3\r\n');
+
+afterEach(closeAll);
+afterEach(() => jest.restoreAllMocks());
+
+/** What was said about servers. */
+function spyOnServers() {
+  const { lines } = spyOnLogs();
+  return () => lines().filter((line) => /Redis \(.*\): This server|Redis \(.*\): The `maxmemory/.test(line));
+}
+
+async function told(said: () => string[], pattern: RegExp): Promise<void> {
+  await eventually(() => said().length > 0);
+  expect(said()).toHaveLength(1);
+  expect(said()[0]).toMatch(pattern);
+}
+
+async function disguised(answer: (command: string) => string | undefined, args: string[] = []) {
+  const server = await ownRedis(args);
+  return closeLater(await startDisguise(server.port, answer));
+}
+
+const isInfo = (command: string): boolean => /^info\b/i.test(command);
+const isScript = (command: string): boolean => /^eval/i.test(command);
+
+describe.each(KINDS)('a server that cannot be safe, by %s,', (_kind, open) => {
+  it('is refused: Garnet, before any lock is asked for', async () => {
+    const said = spyOnServers();
+    const garnet = await disguised((command) => (isInfo(command) ? GARNET : undefined));
+    const { locks } = await startApp({ connection: open(garnet.url) });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false, wasSent: false });
+    expect(error.message).toMatch(/Garnet 1\.0\.60.*LuaTransactionMode.*Use Redis or Valkey/);
+    expect(garnet.commands.filter((command) => command.startsWith('evalsha'))).toEqual([]);
+    expect((await rejection(locks.acquire(['a', 'b'], PATIENT))).message).toContain('Garnet');
+    await told(said, /Garnet/);
+  });
+
+  it.each([
+    ['Garnet without Lua', 'ERR This instance has Lua scripting support disabled'],
+    ['Valkey without its Lua module', "ERR Could not find scripting engine 'lua'"],
+    ['a server without EVAL', "ERR unknown command 'EVALSHA', with args beginning with: 'x'"],
+  ])('is refused: %s', async (_what, refusal) => {
+    const said = spyOnServers();
+    const server = await disguised((command) => (isScript(command) ? `-${refusal}\r\n` : undefined));
+    const { locks } = await startApp({ connection: open(server.url) });
+    await told(said, /refused a script.*started with Lua/);
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(error.message).toMatch(/made of Lua scripts.*started with Lua/);
+  });
+
+  it('is refused: Redis whose EVAL and EVALSHA were renamed', async () => {
+    const said = spyOnServers();
+    const { url } = await ownRedis(['--rename-command', 'EVAL', '', '--rename-command', 'EVALSHA', '']);
+    const { locks } = await startApp({ connection: open(url) });
+    await told(said, /refused a script/);
+    expect(await rejection(locks.acquire(freshKey(), PATIENT))).toMatchObject({ retryable: false });
+  });
+
+  it('is refused: a sentinel', async () => {
+    const started = await startSentinels();
+    closeLater({ close: () => started.stop() });
+    const said = spyOnServers();
+    const { locks } = await startApp({ connection: open(started.sentinels[0]!.url) });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
+    expect(error.message).toMatch(/is a sentinel.*sentinels: \[\.\.\.\]/);
+    await eventually(() => said().some((line) => line.includes('is a sentinel')));
+  });
+
+  it('is refused: a replica that takes writes, until it is promoted', async () => {
+    const said = spyOnServers();
+    const [master, replica] = [await ownRedis(), await ownRedis(['--replica-read-only', 'no'])];
+    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
+    await eventually(async () => (await replica.admin.info('replication')).includes('master_link_status:up'));
+    const { locks } = await startApp({ connection: open(replica.url) });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), { waitMs: 300 }));
+    expect(error).toMatchObject({ retryable: true });
+    expect(error.message).toMatch(new RegExp(`replica of 127.0.0.1:${master.port} that takes writes`));
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await replica.admin.call('REPLICAOF', 'NO', 'ONE');
+    await (await waiting).release();
+    await told(said, /takes writes/);
+  });
+});
+
+describe.each(KINDS)('an operator is told once, by %s,', (_kind, open) => {
+  it.each(['allkeys-lru', 'volatile-ttl'])('that the memory policy may evict locks: %s', async (policy) => {
+    const said = spyOnServers();
+    const { admin, url } = await ownRedis(['--maxmemory', '50mb', '--maxmemory-policy', policy]);
+    const { locks } = await startApp({ connection: open(url) });
+    await told(said, new RegExp(`is ${policy}: .*noeviction`));
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await locks.withLock(freshKey(), () => undefined);
+    expect(said()).toHaveLength(1);
+  });
+
+  it('that the server is a replica, which may be promoted', async () => {
+    const said = spyOnServers();
+    const [master, replica] = [await ownRedis(), await ownRedis()];
+    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
+    const { locks } = await startApp({ connection: open(replica.url) });
+    await told(said, /is a replica of .*refuses locks until it is promoted/);
+    const waiting = locks.acquire(freshKey(), PATIENT);
+    await replica.admin.call('REPLICAOF', 'NO', 'ONE');
+    await (await waiting).release();
+  });
+
+  it('that the server is a node of a cluster, whose own locks it serves', async () => {
+    const said = spyOnServers();
+    const { port } = await startClusterNode();
+    const { locks } = await startApp({ connection: open(`redis://127.0.0.1:${port}`) });
+    await locks.withLock(freshKey(), () => undefined);
+    await told(said, /is a node of a cluster.*cluster: \[\.\.\.\]/);
+  });
+
+  it('that there are too few replicas for `minReplicas`', async () => {
+    const said = spyOnServers();
+    const { url } = await ownRedis();
+    await startApp({ connection: open(url), minReplicas: 2 });
+    await told(said, /has 0 replicas now, and `minReplicas` is 2/);
+  });
+
+  it('that WAIT is missing while `minReplicas` is set', async () => {
+    const said = spyOnServers();
+    const [master, replica] = [await ownRedis(['--rename-command', 'WAIT', '']), await ownRedis()];
+    await replica.admin.call('REPLICAOF', '127.0.0.1', master.port);
+    await eventually(async () => (await master.admin.info('replication')).includes('state=online'));
+    await startApp({ connection: open(master.url), minReplicas: 1 });
+    await told(said, /refused WAIT .*unknown command/);
+  });
+
+  it('that the server is too old for the scripts', async () => {
+    const said = spyOnServers();
+    const old = await disguised((command) => (isInfo(command) ? bulk('redis_version:4.0.14\r\n') : undefined));
+    await startApp({ connection: open(old.url) });
+    await told(said, /says that it is Redis 4\.0\.14.*need Redis 5/);
+  });
+});
+
+describe('nothing is said', () => {
+  it.each([
+    ['of a policy that never applies, without a limit', ['--maxmemory', '0', '--maxmemory-policy', 'allkeys-lru']],
+    ['of a limit with noeviction', ['--maxmemory', '50mb', '--maxmemory-policy', 'noeviction']],
+  ])('%s', async (_what, args) => {
+    const said = spyOnServers();
+    const { port } = await ownRedis(args);
+    const { locks } = await startApp({ connection: { port } });
+    await locks.withLock(freshKey(), () => undefined);
+    expect(said()).toEqual([]);
+  });
+
+  it('where INFO was renamed, and locks work', async () => {
+    const said = spyOnServers();
+    const refusal = "-ERR unknown command 'info', with args beginning with:\r\n";
+    const { port } = await disguised((command) => (isInfo(command) ? refusal : undefined), EVICTING);
+    // The ready check of ioredis needs INFO, too.
+    const { locks } = await startApp({ connection: { port, enableReadyCheck: false } });
+    await locks.withLock(freshKey(), () => undefined);
+    await (await locks.acquire([freshKey(), freshKey()])).release();
+    expect(said()).toEqual([]);
+  });
+
+  it('where a service runs no script without a key, or answers INFO by something else', async () => {
+    const said = spyOnServers();
+    const odd = (command: string) => (isInfo(command) ? bulk('# Server\r\nmaxmemory:x\r\nrole\r\n') : undefined);
+    const { url, commands } = await disguised(odd);
+    const { locks } = await startApp({ connection: url });
+    await locks.withLock(freshKey(), () => undefined);
+    await eventually(() => commands.some((command) => command.startsWith('eval return 1 1 lock:')));
+    expect(said()).toEqual([]);
+  });
+
+  it('where the user lacks the rights, and locks work', async () => {
+    const said = spyOnServers();
+    const { admin, port } = await ownRedis(EVICTING);
+    await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+@all', '-info', '-config');
+    const { locks } = await startApp({
+      connection: { port, username: 'locks', password: 'secret', enableReadyCheck: false },
+    });
+    await locks.withLock(freshKey(), () => undefined);
+    expect(said()).toEqual([]);
+  });
+
+  it('while Redis is away, and it is said when it is there', async () => {
+    const said = spyOnServers();
+    const server = await ownRedis(EVICTING);
+    await server.kill('SIGSTOP');
+    const { locks } = await startApp({ connection: server.url });
+    expect(said()).toEqual([]);
+    await server.kill('SIGCONT');
+    await locks.withLock(freshKey(), { waitMs: 20_000 }, () => undefined);
+    await told(said, /allkeys-lru/);
+  });
+});
+
+describe('the servers of a cluster', () => {
+  it('are asked each, and a policy is told once', async () => {
+    const cluster = await startCluster();
+    closeLater({ close: () => cluster.stop() });
+    const said = spyOnServers();
+    for (const { url } of cluster.masters) {
+      const admin = openAdmin(url);
+      await admin.config('SET', 'maxmemory', '50mb');
+      await admin.config('SET', 'maxmemory-policy', 'allkeys-lfu');
+    }
+    const { locks } = await startApp({ connection: cluster.connection });
+    for (let i = 0; i < 3; i += 1) await locks.withLock(keyOn(i), () => undefined);
+    await told(said, /allkeys-lfu/);
+  }, 60_000);
+
+  it('are not taken for servers of a single client, and a replica of them is no news', async () => {
+    const said = spyOnServers();
+    const { port } = await startClusterNode();
+    for (const connection of [openCluster(port), { cluster: [{ host: '127.0.0.1', port }] }]) {
+      const { locks } = await startApp({ connection });
+      await locks.withLock(freshKey(), () => undefined);
+    }
+    expect(said()).toEqual([]);
+  });
+
+  it('run no Lua scripts: that is told', async () => {
+    const said = spyOnServers();
+    const { port } = await startClusterNode();
+    const node = await startDisguise(port, (command) =>
+      isScript(command) ? '-ERR This instance has Lua scripting support disabled\r\n' : undefined,
+    );
+    closeLater(node);
+    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: node.port } };
+    const { locks } = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }], natMap } });
+    expect(await rejection(locks.acquire(freshKey(), PATIENT))).toMatchObject({ retryable: false });
+    await told(said, /refused a script/);
+  });
+
+  it('are Garnet: they are refused', async () => {
+    const { port } = await startClusterNode();
+    const node = await startDisguise(port, (command) => (isInfo(command) ? GARNET : undefined));
+    closeLater(node);
+    const natMap = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: node.port } };
+    const { locks } = await startApp({ connection: { cluster: [{ host: '127.0.0.1', port: node.port }], natMap } });
+    expect((await rejection(locks.acquire(freshKey(), PATIENT))).message).toContain('Garnet');
+  });
+});
+
+describe('the masters of a quorum', () => {
+  it('are asked each: a policy is told for each, and one Garnet of three has no vote', async () => {
+    const said = spyOnServers();
+    const garnet = await disguised((command) => (isInfo(command) ? GARNET : undefined));
+    const [a, b] = [await ownRedis(EVICTING), await ownRedis(EVICTING)];
+    const { locks } = await startApp({ connection: [a.url, b.url, garnet.url] });
+    await locks.withLock(freshKey(), () => undefined);
+    await eventually(() => said().length === 3);
+    expect(said().filter((line) => line.includes('allkeys-lru'))).toHaveLength(2);
+    expect(said().filter((line) => line.includes('Garnet'))).toHaveLength(1);
+    expect(garnet.commands.filter(isCommand('acquire'))).toEqual([]);
+  });
+
+  it('are too many Garnets: locks are refused at once', async () => {
+    const garnets = [await disguised(garnetWithId('a')), await disguised(garnetWithId('b'))];
+    const { url } = await ownRedis();
+    const { locks } = await startApp({ connection: [...garnets.map((one) => one.url), url] });
+    const error = await rejection<LockStoreError>(locks.acquire(freshKey(), PATIENT));
+    expect(error).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(error.message).toContain('Garnet');
+  });
+});
+
+const garnetWithId = (id: string) => (command: string) =>
+  isInfo(command) ? bulk(`garnet_version:1.0.60\r\nrun_id:${id}\r\n`) : undefined;

@@ -1,0 +1,50 @@
+import { readServerFacts } from '../../../../lib/redis/connection/server-facts.js';
+import { unsafetyOf, warningsOf } from '../../../../lib/redis/connection/server-findings.js';
+
+const SINGLE = { isCluster: false, findsMaster: false, minReplicas: 0 };
+const info = (...lines: string[]): string => ['# Server', ...lines, ''].join('\r\n');
+const kindsOf = (text: string, use = SINGLE): string[] => {
+  const facts = readServerFacts(text);
+  const unsafe = unsafetyOf(facts, use);
+  return [...(unsafe ? [`unsafe: ${unsafe.kind}`] : []), ...warningsOf(facts, use).map(({ kind }) => kind)];
+};
+const REPLICA = ['role:slave', 'master_host:a', 'master_port:1'];
+
+describe('what a server tells about itself', () => {
+  it.each([
+    ['nothing', info(), SINGLE, []],
+    ['no INFO at all', '+OK', SINGLE, []],
+    ['a policy without a limit', info('maxmemory:0', 'maxmemory_policy:allkeys-lru'), SINGLE, []],
+    ['a policy, and no limit that it tells', info('maxmemory_policy:allkeys-lru'), SINGLE, []],
+    ['a policy with a limit', info('maxmemory:9', 'maxmemory_policy:volatile-lru'), SINGLE, ['eviction']],
+    ['a limit without a policy', info('maxmemory:9'), SINGLE, []],
+    ['an old version', info('redis_version:3.2.1'), SINGLE, ['version']],
+    ['the oldest version that works', info('redis_version:5.0.0'), SINGLE, []],
+    ['a version of two digits', info('redis_version:10.0.0'), SINGLE, []],
+    ['a version that is none', info('redis_version:unstable'), SINGLE, []],
+    ['a replica', info(...REPLICA, 'slave_read_only:1'), SINGLE, ['replica']],
+    ['a writable replica', info(...REPLICA, 'slave_read_only:0'), SINGLE, ['unsafe: replica']],
+    ['a replica that others watch', info(...REPLICA, 'slave_read_only:0'), { ...SINGLE, findsMaster: true }, []],
+    ['a cluster node to a single client', info('redis_mode:cluster'), SINGLE, ['cluster']],
+    ['a cluster node, in its own section', info('cluster_enabled:1'), SINGLE, ['cluster']],
+    ['a cluster node to a cluster', info('cluster_enabled:1'), { ...SINGLE, isCluster: true }, []],
+    ['too few replicas', info('connected_slaves:1'), { ...SINGLE, minReplicas: 2 }, ['replicas']],
+    ['enough replicas', info('connected_slaves:2'), { ...SINGLE, minReplicas: 2 }, []],
+    [
+      'replicas that are not in step',
+      info('connected_slaves:1', 'slave0:ip=::1,port=1,state=wait_bgsave,offset=0,lag=0'),
+      { ...SINGLE, minReplicas: 1 },
+      ['replicas'],
+    ],
+    ['a sentinel', info('redis_mode:sentinel'), SINGLE, ['unsafe: sentinel']],
+    ['Garnet in a cluster', info('garnet_version:1.0'), { ...SINGLE, isCluster: true }, ['unsafe: garnet']],
+  ])('%s', (_what, text, use, kinds) => {
+    expect(kindsOf(text, use)).toEqual(kinds);
+  });
+
+  it('is printable and short, whatever it is', () => {
+    const { garnet } = readServerFacts(info(`garnet_version:\u001b[31m${'x'.repeat(1_000)}`));
+    expect(garnet).toMatch(/^\\u001b/);
+    expect(garnet!.length).toBeLessThan(120);
+  });
+});
