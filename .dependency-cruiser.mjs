@@ -15,6 +15,9 @@ const LAYERS = [
   { from: ['core'], lib: ['core'] },
   { from: ['redis'], lib: ['core', 'redis'] },
   { from: ['redis/client/ioredis'], lib: [], packages: ['ioredis'] },
+  { from: ['redis/client/node-redis'], lib: [], packages: ['redis', '@redis/client'] },
+  // Loads the libraries that are installed.
+  { from: ['redis/client/optional-peers'], lib: [], packages: ['ioredis', 'iovalkey', 'redis'] },
   { from: ['schedule'], lib: ['core', 'schedule'], packages: ['@nestjs/'] },
   { from: ['keys'], lib: ['core', 'keys'] },
   {
@@ -44,7 +47,7 @@ const LAYERS = [
     packages: NEST,
   },
   // The option `connection` is checked where a client is used.
-  { from: ['redis-lock.options'], lib: ['redis/client/ioredis/check-connection'] },
+  { from: ['redis-lock.options'], lib: ['redis/client/check-connection'] },
   { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
   {
     from: ['redis-lock.service', 'redis-lock.tokens'],
@@ -54,7 +57,7 @@ const LAYERS = [
 ];
 
 const escaped = (name) => name.replaceAll('.', '\\.');
-const ofLib = (names) => names.map((name) => (name === '' ? '^lib/' : `^lib/${escaped(name)}(/|\\.ts$)`));
+const ofLib = (names) => names.map((name) => (name === '' ? '^lib/' : `^lib/${escaped(name)}(/|\\.c?ts$)`));
 const ofPackages = (names) => names.map((name) => `(^|/)node_modules/${escaped(name)}${name.endsWith('/') ? '' : '/'}`);
 
 /** @type {import('dependency-cruiser').IConfiguration} */

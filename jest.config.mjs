@@ -9,8 +9,8 @@ const common = {
   testEnvironment: '<rootDir>/test/support/strict/environment.mjs',
   waitForUnhandledRejections: true,
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
-  transform: { '^.+\\.ts$': ['@swc/jest', swcOptions('es6')] },
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1', '^(.*/optional-peers)\\.cjs$': '$1' },
+  transform: { '^.+\\.ts$': ['@swc/jest', swcOptions('es6')], '^.+\\.cts$': ['@swc/jest', swcOptions('commonjs')] },
 };
 
 const project = (displayName, roots, extra = {}) => ({

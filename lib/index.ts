@@ -47,6 +47,14 @@ export type { RedisLockModuleOptions } from './redis-lock.options.js';
 export type { Key, LockActivity, WaitUntilFreeOptions } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
-export type { RedisClusterOptions, RedisConnection } from './redis/client/ioredis/ioredis-options.js';
+export type {
+  IoredisClient,
+  NodeRedisClient,
+  RedisClusterOptions,
+  RedisConnection,
+  RedisConnectionOptions,
+  RedisNatMap,
+  RedisNodeAddress,
+} from './redis/client/redis-connection.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';

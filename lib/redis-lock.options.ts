@@ -3,8 +3,8 @@ import { LockConfigurationError } from './core/lock.errors.js';
 import { type LockDefaults, checkLockOptions } from './core/lock.options.js';
 import { type OnUnavailable, checkConnectionName, checkDuration, checkOnUnavailable } from './core/option-checks.js';
 import { checkIsObject, readOptions, refuse } from './core/read-options.js';
-import { checkConnection } from './redis/client/ioredis/check-connection.js';
-import type { RedisConnection } from './redis/client/ioredis/ioredis-options.js';
+import { checkConnection } from './redis/client/check-connection.js';
+import type { RedisConnection } from './redis/client/redis-connection.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {
@@ -19,8 +19,8 @@ export interface RedisLockModuleOptions {
    */
   isGlobal?: boolean;
   /**
-   * A URL, ioredis options (also for Sentinel), `{ cluster: [nodes] }`, or a client, which is used and never closed. A list
-   * names independent masters: a lock is held when more than half of them have granted it (Redlock).
+   * A URL, ioredis options (also for Sentinel), `{ cluster: [nodes] }`, or a client of ioredis, iovalkey or node-redis, which is
+   * used and never closed. A list names independent masters: a lock is held when more than half of them have granted it (Redlock).
    * @default 'redis://127.0.0.1:6379'
    */
   connection?: RedisConnection | readonly RedisConnection[];

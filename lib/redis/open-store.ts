@@ -1,7 +1,7 @@
 import { newClientId } from '../core/store/attempt-ids.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
-import { type RedisConnection } from './client/ioredis/ioredis-options.js';
+import { type RedisConnection } from './client/redis-connection.js';
 import { RedisLockStore, type RedisLockStoreOptions } from './redis-lock-store.js';
 
 interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {

@@ -20,10 +20,9 @@ import { type Randomness } from '../core/randomness.js';
 import { type AfterTurn } from '../core/runtime.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
-import { checkClient, isRedisClient } from './client/ioredis/check-connection.js';
-import { IoredisClients } from './client/ioredis/ioredis-clients.js';
-import { type RedisConnection } from './client/ioredis/ioredis-options.js';
+import { clientOf } from './client/client-libraries.js';
 import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
+import { type RedisConnection } from './client/redis-connection.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { type Operation, ScriptCalls } from './codec/script-calls.js';
@@ -80,10 +79,8 @@ export class RedisLockStore implements LockStore {
 
   constructor(private readonly options: RedisLockStoreOptions) {
     const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
-    const isGiven = isRedisClient(connection);
-    if (isGiven) checkClient(connection);
-    const clients = new IoredisClients({ clock, random, reporter });
-    this.#client = isGiven ? clients.of(connection) : clients.open(connection);
+    const { client, isGiven } = clientOf(connection, { clock, random, reporter });
+    this.#client = client;
     this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only the subscribers that are connected to itself.

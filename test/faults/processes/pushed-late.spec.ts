@@ -1,7 +1,7 @@
 import { type Redis } from 'ioredis';
 import { type Locker } from '../../../lib/core/acquire/locker.js';
 import { createLockScripts, LOCK_SCRIPTS, RedisLockModule, RedisLockService } from '../../../lib/index.js';
-import { type RedisConnection } from '../../../lib/redis/client/ioredis/ioredis-options.js';
+import { type RedisConnection } from '../../../lib/redis/client/redis-connection.js';
 import { lua } from '../../../lib/redis/scripts/lua.js';
 import { LOCK_CLOCK, LOCKER } from '../../../lib/redis-lock.tokens.js';
 import { startCluster } from '../../../scripts/topologies.mjs';

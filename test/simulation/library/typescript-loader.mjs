@@ -31,7 +31,7 @@ export function createLoader({ changes = [], packages = {} } = {}) {
     const module = { exports: {} };
     modules.set(path, module);
     const requireHere = (name) => {
-      if (name.startsWith('.')) return load(join(dirname(path), name.replace(/\.js$/, '.ts')));
+      if (name.startsWith('.')) return load(join(dirname(path), name.replace(/\.(c?)js$/, '.$1ts')));
       return Object.hasOwn(packages, name) ? packages[name] : requireFromRoot(name);
     };
     functionOf(path, changedSource(path, changes))(module.exports, requireHere, module);

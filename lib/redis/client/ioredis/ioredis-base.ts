@@ -1,18 +1,9 @@
 import { errorMonitor } from 'node:events';
 import type { Redis } from 'ioredis';
-import { type Clock } from '../../../core/clock.js';
-import { type Reporter } from '../../../core/reporter.js';
-import { type Randomness } from '../../../core/randomness.js';
+import { type ClientParts } from '../client-library.js';
 import { type ClientEvents, type ClientStatus, type Operands, type SingleClient } from '../redis-client.js';
 import { type Ioredis, endsForGood } from './ioredis-options.js';
 import { closeConnection, supervise } from './lifecycle.js';
-
-/** What the clients of one store share. */
-export interface ClientParts {
-  readonly clock: Clock;
-  readonly random: Randomness;
-  readonly reporter: Reporter;
-}
 
 /** The clients of one store. */
 export interface ClientOwner {

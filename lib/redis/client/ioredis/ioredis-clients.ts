@@ -1,30 +1,29 @@
-import { Cluster, type ClusterNode, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
+import type { Cluster, ClusterNode, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { LockConfigurationError } from '../../../core/lock.errors.js';
 import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../../timing.js';
+import { type ClientParts, type Clients } from '../client-library.js';
+import { loadIoredis } from '../optional-peers.cjs';
 import { type RedisClient } from '../redis-client.js';
-import { type ClientParts } from './ioredis-base.js';
+import { type RedisAddress, type RedisClusterOptions } from '../redis-connection.js';
 import { IoredisCluster } from './ioredis-cluster.js';
 import { IoredisConnection } from './ioredis-connection.js';
-import {
-  DEFAULT_LIMITS,
-  type Ioredis,
-  OWN_OPTIONS,
-  type RedisClusterOptions,
-  ownClusterOptions,
-} from './ioredis-options.js';
+import { DEFAULT_LIMITS, type Ioredis, OWN_OPTIONS, ownClusterOptions } from './ioredis-options.js';
+
+type Classes = NonNullable<ReturnType<typeof loadIoredis>>;
 
 const ignore = (): void => undefined;
 
 /** The clients of one store, behind which ioredis works. */
-export class IoredisClients {
+export class IoredisClients implements Clients {
   readonly #clients = new WeakMap<Ioredis, RedisClient>();
 
   constructor(readonly parts: ClientParts) {}
 
   /** Returns the client of a connection of ioredis: always the same one. */
   of(client: Redis): IoredisConnection;
-  of(client: Ioredis): RedisClient;
-  of(client: Ioredis): RedisClient {
+  of(client: object): RedisClient;
+  of(given: object): RedisClient {
+    const client = given as Ioredis;
     let known = this.#clients.get(client);
     if (!known) {
       known = client.isCluster
@@ -48,9 +47,10 @@ export class IoredisClients {
    * Opens a connection of our own.
    * @throws LockConfigurationError for a URL that cannot be read
    */
-  open(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
+  open(connection: RedisAddress): RedisClient {
+    const classes = loadIoredis()!;
     try {
-      return this.#open(connection);
+      return this.#open(connection, classes);
     } catch (error) {
       // The error of the URL parser contains the whole URL, and with it the password.
       const text = `Expected \`connection\` to be readable by ioredis: ${(error as Error).message}.`;
@@ -58,17 +58,18 @@ export class IoredisClients {
     }
   }
 
-  #open(connection: string | RedisOptions | RedisClusterOptions): RedisClient {
+  #open(connection: RedisAddress, { Redis, Cluster }: Classes): RedisClient {
     if (typeof connection === 'string') return this.ofOwn(new Redis(connection, { ...DEFAULT_LIMITS, ...OWN_OPTIONS }));
-    if ('cluster' in connection) return this.#openCluster(connection);
+    if ('cluster' in connection) {
+      const { cluster, ...options } = connection as RedisClusterOptions;
+      const own = ownClusterOptions(options as ClusterOptions);
+      return this.ofOwnCluster(rememberNodes(cluster, (seeds) => new Cluster(seeds, own)));
+    }
+    const options = connection as RedisOptions;
     // `null` and 0 mean no limit: a host or a sentinel that stays silent would be waited for indefinitely.
-    const connectTimeout = connection.connectTimeout || CONNECT_TIMEOUT_MS;
-    const sentinelCommandTimeout = connection.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS;
-    return this.ofOwn(new Redis({ ...connection, ...OWN_OPTIONS, connectTimeout, sentinelCommandTimeout }));
-  }
-
-  #openCluster({ cluster, ...options }: RedisClusterOptions): RedisClient {
-    return this.ofOwnCluster(rememberNodes(cluster, (seeds) => new Cluster(seeds, ownClusterOptions(options))));
+    const connectTimeout = options.connectTimeout || CONNECT_TIMEOUT_MS;
+    const sentinelCommandTimeout = options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS;
+    return this.ofOwn(new Redis({ ...options, ...OWN_OPTIONS, connectTimeout, sentinelCommandTimeout }));
   }
 
   /** Opens one more connection of our own to the same cluster. */

@@ -6,6 +6,7 @@ import {
   reconnectDelayMs,
 } from '../../timing.js';
 import { type LeadsToMaster, type MasterWatch, type SingleClient } from '../redis-client.js';
+import { readScan, readTime, readWait } from '../replies.js';
 import { type ServerAddress } from '../server-address.js';
 import { IoredisBase, type NodeClient } from './ioredis-base.js';
 import { OWN_OPTIONS, neverReconnect } from './ioredis-options.js';
@@ -79,7 +80,7 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
 
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
     const { options } = this.client;
-    return options.sentinels ? new SentinelWatch(options, onMaster, this.owner.parts) : null;
+    return options.sentinels ? new SentinelWatch(this.client, onMaster, this.owner.parts) : null;
   }
 
   disconnect(): void {
@@ -96,25 +97,15 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
   }
 
   async time(): Promise<number> {
-    const answer: unknown = await this.client.time();
-    const [seconds, micros, ...rest] = Array.isArray(answer) ? answer.map(String) : [];
-    const isTime = [seconds, micros].every((part) => part !== undefined && /^\d+$/.test(part)) && rest.length === 0;
-    if (isTime) return Number(seconds) * 1_000_000 + Number(micros);
-    throw new Error('the answer to TIME is no time');
+    return readTime(await this.client.time());
   }
 
   async scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]]> {
-    const answer: unknown = await this.client.scan(cursor, 'MATCH', pattern, 'COUNT', count);
-    const [next, keys] = Array.isArray(answer) ? (answer as unknown[]) : [];
-    const isRight = /^\d+$/.test(String(next)) && Array.isArray(keys) && keys.every((key) => typeof key === 'string');
-    if (isRight) return [String(next), keys];
-    throw new Error('the answer to SCAN has no cursor and keys');
+    return readScan(await this.client.scan(cursor, 'MATCH', pattern, 'COUNT', count));
   }
 
   async wait(replicas: number, timeoutMs: number): Promise<number> {
-    const acks: unknown = await this.client.wait(replicas, timeoutMs);
-    if (Number.isSafeInteger(acks) && (acks as number) >= 0) return acks as number;
-    throw new Error('the answer to WAIT is no number');
+    return readWait(await this.client.wait(replicas, timeoutMs));
   }
 
   async subscribe(channel: string): Promise<void> {

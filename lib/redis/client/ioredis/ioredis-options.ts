@@ -1,4 +1,4 @@
-import type { Cluster, ClusterNode, ClusterOptions, NatMap, Redis, RedisOptions } from 'ioredis';
+import type { Cluster, ClusterOptions, NatMap, Redis, RedisOptions } from 'ioredis';
 import {
   CONNECT_TIMEOUT_MS,
   DISCONNECT_TIMEOUT_MS,
@@ -8,19 +8,8 @@ import {
 } from '../../timing.js';
 import { type ServerAddress, addressText } from '../server-address.js';
 
-/** Any client of ioredis, also of the caller's own copy of ioredis. */
+/** Any client of ioredis or iovalkey, also of the caller's own copy. */
 export type Ioredis = Redis | Cluster;
-
-/** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
-export interface RedisClusterOptions extends ClusterOptions {
-  readonly cluster: readonly ClusterNode[];
-}
-
-/**
- * How to reach Redis: a URL, ioredis options (with `sentinels` and `name` for Sentinel), the nodes of a cluster, or a
- * client, which is used and never closed.
- */
-export type RedisConnection = string | RedisOptions | RedisClusterOptions | Redis | Cluster;
 
 /** The retry strategy of a connection that another one replaces once it has ended. */
 export const neverReconnect = (): null => null;

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Redis, type RedisOptions } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import { type Clock } from '../../../core/clock.js';
 import { withoutRepeats } from '../../../core/reporter.js';
 import {
@@ -11,9 +11,9 @@ import {
   reconnectDelayMs,
 } from '../../timing.js';
 import { readableText } from '../../connection/error-advice.js';
+import { type ClientParts } from '../client-library.js';
 import { type LeadsToMaster, type MasterWatch } from '../redis-client.js';
 import { type ServerAddress, addressText } from '../server-address.js';
-import { type ClientParts } from './ioredis-base.js';
 import { closeConnection } from './lifecycle.js';
 import { WITHOUT_QUEUE, reachedBy } from './ioredis-options.js';
 
@@ -31,12 +31,16 @@ export class SentinelWatch implements MasterWatch {
   #isRefused = false;
   #isClosed = false;
 
+  readonly #options: RedisOptions;
+
   constructor(
-    private readonly options: RedisOptions,
+    private readonly client: Redis,
     private readonly onMaster: (leadsToMaster: LeadsToMaster) => void,
     private readonly parts: ClientParts,
   ) {
-    for (const { host = '127.0.0.1', port = 26_379 } of options.sentinels!) this.#add({ host, port }, reconnectDelayMs);
+    this.#options = client.options;
+    for (const { host = '127.0.0.1', port = 26_379 } of client.options.sentinels!)
+      this.#add({ host, port }, reconnectDelayMs);
   }
 
   async close(): Promise<void> {
@@ -47,21 +51,21 @@ export class SentinelWatch implements MasterWatch {
   #add(sentinel: ServerAddress, retryStrategy: (times: number) => number | null): void {
     const name = addressText(sentinel);
     if (this.#isClosed || this.#links.has(name) || this.#links.size >= MAX_SENTINELS) return;
-    const client = openSentinel(sentinel, { ...this.options, retryStrategy });
+    const client = openSentinel(this.client, sentinel, retryStrategy);
     const debug = withoutRepeats((line) => this.parts.reporter.debug(line));
     client.on('error', (error: Error) => debug(`Redis sentinel: ${readableText(error)}`));
     client.once('end', () => this.#links.delete(name));
     const listener: SentinelListener = {
-      onMaster: (master, isFirst) => this.#onMaster(reachedBy(master, this.options.natMap), isFirst),
-      onSentinel: (other) => this.#onSentinel(reachedBy(other, this.options.natMap)),
+      onMaster: (master, isFirst) => this.#onMaster(reachedBy(master, this.#options.natMap), isFirst),
+      onSentinel: (other) => this.#onSentinel(reachedBy(other, this.#options.natMap)),
       onRefused: (error) => this.#onRefused(error),
     };
-    this.#links.set(name, new SentinelLink(client, this.options.name!, listener, this.parts.clock));
+    this.#links.set(name, new SentinelLink(client, this.#options.name!, listener, this.parts.clock));
   }
 
   /** Where addresses change, sentinels that the application does not name may be gone for good: their retries are limited. */
   #onSentinel(other: ServerAddress): void {
-    if (this.options.updateSentinels === false) return;
+    if (this.#options.updateSentinels === false) return;
     this.#add(other, (times) => (times > MAX_SENTINEL_RETRIES ? null : reconnectDelayMs(times)));
   }
 
@@ -167,19 +171,42 @@ class SentinelLink {
   }
 }
 
-/** Opens a connection to a sentinel, with the options that ioredis takes for the sentinels of such a client. */
-const openSentinel = (sentinel: ServerAddress, options: RedisOptions): Redis =>
-  new Redis({
+type RetryStrategy = (times: number) => number | null;
+
+/** What a client may have chosen for its commands, or to reach the master, and what a sentinel does not know. */
+const NOT_FOR_SENTINELS: RedisOptions = {
+  sentinels: undefined,
+  path: undefined,
+  Connector: undefined,
+  db: 0,
+  readOnly: false,
+  keyPrefix: undefined,
+  connectionName: undefined,
+  socketTimeout: undefined,
+  stringNumbers: false,
+  protocol: 2,
+  replyMapping: undefined,
+  himportFieldsets: undefined,
+};
+
+/**
+ * Opens a connection to a sentinel, with the options that ioredis takes for the sentinels of such a client. A duplicate is of
+ * the same library and copy as the client.
+ */
+function openSentinel(client: Redis, sentinel: ServerAddress, retryStrategy: RetryStrategy): Redis {
+  const { options } = client;
+  return client.duplicate({
+    ...NOT_FOR_SENTINELS,
     ...sentinel,
     ...WITHOUT_QUEUE,
-    protocol: 2,
-    family: options.family,
     username: options.sentinelUsername,
     password: options.sentinelPassword,
     tls: options.sentinelTLS,
     connectTimeout: options.connectTimeout ?? CONNECT_TIMEOUT_MS,
     commandTimeout: options.sentinelCommandTimeout ?? SENTINEL_COMMAND_TIMEOUT_MS,
-    retryStrategy: options.retryStrategy,
+    retryStrategy,
     enableReadyCheck: false,
     autoResubscribe: false,
+    lazyConnect: false,
   });
+}

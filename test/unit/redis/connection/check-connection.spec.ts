@@ -2,7 +2,8 @@ import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
-import { checkConnection, isRedisClient } from '../../../../lib/redis/client/ioredis/check-connection.js';
+import { checkConnection } from '../../../../lib/redis/client/check-connection.js';
+import { libraryOf } from '../../../../lib/redis/client/client-libraries.js';
 
 const method = (): void => undefined;
 
@@ -20,13 +21,13 @@ describe('an object that looks like a client', () => {
     expect(check).toThrow(missing);
     expect(check).toThrow('Pass the ioredis client itself');
     expect(() => checkConnection([{ port: 1 }, client])).toThrow('Expected `connection[1]` to be');
-    expect(isRedisClient(client)).toBe(true);
+    expect(libraryOf(client)?.name).toBe('ioredis');
   });
 
   it('is accepted when it is one of ioredis', () => {
     const clients = [new Redis({ lazyConnect: true }), new Cluster([], { lazyConnect: true })];
     for (const client of clients) expect(() => checkConnection(client)).not.toThrow();
-    expect(clients.map(isRedisClient)).toEqual([true, true]);
+    expect(clients.map((client) => libraryOf(client)?.name)).toEqual(['ioredis', 'ioredis']);
   });
 
   it.each([
@@ -34,5 +35,5 @@ describe('an object that looks like a client', () => {
     ['a URL', 'redis://a'],
     ['nothing', null],
     ['nothing', undefined],
-  ])('is none that is %s', (_what, value) => expect(isRedisClient(value)).toBe(false));
+  ])('is none that is %s', (_what, value) => expect(libraryOf(value)).toBeUndefined());
 });

@@ -1,39 +1,8 @@
-import { LockConfigurationError } from '../../../core/lock.errors.js';
-import { reading } from '../../../core/read-options.js';
-import type { Ioredis } from './ioredis-options.js';
-
-const FORMS = 'a redis:// or rediss:// URL, ioredis options, `{ cluster: [nodes] }` or an ioredis client';
-
-/** The methods of an ioredis client that the store uses. */
-const CLIENT_METHODS = ['evalsha', 'eval', 'duplicate', 'connect', 'disconnect', 'on', 'once', 'off'] as const;
-
-/**
- * Whether a value is meant to be a client: it has methods that no options have. `instanceof` fails when the application and
- * this package load two copies of ioredis. `checkClient` checks whether the store can use it.
- */
-export const isRedisClient = (value: unknown): value is Ioredis =>
-  hasMethod(value, 'evalsha') || hasMethod(value, 'duplicate');
-
-const hasMethod = (value: unknown, name: string): boolean =>
-  typeof (value as Record<string, unknown> | null | undefined)?.[name] === 'function';
-
-/**
- * Checks a client before the first lock fails on it.
- * @throws LockConfigurationError for one that lacks a method, or that subscribes and thus runs no commands
- */
-export function checkClient(client: Ioredis, name = '`connection`'): void {
-  const missing = CLIENT_METHODS.filter((method) => !hasMethod(client, method));
-  if (missing.length > 0) {
-    const got = `an object that looks like a client, but lacks ${missing.map((method) => `\`${method}()\``).join(', ')}`;
-    throw new LockConfigurationError(
-      `Expected ${name} to be ${FORMS}, got ${got}. Pass the ioredis client itself, not a wrapper of some of its methods.`,
-    );
-  }
-  if ((client as { mode?: string }).mode !== 'subscriber') return;
-  throw new LockConfigurationError(
-    `Expected ${name} to be a client that runs commands, got one in subscriber mode; give the module another client.`,
-  );
-}
+import { LockConfigurationError } from '../../core/lock.errors.js';
+import { reading } from '../../core/read-options.js';
+import { libraryOf } from './client-libraries.js';
+import { FORMS, type ServerPlace } from './client-library.js';
+import { type RedisNodeAddress } from './redis-connection.js';
 
 /**
  * Checks the option `connection` before anything connects.
@@ -60,14 +29,16 @@ function checkAll(connection: unknown): void {
 
 function checkMaster(node: unknown, name: string): void {
   checkOne(node, name);
-  const { cluster, isCluster } = node as { cluster?: unknown; isCluster?: unknown };
-  // A client has a method called `cluster`.
-  if (isRedisClient(node) ? isCluster !== true : cluster === undefined) return;
+  const library = libraryOf(node);
+  // A client of ioredis has a method called `cluster`.
+  const isCluster = library ? library.isCluster(node as object) : (node as { cluster?: unknown }).cluster !== undefined;
+  if (!isCluster) return;
   throw new LockConfigurationError(`Expected ${name} to be one master of a quorum, got a cluster; use it by itself.`);
 }
 
 function checkOne(connection: unknown, name: string): void {
-  if (isRedisClient(connection)) return checkClient(connection, name);
+  const library = libraryOf(connection);
+  if (library) return library.checkClient(connection as object, name);
   if (isPlainObject(connection)) return checkOptions(connection, name);
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
   const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
@@ -103,32 +74,34 @@ const describe = (value: unknown): string =>
 
 /** Whether two descriptions name one server. Another name of the same host is noticed later, by the run id of its server. */
 function sameAddress(a: unknown, b: unknown): boolean {
-  if (typeof a === 'string' || typeof b === 'string') return a === b;
   const known = new Set(addressesOf(a));
   return addressesOf(b).some((address) => known.has(address));
 }
 
 /** Two groups of sentinels are the same when they have the name and a sentinel in common: each knows its masters by name. */
 function addressesOf(node: unknown): readonly string[] {
-  const given = node as { options?: unknown };
-  const { sentinels, name, path, ...at } = (isRedisClient(node) ? given.options : given) as ServerOptions;
-  if (!Array.isArray(sentinels)) return [path ?? addressOf(at, 6379)];
+  const { sentinels, name, path, host, port } = placeOf(node);
+  if (!Array.isArray(sentinels)) return [path ?? addressOf({ host, port }, 6379)];
   return sentinels.map((sentinel) => `sentinel ${name} of ${addressOf(sentinel, 26379)}`);
 }
 
-interface Address {
-  readonly host?: unknown;
-  readonly port?: number | string | null;
+function placeOf(node: unknown): ServerPlace {
+  const library = libraryOf(node);
+  if (library) return library.placeOf(node as object);
+  return typeof node === 'string' ? placeOfUrl(node) : (node as ServerPlace);
 }
 
-interface ServerOptions extends Address {
-  readonly path?: string | null;
-  readonly sentinels?: readonly (Address | null)[] | null;
-  readonly name?: string;
+/** One that cannot be read is refused when it is opened. */
+function placeOfUrl(text: string): ServerPlace {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url) return { path: text };
+  if (url.protocol === 'unix:') return { path: decodeURIComponent(url.pathname) };
+  const { hostname } = url;
+  return { host: hostname === '' ? undefined : hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) };
 }
 
-/** Without a host, ioredis connects to `localhost`. */
-function addressOf(address: Address | null, defaultPort: number): string {
+/** Without a host, the libraries connect to `localhost`. */
+function addressOf(address: RedisNodeAddress | null, defaultPort: number): string {
   const host = typeof address?.host === 'string' ? address.host.toLowerCase() : 'localhost';
   return `${host}:${address?.port ?? defaultPort}`;
 }
