@@ -5,8 +5,8 @@ import type { ConnectionOptions } from 'node:tls';
 
 /** Where a node of a cluster or a sentinel listens. */
 export interface RedisNodeAddress {
-  readonly host?: string;
-  readonly port?: number;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
 }
 
 /** The address by which this process reaches a server that announces another one; null for the same. */
@@ -19,98 +19,99 @@ type RetryStrategy = ((times: number, reason?: Error) => number | void | null) |
 
 /** What the connections to one server and to the nodes of a cluster have in common. */
 interface SharedOptions {
-  readonly username?: string;
-  readonly password?: string;
-  readonly tls?: ConnectionOptions;
-  readonly family?: number;
-  readonly connectionName?: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly tls?: ConnectionOptions | undefined;
+  readonly family?: number | undefined;
+  readonly connectionName?: string | undefined;
   /** @default 3_000 */
-  readonly connectTimeout?: number;
-  readonly disconnectTimeout?: number;
-  readonly socketTimeout?: number;
-  readonly keepAlive?: number;
-  readonly noDelay?: boolean;
-  readonly protocol?: 2 | 3;
-  readonly replyMapping?: 'legacy' | 'resp3';
-  readonly stringNumbers?: boolean;
-  readonly disableClientInfo?: boolean;
-  readonly clientInfoTag?: string;
-  readonly maxLoadingRetryTime?: number;
-  readonly familyFallback?: object;
+  readonly connectTimeout?: number | undefined;
+  readonly disconnectTimeout?: number | undefined;
+  readonly socketTimeout?: number | undefined;
+  readonly keepAlive?: number | undefined;
+  readonly noDelay?: boolean | undefined;
+  readonly protocol?: 2 | 3 | undefined;
+  readonly replyMapping?: 'legacy' | 'resp3' | undefined;
+  readonly stringNumbers?: boolean | undefined;
+  readonly disableClientInfo?: boolean | undefined;
+  readonly clientInfoTag?: string | undefined;
+  readonly maxLoadingRetryTime?: number | undefined;
+  readonly familyFallback?: object | undefined;
   readonly Connector?: unknown;
   // Our own connections replace these, so that nothing is sent late.
-  readonly autoResubscribe?: boolean;
-  readonly autoResendUnfulfilledCommands?: boolean;
-  readonly reconnectOnError?: ((error: Error) => boolean | 1 | 2) | null;
-  readonly commandTimeout?: number;
-  readonly blockingTimeout?: number;
-  readonly blockingTimeoutGrace?: number;
-  readonly maxRetriesPerRequest?: number | null;
-  readonly offlineQueue?: boolean;
-  readonly commandQueue?: boolean;
-  readonly monitor?: boolean;
+  readonly autoResubscribe?: boolean | undefined;
+  readonly autoResendUnfulfilledCommands?: boolean | undefined;
+  readonly reconnectOnError?: ((error: Error) => boolean | 1 | 2) | null | undefined;
+  readonly commandTimeout?: number | undefined;
+  readonly blockingTimeout?: number | undefined;
+  readonly blockingTimeoutGrace?: number | undefined;
+  readonly maxRetriesPerRequest?: number | null | undefined;
+  readonly offlineQueue?: boolean | undefined;
+  readonly commandQueue?: boolean | undefined;
+  readonly monitor?: boolean | undefined;
 }
 
 /** What a single connection and a cluster have in common. */
 interface ClientOptions {
-  readonly keyPrefix?: string;
-  readonly natMap?: RedisNatMap;
-  readonly lazyConnect?: boolean;
-  readonly enableReadyCheck?: boolean;
-  readonly enableOfflineQueue?: boolean;
-  readonly enableAutoPipelining?: boolean;
-  readonly autoPipeliningIgnoredCommands?: string[];
-  readonly scripts?: object;
-  readonly himportFieldsets?: readonly unknown[];
-  readonly showFriendlyErrorStack?: boolean;
+  readonly keyPrefix?: string | undefined;
+  readonly natMap?: RedisNatMap | undefined;
+  readonly lazyConnect?: boolean | undefined;
+  readonly enableReadyCheck?: boolean | undefined;
+  readonly enableOfflineQueue?: boolean | undefined;
+  readonly enableAutoPipelining?: boolean | undefined;
+  readonly autoPipeliningIgnoredCommands?: string[] | undefined;
+  readonly scripts?: object | undefined;
+  readonly himportFieldsets?: readonly unknown[] | undefined;
+  readonly showFriendlyErrorStack?: boolean | undefined;
 }
 
 /** One Redis, or the master that sentinels name, in the format of ioredis. */
 export interface RedisConnectionOptions extends SharedOptions, ClientOptions {
   /** @default 'localhost' */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** @default 6379 */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** The path of a Unix socket, instead of `host` and `port`. */
-  readonly path?: string;
-  readonly db?: number;
-  readonly readOnly?: boolean;
-  readonly retryStrategy?: RetryStrategy;
+  readonly path?: string | undefined;
+  readonly db?: number | undefined;
+  readonly readOnly?: boolean | undefined;
+  readonly retryStrategy?: RetryStrategy | undefined;
   /** The sentinels, which name the master of the group `name`. */
-  readonly sentinels?: readonly RedisNodeAddress[];
-  readonly name?: string;
-  readonly role?: 'master' | 'slave';
-  readonly sentinelUsername?: string;
-  readonly sentinelPassword?: string;
-  readonly sentinelTLS?: ConnectionOptions;
-  readonly enableTLSForSentinelMode?: boolean;
+  readonly sentinels?: readonly RedisNodeAddress[] | undefined;
+  readonly name?: string | undefined;
+  readonly role?: 'master' | 'slave' | undefined;
+  readonly sentinelUsername?: string | undefined;
+  readonly sentinelPassword?: string | undefined;
+  readonly sentinelTLS?: ConnectionOptions | undefined;
+  readonly enableTLSForSentinelMode?: boolean | undefined;
   /** @default 1_000 */
-  readonly sentinelCommandTimeout?: number;
-  readonly sentinelRetryStrategy?: RetryStrategy;
-  readonly sentinelReconnectStrategy?: RetryStrategy;
-  readonly sentinelMaxConnections?: number;
+  readonly sentinelCommandTimeout?: number | undefined;
+  readonly sentinelRetryStrategy?: RetryStrategy | undefined;
+  readonly sentinelReconnectStrategy?: RetryStrategy | undefined;
+  readonly sentinelMaxConnections?: number | undefined;
   readonly preferredSlaves?: unknown;
-  readonly updateSentinels?: boolean;
-  readonly failoverDetector?: boolean;
+  readonly updateSentinels?: boolean | undefined;
+  readonly failoverDetector?: boolean | undefined;
 }
 
 /** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
 export interface RedisClusterOptions extends ClientOptions {
   readonly cluster: readonly (RedisNodeAddress | string | number)[];
   /** The options of the connections to the nodes. */
-  readonly redisOptions?: SharedOptions & Omit<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels'>;
-  readonly clusterRetryStrategy?: RetryStrategy;
-  readonly clusterNodeRetryStrategy?: RetryStrategy;
+  readonly redisOptions?:
+    (SharedOptions & Omit<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels'>) | undefined;
+  readonly clusterRetryStrategy?: RetryStrategy | undefined;
+  readonly clusterNodeRetryStrategy?: RetryStrategy | undefined;
   readonly scaleReads?: unknown;
-  readonly maxRedirections?: number;
-  readonly retryDelayOnFailover?: number;
-  readonly retryDelayOnClusterDown?: number;
-  readonly retryDelayOnTryAgain?: number;
-  readonly retryDelayOnMoved?: number;
-  readonly slotsRefreshTimeout?: number;
-  readonly slotsRefreshInterval?: number;
-  readonly shardedSubscribers?: boolean;
-  readonly useSRVRecords?: boolean;
+  readonly maxRedirections?: number | undefined;
+  readonly retryDelayOnFailover?: number | undefined;
+  readonly retryDelayOnClusterDown?: number | undefined;
+  readonly retryDelayOnTryAgain?: number | undefined;
+  readonly retryDelayOnMoved?: number | undefined;
+  readonly slotsRefreshTimeout?: number | undefined;
+  readonly slotsRefreshInterval?: number | undefined;
+  readonly shardedSubscribers?: boolean | undefined;
+  readonly useSRVRecords?: boolean | undefined;
   readonly resolveSrv?: unknown;
   readonly dnsLookup?: unknown;
 }
