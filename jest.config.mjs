@@ -79,6 +79,7 @@ export default {
       contractOn(name, { ...startedFor(name), ...part?.further, ...without(STORE) }),
     ),
     project('faults', ['test/faults']),
+    project('clients', ['test/clients']),
     project('nest', ['test/nest']),
     project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),

@@ -32,7 +32,14 @@ export interface MasterWatch {
   close(): Promise<void>;
 }
 
-/** What a single connection and a cluster have in common. Each client has one object, so that clients can be compared. */
+/**
+ * What a single connection and a cluster have in common. Each client has one object, so that clients can be compared.
+ *
+ * A command that the server refuses rejects with an error called `ReplyError`, whose text is that of the server from the code on
+ * (`NOSCRIPT …`, `MOVED 7 host:port`); no client follows a redirection that comes to a single connection. A command of our own
+ * connections that cannot be sent now, or whose connection is lost, rejects at once with an error for which `isLost`
+ * (connection/redis-errors.ts) is true, and is never sent later or twice. test/clients holds every library to this.
+ */
 interface BaseClient {
   readonly status: ClientStatus;
   /** Whether a command is sent at once; otherwise the client might queue it, and send it at any time. */
@@ -58,7 +65,10 @@ interface BaseClient {
    */
   supervise(): () => void;
 
-  /** Opens one more connection of our own to subscribe by; null while a cluster knows no node. */
+  /**
+   * Opens one more connection of our own to subscribe by; null while a cluster knows no node. It takes other commands before it
+   * subscribes. When it is opened again after a loss, it is subscribed to nothing.
+   */
   openSubscriber(): SingleClient | null;
   /** Behind Sentinel: calls back when another server is the master. Null where nothing reports that. */
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null;
@@ -79,7 +89,7 @@ export interface SingleClient extends BaseClient {
   /** Where the present connection leads; null while there is none. */
   readonly peer: ServerAddress | null;
 
-  /** Opens one more connection of our own to the same place, with the same database. */
+  /** Opens one more connection of our own to the same place, with the same database and key prefix. It connects by itself. */
   duplicate(): SingleClient;
   /** Ends the connection at once. */
   disconnect(): void;

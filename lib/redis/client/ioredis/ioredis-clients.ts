@@ -4,7 +4,7 @@ import { CONNECT_TIMEOUT_MS, SENTINEL_COMMAND_TIMEOUT_MS } from '../../timing.js
 import { type ClientParts, type Clients } from '../client-library.js';
 import { loadIoredis } from '../optional-peers.cjs';
 import { type RedisClient } from '../redis-client.js';
-import { type RedisAddress, type RedisClusterOptions } from '../redis-connection.js';
+import { type RedisAddress } from '../redis-connection.js';
 import { IoredisCluster } from './ioredis-cluster.js';
 import { IoredisConnection } from './ioredis-connection.js';
 import { DEFAULT_LIMITS, type Ioredis, OWN_OPTIONS, ownClusterOptions } from './ioredis-options.js';
@@ -17,7 +17,11 @@ const ignore = (): void => undefined;
 export class IoredisClients implements Clients {
   readonly #clients = new WeakMap<Ioredis, RedisClient>();
 
-  constructor(readonly parts: ClientParts) {}
+  /** `load`: the classes that open a connection. */
+  constructor(
+    readonly parts: ClientParts,
+    private readonly load = loadIoredis,
+  ) {}
 
   /** Returns the client of a connection of ioredis: always the same one. */
   of(client: Redis): IoredisConnection;
@@ -48,7 +52,7 @@ export class IoredisClients implements Clients {
    * @throws LockConfigurationError for a URL that cannot be read
    */
   open(connection: RedisAddress): RedisClient {
-    const classes = loadIoredis()!;
+    const classes = this.load()!;
     try {
       return this.#open(connection, classes);
     } catch (error) {
@@ -61,7 +65,7 @@ export class IoredisClients implements Clients {
   #open(connection: RedisAddress, { Redis, Cluster }: Classes): RedisClient {
     if (typeof connection === 'string') return this.ofOwn(new Redis(connection, { ...DEFAULT_LIMITS, ...OWN_OPTIONS }));
     if ('cluster' in connection) {
-      const { cluster, ...options } = connection as RedisClusterOptions;
+      const { cluster, ...options } = connection;
       const own = ownClusterOptions(options as ClusterOptions);
       return this.ofOwnCluster(rememberNodes(cluster, (seeds) => new Cluster(seeds, own)));
     }

@@ -86,7 +86,9 @@ export function attachToNodes(cluster: Cluster, attach: (node: Redis) => () => v
 /** Closes a connection of ours; resolves when its sockets have ended, or after a short limit. */
 export async function closeConnection(client: Ioredis, timers: Timers): Promise<void> {
   if (client.status === 'end') return;
-  if (client.status === 'wait') return client.disconnect(false);
+  // There is no socket yet, or none before the next try.
+  if (client.status === 'wait' || (!isCluster(client) && client.status === 'reconnecting'))
+    return client.disconnect(false);
   // A cluster ends before the connections to its nodes do.
   const nodes = isCluster(client) ? client.nodes().filter(({ status }) => status !== 'wait' && status !== 'end') : [];
   const ends = [client, ...nodes].map((one) => new Promise<void>((resolve) => one.once('end', resolve)));

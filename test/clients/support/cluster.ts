@@ -1,0 +1,140 @@
+import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
+import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { startClusterNode } from '../../support/redis/cluster-node.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { type Subject, SubjectClients, connectionsBesides, untilReady } from './subject.js';
+
+const HOST = '127.0.0.1';
+
+/** What the clients of a cluster promise, on a cluster of one node. */
+export function clusterConformance(subject: Subject): void {
+  describe('a client of a cluster', () => {
+    let node: Awaited<ReturnType<typeof startClusterNode>>;
+
+    beforeEach(async () => {
+      node = await startClusterNode();
+    });
+
+    afterEach(closeAll);
+
+    it.each(['our own', 'the application'])('of %s knows the nodes and which of them serves a key', async (whose) => {
+      const clients = new SubjectClients(subject);
+      const cluster =
+        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const at = { host: HOST, port: node.port };
+      expect(cluster).toMatchObject({
+        isCluster: true,
+        status: 'ready',
+        isWritable: true,
+        keyPrefix: '',
+        endsForGood: false,
+      });
+      expect(cluster.nodes('master')).toHaveLength(1);
+      expect(cluster.nodes('all')).toHaveLength(1);
+      expect(cluster.masterAddressOf('lock:a')).toEqual(at);
+      expect(cluster.reachedBy(at)).toEqual(at);
+      const master = await eventually(() => cluster.masterOf('lock:a'));
+      expect(master).toBe(cluster.nodes('master')[0]);
+      expect(master).toMatchObject({ isCluster: false, address: `${HOST}:${node.port}` });
+      expect(cluster.watchMaster(() => undefined)).toBeNull();
+    });
+
+    it.each(['our own', 'the application'])('of %s sends commands to the node of their key', async (whose) => {
+      const clients = new SubjectClients(subject);
+      const cluster =
+        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const text = "return {KEYS[1], ARGV[1], redis.call('SET', KEYS[1], ARGV[1])}";
+      expect(await cluster.evaluate(text, [1, 'lock:{a}:x', 7])).toEqual(['lock:{a}:x', '7', 'OK']);
+      expect(await node.admin.get('lock:{a}:x')).toBe('7');
+      const master = await eventually(() => cluster.masterOf('lock:{a}:x'));
+      await eventually(() => master.isWritable);
+      master.asking();
+      expect(await master.evaluate("return redis.call('GET', KEYS[1])", [1, 'lock:{a}:x'])).toBe('7');
+      expect(await master.scan('0', 'lock:*', 100)).toEqual(['0', ['lock:{a}:x']]);
+      expect(await master.info('server')).toContain('run_id:');
+    });
+
+    it('attaches to each node, and detaches', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      const [attached, detached] = [new Set<SingleClient>(), new Set<SingleClient>()];
+      const detach = cluster.attachToNodes((one) => {
+        attached.add(one);
+        return () => detached.add(one);
+      });
+      expect([...attached]).toEqual([...cluster.nodes('all')]);
+      expect(detached.size).toBe(0);
+      detach();
+      expect(detached).toEqual(attached);
+    });
+
+    it('asks for its slots anew, and tells when that is over', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+      await node.stop();
+      await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+    });
+
+    it('opens a connection to a node, which ends when the node is gone', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      const one = cluster.openNode({ host: HOST, port: node.port })!;
+      expect(one).toMatchObject({ isCluster: false, endsForGood: true });
+      expect(cluster.nodes('all')).not.toContain(one);
+      await untilReady(one);
+      expect(await one.evaluate("return redis.call('INCR', KEYS[1])", [1, 'lock:a'])).toBe(1);
+      await node.stop();
+      await eventually(() => one.status === 'ended');
+    });
+
+    it('hears what is published at any node by a connection of its own', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      const subscriber = await eventually(() => cluster.openSubscriber());
+      await untilReady(subscriber);
+      const [channel, messages] = [freshKey('channel'), [] as string[]];
+      subscriber.on('message', (_channel, text) => messages.push(text));
+      await subscriber.subscribe(channel);
+      await node.admin.publish(channel, 'hello');
+      await eventually(() => messages.length === 1);
+      expect(messages).toEqual(['hello']);
+      expect(subscriber.endsForGood).toBe(true);
+      await subscriber.close();
+    });
+
+    it.each(['our own', 'the application'])('of %s has duplicates', async (whose) => {
+      const clients = new SubjectClients(subject);
+      const cluster =
+        whose === 'our own' ? await clients.connectedCluster(node.port) : await clients.givenCluster(node.port);
+      const copy = closeLater(cluster.duplicate());
+      await untilReady(copy);
+      expect(copy.masterAddressOf('lock:a')).toEqual({ host: HOST, port: node.port });
+      expect(await copy.evaluate("return redis.call('INCR', KEYS[1])", [1, 'lock:a'])).toBe(1);
+      await copy.close();
+      expect(cluster.status).toBe('ready');
+    });
+
+    it('closes all of its connections', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      await cluster.evaluate('return 1', [1, 'lock:a']);
+      expect(await connectionsBesides(node.admin)).toBeGreaterThan(0);
+      await cluster.close();
+      expect(cluster).toMatchObject({ status: 'ended', isWritable: false });
+      await eventually(async () => (await connectionsBesides(node.admin)) === 0);
+    });
+
+    it('comes back when its only node does not answer for a while', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      const stop = cluster.supervise();
+      cluster.reconnect();
+      await eventually(() => cluster.status !== 'ready');
+      await untilReady(cluster);
+      expect(await cluster.evaluate('return 1', [1, 'lock:a'])).toBe(1);
+      stop();
+    });
+
+    it('reaches nodes by the addresses of its `natMap`', async () => {
+      const natMap = { '10.9.9.9:7000': { host: HOST, port: node.port } };
+      const cluster = new SubjectClients(subject).openCluster(node.port, natMap);
+      expect(cluster.reachedBy({ host: '10.9.9.9', port: 7000 })).toEqual({ host: HOST, port: node.port });
+      expect(cluster.reachedBy({ host: '10.9.9.8', port: 7000 })).toEqual({ host: '10.9.9.8', port: 7000 });
+    });
+  });
+}

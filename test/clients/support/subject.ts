@@ -1,0 +1,106 @@
+import { type Redis } from 'ioredis';
+import { systemClock } from '../../../lib/core/clock.js';
+import { systemRandomness } from '../../../lib/core/randomness.js';
+import { type ClientLibrary, type Clients } from '../../../lib/redis/client/client-library.js';
+import { type ClientEvents, type ClusterClient, type SingleClient } from '../../../lib/redis/client/redis-client.js';
+import { type RedisAddress } from '../../../lib/redis/client/redis-connection.js';
+import { closeLater } from '../../support/apps/lock-app.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
+import { eventually } from '../../support/waiting/eventually.js';
+
+/** A client that an application made. */
+export interface GivenClient {
+  readonly client: object;
+  select(database: number): Promise<unknown>;
+  /** Ends it at once; it does not reconnect. */
+  end(): void;
+}
+
+/** A library that is held to what the port promises. */
+export interface Subject {
+  readonly name: string;
+  readonly library: ClientLibrary;
+  /** Opens a client as an application does: with the defaults of the library, and connected as soon as the server is. */
+  give(url: string): GivenClient;
+  /** The same with a prefix for all keys, where the library has that. */
+  giveWithPrefix?(url: string, keyPrefix: string): GivenClient;
+  giveCluster(port: number): Omit<GivenClient, 'select'>;
+}
+
+/** The clients of one store. */
+export class SubjectClients {
+  readonly clients: Clients;
+
+  constructor(private readonly subject: Subject) {
+    const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
+    this.clients = subject.library.clientsOf(parts);
+  }
+
+  /** Opens a connection of our own, which the test has to connect. */
+  open(address: Exclude<RedisAddress, { cluster: unknown }>): SingleClient {
+    return closeLater(this.clients.open(address)) as SingleClient;
+  }
+
+  openCluster(port: number, natMap?: Record<string, { host: string; port: number }>): ClusterClient {
+    return closeLater(this.clients.open({ cluster: [{ host: '127.0.0.1', port }], natMap })) as ClusterClient;
+  }
+
+  /** Opens a connection of our own, and waits until it is ready. */
+  async connected(address: Exclude<RedisAddress, { cluster: unknown }>): Promise<SingleClient> {
+    const client = this.open(address);
+    await client.connect();
+    await untilReady(client);
+    return client;
+  }
+
+  async connectedCluster(port: number): Promise<ClusterClient> {
+    const client = this.openCluster(port);
+    await client.connect();
+    await untilReady(client);
+    return client;
+  }
+
+  /** The port's client of a client that an application has. */
+  async given(url: string): Promise<{ readonly client: SingleClient; readonly app: GivenClient }> {
+    return this.#given(this.subject.give(url));
+  }
+
+  async givenWithPrefix(url: string, prefix: string): Promise<SingleClient> {
+    return (await this.#given(this.subject.giveWithPrefix!(url, prefix))).client;
+  }
+
+  async givenCluster(port: number): Promise<ClusterClient> {
+    const app = this.subject.giveCluster(port);
+    closeLater({ close: async () => app.end() });
+    const client = this.clients.of(app.client) as ClusterClient;
+    await untilReady(client);
+    return client;
+  }
+
+  async #given(app: GivenClient): Promise<{ readonly client: SingleClient; readonly app: GivenClient }> {
+    closeLater({ close: async () => app.end() });
+    const client = this.clients.of(app.client) as SingleClient;
+    await untilReady(client);
+    return { client, app };
+  }
+}
+
+export const untilReady = (client: SingleClient | ClusterClient): Promise<unknown> =>
+  eventually(() => client.isWritable && client.status === 'ready', { message: 'The client was not ready' });
+
+/** What a client reports from now on, in order. */
+export function recordOf(client: SingleClient | ClusterClient): (keyof ClientEvents)[] {
+  const record: (keyof ClientEvents)[] = [];
+  for (const event of ['connecting', 'connected', 'ready', 'closed', 'ended'] as const) {
+    client.on(event, () => record.push(event));
+  }
+  return record;
+}
+
+/** How many connections a server has besides that of the test. */
+export async function connectionsBesides(admin: Redis): Promise<number> {
+  const lines = String(await admin.call('CLIENT', 'LIST'))
+    .trim()
+    .split('\n');
+  return lines.length - 1;
+}
