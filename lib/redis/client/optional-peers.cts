@@ -20,15 +20,6 @@ export function loadIovalkey(): typeof import('ioredis') | null {
   }
 }
 
-/** The exports of node-redis. */
-export function loadNodeRedis(): typeof import('redis') | null {
-  try {
-    return require('redis') as typeof import('redis');
-  } catch (error) {
-    return nullIfMissing(error);
-  }
-}
-
 /** A package that is there and broken must not count as missing. */
 function nullIfMissing(error: unknown): null {
   if ((error as { readonly code?: unknown } | null)?.code === 'MODULE_NOT_FOUND') return null;
