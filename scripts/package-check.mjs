@@ -12,6 +12,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const NAMES = ['RedisLockModule', 'RedisLockService', 'Locked', 'ReadLocked', 'WriteLocked', 'LockError'];
 
+const CLIENTS = ['ioredis', 'iovalkey', 'redis'];
+
 const CHECK_NAMES = `
 const missing = ${JSON.stringify(NAMES)}.filter((name) => typeof lib[name] !== 'function');
 if (missing.length > 0) throw new Error('not exported: ' + missing.join(', '));
@@ -27,8 +29,40 @@ if ('lua' in lib) throw new Error('the main entry exports lua');
 const IMPORT = `import * as lib from '${manifest.name}';\n`;
 const CREATE_REQUIRE = `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n`;
 
+/** With `lib`: an app that has no library of clients loads the package, and is told what to install. */
+const CHECK_NO_CLIENT = `${CHECK_NAMES}
+const { NestFactory } = require('@nestjs/core');
+class App {}
+const { RedisLockModule, LockConfigurationError } = lib;
+const options = { logger: false, abortOnError: false };
+const started = NestFactory.createApplicationContext({ module: App, imports: [RedisLockModule.forRoot()] }, options);
+started.then(
+  () => { throw new Error('it started without a client'); },
+  (error) => {
+    if (error instanceof LockConfigurationError && error.message.includes('npm install ioredis')) return;
+    throw error;
+  },
+);
+`;
+
 /** Scripts that must run without an error inside an app that has the package installed. */
 const APPS = {
+  'esm-without-client': {
+    type: 'module',
+    without: CLIENTS,
+    scripts: {
+      'an ES module imports it without a client': `import 'reflect-metadata';\n${IMPORT}${CREATE_REQUIRE}${CHECK_NO_CLIENT}`,
+    },
+  },
+  'cjs-without-client': {
+    type: 'commonjs',
+    without: CLIENTS,
+    scripts: {
+      'a CommonJS module requires it without a client': `require('reflect-metadata');
+const lib = require('./node_modules/${manifest.name}/${manifest.main}');
+${CHECK_NO_CLIENT}`,
+    },
+  },
   esm: {
     type: 'module',
     scripts: {
@@ -80,8 +114,8 @@ function checkTarball(folder, tarball) {
     check('publint', process.execPath, [bin('publint', 'src', 'cli.js'), 'run', tarball, '--strict'], folder),
     check('attw', process.execPath, [bin('@arethetypeswrong', 'cli', 'dist', 'index.js'), tarball], folder),
   ];
-  for (const [name, { type, scripts }] of Object.entries(APPS)) {
-    const app = createApp(join(folder, name), type, tarball);
+  for (const [name, { type, scripts, without = [] }] of Object.entries(APPS)) {
+    const app = createApp(join(folder, name), { type, tarball, without });
     for (const [title, source] of Object.entries(scripts)) {
       writeFileSync(join(app, 'index.js'), source);
       results.push(check(title, process.execPath, ['index.js'], app));
@@ -91,13 +125,13 @@ function checkTarball(folder, tarball) {
 }
 
 /** Makes an app with the package from the tarball, and its peers from this repository: nothing is downloaded. */
-function createApp(app, type, tarball) {
+function createApp(app, { type, tarball, without }) {
   const modules = join(app, 'node_modules');
   const installed = join(modules, manifest.name);
   mkdirSync(installed, { recursive: true });
   const untar = spawnSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components', '1']);
   if (untar.status !== 0) throw new Error(`tar failed: ${String(untar.stderr ?? untar.error)}`);
-  for (const peer of Object.keys(manifest.peerDependencies)) {
+  for (const peer of Object.keys(manifest.peerDependencies).filter((name) => !without.includes(name))) {
     mkdirSync(dirname(join(modules, peer)), { recursive: true });
     symlinkSync(join(root, 'node_modules', peer), join(modules, peer), 'junction');
   }

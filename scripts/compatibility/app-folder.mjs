@@ -7,6 +7,9 @@ import { fileURLToPath } from 'node:url';
 const TEMPLATES = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), 'test', 'package', 'apps');
 const SHARED = join(TEMPLATES, 'common');
 
+/** Apps with another library of clients than ioredis. */
+const CLIENT_APPS = ['iovalkey'];
+
 /** Returns the entries besides the main one. An entry that is just a file, such as package.json, is not code. */
 function subpathsOf({ exports = {} }) {
   const entries = Object.entries(exports).filter(([name, target]) => name !== '.' && typeof target === 'object');
@@ -26,12 +29,19 @@ export function createApp(name, folder, tarball, manifest) {
   const source = join(folder, 'src');
   if (!existsSync(source)) return;
   copyFileSync(tarball, join(folder, 'package.tgz'));
+  if (CLIENT_APPS.includes(name)) return addAnyClient(source);
   cpSync(join(SHARED, 'src'), source, { recursive: true });
   const subpaths = subpathsOf(manifest);
   const lines = subpaths.map((subpath) => `export * as ${subpath} from '${manifest.name}/${subpath}';\n`);
   writeFileSync(join(source, 'entries.ts'), lines.join('') || 'export {};\n');
   if (subpaths.includes('testing')) cpSync(join(SHARED, 'testing'), source, { recursive: true });
   if (name === 'lowest-peers') addLowestPeers(join(folder, 'package.json'), manifest.peerDependencies);
+}
+
+/** The files that import no library of clients. */
+function addAnyClient(source) {
+  cpSync(join(SHARED, 'any-client'), source, { recursive: true });
+  copyFileSync(join(SHARED, 'src', 'report.ts'), join(source, 'report.ts'));
 }
 
 /** Adds the first version of each range, because the package says that it works with it. */

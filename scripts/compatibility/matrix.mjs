@@ -54,6 +54,12 @@ const bundle = (builder, args, versions) => ({
   ],
 });
 
+/** An app that has no ioredis compiles without skipLibCheck, and runs. */
+const withoutIoredis = (library) =>
+  compile('typescript-6', 'nodenext ESM', NODE_NEXT, (main) => [
+    run(`without ioredis, ${library}`, main, { versions: ['@nestjs/core', library] }),
+  ]);
+
 export const APPS = {
   'nest-11-commonjs': [
     { title: 'Jest as Nest 11 configures it', args: [JEST, '--runInBand'], versions: [...APP, 'jest', 'typescript'] },
@@ -88,6 +94,7 @@ export const APPS = {
   'nest-12-vitest': [
     { title: 'Vitest', args: ['node_modules/vitest/vitest.mjs', 'run'], versions: [...APP, 'vitest', 'vite'] },
   ],
+  iovalkey: [withoutIoredis('iovalkey')],
   'lowest-peers': [
     compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], (main) => [
       run('the lowest versions of all peers', main, {
