@@ -53,6 +53,16 @@ const part = PARTS[process.env.PART];
 const contractOn = (topology, extra) =>
   project(`contract-${topology}`, ['test/contract'], { globals: { TOPOLOGY: topology }, ...extra });
 
+/** The contract in an app that has only this library of clients: the connections of our own come from it. */
+const contractWith = (library) => {
+  const only = { '^.*/optional-peers\\.cjs$': `<rootDir>/test/support/clients/only-${library}.cts` };
+  const moduleNameMapper = { ...only, ...common.moduleNameMapper };
+  return project(`contract-${library}`, ['test/contract'], {
+    globals: { TOPOLOGY: 'single', LIBRARY: library },
+    moduleNameMapper,
+  });
+};
+
 /** Jest runs a set-up file once, so each topology has its own. */
 const startedFor = (topology) => ({
   globalSetup: `<rootDir>/test/support/topologies/${topology}.mjs`,
@@ -78,6 +88,7 @@ export default {
     ...['secured', 'sentinel', 'quorum-degraded'].map((name) =>
       contractOn(name, { ...startedFor(name), ...part?.further, ...without(STORE) }),
     ),
+    ...['iovalkey'].map(contractWith),
     project('faults', ['test/faults']),
     project('clients', ['test/clients']),
     project('nest', ['test/nest']),

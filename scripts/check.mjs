@@ -22,9 +22,11 @@ const BUILT = [
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
-const CODE = ['architecture', 'unit', 'scripts', 'chaos', 'nest', 'fuzz'];
+const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'fuzz'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
+/** The contract on the connections of other libraries than ioredis. */
+const OTHER_LIBRARIES = ['contract-iovalkey'];
 const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
 /** The tests that use random input. */
 const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';
@@ -103,6 +105,12 @@ const REPEATS = [
     title: 'The contract on every topology, and the mutants',
     needs: ['redis', 'build'],
     run: () => jest(['scripts', 'simulation', ...SHARED, ...FURTHER], { PART: 'again' }, FEWER_WORKERS),
+  },
+  {
+    name: 'libraries',
+    title: 'The contract on other libraries of clients',
+    needs: ['redis', 'build'],
+    run: () => jest(OTHER_LIBRARIES, {}, WORKERS),
   },
   {
     name: 'random',

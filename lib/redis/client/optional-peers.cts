@@ -7,7 +7,7 @@ export function loadIoredis(): typeof import('ioredis') | null {
   try {
     return require('ioredis') as typeof import('ioredis');
   } catch (error) {
-    return nullIfMissing(error);
+    return nullIfMissing(error as Error, 'ioredis');
   }
 }
 
@@ -16,12 +16,22 @@ export function loadIovalkey(): typeof import('ioredis') | null {
   try {
     return require('iovalkey') as typeof import('ioredis');
   } catch (error) {
-    return nullIfMissing(error);
+    return nullIfMissing(error as Error, 'iovalkey');
   }
 }
 
-/** A package that is there and broken must not count as missing. */
-function nullIfMissing(error: unknown): null {
-  if ((error as { readonly code?: unknown } | null)?.code === 'MODULE_NOT_FOUND') return null;
+/** The exports of node-redis. */
+export function loadNodeRedis(): typeof import('redis') | null {
+  try {
+    return require('redis') as typeof import('redis');
+  } catch (error) {
+    return nullIfMissing(error as Error, 'redis');
+  }
+}
+
+/** A package that is there and broken, or lacks one of its own, must not count as missing. */
+function nullIfMissing(error: Error & { readonly code?: unknown }, name: string): null {
+  const [first = ''] = error.message.split('\n');
+  if (error.code === 'MODULE_NOT_FOUND' && first.includes(name)) return null;
   throw error;
 }

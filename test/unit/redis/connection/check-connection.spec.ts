@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
+import { Valkey } from 'iovalkey';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { checkConnection } from '../../../../lib/redis/client/check-connection.js';
 import { libraryOf } from '../../../../lib/redis/client/client-libraries.js';
@@ -36,4 +37,53 @@ describe('an object that looks like a client', () => {
     ['nothing', null],
     ['nothing', undefined],
   ])('is none that is %s', (_what, value) => expect(libraryOf(value)).toBeUndefined());
+});
+
+describe('the masters of a quorum', () => {
+  const PORT = 6390;
+  const opened: { disconnect(): void }[] = [];
+  const open = <T extends { disconnect(): void }>(client: T): T => {
+    opened.push(client);
+    return client;
+  };
+
+  const SAME: Record<string, () => unknown> = {
+    'a URL': () => `redis://127.0.0.1:${PORT}`,
+    'a URL with a database and a password': () => `rediss://bob:secret@127.0.0.1:${PORT}/3`,
+    options: () => ({ host: '127.0.0.1', port: PORT }),
+    'a client of ioredis': () => open(new Redis({ host: '127.0.0.1', port: PORT, lazyConnect: true })),
+    'a client of iovalkey': () => open(new Valkey({ host: '127.0.0.1', port: PORT, lazyConnect: true })),
+  };
+
+  afterEach(() => {
+    for (const client of opened.splice(0)) client.disconnect();
+  });
+
+  const pairs = Object.keys(SAME).flatMap((a) => Object.keys(SAME).map((b) => [a, b]));
+
+  it.each(pairs)('are refused when they are one server, as %s and %s', (a, b) => {
+    const check = () => checkConnection([{ host: 'other' }, SAME[a]!(), SAME[b]!()]);
+    expect(check).toThrow(LockConfigurationError);
+    expect(check).toThrow('the same one as [1] and [2]');
+    expect(check).not.toThrow('secret');
+  });
+
+  it.each(Object.entries(SAME))('are several when their ports differ: %s', (_what, one) => {
+    const others = [
+      `redis://127.0.0.1:${PORT + 1}`,
+      { host: '127.0.0.1', port: PORT + 2 },
+      'redis://127.0.0.1',
+      '/tmp/x',
+    ];
+    expect(() => checkConnection([one(), ...others.slice(0, 3), { path: others[3] }])).not.toThrow();
+  });
+
+  it.each([
+    ['unix:///run/redis.sock', { path: '/run/redis.sock' }],
+    ['redis://', { host: 'localhost', port: 6379 }],
+    ['redis://LOCALHOST', {}],
+    ['redis://[::1]:7000', { host: '::1', port: 7000 }],
+  ])('are compared by what the URL %s means', (url, options) => {
+    expect(() => checkConnection([url, options, 'redis://c'])).toThrow('the same one as [0] and [1]');
+  });
 });
