@@ -239,7 +239,7 @@ export class RedisLockStore implements LockStore {
     await Promise.all([this.#masters, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
   }
 
-  /** Passed as an argument, because the key prefix of ioredis does not apply to channels. */
+  /** Passed as an argument, because the key prefix of a client does not apply to channels. */
   get #channelPrefix(): string {
     // The scripts get it in a text of several lines.
     return `${this.options.keyPrefix.replaceAll('\n', '%0A')}wake:`;

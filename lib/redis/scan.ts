@@ -35,7 +35,7 @@ async function* scanNodes(
   { seen, newEnd }: { readonly seen: Set<string>; readonly newEnd: () => EndOfScan },
 ): AsyncGenerator<string> {
   const client = commands.liveClient();
-  // ioredis adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
+  // A client adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
   const before = client.keyPrefix;
   const pattern = keys.pattern(prefix, before);
   const request = { key: `${prefix}*`, timeoutMs: OPERATOR_TIMEOUT_MS };

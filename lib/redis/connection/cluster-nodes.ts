@@ -24,7 +24,7 @@ interface NodeListener {
   onLoss(): void;
 }
 
-/** The connections of a cluster client to its nodes: ioredis queues what is sent by one that is not ready. */
+/** The connections of a cluster client to its nodes: the library queues what is sent by one that is not ready. */
 export class ClusterNodes {
   readonly #refreshing = new WeakSet<ClusterClient>();
   /** Since when a connection that a command needs is not ready. */

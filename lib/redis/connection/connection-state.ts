@@ -60,7 +60,7 @@ export class ConnectionState {
   onError(error: Error): string | null {
     const before = this.lastError && readableText(this.lastError);
     const isOfSentinels = error.message.startsWith('All sentinels are unreachable');
-    // ioredis says so even when the sentinels are reachable, and only their master is not.
+    // A library says so even when the sentinels are reachable, and only their master is not.
     if (isOfSentinels && before !== undefined && !error.message.includes('Last error')) return null;
     this.lastError = connectionErrorOf(error);
     // While no sentinel knows a master, no connection begins that could be lost.

@@ -12,7 +12,7 @@ import { type SilenceWatch } from './silence-watch.js';
 const ignore = (): void => undefined;
 
 /**
- * The client that commands are sent by, and whether it takes one now: never while ioredis would queue it. A client of our
+ * The client that commands are sent by, and whether it takes one now: never while the library would queue it. A client of our
  * own is kept alive. A given one is left for one of our own once it is of no use; a given cluster is left only as a whole.
  */
 export class LiveClient {

@@ -31,7 +31,7 @@ interface SubscriberListener {
   onFailure(reason?: string): void;
 }
 
-/** One connection that listens to a channel; ioredis may reconnect it. Once it is left, nothing comes from it. */
+/** One connection that listens to a channel; its library may reconnect it. Once it is left, nothing comes from it. */
 export class Subscriber {
   /** The run id of the server whose messages come now; null while none come, or while it is unknown. */
   serverId: string | null = null;
