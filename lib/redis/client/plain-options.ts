@@ -1,0 +1,160 @@
+import type { ConnectionOptions } from 'node:tls';
+import { LockConfigurationError } from '../../core/lock.errors.js';
+import { CONNECT_TIMEOUT_MS } from '../timing.js';
+import { type RedisAddress, type RedisNatMap, type RedisNodeAddress } from './redis-connection.js';
+import { type ServerAddress, readAddress } from './server-address.js';
+
+/** What `connection` says, for a library that does not read the options of ioredis itself. */
+export interface PlainOptions extends PlainAccess {
+  /** One server, a Unix socket, sentinels, or some nodes of a cluster. */
+  readonly at: ServerAddress | { readonly path: string } | SentinelGroup | { readonly nodes: readonly ServerAddress[] };
+  readonly natMap?: RedisNatMap | undefined;
+}
+
+/** How a connection to a server begins. */
+export interface PlainAccess {
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** 0 on a cluster. */
+  readonly db: number;
+  readonly tls?: ConnectionOptions | undefined;
+  readonly family?: number | undefined;
+  readonly connectionName?: string | undefined;
+  readonly connectTimeout: number;
+  readonly keepAlive?: number | undefined;
+  readonly noDelay?: boolean | undefined;
+  readonly protocol?: 2 | 3 | undefined;
+}
+
+export interface SentinelGroup {
+  readonly sentinels: readonly ServerAddress[];
+  readonly name: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly tls?: ConnectionOptions | undefined;
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+const ACCESS = ['username', 'password', 'db', 'tls', 'family', 'connectionName', 'connectTimeout', 'keepAlive', 'noDelay', 'protocol']; // prettier-ignore
+const PLACE = ['host', 'port', 'path', 'natMap', 'sentinels', 'name', 'sentinelUsername', 'sentinelPassword', 'sentinelTLS']; // prettier-ignore
+const OF_CLUSTER = ['cluster', 'redisOptions', 'natMap'];
+
+/** What our own connections decide for themselves, in every library: whether and when they retry, and that nothing is queued. */
+const DECIDED = [
+  'retryStrategy', 'sentinelRetryStrategy', 'clusterRetryStrategy', 'clusterNodeRetryStrategy', 'reconnectOnError',
+  'maxRetriesPerRequest', 'retryDelayOnFailover', 'lazyConnect', 'enableOfflineQueue', 'enableAutoPipelining',
+  'autoPipeliningIgnoredCommands', 'autoResubscribe', 'autoResendUnfulfilledCommands', 'commandTimeout', 'disconnectTimeout',
+]; // prettier-ignore
+
+/**
+ * Reads a URL, or options in the format of ioredis, for `library`, whose options have another format.
+ * @throws LockConfigurationError for a URL that cannot be read, and for an option that the library has no counterpart for
+ */
+export function readPlainOptions(connection: RedisAddress, library: string): PlainOptions {
+  if (typeof connection === 'string') return readUrl(connection);
+  const given = connection as Given;
+  if (given['cluster'] !== undefined) return readCluster(given, library);
+  refuseOthers(given, [...ACCESS, ...PLACE], library);
+  return { ...accessOf(given), at: placeOf(given), natMap: given['natMap'] as RedisNatMap | undefined };
+}
+
+function readCluster(given: Given, library: string): PlainOptions {
+  const {
+    cluster,
+    redisOptions = {},
+    natMap,
+  } = given as {
+    readonly cluster: readonly (RedisNodeAddress | string | number)[];
+    readonly redisOptions?: Given;
+    readonly natMap?: RedisNatMap;
+  };
+  refuseOthers(given, OF_CLUSTER, library);
+  refuseOthers(redisOptions, ACCESS, library, 'redisOptions.');
+  return { ...accessOf(redisOptions), db: 0, at: { nodes: cluster.map(nodeOf) }, natMap };
+}
+
+const accessOf = (given: Given): PlainAccess => {
+  const access = Object.fromEntries(ACCESS.map((name) => [name, given[name] ?? undefined])) as unknown as PlainAccess;
+  return { ...access, db: access.db ?? 0, connectTimeout: access.connectTimeout || CONNECT_TIMEOUT_MS };
+};
+
+function placeOf(given: Given): PlainOptions['at'] {
+  const { path, sentinels, name, sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls } = given;
+  if (Array.isArray(sentinels)) {
+    if (typeof name !== 'string') {
+      throw new LockConfigurationError(
+        'Expected `connection` to have the `name` of the master beside its `sentinels`.',
+      );
+    }
+    const group = { sentinels: sentinels.map((one: RedisNodeAddress) => serverOf(one, 26_379)), name };
+    return { ...group, username, password, tls } as SentinelGroup;
+  }
+  return typeof path === 'string' ? { path } : serverOf(given, 6379);
+}
+
+/** Without a host, ioredis connects to this machine. */
+const serverOf = ({ host, port }: RedisNodeAddress, defaultPort: number): ServerAddress => ({
+  host: host ?? 'localhost',
+  port: port ?? defaultPort,
+});
+
+function nodeOf(node: RedisNodeAddress | string | number): ServerAddress {
+  if (typeof node === 'object') return serverOf(node, 6379);
+  if (typeof node === 'number') return serverOf({ port: node }, 6379);
+  return /^rediss?:/.test(node) ? (readUrl(node).at as ServerAddress) : readAddress(node);
+}
+
+function readUrl(text: string): PlainOptions {
+  const { protocol, hostname, port, pathname, username, password, searchParams } = parseUrl(text);
+  const [parameter] = searchParams.keys();
+  if (parameter !== undefined) {
+    throw new LockConfigurationError(
+      `Expected the URL of \`connection\` to have no parameters, got \`${parameter}\`; pass options instead.`,
+    );
+  }
+  const isSocket = protocol === 'unix:';
+  const db = isSocket ? '' : pathname.slice(1);
+  if (!/^\d*$/.test(db)) {
+    throw new LockConfigurationError('Expected the path of the URL of `connection` to be the number of a database.');
+  }
+  const host = hostname === '' ? undefined : hostname.replace(/^\[|\]$/g, '');
+  return {
+    username: username === '' ? undefined : decoded(username),
+    password: password === '' ? undefined : decoded(password),
+    db: Number(db),
+    tls: protocol === 'rediss:' ? {} : undefined,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    at: isSocket ? { path: decoded(pathname) } : serverOf({ host, port: port === '' ? undefined : Number(port) }, 6379),
+  };
+}
+
+/** The error of the parser contains the whole URL, and with it the password. */
+function parseUrl(text: string): URL {
+  if (URL.canParse(text)) return new URL(text);
+  throw unreadable();
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw unreadable();
+  }
+}
+
+const unreadable = (): LockConfigurationError =>
+  new LockConfigurationError(
+    'Expected `connection` to be a URL that can be read. Percent-encode special characters of user and password.',
+  );
+
+function refuseOthers(given: Given, known: readonly string[], library: string, inside = ''): void {
+  const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null;
+  const name = Object.keys(given).find((one) => isOther(one) && !known.includes(one) && !DECIDED.includes(one));
+  if (name === undefined) return;
+  const instead =
+    name === 'keyPrefix' ? 'Give a `keyPrefix` to the module' : `Leave it out, pass a client of ${library}`;
+  throw new LockConfigurationError(
+    `${library} has no counterpart for the option \`${inside}${name}\` of \`connection\`. ${instead}, or install ioredis.`,
+  );
+}

@@ -1,0 +1,104 @@
+import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
+import { readPlainOptions } from '../../../../lib/redis/client/plain-options.js';
+import { type RedisAddress } from '../../../../lib/redis/client/redis-connection.js';
+import { thrownBy } from '../../../support/waiting/rejection.js';
+
+const read = (connection: RedisAddress) => readPlainOptions(connection, 'node-redis');
+const LOCAL = { host: 'localhost', port: 6379 };
+
+describe('options for a library that does not read those of ioredis', () => {
+  it.each<[string, object]>([
+    ['redis://a:7000/3', { at: { host: 'a', port: 7000 }, db: 3 }],
+    ['redis://', { at: LOCAL, db: 0 }],
+    ['redis://a', { at: { host: 'a', port: 6379 }, tls: undefined, username: undefined, password: undefined }],
+    ['rediss://bob:p%40ss@a/', { at: { host: 'a', port: 6379 }, tls: {}, username: 'bob', password: 'p@ss', db: 0 }],
+    ['redis://:secret@a', { username: undefined, password: 'secret' }],
+    ['redis://[::1]:7000', { at: { host: '::1', port: 7000 } }],
+    ['unix:///run/a%20b.sock', { at: { path: '/run/a b.sock' }, db: 0 }],
+  ])('come from the URL %s', (url, expected) =>
+    expect(read(url)).toMatchObject({ connectTimeout: 3_000, ...expected }),
+  );
+
+  it('keep what every library has', () => {
+    const access = { username: 'bob', password: 'secret', db: 2, family: 6, connectionName: 'app', connectTimeout: 50 };
+    const tls = { rejectUnauthorized: false };
+    const more = { tls, keepAlive: 1_000, noDelay: true, protocol: 2 as const };
+    expect(read({ host: 'a', port: 7000, ...access, ...more })).toEqual({
+      ...access,
+      ...more,
+      at: { host: 'a', port: 7000 },
+      natMap: undefined,
+    });
+    expect(read({ path: '/run/redis.sock' }).at).toEqual({ path: '/run/redis.sock' });
+    expect(read({})).toMatchObject({ at: LOCAL, db: 0, connectTimeout: 3_000 });
+  });
+
+  it('name sentinels and their master', () => {
+    const sentinels = [{ host: 'a', port: 1 }, { host: 'b' }];
+    const natMap = { 'x:1': { host: 'y', port: 2 } };
+    const options = { sentinels, name: 'mymaster', sentinelPassword: 'secret', password: 'other', natMap };
+    expect(read(options)).toMatchObject({
+      at: { sentinels: [sentinels[0], { host: 'b', port: 26_379 }], name: 'mymaster', password: 'secret' },
+      password: 'other',
+      natMap,
+    });
+    expect(() => read({ sentinels })).toThrow('the `name` of the master');
+  });
+
+  it('name some nodes of a cluster', () => {
+    const redisOptions = { password: 'secret', tls: {} };
+    const { at, ...rest } = read({ cluster: [{ host: 'a' }, 'b:7000', 7001, 'redis://c:1'], redisOptions });
+    const [a, b, c] = [
+      { host: 'a', port: 6379 },
+      { host: 'b', port: 7000 },
+      { host: 'c', port: 1 },
+    ];
+    expect(at).toEqual({ nodes: [a, b, { host: 'localhost', port: 7001 }, c] });
+    expect(rest).toMatchObject({ password: 'secret', tls: {}, db: 0 });
+  });
+
+  it('leave out what our own connections decide for themselves', () => {
+    const decided = {
+      retryStrategy: () => null,
+      maxRetriesPerRequest: null,
+      lazyConnect: true,
+      enableOfflineQueue: true,
+    };
+    expect(read({ host: 'a', ...decided })).toEqual(read({ host: 'a' }));
+    expect(read({ cluster: ['a:1'], clusterRetryStrategy: () => null, redisOptions: { commandTimeout: 5 } })).toEqual(
+      read({ cluster: ['a:1'] }),
+    );
+  });
+
+  it.each<[string, RedisAddress]>([
+    ['stringNumbers', { stringNumbers: true }],
+    ['replyMapping', { host: 'a', replyMapping: 'resp3' }],
+    ['role', { sentinels: [], name: 'a', role: 'slave' }],
+    ['scaleReads', { cluster: ['a:1'], scaleReads: 'slave' }],
+    ['redisOptions.readOnly', { cluster: ['a:1'], redisOptions: { readOnly: true } }],
+    ['password', { cluster: ['a:1'], password: 'secret' } as RedisAddress],
+  ])('refuse what has no counterpart: %s', (name, connection) => {
+    const error = thrownBy(() => read(connection));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(`node-redis has no counterpart for the option \`${name}\` of \`connection\`.`);
+    expect(error.message).toContain('Leave it out, pass a client of node-redis, or install ioredis.');
+    expect(error.message).not.toContain('secret');
+  });
+
+  it('say where a key prefix belongs', () => {
+    expect(() => read({ keyPrefix: 'shop:' })).toThrow('Give a `keyPrefix` to the module, or install ioredis.');
+    expect(read({ keyPrefix: undefined })).toEqual(read({}));
+  });
+
+  it.each([
+    'redis://user:ge%heim@a',
+    'redis://user:geheim@a:port',
+    'redis://user:geheim@a/first',
+    'redis://user:geheim@a?db=3',
+  ])('refuse the URL %s without its password', (url) => {
+    const error = thrownBy(() => read(url));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('`connection`');
+    expect(error.message).not.toMatch(/heim/);
+  });
+});
