@@ -88,7 +88,7 @@ export default {
     ...['secured', 'sentinel', 'quorum-degraded'].map((name) =>
       contractOn(name, { ...startedFor(name), ...part?.further, ...without(STORE) }),
     ),
-    ...['iovalkey'].map(contractWith),
+    ...['iovalkey', 'node-redis'].map(contractWith),
     project('faults', ['test/faults']),
     project('clients', ['test/clients']),
     project('nest', ['test/nest']),

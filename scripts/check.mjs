@@ -26,7 +26,7 @@ const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'fu
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 /** The contract on the connections of other libraries than ioredis. */
-const OTHER_LIBRARIES = ['contract-iovalkey'];
+const OTHER_LIBRARIES = ['contract-iovalkey', 'contract-node-redis'];
 const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
 /** The tests that use random input. */
 const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';

@@ -1,11 +1,12 @@
 import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type ClientLibrary, type ClientParts } from './client-library.js';
 import { ioredisLibrary, iovalkeyLibrary } from './ioredis/ioredis-library.js';
+import { nodeRedisLibrary } from './node-redis/node-redis-library.js';
 import { type RedisClient } from './redis-client.js';
 import { type RedisAddress, type RedisConnection } from './redis-connection.js';
 
 /** The first one that is installed opens the connections of our own. */
-const LIBRARIES: readonly ClientLibrary[] = [ioredisLibrary, iovalkeyLibrary];
+const LIBRARIES: readonly ClientLibrary[] = [ioredisLibrary, iovalkeyLibrary, nodeRedisLibrary];
 
 /** The library that a value is meant to be a client of; undefined for options, a URL and anything else. */
 export const libraryOf = (value: unknown): ClientLibrary | undefined =>

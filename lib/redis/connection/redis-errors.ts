@@ -10,12 +10,14 @@ export const isRetryable = (error: unknown): boolean =>
 /** The client subscribes, and therefore sends nothing else. */
 export const isSubscriber = ({ message }: Error): boolean => message.startsWith('Connection in subscriber mode');
 
-/** ioredis had no connection to send a command by, and did not queue it. */
+/** There was no connection to send a command by, and the client did not queue it. */
 export const isUnsent = (error: Error): boolean =>
+  error.name === 'UnsentError' ||
   isSubscriber(error) || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
 
 /** There was no connection, or it was lost before the answer came: the command may be sent again. */
 export const isLost = (error: Error): boolean =>
+  error.name === 'LostError' ||
   error.name === 'MaxRetriesPerRequestError' ||
   (isUnsent(error) && !isSubscriber(error)) ||
   /Connection is closed|connection close/.test(error.message);

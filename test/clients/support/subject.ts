@@ -11,7 +11,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 /** A client that an application made. */
 export interface GivenClient {
   readonly client: object;
-  select(database: number): Promise<unknown>;
+  select?(database: number): Promise<unknown>;
   /** Ends it at once; it does not reconnect. */
   end(): void;
 }
@@ -20,6 +20,8 @@ export interface GivenClient {
 export interface Subject {
   readonly name: string;
   readonly library: ClientLibrary;
+  /** The library does not tell which database a client of the application has selected. */
+  readonly isSilentAboutSelect?: boolean;
   /** Opens a client as an application does: with the defaults of the library, and connected as soon as the server is. */
   give(url: string): GivenClient;
   /** The same with a prefix for all keys, where the library has that. */

@@ -1,0 +1,57 @@
+import { ClientClosedError, ClientOfflineError, DisconnectsClientError, SimpleError, SocketClosedUnexpectedlyError } from 'redis';
+import { errorOfCommand, errorOfConnection } from '../../../../../lib/redis/client/node-redis/sending.js';
+import { isLost, isRetryable, isSubscriber, isUnsent } from '../../../../../lib/redis/connection/redis-errors.js';
+
+/** As a bundler leaves it that renames classes. */
+class Minified extends Error {}
+
+describe('an error of node-redis', () => {
+  it.each([
+    new SimpleError('NOSCRIPT No matching script.'),
+    new Minified('WRONGTYPE Operation against a key holding the wrong kind of value'),
+    new SimpleError('something unusual'),
+  ])('is a reply, by its class or its form: %s', (error) => {
+    const { message } = error;
+    const told = errorOfCommand(error);
+    expect(told).toMatchObject({ name: 'ReplyError', message });
+    expect([isLost(told), isUnsent(told), isRetryable(told)]).toEqual([false, false, message.startsWith('NOSCRIPT')]);
+  });
+
+  it.each([
+    new SocketClosedUnexpectedlyError(),
+    new DisconnectsClientError(),
+    Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }),
+    Object.assign(new Error('EPROTO by TLS'), { code: 'EPROTO' }),
+  ])('is a lost connection, whose command may have arrived: %s', (error) => {
+    const told = errorOfCommand(error);
+    expect([isLost(told), isUnsent(told), isRetryable(told)]).toEqual([true, false, true]);
+    expect(told.cause).toBe(error);
+  });
+
+  it.each([new ClientClosedError(), new ClientOfflineError(), new Error('The command was aborted')])(
+    'is a command that was not sent, and will not be: %s',
+    (error) => {
+      const told = errorOfCommand(error);
+      expect([isLost(told), isUnsent(told), isRetryable(told)]).toEqual([true, true, true]);
+    },
+  );
+
+  it('of a full queue says so, and is no loss', () => {
+    const told = errorOfCommand(new Error('The queue is full'));
+    expect(told.message).toBe('The queue is full');
+    expect([isLost(told), isRetryable(told)]).toEqual([false, true]);
+  });
+
+  it('of a connection that subscribes says so', () => {
+    const text = "ERR Can't execute 'evalsha': only (P|S)SUBSCRIBE / PING / QUIT / RESET are allowed in this context";
+    const told = errorOfCommand(new SimpleError(text));
+    expect([isSubscriber(told), isUnsent(told), isLost(told)]).toEqual([true, true, false]);
+  });
+
+  it('of a connection keeps its words, and its name says whether the server sent it', () => {
+    expect(errorOfConnection(new SimpleError('WRONGPASS invalid'))).toMatchObject({ name: 'ReplyError' });
+    const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+    expect(errorOfConnection(refused)).toBe(refused);
+    expect(refused.name).toBe('Error');
+  });
+});
