@@ -53,15 +53,15 @@ const part = PARTS[process.env.PART];
 const contractOn = (topology, extra) =>
   project(`contract-${topology}`, ['test/contract'], { globals: { TOPOLOGY: topology }, ...extra });
 
-/** The contract in an app that has only this library of clients: the connections of our own come from it. */
-const contractWith = (library) => {
-  const only = { '^.*/optional-peers\\.cjs$': `<rootDir>/test/support/clients/only-${library}.cts` };
-  const moduleNameMapper = { ...only, ...common.moduleNameMapper };
-  return project(`contract-${library}`, ['test/contract'], {
-    globals: { TOPOLOGY: 'single', LIBRARY: library },
-    moduleNameMapper,
-  });
-};
+/** In an app that has only this library of clients: the connections of our own come from it. */
+const withOnly = (library) => ({
+  globals: { TOPOLOGY: 'single', LIBRARY: library },
+  moduleNameMapper: {
+    '^.*/optional-peers\\.cjs$': `<rootDir>/test/support/clients/only-${library}.cts`,
+    ...common.moduleNameMapper,
+  },
+});
+const contractWith = (library) => project(`contract-${library}`, ['test/contract'], withOnly(library));
 
 /** Jest runs a set-up file once, so each topology has its own. */
 const startedFor = (topology) => ({
@@ -90,6 +90,7 @@ export default {
     ),
     ...['iovalkey', 'node-redis'].map(contractWith),
     project('faults', ['test/faults']),
+    project('faults-node-redis', ['test/faults'], withOnly('node-redis')),
     project('clients', ['test/clients']),
     project('nest', ['test/nest']),
     project('fuzz', ['test/fuzz']),

@@ -11,7 +11,12 @@ function give(url: string, keyPrefix?: string): GivenClient {
   const client = createClient({ url, ...(keyPrefix && { keyPrefix }) });
   client.on('error', ignore);
   client.connect().catch(ignore);
-  return { client, end: () => client.destroy() };
+  // A socket that still waits for its host would live on.
+  const end = (): void => {
+    client.once('connect', () => client.destroy());
+    client.destroy();
+  };
+  return { client, end };
 }
 
 const subject: Subject = {

@@ -1,4 +1,5 @@
 import { Redis, type RedisOptions } from 'ioredis';
+import { createClient } from 'redis';
 import { type RedisConnection } from '../../../lib/index.js';
 import { SOON_CLOSED, closeLater, openAdmin } from '../apps/lock-app.js';
 import { redisUrl } from '../topologies/topology.js';
@@ -25,6 +26,20 @@ export function givenClient(url: string, options: RedisOptions): Redis {
   return client;
 }
 
+/** A client of node-redis that the application passes to the module. */
+export function givenNodeRedis(url: string, options: object = {}) {
+  const client = createClient({ url, ...options });
+  client.on('error', () => undefined);
+  client.connect().catch(() => undefined);
+  const close = async (): Promise<void> => {
+    // A socket that still waits for its host would live on.
+    client.once('connect', () => client.destroy());
+    client.destroy();
+  };
+  closeLater({ close });
+  return client;
+}
+
 /** A client whose subscriber connection takes another route than its commands. */
 export const clientWithSubscriberAt = (subscriberUrl: string, url = redisUrl()): Redis =>
   Object.assign(openAdmin(url), { duplicate: () => new Redis(subscriberUrl) });
@@ -35,6 +50,7 @@ export const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
   'a given client that retries for ever': (url) => givenClient(url, { maxRetriesPerRequest: null }),
   'a given client that retries for ever, without a queue': (url) =>
     givenClient(url, { maxRetriesPerRequest: null, enableOfflineQueue: false }),
+  'a given client of node-redis': (url) => givenNodeRedis(url),
 };
 
 const never = (): null => null;
@@ -47,4 +63,7 @@ export const RELUCTANT: Record<string, (url: string) => RedisConnection> = {
   'a given client that is late': (url) => givenClient(url, IN_AN_HOUR),
   'a given client that is late and queues nothing': (url) =>
     givenClient(url, { ...IN_AN_HOUR, enableOfflineQueue: false }),
+  'a given client of node-redis that gives up': (url) => givenNodeRedis(url, { socket: { reconnectStrategy: false } }),
+  'a given client of node-redis that is late': (url) =>
+    givenNodeRedis(url, { socket: { reconnectStrategy: 3_600_000 } }),
 };

@@ -33,7 +33,7 @@ export class ConnectionTry {
     private readonly listener: TryListener,
   ) {
     this.client = make(this.#cut.signal);
-    const silent = (): void => this.end(new Error('connect ETIMEDOUT: the server stays silent'));
+    const silent = (): void => this.end();
     this.#cancelDeadline = setDeadline(clock, silent, connectTimeout + GREETING_MS);
     const unlessOver = (react: () => void) => (): void => void (this.#isOver || react());
     const onConnect = unlessOver(() => {

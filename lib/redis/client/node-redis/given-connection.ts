@@ -145,7 +145,8 @@ export class GivenConnection extends NodeRedisCommands implements SingleClient {
 
   /** Also errors of pings and listeners come here: it is lost only when the client is not ready any more. */
   #onError(error: Error): void {
-    this.#events.emit('error', errorOfConnection(error));
+    const told = errorOfConnection(error);
+    if (told) this.#events.emit('error', told);
     if (this.client.isReady) return;
     this.#lose();
     if (!this.client.isOpen) this.#events.emit('ended');

@@ -32,8 +32,12 @@ export function errorOfCommand(error: Error): Error {
   return UNSENT.has(error.message) ? unsentError() : lostError(error);
 }
 
-/** The error of a connection in the words of the port. */
-export const errorOfConnection = (error: Error): Error => (isReply(error) ? asReply(error) : error);
+/** The error of a connection in the words of the port, which are those of Node; undefined: it ended without one. */
+export function errorOfConnection(error: Error): Error | undefined {
+  if (error.message === 'Socket closed unexpectedly') return undefined;
+  if (error.message === 'Connection timeout') return new Error('connect ETIMEDOUT', { cause: error });
+  return isReply(error) ? asReply(error) : error;
+}
 
 /** By class, whichever copy of node-redis made it; and by form, because bundlers rename classes. */
 function isReply(error: Error): boolean {

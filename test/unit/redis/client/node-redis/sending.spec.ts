@@ -1,4 +1,11 @@
-import { ClientClosedError, ClientOfflineError, DisconnectsClientError, SimpleError, SocketClosedUnexpectedlyError } from 'redis';
+import {
+  ClientClosedError,
+  ConnectionTimeoutError,
+  ClientOfflineError,
+  DisconnectsClientError,
+  SimpleError,
+  SocketClosedUnexpectedlyError,
+} from 'redis';
 import { errorOfCommand, errorOfConnection } from '../../../../../lib/redis/client/node-redis/sending.js';
 import { isLost, isRetryable, isSubscriber, isUnsent } from '../../../../../lib/redis/connection/redis-errors.js';
 
@@ -53,5 +60,7 @@ describe('an error of node-redis', () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
     expect(errorOfConnection(refused)).toBe(refused);
     expect(refused.name).toBe('Error');
+    expect(errorOfConnection(new ConnectionTimeoutError())).toMatchObject({ message: 'connect ETIMEDOUT' });
+    expect(errorOfConnection(new SocketClosedUnexpectedlyError())).toBeUndefined();
   });
 });
