@@ -62,6 +62,11 @@ const withOnly = (library) => ({
   },
 });
 const contractWith = (library) => project(`contract-${library}`, ['test/contract'], withOnly(library));
+const contractWithOn = (library, topology) => {
+  const { globals, moduleNameMapper } = withOnly(library);
+  const extra = { globals: { ...globals, TOPOLOGY: topology }, moduleNameMapper, ...startedFor(topology) };
+  return project(`contract-${library}-${topology}`, ['test/contract'], { ...extra, ...without(STORE) });
+};
 
 /** Jest runs a set-up file once, so each topology has its own. */
 const startedFor = (topology) => ({
@@ -89,6 +94,7 @@ export default {
       contractOn(name, { ...startedFor(name), ...part?.further, ...without(STORE) }),
     ),
     ...['iovalkey', 'node-redis'].map(contractWith),
+    ...['cluster', 'sentinel'].map((topology) => contractWithOn('node-redis', topology)),
     project('faults', ['test/faults']),
     project('faults-node-redis', ['test/faults'], withOnly('node-redis')),
     project('clients', ['test/clients']),

@@ -1,9 +1,7 @@
-import { createClient } from 'redis';
+import { createClient, createCluster } from 'redis';
 import { nodeRedisLibrary } from '../../lib/redis/client/node-redis/node-redis-library.js';
-import { commandConformance } from './support/commands.js';
-import { connectionConformance } from './support/connections.js';
-import { faultConformance } from './support/faults.js';
-import { type GivenClient, type Subject } from './support/subject.js';
+import { clientConformance } from './support/conformance.js';
+import { type GivenClient } from './support/subject.js';
 
 const ignore = (): void => undefined;
 
@@ -19,17 +17,16 @@ function give(url: string, keyPrefix?: string): GivenClient {
   return { client, end };
 }
 
-const subject: Subject = {
+clientConformance({
   name: 'node-redis',
   library: nodeRedisLibrary,
   isSilentAboutSelect: true,
   give,
   giveWithPrefix: give,
-  giveCluster: () => ({ client: {}, end: ignore }),
-};
-
-describe('node-redis', () => {
-  connectionConformance(subject);
-  commandConformance(subject);
-  faultConformance(subject);
+  giveCluster(port) {
+    const client = createCluster({ rootNodes: [{ socket: { host: '127.0.0.1', port } }] });
+    client.on('error', ignore);
+    client.connect().catch(ignore);
+    return { client, end: () => client.destroy() };
+  },
 });

@@ -12,7 +12,7 @@ const LIBRARIES: readonly ClientLibrary[] = [ioredisLibrary, iovalkeyLibrary, no
 export const libraryOf = (value: unknown): ClientLibrary | undefined =>
   LIBRARIES.find((library) => library.isClient(value));
 
-/** The client of a connection, and whether the application gave it: such a client is never closed. */
+/** The client of a connection, and whether it is that of the application: such a client is never closed. */
 export interface StoreClient {
   readonly client: RedisClient;
   readonly isGiven: boolean;
@@ -26,7 +26,8 @@ export function clientOf(connection: RedisConnection, parts: ClientParts): Store
   const library = libraryOf(connection);
   if (!library) return { client: openClient(connection as RedisAddress, parts), isGiven: false };
   library.checkClient(connection as object, '`connection`');
-  return { client: library.clientsOf(parts).of(connection as object), isGiven: true };
+  const isGiven = library.isShared(connection as object);
+  return { client: library.clientsOf(parts).of(connection as object), isGiven };
 }
 
 function openClient(connection: RedisAddress, parts: ClientParts): RedisClient {

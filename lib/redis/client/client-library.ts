@@ -20,7 +20,7 @@ export type ServerPlace = Pick<RedisConnectionOptions, 'host' | 'port' | 'path' 
 
 /** The clients of one store, behind which a library works. */
 export interface Clients {
-  /** Returns the client of a client that was given: always the same one. */
+  /** Returns the client of a client that was given: always the same one. It is ours to close if that is not shared. */
   of(client: object): RedisClient;
   /**
    * Opens a connection of our own; it connects when it is told to.
@@ -44,6 +44,8 @@ export interface ClientLibrary {
    */
   checkClient(client: object, name: string): void;
   isCluster(client: object): boolean;
+  /** Whether commands are sent by a given client; otherwise only its options are used, for connections of our own. */
+  isShared(client: object): boolean;
   /** Where a single client leads. */
   placeOf(client: object): ServerPlace;
   /** Whether a package of the library is installed, so that it can open connections. */

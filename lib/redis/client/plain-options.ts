@@ -9,6 +9,8 @@ export interface PlainOptions extends PlainAccess {
   /** One server, a Unix socket, sentinels, or some nodes of a cluster. */
   readonly at: ServerAddress | { readonly path: string } | SentinelGroup | { readonly nodes: readonly ServerAddress[] };
   readonly natMap?: RedisNatMap | undefined;
+  /** How often a cluster is asked for its slots. */
+  readonly slotsRefreshInterval?: number | undefined;
 }
 
 /** How a connection to a server begins. */
@@ -38,7 +40,7 @@ type Given = Readonly<Record<string, unknown>>;
 
 const ACCESS = ['username', 'password', 'db', 'tls', 'family', 'connectionName', 'connectTimeout', 'keepAlive', 'noDelay', 'protocol']; // prettier-ignore
 const PLACE = ['host', 'port', 'path', 'natMap', 'sentinels', 'name', 'sentinelUsername', 'sentinelPassword', 'sentinelTLS']; // prettier-ignore
-const OF_CLUSTER = ['cluster', 'redisOptions', 'natMap'];
+const OF_CLUSTER = ['cluster', 'redisOptions', 'natMap', 'slotsRefreshInterval'];
 
 /** What our own connections decide for themselves, in every library: whether and when they retry, and that nothing is queued. */
 const DECIDED = [
@@ -64,14 +66,16 @@ function readCluster(given: Given, library: string): PlainOptions {
     cluster,
     redisOptions = {},
     natMap,
+    slotsRefreshInterval,
   } = given as {
     readonly cluster: readonly (RedisNodeAddress | string | number)[];
     readonly redisOptions?: Given;
     readonly natMap?: RedisNatMap;
+    readonly slotsRefreshInterval?: number;
   };
   refuseOthers(given, OF_CLUSTER, library);
   refuseOthers(redisOptions, ACCESS, library, 'redisOptions.');
-  return { ...accessOf(redisOptions), db: 0, at: { nodes: cluster.map(nodeOf) }, natMap };
+  return { ...accessOf(redisOptions), db: 0, at: { nodes: cluster.map(nodeOf) }, natMap, slotsRefreshInterval };
 }
 
 const accessOf = (given: Given): PlainAccess => {

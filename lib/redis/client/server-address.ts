@@ -1,3 +1,5 @@
+import { type RedisNatMap } from './redis-connection.js';
+
 /** Where a Redis server or a sentinel listens. */
 export interface ServerAddress {
   readonly host: string;
@@ -12,4 +14,10 @@ export const addressText = ({ host, port }: { readonly host?: string; readonly p
 export function readAddress(text: string): ServerAddress {
   const colon = text.lastIndexOf(':');
   return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) };
+}
+
+/** Translates the address that servers announce to the one by which this process reaches the server. */
+export function reachedBy(address: ServerAddress, natMap: RedisNatMap | undefined): ServerAddress {
+  const announced = addressText(address);
+  return (typeof natMap === 'function' ? natMap(announced) : natMap?.[announced]) ?? address;
 }

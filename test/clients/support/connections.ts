@@ -63,20 +63,23 @@ export function connectionConformance(subject: Subject): void {
       expect(await admin.get(key)).toBe('here');
     });
 
-    (subject.isSilentAboutSelect ? it.skip : it)('reports that the application selects a database, and its duplicates follow', async () => {
-      const { client, app } = await new SubjectClients(subject).given(redisUrl());
-      let selected = 0;
-      client.on('database', () => (selected += 1));
-      await app.select!(4);
-      await eventually(() => selected === 1);
-      expect(client.database).toBe(4);
-      const [copy, key] = [client.duplicate(), freshKey()];
-      expect(copy.database).toBe(4);
-      await untilReady(copy);
-      await copy.evaluate("return redis.call('SET', KEYS[1], ARGV[1], 'PX', 10000)", [1, key, 'here']);
-      expect(await openAdmin({ port: portOf(redisUrl()), db: 4 }).get(key)).toBe('here');
-      await copy.close();
-    });
+    (subject.isSilentAboutSelect ? it.skip : it)(
+      'reports that the application selects a database, and its duplicates follow',
+      async () => {
+        const { client, app } = await new SubjectClients(subject).given(redisUrl());
+        let selected = 0;
+        client.on('database', () => (selected += 1));
+        await app.select!(4);
+        await eventually(() => selected === 1);
+        expect(client.database).toBe(4);
+        const [copy, key] = [client.duplicate(), freshKey()];
+        expect(copy.database).toBe(4);
+        await untilReady(copy);
+        await copy.evaluate("return redis.call('SET', KEYS[1], ARGV[1], 'PX', 10000)", [1, key, 'here']);
+        expect(await openAdmin({ port: portOf(redisUrl()), db: 4 }).get(key)).toBe('here');
+        await copy.close();
+      },
+    );
 
     it.each(['our own', 'the application'])('of %s has duplicates, which connect by themselves', async (whose) => {
       const clients = new SubjectClients(subject);

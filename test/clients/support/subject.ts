@@ -75,6 +75,7 @@ export class SubjectClients {
     const app = this.subject.giveCluster(port);
     closeLater({ close: async () => app.end() });
     const client = this.clients.of(app.client) as ClusterClient;
+    if (!this.subject.library.isShared(app.client)) await closeLater(client).connect();
     await untilReady(client);
     return client;
   }

@@ -1,9 +1,8 @@
 import type { Cluster, Redis } from 'ioredis';
 import { slotOf } from '../cluster-slots.js';
 import { type ClusterClient, type SingleClient } from '../redis-client.js';
-import { type ServerAddress, addressText, readAddress } from '../server-address.js';
+import { type ServerAddress, addressText, reachedBy, readAddress } from '../server-address.js';
 import { type ClientOwner, IoredisBase } from './ioredis-base.js';
-import { reachedBy } from './ioredis-options.js';
 import { attachToNodes } from './lifecycle.js';
 
 /** The owner of a cluster can open another client of the same cluster. */

@@ -6,11 +6,12 @@ import {
   reconnectDelayMs,
 } from '../../timing.js';
 import { type LeadsToMaster, type MasterWatch, type SingleClient } from '../redis-client.js';
+import { SentinelWatch } from '../sentinel-watch.js';
 import { readScan, readTime, readWait } from '../replies.js';
 import { type ServerAddress } from '../server-address.js';
 import { IoredisBase, type NodeClient } from './ioredis-base.js';
 import { OWN_OPTIONS, neverReconnect } from './ioredis-options.js';
-import { SentinelWatch } from './sentinel-watch.js';
+import { sentinelGroupOf } from './sentinel-group.js';
 
 /** One connection of ioredis: to a server, or to the master that sentinels name. */
 export class IoredisConnection extends IoredisBase<Redis> implements NodeClient {
@@ -80,7 +81,9 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
 
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
     const { options } = this.client;
-    return options.sentinels ? new SentinelWatch(this.client, onMaster, this.owner.parts) : null;
+    if (!options.sentinels) return null;
+    const { parts } = this.owner;
+    return new SentinelWatch(sentinelGroupOf(this.client, parts.clock), onMaster, parts);
   }
 
   disconnect(): void {

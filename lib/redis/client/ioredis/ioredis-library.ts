@@ -17,6 +17,7 @@ const libraryLike = (name: string, load: typeof loadIoredis): ClientLibrary => (
 
   checkClient,
   isCluster: (client) => (client as { readonly isCluster?: boolean }).isCluster === true,
+  isShared: () => true,
   placeOf: (client) => (client as { readonly options?: ServerPlace }).options ?? {},
   isInstalled: () => load() !== null,
   clientsOf: (parts) => new IoredisClients(parts, load),

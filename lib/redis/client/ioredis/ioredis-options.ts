@@ -1,4 +1,4 @@
-import type { Cluster, ClusterOptions, NatMap, Redis, RedisOptions } from 'ioredis';
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import {
   CONNECT_TIMEOUT_MS,
   DISCONNECT_TIMEOUT_MS,
@@ -6,7 +6,6 @@ import {
   SLOTS_REFRESH_MS,
   reconnectDelayMs,
 } from '../../timing.js';
-import { type ServerAddress, addressText } from '../server-address.js';
 
 /** Any client of ioredis or iovalkey, also of the caller's own copy. */
 export type Ioredis = Redis | Cluster;
@@ -60,9 +59,3 @@ export const ownClusterOptions = ({ redisOptions, ...options }: ClusterOptions):
   clusterNodeRetryStrategy: undefined,
   redisOptions: { connectTimeout: CONNECT_TIMEOUT_MS, ...redisOptions, ...WITHOUT_QUEUE },
 });
-
-/** Translates the address that servers announce to the one by which this process reaches the server. */
-export function reachedBy(address: ServerAddress, natMap: NatMap | undefined): ServerAddress {
-  const announced = addressText(address);
-  return (typeof natMap === 'function' ? natMap(announced) : natMap?.[announced]) ?? address;
-}

@@ -1,13 +1,27 @@
-import { LockConfigurationError } from '../../../core/lock.errors.js';
 import { type ClientParts, type Clients } from '../client-library.js';
-import { readPlainOptions } from '../plain-options.js';
+import { type SentinelGroup as SentinelAddress, readPlainOptions } from '../plain-options.js';
 import { type RedisClient } from '../redis-client.js';
-import { type RedisAddress } from '../redis-connection.js';
-import { addressText } from '../server-address.js';
+import { type RedisAddress, type RedisNatMap } from '../redis-connection.js';
+import { type ServerAddress, addressText, reachedBy } from '../server-address.js';
+import { SLOTS_REFRESH_MS } from '../../timing.js';
 import { GivenConnection } from './given-connection.js';
-import { connectTimeoutOf, optionsFrom, ownOptions } from './node-redis-options.js';
-import { type CreateClient, type NodeRedis } from './node-redis-types.js';
-import { OwnConnection } from './own-connection.js';
+import { addressOf, nodeOptionsOf, optionsOf } from './given-options.js';
+import { connectTimeoutOf, keyPrefixOf, optionsFrom, ownOptions } from './node-redis-options.js';
+import { type CreateClient, type NodeRedis, type NodeRedisOptions } from './node-redis-types.js';
+import { OwnCluster } from './own-cluster.js';
+import { type ConnectionPlan, OwnConnection } from './own-connection.js';
+import { planBySentinels } from './sentinels.js';
+
+/** What kind of client an application has. */
+export type Kind = 'single' | 'cluster' | 'sentinels';
+
+/** How a group of sentinels and its servers are reached. */
+interface Group {
+  readonly name: string;
+  readonly sentinels: readonly ServerAddress[];
+  readonly ofSentinels: NodeRedisOptions;
+  readonly ofServers: NodeRedisOptions;
+}
 
 /** The clients of one store, behind which node-redis works. */
 export class NodeRedisClients implements Clients {
@@ -15,13 +29,14 @@ export class NodeRedisClients implements Clients {
 
   constructor(
     private readonly parts: ClientParts,
-    private readonly createClient: () => CreateClient,
+    private readonly kindOf: (client: object) => Kind,
+    private readonly loadCreateClient: () => CreateClient,
   ) {}
 
   of(client: object): RedisClient {
     let known = this.#clients.get(client);
     if (!known) {
-      known = new GivenConnection(client as NodeRedis, this.parts);
+      known = this.#of(client);
       this.#clients.set(client, known);
     }
     return known;
@@ -29,20 +44,78 @@ export class NodeRedisClients implements Clients {
 
   open(connection: RedisAddress): RedisClient {
     const plain = readPlainOptions(connection, 'node-redis');
-    const { at } = plain;
-    const options = optionsFrom(plain);
-    if ('nodes' in at || 'sentinels' in at) throw new LockConfigurationError('Not yet.');
-    const createClient = this.createClient();
-    const make = (cut: AbortSignal): NodeRedis => createClient(ownOptions(options, at, cut));
-    const isSocket = 'path' in at;
+    const [options, { at, natMap }] = [optionsFrom(plain), plain];
+    if ('nodes' in at) return this.#openCluster(at.nodes, options, natMap, plain.slotsRefreshInterval);
+    if ('sentinels' in at) return this.#openBySentinels(groupOf(at, options), natMap);
+    return new OwnConnection(this.#planOf(options, at), this.parts);
+  }
+
+  #of(client: object): RedisClient {
+    const kind = this.kindOf(client);
+    if (kind === 'single') return new GivenConnection(client as NodeRedis, this.parts);
+    if (kind === 'cluster') {
+      const options = optionsOf(client);
+      const seeds = options.rootNodes.map((node) => addressOf(node, 6379));
+      return this.#openCluster(seeds, nodeOptionsOf(options, options.defaults), options.nodeAddressMap);
+    }
+    const options = optionsOf(client);
+    const group = {
+      name: options.name,
+      sentinels: options.sentinelRootNodes.map((node) => addressOf(node, 26_379)),
+      ofSentinels: options.sentinelClientOptions ?? {},
+      ofServers: nodeOptionsOf(options, options.nodeClientOptions),
+    };
+    return this.#openBySentinels(group, options.nodeAddressMap);
+  }
+
+  #openCluster(
+    seeds: readonly ServerAddress[],
+    options: NodeRedisOptions,
+    natMap: RedisNatMap | undefined,
+    refreshMs = SLOTS_REFRESH_MS,
+  ): OwnCluster {
+    const ofNodes = { ...options, database: 0 };
     const plan = {
-      address: isSocket ? at.path : addressText(at),
-      database: plain.db,
-      keyPrefix: '',
+      seeds,
+      keyPrefix: keyPrefixOf(options),
+      refreshMs,
+      node: (at: ServerAddress) => this.#planOf(ofNodes, at),
+      reachedBy: (address: ServerAddress) => reachedBy(address, natMap),
+    };
+    return new OwnCluster(plan, this.parts);
+  }
+
+  #openBySentinels({ name, sentinels, ofSentinels, ofServers }: Group, natMap: RedisNatMap | undefined): OwnConnection {
+    // In RESP2, a connection that subscribes answers no questions.
+    const options = { ...ofSentinels, RESP: 3, database: 0, keyPrefix: undefined };
+    const plan = {
+      name,
+      sentinels,
+      sentinel: (at: ServerAddress) => this.#planOf(options, at),
+      master: (at: ServerAddress) => this.#planOf(ofServers, at),
+      reachedBy: (address: ServerAddress) => reachedBy(address, natMap),
+    };
+    return new OwnConnection(planBySentinels(plan, this.parts), this.parts);
+  }
+
+  /** How a server is reached with these options. */
+  #planOf(options: NodeRedisOptions, at: ServerAddress | { readonly path: string }): ConnectionPlan {
+    const createClient = this.loadCreateClient();
+    const place = 'path' in at ? { address: at.path, peer: null } : { address: addressText(at), peer: at };
+    const make = (cut: AbortSignal): NodeRedis => createClient(ownOptions(options, at, cut));
+    return {
+      address: place.address,
+      database: options.database ?? 0,
+      keyPrefix: keyPrefixOf(options),
       endsForGood: false,
       connectTimeout: connectTimeoutOf(options),
-      target: { make, peer: isSocket ? null : at },
+      target: { make, peer: place.peer },
     };
-    return new OwnConnection(plan, this.parts);
   }
+}
+
+function groupOf({ name, sentinels, username, password, tls }: SentinelAddress, ofServers: NodeRedisOptions): Group {
+  const { connectTimeout, family } = ofServers.socket ?? {};
+  const socket = { ...tls, ...(tls && { tls: true }), connectTimeout, ...(family !== undefined && { family }) };
+  return { name, sentinels, ofServers, ofSentinels: { username, password, socket } };
 }

@@ -1,7 +1,8 @@
 import { LockConfigurationError } from '../../../core/lock.errors.js';
 import { type ClientLibrary, FORMS, type ServerPlace, hasMethod } from '../client-library.js';
 import { loadNodeRedis } from '../optional-peers.cjs';
-import { NodeRedisClients } from './node-redis-clients.js';
+import { addressOf, optionsOf } from './given-options.js';
+import { type Kind, NodeRedisClients } from './node-redis-clients.js';
 import { type CreateClient, type NodeRedis } from './node-redis-types.js';
 
 /** The methods of a client that the store uses. */
@@ -12,16 +13,23 @@ export const nodeRedisLibrary: ClientLibrary = {
   name: 'node-redis',
   isClient: (value): value is object => hasMethod(value, 'evalSha'),
   checkClient,
-  isCluster: (client) => hasMethod(client, 'getRandomNode'),
-  placeOf: (client) => placeOf(client as NodeRedis),
+  isCluster: (client) => kindOf(client) === 'cluster',
+  // The others queue commands, and send them again whenever they like.
+  isShared: (client) => kindOf(client) === 'single',
+  placeOf,
   isInstalled: () => loadNodeRedis() !== null,
-  clientsOf: (parts) => new NodeRedisClients(parts, createClient),
+  clientsOf: (parts) => new NodeRedisClients(parts, kindOf, loadCreateClient),
 };
 
-function createClient(): CreateClient {
+function loadCreateClient(): CreateClient {
   const redis = loadNodeRedis();
   if (redis) return redis.createClient as unknown as CreateClient;
   throw new LockConfigurationError('Expected the package `redis` to be installed. Install it: npm install redis.');
+}
+
+function kindOf(client: object): Kind {
+  if (hasMethod(client, 'getRandomNode')) return 'cluster';
+  return hasMethod(client, 'getSentinelNode') ? 'sentinels' : 'single';
 }
 
 function checkClient(client: object, name: string): void {
@@ -44,7 +52,11 @@ function checkClient(client: object, name: string): void {
   );
 }
 
-function placeOf({ options }: NodeRedis): ServerPlace {
-  const { host, port, path } = options?.socket ?? {};
+function placeOf(client: object): ServerPlace {
+  if (kindOf(client) === 'sentinels') {
+    const { name, sentinelRootNodes } = optionsOf(client);
+    return { name, sentinels: sentinelRootNodes.map((node) => addressOf(node, 26_379)) };
+  }
+  const { host, port, path } = (client as NodeRedis).options?.socket ?? {};
   return { host, port, path };
 }

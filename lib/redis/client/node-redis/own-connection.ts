@@ -1,12 +1,9 @@
 import { unsentError } from '../connection-errors.js';
 import { type ClientParts } from '../client-library.js';
-import { type ClientEvents, type ClientStatus, type MasterWatch, type SingleClient } from '../redis-client.js';
-import { type LeadsToMaster } from '../redis-client.js';
+import { type LeadsToMaster, type MasterWatch, type SingleClient } from '../redis-client.js';
 import { type ServerAddress } from '../server-address.js';
-import { reconnectDelayMs } from '../../timing.js';
-import { ClientEmitter } from './client-emitter.js';
 import { ConnectionTry, type MakeClient } from './connection-try.js';
-import { NodeRedisCommands } from './node-redis-commands.js';
+import { OwnClient } from './own-client.js';
 import { errorOfCommand, sendBy } from './sending.js';
 
 /** What a connection leads to, and how a client for it is made. */
@@ -25,37 +22,37 @@ export interface ConnectionPlan {
   /** Whether it stays closed once it has ended. */
   readonly endsForGood: boolean;
   readonly connectTimeout: number;
+  /** After so many failed tries in a row, it ends; without a number, never. */
+  readonly maxFailures?: number;
   /** Where it leads now: behind Sentinel, a question. `signal`: the answer is of no use any more. */
   readonly target: Target | ((signal: AbortSignal) => Promise<Target>);
   readonly watchMaster?: (onMaster: (leadsToMaster: LeadsToMaster) => void) => MasterWatch;
 }
 
 /** A connection of our own: one socket after the other, each with a client of node-redis. */
-export class OwnConnection extends NodeRedisCommands implements SingleClient {
+export class OwnConnection extends OwnClient implements SingleClient {
   readonly isCluster = false;
-  readonly #events = new ClientEmitter();
-  #status: ClientStatus = 'idle';
   #try: ConnectionTry | null = null;
   #peer: ServerAddress | null = null;
   #search: AbortController | null = null;
   #channels = new Set<string>();
-  #failures = 0;
-  #supervisors = 0;
-  #cancelRetry = (): void => undefined;
 
   constructor(
     private readonly plan: ConnectionPlan,
-    private readonly parts: ClientParts,
+    parts: ClientParts,
   ) {
-    super();
+    super(parts);
   }
 
-  get status(): ClientStatus {
-    return this.#status;
+  /** Connects by itself, as duplicates do. */
+  static opened(plan: ConnectionPlan, parts: ClientParts): OwnConnection {
+    const connection = new OwnConnection(plan, parts);
+    connection.begin();
+    return connection;
   }
 
   get isWritable(): boolean {
-    return this.#status === 'ready' && this.#try!.client.isReady;
+    return this.status === 'ready' && this.#try!.client.isReady;
   }
 
   get endsForGood(): boolean {
@@ -75,71 +72,20 @@ export class OwnConnection extends NodeRedisCommands implements SingleClient {
   }
 
   get peer(): ServerAddress | null {
-    return this.#status === 'connected' || this.#status === 'ready' ? this.#peer : null;
-  }
-
-  on<E extends keyof ClientEvents>(event: E, listener: (...args: ClientEvents[E]) => void): () => void {
-    return this.#events.on(event, listener);
-  }
-
-  once(event: keyof ClientEvents, listener: () => void): () => void {
-    return this.#events.once(event, listener);
-  }
-
-  connect(): Promise<void> {
-    if (this.#status === 'ready') return Promise.resolve();
-    const ready = this.#events.untilReady();
-    if (this.#status === 'idle' || this.#status === 'ended') this.#begin();
-    return ready;
+    return this.status === 'connected' || this.status === 'ready' ? this.#peer : null;
   }
 
   reconnect(): void {
     if (this.#try) this.#try.end();
-    else if (this.#status === 'closed') this.#begin();
-  }
-
-  disconnect(): void {
-    if (this.#status === 'ended') return;
-    this.#cancelRetry();
-    this.#search?.abort();
-    const hadSocket = this.#drop();
-    this.#status = 'ended';
-    if (hadSocket) this.#events.emit('closed');
-    this.#events.emit('ended');
-  }
-
-  async close(): Promise<void> {
-    this.disconnect();
-  }
-
-  /** Each socket has its deadlines anyway. */
-  supervise(): () => void {
-    this.#supervisors += 1;
-    const stopReopening = this.on('ended', () => {
-      if (!this.endsForGood) this.#retry();
-    });
-    return () => {
-      stopReopening();
-      this.#supervisors -= 1;
-      if (this.#supervisors === 0 && this.#status === 'ended') this.#cancelRetry();
-    };
+    else if (this.status === 'closed') this.begin();
   }
 
   duplicate(): OwnConnection {
-    const copy = new OwnConnection({ ...this.plan, endsForGood: false }, this.parts);
-    copy.#begin();
-    return copy;
+    return OwnConnection.opened({ ...this.plan, endsForGood: false }, this.parts);
   }
 
   openSubscriber(): OwnConnection {
     return this.duplicate();
-  }
-
-  /** Connects by itself, as duplicates do. */
-  static opened(plan: ConnectionPlan, parts: ClientParts): OwnConnection {
-    const connection = new OwnConnection(plan, parts);
-    connection.#begin();
-    return connection;
   }
 
   watchMaster(onMaster: (leadsToMaster: LeadsToMaster) => void): MasterWatch | null {
@@ -159,47 +105,44 @@ export class OwnConnection extends NodeRedisCommands implements SingleClient {
     if (!this.isWritable) throw unsentError();
     const [{ client }, channels] = [this.#try!, this.#channels];
     try {
-      await client.subscribe(channel, (text, from) => this.#events.emit('message', from, text));
+      await client.subscribe(channel, (text, from) => this.events.emit('message', from, text));
       channels.add(channel);
     } catch (error) {
       throw errorOfCommand(error as Error);
     }
   }
 
-  #begin(): void {
-    this.#cancelRetry();
-    this.#status = 'connecting';
-    this.#events.emit('connecting');
+  protected override open(): void {
     const { target } = this.plan;
     if (typeof target === 'function') void this.#searchFor(target);
-    else this.#open(target);
+    else this.#openAt(target);
+  }
+
+  protected override drop(): void {
+    this.#search?.abort();
+    const one = this.#try;
+    this.#try = null;
+    one?.end();
   }
 
   async #searchFor(find: (signal: AbortSignal) => Promise<Target>): Promise<void> {
     const search = (this.#search = new AbortController());
     try {
       const target = await find(search.signal);
-      if (!search.signal.aborted) this.#open(target);
+      if (!search.signal.aborted) this.#openAt(target);
     } catch (error) {
-      if (search.signal.aborted) return;
-      // No connection began that could be lost.
-      this.#status = 'closed';
-      this.#events.emit('error', error as Error);
-      this.#retry();
+      if (!search.signal.aborted) this.fail(error as Error);
     }
   }
 
-  #open({ make, peer }: Target): void {
+  #openAt({ make, peer }: Target): void {
     this.#peer = peer;
     this.#channels = new Set();
     const { connectTimeout } = this.plan;
     try {
       const one: ConnectionTry = new ConnectionTry(make, connectTimeout, this.parts.clock, {
-        onConnected: () => this.#become('connected'),
-        onReady: () => {
-          this.#failures = 0;
-          this.#become('ready');
-        },
+        onConnected: () => this.become('connected'),
+        onReady: () => this.become('ready'),
         onOver: (error) => this.#try === one && this.#onLoss(error),
       });
       this.#try = one;
@@ -210,34 +153,8 @@ export class OwnConnection extends NodeRedisCommands implements SingleClient {
     }
   }
 
-  #become(status: 'connected' | 'ready'): void {
-    this.#status = status;
-    this.#events.emit(status);
-  }
-
   #onLoss(error: Error | undefined): void {
     this.#try = null;
-    this.#status = this.endsForGood ? 'ended' : 'closed';
-    if (error) this.#events.emit('error', error);
-    this.#events.emit('closed');
-    if (this.endsForGood) this.#events.emit('ended');
-    else if (this.#status === 'closed') this.#retry();
-  }
-
-  /** Ends the socket, as if it were lost; returns whether there was one. */
-  #drop(): boolean {
-    const one = this.#try;
-    this.#try = null;
-    one?.end();
-    return one !== null;
-  }
-
-  #retry(): void {
-    this.#cancelRetry();
-    this.#failures += 1;
-    const begin = (): void => {
-      if (this.#status === 'closed' || this.#status === 'ended') this.#begin();
-    };
-    this.#cancelRetry = this.parts.clock.setTimer(begin, reconnectDelayMs(this.#failures));
+    this.lose(error, this.endsForGood || this.failures >= (this.plan.maxFailures ?? Infinity));
   }
 }

@@ -2,6 +2,9 @@ import { setMaxListeners } from 'node:events';
 import { lostError, subscriberError, unsentError } from '../connection-errors.js';
 import { type NodeRedis } from './node-redis-types.js';
 
+/** Texts and numbers; a map of RESP3 is a list, as in RESP2. The key is that of node-redis for maps. */
+const TYPES = { 37: Array };
+
 /** Ends the commands that a connection has not written when it is lost; each of them listens to it. */
 export function newLoss(): AbortController {
   const loss = new AbortController();
@@ -16,7 +19,7 @@ export function newLoss(): AbortController {
  */
 export async function sendBy(client: NodeRedis, args: readonly string[], loss: AbortSignal): Promise<unknown> {
   try {
-    return await client.sendCommand(args, { typeMapping: {}, timeout: undefined, asap: false, abortSignal: loss });
+    return await client.sendCommand(args, { typeMapping: TYPES, timeout: undefined, asap: false, abortSignal: loss });
   } catch (error) {
     throw errorOfCommand(error as Error);
   }
