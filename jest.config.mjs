@@ -68,6 +68,12 @@ const contractWithOn = (library, topology) => {
   return project(`contract-${library}-${topology}`, ['test/contract'], { ...extra, ...without(STORE) });
 };
 
+/** Libraries of clients in other versions: scripts/compatibility.mjs installs them in this folder. */
+const clientsFrom = process.env.CLIENTS_FROM;
+const otherVersions = clientsFrom && {
+  moduleNameMapper: { ...common.moduleNameMapper, '^(ioredis|iovalkey|redis)$': `${clientsFrom}/$1` },
+};
+
 /** Jest runs a set-up file once, so each topology has its own. */
 const startedFor = (topology) => ({
   globalSetup: `<rootDir>/test/support/topologies/${topology}.mjs`,
@@ -97,7 +103,7 @@ export default {
     ...['cluster', 'sentinel'].map((topology) => contractWithOn('node-redis', topology)),
     project('faults', ['test/faults']),
     project('faults-node-redis', ['test/faults'], withOnly('node-redis')),
-    project('clients', ['test/clients']),
+    project('clients', ['test/clients'], otherVersions),
     project('nest', ['test/nest']),
     project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),

@@ -1,9 +1,11 @@
 // The checks of each app, as a tree of steps: the steps in `next` need the result of their step.
 //
 // A step runs `node args…` in the folder of its app. A step with `node` uses that version of Node, and `{tools}` in an
-// argument is a folder of packages; both come from the app "tools". `versions` names the packages whose versions are printed.
+// argument is a folder of packages; both come from the app "tools". `{root}` is this repository, and `{app}` the folder of the
+// app, also in `env`, which has further variables. `versions` names the packages whose versions are printed.
 // A step with `reports` ends with a list of what it checked.
 
+const ES_MODULES = ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning'];
 const JEST = 'node_modules/jest/bin/jest.js';
 const NEST = 'node_modules/@nestjs/cli/bin/nest.js';
 const APP = ['@nestjs/core', 'ioredis'];
@@ -60,6 +62,21 @@ const withoutIoredis = (library) =>
     run(`without ioredis, ${library}`, main, { versions: ['@nestjs/core', library] }),
   ]);
 
+/** What the port on clients promises (test/clients of this repository), with a library that the app has installed. */
+const conformance = (library) => ({
+  title: `the promises of the port on clients, ${library}`,
+  args: [
+    ...ES_MODULES,
+    `{root}/${JEST}`,
+    '--rootDir={root}',
+    '--config={root}/jest.config.mjs',
+    '--selectProjects=clients',
+    `--testPathPatterns=clients/${library}.spec`,
+  ],
+  env: { CLIENTS_FROM: '{app}/node_modules' },
+  versions: [library],
+});
+
 export const APPS = {
   'nest-11-commonjs': [
     { title: 'Jest as Nest 11 configures it', args: [JEST, '--runInBand'], versions: [...APP, 'jest', 'typescript'] },
@@ -94,6 +111,7 @@ export const APPS = {
   'nest-12-vitest': [
     { title: 'Vitest', args: ['node_modules/vitest/vitest.mjs', 'run'], versions: [...APP, 'vitest', 'vite'] },
   ],
+  'older-clients': [conformance('ioredis')],
   iovalkey: [withoutIoredis('iovalkey')],
   'lowest-peers': [
     compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], (main) => [

@@ -2,9 +2,11 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
+import { fileURLToPath } from 'node:url';
 import { createApp, versionOf } from './app-folder.mjs';
 import { runChild } from './children.mjs';
 
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const INSTALL_WITHIN_MS = 300_000;
 const STEP_WITHIN_MS = 120_000;
 const INSTALL = ['install', '--no-audit', '--no-fund', '--prefer-offline', '--no-package-lock', '--loglevel=error'];
@@ -70,8 +72,10 @@ export class Steps {
       writeFileSync(join(cwd, file), text);
     }
     const modules = join(this.context.folder, 'tools', 'node_modules');
-    const args = step.args.map((arg) => arg.replace('{tools}', modules));
-    const options = { cwd, env: this.context.env, limitMs: STEP_WITHIN_MS };
+    const fill = (text) => text.replace('{tools}', modules).replace('{root}', ROOT).replace('{app}', cwd);
+    const args = step.args.map(fill);
+    const more = Object.entries(step.env ?? {}).map(([name, value]) => [name, fill(value)]);
+    const options = { cwd, env: { ...this.context.env, ...Object.fromEntries(more) }, limitMs: STEP_WITHIN_MS };
     const program = step.node ? this.#programOf(step.node) : process.execPath;
     const { ok, output, seconds } = await runChild(program, args, options);
     const report = step.reports ? reportOf(output) : undefined;

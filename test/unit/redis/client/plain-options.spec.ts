@@ -76,7 +76,7 @@ describe('options for a library that does not read those of ioredis', () => {
     ['role', { sentinels: [], name: 'a', role: 'slave' }],
     ['scaleReads', { cluster: ['a:1'], scaleReads: 'slave' }],
     ['redisOptions.readOnly', { cluster: ['a:1'], redisOptions: { readOnly: true } }],
-    ['password', { cluster: ['a:1'], password: 'secret' } as RedisAddress],
+    ['password', { cluster: ['a:1'], password: 'secret' }],
   ])('refuse what has no counterpart: %s', (name, connection) => {
     const error = thrownBy(() => read(connection));
     expect(error).toBeInstanceOf(LockConfigurationError);
