@@ -8,7 +8,7 @@ const TEMPLATES = join(dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 const SHARED = join(TEMPLATES, 'common');
 
 /** Apps with another library of clients than ioredis. */
-const CLIENT_APPS = ['iovalkey'];
+const CLIENT_APPS = ['iovalkey', 'node-redis', 'node-redis-5'];
 
 /** Returns the entries besides the main one. An entry that is just a file, such as package.json, is not code. */
 function subpathsOf({ exports = {} }) {

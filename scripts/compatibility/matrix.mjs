@@ -57,13 +57,13 @@ const bundle = (builder, args, versions) => ({
 });
 
 /** An app that has no ioredis compiles without skipLibCheck, and runs. */
-const withoutIoredis = (library) =>
-  compile('typescript-6', 'nodenext ESM', NODE_NEXT, (main) => [
+const withoutIoredis = (library, format = 'nodenext ESM') =>
+  compile('typescript-6', format, NODE_NEXT, (main) => [
     run(`without ioredis, ${library}`, main, { versions: ['@nestjs/core', library] }),
   ]);
 
 /** What the port on clients promises (test/clients of this repository), with a library that the app has installed. */
-const conformance = (library) => ({
+const conformance = (library, name = library) => ({
   title: `the promises of the port on clients, ${library}`,
   args: [
     ...ES_MODULES,
@@ -74,7 +74,7 @@ const conformance = (library) => ({
     `--testPathPatterns=clients/${library}.spec`,
   ],
   env: { CLIENTS_FROM: '{app}/node_modules' },
-  versions: [library],
+  versions: [name],
 });
 
 export const APPS = {
@@ -111,8 +111,10 @@ export const APPS = {
   'nest-12-vitest': [
     { title: 'Vitest', args: ['node_modules/vitest/vitest.mjs', 'run'], versions: [...APP, 'vitest', 'vite'] },
   ],
-  'older-clients': [conformance('ioredis')],
+  'older-clients': [conformance('ioredis'), conformance('node-redis', 'redis')],
   iovalkey: [withoutIoredis('iovalkey')],
+  'node-redis': [withoutIoredis('redis')],
+  'node-redis-5': [withoutIoredis('redis', 'nodenext')],
   'lowest-peers': [
     compile('typescript-5.9', 'commonjs', [...COMMONJS, 'node10'], (main) => [
       run('the lowest versions of all peers', main, {

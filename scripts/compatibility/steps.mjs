@@ -82,7 +82,7 @@ export class Steps {
     // A process may end early without an error, when it has nothing left to wait for.
     const passed = ok && (!step.reports || report?.checked.length > 0);
     const about = this.#versionsOf(cwd, step, report);
-    const tests = /^\s*Tests:?\s+(\d+) passed/m.exec(output)?.[1];
+    const tests = /^\s*Tests:?\s.*?(\d+) passed/m.exec(output)?.[1];
     if (report ?? tests) about.push(`checks: ${tests ?? report.checked.length}`);
     this.#print(passed, `${app}: ${step.title}`, [...about, `${seconds.toFixed(1)} s`], output);
     return passed;

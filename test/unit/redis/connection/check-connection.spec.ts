@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { Valkey } from 'iovalkey';
+import { createClient } from 'redis';
 import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
 import { checkConnection } from '../../../../lib/redis/client/check-connection.js';
 import { libraryOf } from '../../../../lib/redis/client/client-libraries.js';
@@ -52,6 +53,8 @@ describe('the masters of a quorum', () => {
     'a URL with a database and a password': () => `rediss://bob:secret@127.0.0.1:${PORT}/3`,
     options: () => ({ host: '127.0.0.1', port: PORT }),
     'a client of ioredis': () => open(new Redis({ host: '127.0.0.1', port: PORT, lazyConnect: true })),
+    'a client of node-redis': () => createClient({ socket: { host: '127.0.0.1', port: PORT } }),
+    'a client of node-redis by its URL': () => createClient({ url: `redis://127.0.0.1:${PORT}/1` }),
     'a client of iovalkey': () => open(new Valkey({ host: '127.0.0.1', port: PORT, lazyConnect: true })),
   };
 
