@@ -13,7 +13,8 @@ export const isSubscriber = ({ message }: Error): boolean => message.startsWith(
 /** There was no connection to send a command by, and the client did not queue it. */
 export const isUnsent = (error: Error): boolean =>
   error.name === 'UnsentError' ||
-  isSubscriber(error) || /Stream isn't writeable|Cluster isn't ready/.test(error.message);
+  isSubscriber(error) ||
+  /Stream isn't writeable|Cluster isn't ready/.test(error.message);
 
 /** There was no connection, or it was lost before the answer came: the command may be sent again. */
 export const isLost = (error: Error): boolean =>

@@ -27,7 +27,7 @@ export function givenClient(url: string, options: RedisOptions): Redis {
 }
 
 /** A client of node-redis that the application passes to the module. */
-export function givenNodeRedis(url: string, options: object = {}) {
+function givenNodeRedis(url: string, options: object = {}) {
   const client = createClient({ url, ...options });
   client.on('error', () => undefined);
   client.connect().catch(() => undefined);

@@ -36,7 +36,7 @@ export interface NodeRedis extends NodeJS.EventEmitter {
   subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>;
 }
 
-export interface CommandOptions {
+interface CommandOptions {
   readonly typeMapping: object;
   readonly timeout: undefined;
   readonly asap: false;
