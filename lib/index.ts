@@ -50,11 +50,14 @@ export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lo
 export type {
   IoredisClient,
   NodeRedisClient,
+  RedisClientOptions,
   RedisClusterOptions,
   RedisConnection,
   RedisConnectionOptions,
   RedisNatMap,
   RedisNodeAddress,
+  RedisRetryStrategy,
+  RedisSharedOptions,
 } from './redis/client/redis-connection.js';
 export { createLockScripts } from './redis/scripts/lock-scripts.js';
 export type { LockScripts } from './redis/scripts/lock-scripts.js';

@@ -15,10 +15,10 @@ export type RedisNatMap =
   | ((announced: string) => { readonly host: string; readonly port: number } | null);
 
 /** The pause in milliseconds before the next try; anything else to give up. */
-type RetryStrategy = ((times: number, reason?: Error) => number | void | null) | null;
+export type RedisRetryStrategy = ((times: number, reason?: Error) => number | void | null) | null;
 
 /** What the connections to one server and to the nodes of a cluster have in common. */
-interface SharedOptions {
+export interface RedisSharedOptions {
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   readonly tls?: ConnectionOptions | undefined;
@@ -52,7 +52,7 @@ interface SharedOptions {
 }
 
 /** What a single connection and a cluster have in common. */
-interface ClientOptions {
+export interface RedisClientOptions {
   readonly keyPrefix?: string | undefined;
   readonly natMap?: RedisNatMap | undefined;
   readonly lazyConnect?: boolean | undefined;
@@ -66,7 +66,7 @@ interface ClientOptions {
 }
 
 /** One Redis, or the master that sentinels name, in the format of ioredis. */
-export interface RedisConnectionOptions extends SharedOptions, ClientOptions {
+export interface RedisConnectionOptions extends RedisSharedOptions, RedisClientOptions {
   /** @default 'localhost' */
   readonly host?: string | undefined;
   /** @default 6379 */
@@ -75,7 +75,7 @@ export interface RedisConnectionOptions extends SharedOptions, ClientOptions {
   readonly path?: string | undefined;
   readonly db?: number | undefined;
   readonly readOnly?: boolean | undefined;
-  readonly retryStrategy?: RetryStrategy | undefined;
+  readonly retryStrategy?: RedisRetryStrategy | undefined;
   /** The sentinels, which name the master of the group `name`. */
   readonly sentinels?: readonly RedisNodeAddress[] | undefined;
   readonly name?: string | undefined;
@@ -86,8 +86,8 @@ export interface RedisConnectionOptions extends SharedOptions, ClientOptions {
   readonly enableTLSForSentinelMode?: boolean | undefined;
   /** @default 1_000 */
   readonly sentinelCommandTimeout?: number | undefined;
-  readonly sentinelRetryStrategy?: RetryStrategy | undefined;
-  readonly sentinelReconnectStrategy?: RetryStrategy | undefined;
+  readonly sentinelRetryStrategy?: RedisRetryStrategy | undefined;
+  readonly sentinelReconnectStrategy?: RedisRetryStrategy | undefined;
   readonly sentinelMaxConnections?: number | undefined;
   readonly preferredSlaves?: unknown;
   readonly updateSentinels?: boolean | undefined;
@@ -95,13 +95,13 @@ export interface RedisConnectionOptions extends SharedOptions, ClientOptions {
 }
 
 /** A Redis Cluster by some of its nodes, with the options of ioredis' `Cluster`. */
-export interface RedisClusterOptions extends ClientOptions {
+export interface RedisClusterOptions extends RedisClientOptions {
   readonly cluster: readonly (RedisNodeAddress | string | number)[];
   /** The options of the connections to the nodes. */
   readonly redisOptions?:
-    (SharedOptions & Omit<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels'>) | undefined;
-  readonly clusterRetryStrategy?: RetryStrategy | undefined;
-  readonly clusterNodeRetryStrategy?: RetryStrategy | undefined;
+    (RedisSharedOptions & Omit<RedisConnectionOptions, 'host' | 'port' | 'path' | 'sentinels'>) | undefined;
+  readonly clusterRetryStrategy?: RedisRetryStrategy | undefined;
+  readonly clusterNodeRetryStrategy?: RedisRetryStrategy | undefined;
   readonly scaleReads?: unknown;
   readonly maxRedirections?: number | undefined;
   readonly retryDelayOnFailover?: number | undefined;
@@ -116,25 +116,23 @@ export interface RedisClusterOptions extends ClientOptions {
   readonly dnsLookup?: unknown;
 }
 
-type Method = (...args: never[]) => unknown;
-
 /** A client of ioredis or iovalkey: a `Redis`, a `Valkey` or a `Cluster`. */
 export interface IoredisClient {
   readonly status: string;
   readonly options: object;
-  readonly evalsha: Method;
-  readonly duplicate: Method;
-  readonly disconnect: Method;
-  readonly on: Method;
+  readonly evalsha: (...args: never[]) => unknown;
+  readonly duplicate: (...args: never[]) => unknown;
+  readonly disconnect: (...args: never[]) => unknown;
+  readonly on: (...args: never[]) => unknown;
 }
 
 /** A client of node-redis: what `createClient`, `createSentinel` or `createCluster` returns. */
 export interface NodeRedisClient {
   readonly isOpen: boolean;
-  readonly evalSha: Method;
-  readonly duplicate: Method;
-  readonly destroy: Method;
-  readonly on: Method;
+  readonly evalSha: (...args: never[]) => unknown;
+  readonly duplicate: (...args: never[]) => unknown;
+  readonly destroy: (...args: never[]) => unknown;
+  readonly on: (...args: never[]) => unknown;
 }
 
 /** What the library opens a connection of its own by. */
@@ -144,4 +142,4 @@ export type RedisAddress = string | RedisConnectionOptions | RedisClusterOptions
  * How to reach Redis: a URL, options (with `sentinels` and `name` for Sentinel), the nodes of a cluster, or a client of
  * ioredis, iovalkey or node-redis, which is used and never closed.
  */
-export type RedisConnection = RedisAddress | IoredisClient | NodeRedisClient;
+export type RedisConnection = string | RedisConnectionOptions | RedisClusterOptions | IoredisClient | NodeRedisClient;

@@ -19,7 +19,7 @@ function packagesOf(entry: string): { files: Set<string>; packages: Set<string> 
     if (files.has(file)) return;
     files.add(file);
     for (const target of importsOf(file)) {
-      if (target.startsWith('.')) visit(posix.join(posix.dirname(file), target).replace(/\.js$/, '.ts'));
+      if (target.startsWith('.')) visit(posix.join(posix.dirname(file), target).replace(/\.(c?)js$/, '.$1ts'));
       else if (!target.startsWith('node:')) packages.add(target);
     }
   };
