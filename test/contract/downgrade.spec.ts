@@ -96,7 +96,7 @@ describe('downgrade', () => {
     const read = await locks.acquire('read', { mode: 'read' });
     await place.resetCommands();
     await read.downgrade();
-    await place.expectNotSent('eval');
+    await place.expectNotSent('evalsha');
     expect([read.mode, read.held]).toEqual(['read', true]);
     for (const held of [lock, other, read]) await held.release();
     expect(await locks.tryAcquire('written')).not.toBeNull();

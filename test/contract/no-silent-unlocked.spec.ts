@@ -113,7 +113,7 @@ describe('promise 5: no silent unlocked run', () => {
       expect(error.message).toContain(name);
       expect(error.message).toContain(value);
     }
-    await place.expectNotSent('eval');
+    await place.expectNotSent('evalsha');
   });
 
   it.each([[null], [5_000], ['5s'], [true]])(

@@ -92,7 +92,7 @@ describe('two jobs with one key', () => {
       const error = await rejection(locks.lastRun('report', job as string));
       expect(error).toBeInstanceOf(LockConfigurationError);
       expect(error.message).toMatch(/lastRun\("report"\).*such as 'Reports\.noon'/);
-      await place.expectNotSent('eval');
+      await place.expectNotSent('evalsha');
     },
   );
 

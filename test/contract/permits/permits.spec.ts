@@ -298,7 +298,7 @@ describe('invalid permits', () => {
     ]) {
       expect(await rejection(call)).toBeInstanceOf(LockConfigurationError);
     }
-    await place.expectNotSent('eval');
+    await place.expectNotSent('evalsha');
   });
 
   const define = (permits: unknown) => () => {

@@ -90,8 +90,11 @@ export interface OwnPlace {
   keys(): Promise<string[]>;
   /** Forgets which commands were sent. */
   resetCommands(): Promise<void>;
-  /** That no command of that name was sent; it proves something only where the store is that of the test. */
-  expectNotSent(command: 'eval' | 'scan'): Promise<void>;
+  /**
+   * That no command of that name was sent; it proves something only where the store is that of the test. Each script is sent by
+   * EVALSHA first. EVAL alone is the probe at the start of an app.
+   */
+  expectNotSent(command: 'evalsha' | 'scan'): Promise<void>;
 }
 
 /** A Redis of this test alone where one is the topology, elsewhere a prefix on what is shared. */
