@@ -1,6 +1,12 @@
 import type { Cluster, Redis } from 'ioredis';
 import { type Clock, type Timers, setDeadline } from '../../../core/clock.js';
-import { CLOSE_TIMEOUT_MS, GREETING_MS, IOREDIS_CONNECT_TIMEOUT_MS, reconnectDelayMs } from '../../timing.js';
+import {
+  CLOSE_TIMEOUT_MS,
+  DISCONNECT_TIMEOUT_MS,
+  GREETING_MS,
+  IOREDIS_CONNECT_TIMEOUT_MS,
+  reconnectDelayMs,
+} from '../../timing.js';
 import { type Ioredis, endsForGood } from './ioredis-options.js';
 
 /**
@@ -86,9 +92,12 @@ export function attachToNodes(cluster: Cluster, attach: (node: Redis) => () => v
 /** Closes a connection of ours; resolves when its sockets have ended, or after a short limit. */
 export async function closeConnection(client: Ioredis, timers: Timers): Promise<void> {
   if (client.status === 'end') return;
-  // There is no socket yet, or none before the next try.
-  if (client.status === 'wait' || (!isCluster(client) && client.status === 'reconnecting'))
-    return client.disconnect(false);
+  if (client.status === 'wait') return client.disconnect(false);
+  if (!isCluster(client) && client.status === 'reconnecting') {
+    client.disconnect(false);
+    // ioredis has set a timer to destroy its last socket, which has ended already.
+    return new Promise((resolve) => void timers.setTimer(resolve, DISCONNECT_TIMEOUT_MS));
+  }
   // A cluster ends before the connections to its nodes do.
   const nodes = isCluster(client) ? client.nodes().filter(({ status }) => status !== 'wait' && status !== 'end') : [];
   const ends = [client, ...nodes].map((one) => new Promise<void>((resolve) => one.once('end', resolve)));

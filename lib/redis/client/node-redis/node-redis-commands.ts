@@ -21,8 +21,8 @@ export abstract class NodeRedisCommands {
     this.send(['asking']).catch(() => undefined);
   }
 
-  async info(section: 'server' | 'replication'): Promise<string> {
-    return String(await this.send(['info', section]));
+  async info(section?: 'server' | 'replication'): Promise<string> {
+    return String(await this.send(section ? ['info', section] : ['info']));
   }
 
   async time(): Promise<number> {
