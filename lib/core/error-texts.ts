@@ -37,6 +37,13 @@ export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyEr
   return new LockBusyError(text, { key, mode, nodes, permits });
 }
 
+/** The call may wait, but as many others wait as it accepts. */
+export function queueFullError({ key, mode }: LockName, maxWaiters: number): LockBusyError {
+  const waiters = maxWaiters === 1 ? 'another call waits' : `${maxWaiters} other calls wait`;
+  const text = `The lock "${key}" (${mode}) is busy, and ${waiters} already. Try later, or accept more (\`maxWaiters\`).`;
+  return new LockBusyError(text, { key, mode, maxWaiters });
+}
+
 export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): LockWaitTimeoutError {
   const { key, mode } = name;
   const { holder, ahead, nodes } = busy;

@@ -41,6 +41,8 @@ export interface LockErrorDetails {
   readonly nodes?: readonly NodeAnswer[] | undefined;
   /** How many permits there are, if all of them are taken. */
   readonly permits?: number | undefined;
+  /** How many others wait, if the call does not accept that. */
+  readonly maxWaiters?: number | undefined;
 }
 
 /**
@@ -103,14 +105,20 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
   Object.defineProperty(type, MARKER, fixed(name));
 }
 
-/** The lock is held by somebody else, and the call must not wait (`waitMs: 0`, `ifBusy: 'throw'`). */
+/**
+ * The lock is held by somebody else, and the call must not wait (`waitMs: 0`, `ifBusy: 'throw'`), or does not accept that so many
+ * others wait (`maxWaiters`).
+ */
 export class LockBusyError extends LockError {
   /** How many permits there are, if all of them are taken; undefined if it is no semaphore, or is held for writing. */
   readonly permits: number | undefined;
+  /** The `maxWaiters` of the call, if so many others wait; otherwise undefined. */
+  readonly maxWaiters: number | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
     super(message, details);
     this.permits = details.permits;
+    this.maxWaiters = details.maxWaiters;
   }
 }
 

@@ -1,6 +1,6 @@
 import { isWellFormed } from './key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
-import { checkBoolean, checkDuration, checkPermits } from './option-checks.js';
+import { checkBoolean, checkDuration, checkPermits, checkWhole } from './option-checks.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
@@ -21,6 +21,13 @@ export interface LockOptions {
    * @default the module's `waitMs`
    */
   waitMs?: number;
+  /**
+   * How many others may wait for the lock when this call comes to it, from 1 to 1,000. If as many wait, the call rejects with a
+   * `LockBusyError` at once. Of the callers of a process that hand the lock to each other, one counts; calls with `maxWaiters`
+   * do not take part in that, and each of them counts.
+   * @default no limit
+   */
+  maxWaiters?: number;
   /**
    * How long the lock may be held. Then the watchdog stops and the signal is aborted, so that hung work does not hold the
    * lock for ever.
@@ -78,6 +85,8 @@ export interface ResolvedLockOptions {
   readonly mode: LockMode;
   readonly leaseMs: number;
   readonly waitMs: number;
+  /** 0: no limit. */
+  readonly maxWaiters: number;
   readonly maxHoldMs: number;
   readonly holdAtLeastMs: number;
   readonly renew: boolean;
@@ -100,6 +109,8 @@ export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'wai
 const MIN_LEASE_MS = 50;
 export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
 const MAX_OWNER_LENGTH = 128;
+/** A store counts the waiters one by one. */
+const MAX_WAITERS = 1_000;
 
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   mode: (value, where) => {
@@ -107,6 +118,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   },
   leaseMs: (value, where) => checkDuration(value, where, { min: MIN_LEASE_MS, max: MAX_LEASE_MS }),
   waitMs: (value, where) => checkDuration(value, where, { min: 0, max: Infinity }),
+  maxWaiters: (value, where) => checkWhole(value, where, { min: 1, max: MAX_WAITERS }),
   maxHoldMs: (value, where) => checkDuration(value, where, { min: 1, max: Infinity }),
   holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
   renew: checkBoolean,
@@ -166,6 +178,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
     mode: options.mode ?? 'write',
     leaseMs: options.leaseMs ?? defaults.leaseMs,
     waitMs: options.waitMs ?? defaults.waitMs,
+    maxWaiters: options.maxWaiters ?? 0,
     maxHoldMs: options.maxHoldMs ?? defaults.maxHoldMs,
     holdAtLeastMs: options.holdAtLeastMs ?? 0,
     renew: options.renew ?? true,
@@ -179,15 +192,16 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
 }
 
 /** Majorities could admit more holders than there are permits, and the queues of the masters may differ in order. */
-function checkQuorumOptions({ permits, fair }: LockOptions): void {
-  const name =
-    permits !== undefined
-      ? '`permits` (a counting semaphore)'
-      : fair
-        ? `\`fair: ${typeof fair === 'string' ? `'${fair}'` : 'true'}\` (a queue)`
-        : undefined;
+function checkQuorumOptions(options: LockOptions): void {
+  const name = queuedOption(options);
   if (name === undefined) return;
   throw new LockConfigurationError(
     `A quorum of masters cannot keep ${name}; leave it out, or use a \`connection\` to one Redis or a cluster.`,
   );
+}
+
+function queuedOption({ permits, maxWaiters, fair }: LockOptions): string | undefined {
+  if (permits !== undefined) return '`permits` (a counting semaphore)';
+  if (maxWaiters !== undefined) return '`maxWaiters` (a queue)';
+  return fair ? `\`fair: ${typeof fair === 'string' ? `'${fair}'` : 'true'}\` (a queue)` : undefined;
 }

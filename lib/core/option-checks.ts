@@ -8,13 +8,20 @@ export function checkBoolean(value: unknown, where: string): void {
 }
 
 /**
+ * Checks a number of holders, or of waiters.
+ * @throws LockConfigurationError
+ */
+export function checkWhole(value: unknown, where: string, { min, max }: { min: number; max: number }): void {
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return;
+  refuse(where, value, `a whole number from ${min} to ${max}`);
+}
+
+/**
  * Checks how many holders a semaphore admits.
  * @throws LockConfigurationError
  */
-export function checkPermits(value: unknown, where: string): void {
-  if (Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS) return;
-  refuse(where, value, `a whole number from 1 to ${MAX_PERMITS}`);
-}
+export const checkPermits = (value: unknown, where: string): void =>
+  checkWhole(value, where, { min: 1, max: MAX_PERMITS });
 
 /** What a decorated call does when Redis cannot be asked. */
 export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';

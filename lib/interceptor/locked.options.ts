@@ -99,7 +99,7 @@ const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
   typeof permits === 'function' ? { permits: 1 } : {};
 
 function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
-  const { oncePer, rerunOnLoss, waitMs } = options;
+  const { oncePer, rerunOnLoss, waitMs, maxWaiters } = options;
   const { ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
   if (!['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
     fail(`Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
@@ -111,9 +111,10 @@ function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
   if (rerunOnLoss && oncePer !== undefined && ifBusy !== 'skip') {
     fail(`With \`rerunOnLoss\` all others wait for the run to end and then skip; leave ${said} out.`);
   }
-  if (ifBusy !== 'wait' && waitMs && !rerunOnLoss) {
+  const ofWait = waitMs ? `waitMs: ${waitMs}` : maxWaiters === undefined ? undefined : `maxWaiters: ${maxWaiters}`;
+  if (ifBusy !== 'wait' && ofWait && !rerunOnLoss) {
     const beside = options.ifBusy === undefined ? '`oncePer`' : said;
-    fail(`\`waitMs: ${waitMs}\` has no effect beside ${beside}, which tries once; leave it out.`);
+    fail(`\`${ofWait}\` has no effect beside ${beside}, which tries once; leave it out.`);
   }
 }
 

@@ -88,6 +88,11 @@ export class FakeLockService extends RedisLockService {
     return this.#rule(which, 'refuse');
   }
 
+  /** Same as `refuse`, but with so many waiters that a call with `maxWaiters` rejects with a `LockBusyError`. */
+  fillQueue(which?: FakeKey): this {
+    return this.#rule(which, 'full');
+  }
+
   /** Same as `refuse`, for tests of calls that wait. */
   timeOut(which?: FakeKey): this {
     return this.refuse(which);

@@ -1,6 +1,6 @@
 import { type WaitLimits } from '../core/acquire/free-watch.js';
 import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.js';
-import { busyError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
+import { busyError, queueFullError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
@@ -106,9 +106,10 @@ export class FakeLocker extends Locker {
 
   /** The error of a call, without the delay of a real one; undefined: it is granted, or waits without a limit. */
   #failureOf(request: LockRequest): LockError | undefined {
-    const { mode, permits, waitMs } = request.options;
+    const { mode, permits, waitMs, maxWaiters } = request.options;
     const outcome = this.#fake.rules.outcomeOf(request.keys);
-    if (outcome === 'grant' || waitMs === Infinity) return undefined;
+    const isFull = outcome === 'full' && maxWaiters > 0;
+    if (outcome === 'grant' || (waitMs === Infinity && !isFull)) return undefined;
     const name = { key: request.name, mode };
     const holder = holderFor(permits);
     const limited = { ...name, permits };
@@ -117,6 +118,7 @@ export class FakeLocker extends Locker {
       return this.#failed(unansweredError(name, waitedMs, awayError(name.key)), request, waitedMs);
     }
     if (waitMs === 0) return this.#failed(busyError(limited, { holder }), request, 0);
+    if (isFull) return this.#failed(queueFullError(name, maxWaiters), request, 0);
     const event = eventOf(request);
     this.events.emit('waiting', () => ({ ...event, ahead: 0, holder }));
     this.events.emit('timedOut', () => ({ ...event, waitedMs: waitMs, holder }));

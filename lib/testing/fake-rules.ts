@@ -1,5 +1,5 @@
-/** How a request ends. */
-export type FakeOutcome = 'grant' | 'refuse' | 'fail';
+/** How a request ends; `full`: the lock is busy, and more calls wait than any other call accepts. */
+export type FakeOutcome = 'grant' | 'refuse' | 'full' | 'fail';
 
 /** Which locks a rule applies to: a key, a pattern of keys, or (left out) all. */
 export type FakeKey = string | RegExp | undefined;

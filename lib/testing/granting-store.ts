@@ -52,7 +52,7 @@ export class GrantingStore extends MemoryLockStore {
     const { keys, claim } = request;
     const outcome = this.rules.outcomeOf(keys);
     if (outcome === 'fail') throw awayError(keys.join(', '));
-    if (outcome === 'refuse') return this.#busy(request);
+    if (outcome !== 'grant') return this.#busy(request);
     // Every call of a job is a fire of its own.
     if (claim) this.server.locks.lock(keys[0]!).jobs.delete(claim.job);
     return super.acquire(request);

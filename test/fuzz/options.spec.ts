@@ -12,6 +12,7 @@ const RIGHT: Record<keyof LockOptions, fc.Arbitrary<Named>> = {
   mode: oneOf('read', 'write', 'Read', 'exclusive'),
   leaseMs: oneOf(49, 50, 1_000, 2_592_000_000, 2_592_000_001, 1_000.5),
   waitMs: oneOf(0, 1, 10_000, -1, 0.5),
+  maxWaiters: oneOf(0, 1, 1_000, 1_001),
   maxHoldMs: oneOf(0, 1, 60_000, -1),
   holdAtLeastMs: oneOf(0, 1, 1_000, -1),
   renew: oneOf(true, false, 0, 'true'),

@@ -8,6 +8,7 @@ export interface Request {
   readonly waiterLeaseMs: number;
   readonly fair: number;
   readonly permits: number;
+  readonly maxWaiters: number;
   readonly holder: string;
   readonly job: string;
   readonly fireKind: string;

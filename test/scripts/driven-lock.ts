@@ -59,7 +59,16 @@ export class DrivenLock {
   }
 
   acquire(who: string, operands: Operands = {}): Promise<string[]> {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
+    const plain = {
+      owner: '-',
+      mode: 'write',
+      leaseMs: LEASE_MS,
+      waiterLeaseMs: 0,
+      fair: 1,
+      permits: 0,
+      maxWaiters: 0,
+      ...NO_CLAIM,
+    };
     return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands });
   }
 

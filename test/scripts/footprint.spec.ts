@@ -28,6 +28,7 @@ describe('the hash of a lock', () => {
       waiterLeaseMs: 15_000,
       fair: 1,
       permits: 0,
+      maxWaiters: 0,
       ...NO_CLAIM,
     };
     return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...operands });

@@ -41,7 +41,15 @@ describe('a hand-over to very many waiters', () => {
     expect(reply.map(String)).toEqual(expected.map(String));
     return reply;
   };
-  const terms = { owner: '-', leaseMs: 10_000, waiterLeaseMs: 6_000, permits: 0, holder: 'host:1', ...NO_CLAIM };
+  const terms = {
+    owner: '-',
+    leaseMs: 10_000,
+    waiterLeaseMs: 6_000,
+    permits: 0,
+    maxWaiters: 0,
+    holder: 'host:1',
+    ...NO_CLAIM,
+  };
   const acquire = (who: string, mode: string, fair = 1): Promise<string[]> =>
     run('acquire', { ...terms, attempt: who, mode, fair });
   const release = (who: string): Promise<string[]> =>

@@ -33,12 +33,14 @@ const done: Step = release(1, 0, 'done');
 const downgrade: Step = step({ kind: 'downgrade', pick: 1, foreign: false });
 const writeBack = (pick: number, by: number): Step => step({ kind: 'writeBack', pick, by, foreign: false });
 const poll: Step = step({ kind: 'poll', pick: 1, last: false });
+const full: Step = step({ kind: 'condition', condition: 'full' });
 
 const profile: Profile = {
   modes: ['write', 'read'],
   fairness: [1],
   owners: ['-', 'ann'],
   permits: 0,
+  maxWaiters: 0,
   locks: 1,
   jobs: false,
 };
@@ -83,13 +85,7 @@ export const KNOWN_GAMES: readonly Game[] = [
   {
     // A full server grants a lock again whose lease is over: it needs no more memory than before.
     profile,
-    steps: [
-      acquire('-', 'write'),
-      step({ kind: 'condition', condition: 'full' }),
-      request({}, 41_000_000),
-      release(1),
-      acquire('-', 'write'),
-    ],
+    steps: [acquire('-', 'write'), full, request({}, 41_000_000), release(1), acquire('-', 'write')],
   },
   {
     // A waiter is passed over while its process does not listen; when it sends its request again, it is ahead of those that came later.
@@ -332,6 +328,21 @@ export const KNOWN_GAMES: readonly Game[] = [
     // A revocation hands the lock over.
     profile,
     steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), step({ kind: 'forceRelease', pick: 1 })],
+  },
+  // A waiter asks again, whose place is the only one that the queue may have; on a full server, too.
+  { profile: { ...profile, maxWaiters: 1 }, steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), poll] },
+  { profile, steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), full, poll] },
+  // So does a holder.
+  { profile, steps: [acquire('-', 'read'), full, step({ kind: 'again', pick: 0 })] },
+  {
+    // The queue is full for the caller who finds that a lease has ended, and those who wait learn of that.
+    profile: { ...profile, fairness: [0], permits: 2, maxWaiters: 1 },
+    steps: [
+      request({ mode: 'read', leaseMs: 1_000 }),
+      acquire('-', 'read'),
+      acquire('-', 'read', 30_000),
+      request({ waiterLeaseMs: 30_000 }, 2_000_000),
+    ],
   },
   // A lower token is that of the owner if no other hold writes: neither a parked one nor one that reads does.
   { profile, steps: [acquire('ann', 'write'), acquire('ann', 'write'), writeBack(2, -7)] },

@@ -93,7 +93,7 @@ describe('every lock script', () => {
   it('takes the arguments that its header names', () => {
     const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
     const many =
-      'attempt channelPrefix countReceivers fair holder keepMs leaseMs mode owner permits sentMicros untilMicros waiterLeaseMs';
+      'attempt channelPrefix countReceivers fair holder keepMs leaseMs maxWaiters mode owner permits sentMicros untilMicros waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
       acquire: [
         ...many.split(' '),

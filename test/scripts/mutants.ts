@@ -56,6 +56,24 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'math.max(token + (reads > 0 and 1 or 64), micros)',
     replace: 'micros',
   },
+  { name: 'a full queue is joined', find: 'elseif waiter_lease > 0 and is_full() then', replace: 'elseif false then' },
+  {
+    name: 'a full queue of several keys is joined',
+    find: 'math.huge, busy and busy.is_full()',
+    replace: 'math.huge, false',
+  },
+  { name: 'a waiter is refused its own place', find: 'most > 0 and not place and', replace: 'most > 0 and' },
+  {
+    name: 'dead waiters fill a queue',
+    find: 'if waiter_at(int(sequence)) then waiting',
+    replace: 'if true then waiting',
+  },
+  { name: 'one waiter too many', find: 'tail - first + 1 >= most then', replace: 'tail - first >= most then' },
+  {
+    name: 'a full queue hands nothing over',
+    find: 'is_full() then\n  if freed then hand_over(nil) end',
+    replace: 'is_full() then',
+  },
   { name: 'the fair queue is overtaken', find: 'head > tail and admits', replace: 'admits' },
   { name: 'a waiter whose turn it is is not served', find: 'return hand_over(<attempt>) or', replace: 'return' },
   {

@@ -111,7 +111,7 @@ export class NextCommand {
   }
 
   #newRequest({ client, keys, fire, ...action }: Extract<Action, { kind: 'acquire' }>): Request {
-    const { modes, fairness, owners, permits, jobs } = this.known.profile;
+    const { modes, fairness, owners, permits, maxWaiters, jobs } = this.known.profile;
     const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
     // Numbered by client: two of the clients leave the same fingerprints when they are released.
     const number = [...this.requests.keys()].filter((known) => known.startsWith(client)).length + 1;
@@ -131,6 +131,7 @@ export class NextCommand {
       leaseMs: action.leaseMs,
       waiterLeaseMs: action.waiterLeaseMs,
       permits,
+      maxWaiters,
       holder: `host:1 ${attempt}`,
       ...(claims ? { ...fire, fireMs } : NO_FIRE),
     };

@@ -54,7 +54,8 @@ export class Referee {
     if (reply[0] === 'error') return;
     this.#latest = Math.max(this.#latest, now);
     // What ended is known before those who were granted after it.
-    if (command.name === 'acquire') this.#judgeRefusal(command.request, reply[0]!, now);
+    const isFull = reply[0] === 'busy' && reply[10] === '1';
+    if (command.name === 'acquire') this.#judgeRefusal(command.request, isFull ? 'full' : reply[0]!, now);
     else this.#judgeOne(command, reply, now);
     const grants = pushes.map((push) => push.split(' ')).filter(([, kind]) => kind === 'granted');
     const told = grants.flatMap(([, , who, token, , remaining]) => {

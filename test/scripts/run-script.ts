@@ -73,7 +73,16 @@ export async function runInBatch(
 ): Promise<string[]> {
   const { nowMicros = 0, keepMs, channelPrefix, countReceivers } = operation.values;
   const shared = { nowMicros, keepMs, channelPrefix, countReceivers } as Operands;
-  const terms = { owner: '-', mode: 'write', leaseMs: 10, waiterLeaseMs: 0, fair: 1, permits: 0, holder: 'host:1' };
+  const terms = {
+    owner: '-',
+    mode: 'write',
+    leaseMs: 10,
+    waiterLeaseMs: 0,
+    fair: 1,
+    permits: 0,
+    maxWaiters: 0,
+    holder: 'host:1',
+  };
   const attempt = `beside.${String((neighbours += 1)).padStart(8, '0')}`;
   const acquire = { ...shared, ...terms, ...NO_CLAIM, attempt };
   const release = { ...shared, attempt, holdAtLeastMs: 0, job: '-', runOutcome: '-' };

@@ -39,7 +39,16 @@ describe('the scripts on a server', () => {
     return runScript(client, scripts[name], { ...common, ...values });
   };
   const acquire = (who: string, operands: Operands = {}, client = redis): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0, ...NO_CLAIM };
+    const plain = {
+      owner: '-',
+      mode: 'write',
+      leaseMs: LEASE_MS,
+      waiterLeaseMs: 0,
+      fair: 1,
+      permits: 0,
+      maxWaiters: 0,
+      ...NO_CLAIM,
+    };
     return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands }, client);
   };
   const waitFor = (who: string, operands: Operands = {}, client = redis): Promise<string[]> =>
@@ -50,7 +59,15 @@ describe('the scripts on a server', () => {
     run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
 
   const acquireBoth = (who: string, operands: Operands = {}): Promise<string[]> => {
-    const plain = { owner: '-', mode: 'write', leaseMs: LEASE_MS, waiterLeaseMs: 0, fair: 1, permits: 0 };
+    const plain = {
+      owner: '-',
+      mode: 'write',
+      leaseMs: LEASE_MS,
+      waiterLeaseMs: 0,
+      fair: 1,
+      permits: 0,
+      maxWaiters: 0,
+    };
     return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands, lock: BOTH });
   };
   const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });

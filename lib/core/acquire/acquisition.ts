@@ -1,4 +1,4 @@
-import { busyError, claimedError, upgradeError } from '../error-texts.js';
+import { busyError, claimedError, queueFullError, upgradeError } from '../error-texts.js';
 import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
@@ -91,10 +91,9 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#limits = new Limits(this.context.timers, call, this, this.#answers.isKnownBusy);
   }
 
-  #fail(error: unknown): void {
-    const { request } = this.#call;
+  #fail(error: unknown, hasPlace = this.wasBusy && this.#call.request.options.waitMs > 0): void {
     this.#end('cancelled');
-    this.context.attempts.giveBackCancelled(this.#attempt, this.wasBusy && request.options.waitMs > 0);
+    this.context.attempts.giveBackCancelled(this.#attempt, hasPlace);
     this.context.fail(this.#call, error);
     this.#call.turn?.onFailed();
   }
@@ -111,7 +110,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
     this.#state = 'asking';
     const attempt = this.#attempt;
     const sent = moment(this.context.clock);
-    this.context.attempts.send(attempt, sent.at).then(
+    this.context.attempts.send(attempt, sent.at, this.#call.hasWaited).then(
       (reply) => this.#onReply(attempt, sent, reply),
       (error: unknown) => this.#onFailure(attempt, error),
     );
@@ -145,9 +144,10 @@ export class Acquisition implements WaitingCall, LimitedCall {
   #onBusy(sent: Moment, reply: Busy): void {
     const isFirst = !this.#answers.wasBusy;
     this.#answers.onBusy(sent, reply);
-    const { waitMs, leaseMs } = this.#call.request.options;
+    const { waitMs, maxWaiters, leaseMs } = this.#call.request.options;
     // If votes are split, it may be that nobody holds the lock: even a call that must not wait asks again.
     if (waitMs === 0 && !reply.isSplit) return this.#fail(busyError(nameOf(this.#call.request), reply));
+    if (reply.isFull) return this.#fail(queueFullError(nameOf(this.#call.request), maxWaiters), false);
     if (isFirst && waitMs > 0) this.#onFirstBusy(reply);
     // A listener may have cancelled it.
     if (this.#hasEnded) return;

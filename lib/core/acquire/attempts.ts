@@ -101,12 +101,13 @@ export class Attempts {
   }
 
   /** Sends a command of this attempt. A reply that comes after the returned promise was rejected is given back. */
-  send(attempt: Attempt, sentAt: number): Promise<AcquireReply> {
+  send(attempt: Attempt, sentAt: number, hasWaited: boolean): Promise<AcquireReply> {
     attempt.onSent(sentAt);
     const { id, request } = attempt;
     const onLate = (reply: AcquireReply): void => this.giveBackLate(attempt, reply);
     try {
-      return this.parts.store.acquire(acquireRequestOf(request, id), commandTimeoutMs(request.options.leaseMs), onLate);
+      const asked = acquireRequestOf(request, id, hasWaited);
+      return this.parts.store.acquire(asked, commandTimeoutMs(request.options.leaseMs), onLate);
     } catch (error) {
       // A store that throws, against its contract, is like one that rejects.
       return Promise.reject(error);
@@ -127,11 +128,11 @@ export class Attempts {
   }
 
   /** Gives back the attempt of a call that is cancelled, unless it has left nothing in the store. */
-  giveBackCancelled(attempt: Attempt, hasWaited: boolean): void {
+  giveBackCancelled(attempt: Attempt, hasPlace: boolean): void {
     const { id, isUnanswered, sentAt } = attempt;
     const mayArrive = isUnanswered || (sentAt !== null && !this.parts.store.withdraw?.(id));
     // Without a place in a queue, a busy attempt leaves nothing behind.
-    if (hasWaited || mayArrive) this.giveBack(attempt);
+    if (hasPlace || mayArrive) this.giveBack(attempt);
   }
 
   /** Gives back the attempt of a reply that no call waits for any more. */

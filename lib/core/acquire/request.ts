@@ -91,10 +91,10 @@ export function inOrderOf({ callerKeys }: LockRequest, grant: Grant): Grant {
 export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRequest): number =>
   Math.max(leaseMs, holdAtLeastMs);
 
-/** The command that an attempt sends to the store. */
-export function acquireRequestOf(request: LockRequest, attempt: string): AcquireRequest {
+/** The command that an attempt sends to the store. A call that has waited keeps its right to wait (`maxWaiters`). */
+export function acquireRequestOf(request: LockRequest, attempt: string, hasWaited: boolean): AcquireRequest {
   const { keys, claim, options, holder } = request;
-  const { mode, leaseMs, waitMs, owner, fair, permits } = options;
+  const { mode, leaseMs, waitMs, maxWaiters, owner, fair, permits } = options;
   return {
     keys,
     attempt,
@@ -103,6 +103,7 @@ export function acquireRequestOf(request: LockRequest, attempt: string): Acquire
     leaseMs: requestedLeaseMs(request),
     waiterLeaseMs: waitMs === 0 ? 0 : waiterLeaseMs(leaseMs),
     fair: fair !== false,
+    maxWaiters: hasWaited ? 0 : maxWaiters,
     permits,
     holder,
     claim,

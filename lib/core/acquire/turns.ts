@@ -91,6 +91,7 @@ const takesTurns = ({ keys, callerKeys, isPart, claim, options }: LockRequest): 
   options.mode === 'write' &&
   options.fair === true &&
   options.waitMs > 0 &&
+  options.maxWaiters === 0 &&
   options.renew &&
   options.owner === undefined &&
   options.holdAtLeastMs === 0 &&

@@ -24,6 +24,8 @@ export interface AcquireRequest {
   /** How long the store keeps the place in the queue without another command of this attempt; 0: do not queue. */
   readonly waiterLeaseMs: number;
   readonly fair: boolean;
+  /** The attempt does not join a queue in which so many others wait; 0 or undefined: any number may wait. */
+  readonly maxWaiters?: number | undefined;
   /** With mode `read`: at most this many readers; 0: any number. */
   readonly permits: number;
   /** The caller, for people to read: `host:pid where`. */
@@ -59,6 +61,8 @@ export type AcquireReply =
       /** The server that replied: only grants that it pushes count. Undefined for a single server and a cluster. */
       readonly server?: string | undefined;
       readonly unanswered?: boolean;
+      /** As many others wait as the attempt accepts (`maxWaiters`), and it has not joined them. */
+      readonly isFull?: boolean;
       readonly nodes?: readonly NodeAnswer[];
       /**
        * Of a quorum: the grants of some nodes were given back. The attempt keeps its places in the queues, but only a new

@@ -27,7 +27,7 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
   mode?: LockMode;
   /**
    * The HTTP status that answers a busy lock, from 400 to 599, with or without the `LockExceptionFilter`.
-   * @default that of the `LockExceptionFilter`: 423, and 429 when all permits are taken
+   * @default that of the `LockExceptionFilter`: 423, and 429 when all permits are taken, or too many others wait
    */
   status?: number;
 }

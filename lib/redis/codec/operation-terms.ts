@@ -15,7 +15,10 @@ export interface SharedOperands {
 }
 
 /** The fields of a request on which its terms depend. */
-type Requested = Pick<AcquireRequest, 'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'permits' | 'holder' | 'fair'>;
+type Requested = Pick<
+  AcquireRequest,
+  'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'maxWaiters' | 'permits' | 'holder' | 'fair'
+>;
 type Renewed = Pick<RenewRequest, 'leaseMs' | 'mode'>;
 type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'unanswered'>;
 
@@ -24,6 +27,7 @@ const requestTheSame = (a: Requested, b: Requested): boolean =>
   a.mode === b.mode &&
   a.leaseMs === b.leaseMs &&
   a.waiterLeaseMs === b.waiterLeaseMs &&
+  a.maxWaiters === b.maxWaiters &&
   a.permits === b.permits &&
   a.holder === b.holder &&
   a.fair === b.fair;
@@ -100,8 +104,9 @@ function keepingLast<Request extends object>(
 }
 
 /** What an acquire of one lock, or of several, asks for. */
-export function requestedOperands({ owner, mode, leaseMs, waiterLeaseMs, permits, holder, fair }: Requested) {
-  const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, permits };
+export function requestedOperands(requested: Requested) {
+  const { owner, mode, leaseMs, waiterLeaseMs, maxWaiters = 0, permits, holder, fair } = requested;
+  const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, maxWaiters, permits };
   // Terms are one text with a value per line.
   return { ...hold, holder: holder.replaceAll('\n', ' '), fair: fair ? 1 : 0 };
 }

@@ -48,7 +48,8 @@ const endsWithToken = (reply: Reply): boolean => reply.length === 3 && /^\d{16}$
 function readBusyReply(parts: ReplyParts): AcquireReply {
   const place = { retryMs: parts.whole(3), ahead: parts.whole(4) };
   const [holder, owner] = [parts.text(5) || undefined, parts.text(6) || undefined];
-  return { outcome: 'busy', ...place, holder, owner, serverTimeMs: parts.whole(2), lastToken: parts.whole(9) };
+  const isFull = parts.oneOf(10, ['', '1']) === '1';
+  return { outcome: 'busy', ...place, holder, owner, serverTimeMs: parts.whole(2), lastToken: parts.whole(9), isFull };
 }
 
 /** Whether an acquire was refused as late: it was sent too long ago, or at an unknown time. */

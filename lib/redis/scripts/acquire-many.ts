@@ -59,6 +59,10 @@ ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
     if fair ~= '1' or freed then hand_over(${attempt}) end
   end
 
+  function this.is_full()
+    return waiter_lease > 0 and is_full()
+  end
+
   -- A place holds back those behind it, and one of them may hold what this attempt waits for.
   function this.wait_no_more()
     leave_place()
@@ -101,7 +105,7 @@ for _, lock in ipairs(locks) do
 end
 
 local reply = { 'granted', ${attempt}, now, '' }
-local shortest, past_busy = math.huge, false
+local shortest, past_busy = math.huge, busy and busy.is_full()
 for _, lock in ipairs(locks) do
   if past_busy then
     lock.wait_no_more()

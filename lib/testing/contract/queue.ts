@@ -35,6 +35,27 @@ export const QUEUE: readonly PortCase[] = [
     },
   },
   {
+    name: 'an acquire with `maxWaiters` does not join a queue of so many others, and reports that',
+    needs: ['queue'],
+    async run(scene) {
+      const [a, b, c] = await scene.clients();
+      const bounded = { maxWaiters: 1 };
+      const hold = await a.granted('the holder');
+      const first = await b.waits('the first waiter', bounded);
+      same(Boolean(first.isFull), false, '`isFull` of the first waiter');
+      same((await c.waits('a second waiter', bounded)).isFull, true, '`isFull` of a second waiter');
+      same(Boolean((await b.waits('the first waiter', first.request)).isFull), false, '`isFull` of the first, again,');
+      same((await a.store.inspect(scene.key)).waiters, 1, 'the number of waiters');
+      await b.giveBack(first.request.attempt);
+      same(
+        Boolean((await c.waits('a waiter after the first has left', bounded)).isFull),
+        false,
+        '`isFull`, after that,',
+      );
+      await a.release(hold);
+    },
+  },
+  {
     name: 'a waiting writer holds back later readers',
     needs: ['queue'],
     async run(scene) {

@@ -79,6 +79,14 @@ export class MemoryQueue {
     return undefined;
   }
 
+  /** Counts the live waiters from the end, at most so many; looks at no more of them if all places together are fewer. */
+  liveUpTo(most: number): number {
+    let live = 0;
+    if (this.#tail - this.#first + 1 < most) return live;
+    for (let place = this.#tail; live < most && place >= this.#first; place -= 1) if (this.at(place)) live += 1;
+    return live;
+  }
+
   /** Adds a waiter at the end; one that waits already keeps its place. */
   join(request: ReceivedRequest): void {
     this.writes.add();

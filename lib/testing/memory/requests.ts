@@ -100,14 +100,21 @@ export class Requests {
 
   #wait(all: readonly Standing[], busy: Standing, request: ReceivedRequest): BusyReply {
     const { attempt, waiterLeaseMs, fair } = request;
+    const isFull = waiterLeaseMs > 0 && isFullFor(busy.lock, request);
     for (const [i, { lock, isNeeded }] of all.entries()) {
-      const isPast = i > all.indexOf(busy);
+      const isPast = isFull || i > all.indexOf(busy);
       if (isPast) lock.leave(attempt);
       else if (waiterLeaseMs && (isNeeded || lock.queue.of(attempt))) lock.queue.join(request);
       if (isPast ? lock.freed : !fair || lock.freed) this.handOver.serve(lock, isPast ? undefined : attempt);
     }
-    return busyReply(busy.lock, attempt);
+    return { ...busyReply(busy.lock, attempt), isFull };
   }
+}
+
+/** Whether this attempt has no place, and as many others wait as it accepts. */
+function isFullFor({ queue }: MemoryLock, { attempt, maxWaiters = 0 }: ReceivedRequest): boolean {
+  if (maxWaiters === 0 || queue.of(attempt)) return false;
+  return queue.liveUpTo(maxWaiters) === maxWaiters;
 }
 
 function standing(lock: MemoryLock, request: ReceivedRequest): Standing {

@@ -11,8 +11,8 @@ const scripts = createLockScripts();
 /** Sends a command as another, or an earlier, client would; gives its outcome. */
 async function send(name: 'acquire' | 'renew' | 'release', key: string, operands: Record<string, string | number>) {
   const shared = { lock: `lock:${key}`, keepMs: 600_000, channelPrefix: 'lock:wake:', countReceivers: 1 };
-  const asked = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: 1, permits: 0, holder: 'x:1' };
-  const values = { ...shared, ...asked, ...NO_CLAIM, runOutcome: '-', holdAtLeastMs: 0, ...operands };
+  const asked = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: 1, permits: 0, maxWaiters: 0 };
+  const values = { ...shared, ...asked, holder: 'x:1', ...NO_CLAIM, runOutcome: '-', holdAtLeastMs: 0, ...operands };
   const [outcome] = await runScript(openAdmin(), scripts[name], values);
   return outcome;
 }

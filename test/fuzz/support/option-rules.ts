@@ -21,6 +21,7 @@ export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
   mode: (value) => value === 'read' || value === 'write',
   leaseMs: wholeFrom(50, DAYS_30),
   waitMs: wholeFrom(0, MAX, true),
+  maxWaiters: wholeFrom(1, 1_000),
   maxHoldMs: wholeFrom(1, MAX, true),
   holdAtLeastMs: wholeFrom(0, DAYS_30),
   renew: isBoolean,
@@ -43,7 +44,16 @@ export function wrongOptions(options: ReadonlyMap<string, unknown>): string[] {
 
 /** Whether the operands of an acquire are what a real server can work with. */
 export function wrongOperands(operands: Readonly<Record<string, string>>): string[] {
-  const whole = ['leaseMs', 'waiterLeaseMs', 'permits', 'sentMicros', 'untilMicros', 'keepMs', 'ttlMs'] as const;
+  const whole = [
+    'leaseMs',
+    'waiterLeaseMs',
+    'maxWaiters',
+    'permits',
+    'sentMicros',
+    'untilMicros',
+    'keepMs',
+    'ttlMs',
+  ] as const;
   const wrong: string[] = whole.filter((name) => !/^\d+$/.test(operands[name]!));
   if (!isValid.leaseMs(Number(operands['leaseMs']))) wrong.push('leaseMs');
   if (!['read', 'write'].includes(operands['mode']!)) wrong.push('mode');

@@ -15,6 +15,8 @@ import {
 } from '../../../lib/index.js';
 import { closeAll, freshKey } from '../../support/apps/lock-app.js';
 import { type Answer, type Platform, PLATFORMS, type Request, startRequests } from '../support/requests.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { enqueue } from '../../support/waiting/waiters.js';
 
 const KEY = 'order:<0.params.id>';
 const LIMIT = { mode: 'read', permits: 2, ifBusy: 'throw' } as const;
@@ -28,6 +30,11 @@ class Orders {
 
   @Limited('order:<0>', () => 2, { waitMs: 20 })
   async limitedSoon(_id: string): Promise<string> {
+    return 'ran';
+  }
+
+  @Locked('order:<0>', { maxWaiters: 1 })
+  async bounded(_id: string): Promise<string> {
     return 'ran';
   }
 
@@ -84,6 +91,11 @@ class OrdersController {
   @Get('limited-soon/:id')
   limitedSoon(@Param('id') id: string): Promise<string> {
     return this.orders.limitedSoon(id);
+  }
+
+  @Get('bounded/:id')
+  bounded(@Param('id') id: string): Promise<string> {
+    return this.orders.bounded(id);
   }
 
   @Get('query')
@@ -169,6 +181,15 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
   it('answers 429 when permits stay taken for the whole wait', async () => {
     const { app, id } = await startHeld(platform, 'read');
     expectTold(await app.get(`limited-soon/${id}`), { ...TOO_MANY, code: 'LOCK_WAIT_TIMEOUT' }, id);
+  });
+
+  it('answers 429 when too many calls wait', async () => {
+    const { app, id } = await startHeld(platform, 'write');
+    const leave = new AbortController();
+    const { lock } = await enqueue(app, `order:${id}`, { signal: leave.signal });
+    expectTold(await app.get(`bounded/${id}`), TOO_MANY, id);
+    leave.abort();
+    await rejection(lock);
   });
 
   it('answers 423 when a limited key is held for writing', async () => {

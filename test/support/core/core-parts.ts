@@ -18,6 +18,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   mode: 'write',
   leaseMs: 3_000,
   waitMs: 10_000,
+  maxWaiters: 0,
   maxHoldMs: Infinity,
   holdAtLeastMs: 0,
   renew: true,

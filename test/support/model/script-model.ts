@@ -116,9 +116,18 @@ export class ScriptModel {
     if (reply.outcome === 'refused' && reply.reason === 'late') return ['refused', attempt, now, 'late', reply.micros];
     if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
     if ('rough' in reply) {
-      const { rough, holder = '', owner = '', lastToken } = reply;
+      const { rough, holder = '', owner = '', lastToken, isFull } = reply;
       const { retryMs, ahead, unserved } = rough;
-      const state = [retryMs, ahead, holder, owner, this.#listeners(attempt), unserved ? 1 : '', lastToken!];
+      const state = [
+        retryMs,
+        ahead,
+        holder,
+        owner,
+        this.#listeners(attempt),
+        unserved ? 1 : '',
+        lastToken!,
+        isFull ? 1 : '',
+      ];
       return ['busy', attempt, now, ...state];
     }
     if (reply.outcome !== 'granted') throw new Error(`Unexpected outcome: ${reply.outcome}.`);

@@ -4,7 +4,7 @@ import { checkDuration } from '../../../lib/core/option-checks.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [
-  'mode', 'leaseMs', 'waitMs', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal', 'reentrant',
+  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal', 'reentrant',
   'awaitRelease',
 ]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
@@ -44,6 +44,8 @@ describe('the options of a lock', () => {
     ['holdAtLeastMs', Infinity, `${DURATION} from 0 to 2592000000, got \`Infinity\` (number)`],
     ['holdAtLeastMs', 5n, `${DURATION} from 0 to 2592000000, got \`5\` (bigint)`],
     ['renew', 'no', 'true or false, got `no` (string)'],
+    ['maxWaiters', 0, 'a whole number from 1 to 1000, got `0` (number)'],
+    ['maxWaiters', 1_001, 'a whole number from 1 to 1000, got `1001` (number)'],
     ['permits', 0, 'a whole number from 1 to 100000, got `0` (number)'],
     ['permits', 100_001, 'a whole number from 1 to 100000, got `100001` (number)'],
     ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
@@ -111,7 +113,7 @@ describe('the options of a lock', () => {
   });
 
   it('are filled from the defaults', () => {
-    const open = { permits: 0, fair: true, owner: undefined, signal: undefined, reentrant: true };
+    const open = { maxWaiters: 0, permits: 0, fair: true, owner: undefined, signal: undefined, reentrant: true };
     const { isQuorum: _isQuorum, ...ofModule } = DEFAULTS;
     const filled = { mode: 'write', ...ofModule, holdAtLeastMs: 0, renew: true, ...open };
     expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);

@@ -60,6 +60,7 @@ describe('the options of a call that waits', () => {
     { waitMs: 5 },
     { waitMs: 5, ifBusy: 'wait' },
     { waitMs: 0, ifBusy: 'skip' },
+    { maxWaiters: 5, ifBusy: 'wait' },
     { reentrant: true },
   ])('are accepted: %j', check);
 
@@ -69,6 +70,7 @@ describe('the options of a call that waits', () => {
       expect(refusalOf({ waitMs: 5, ifBusy }).message).toMatch(
         /`waitMs: 5` .*`ifBusy: .*`, which tries once; leave it out/,
       );
+      expect(refusalOf({ maxWaiters: 5, ifBusy }).message).toMatch(/`maxWaiters: 5` .*`ifBusy: .*`, which tries once/);
     },
   );
 });

@@ -13,16 +13,16 @@ const lock = key('lock');
 const attempt = arg('attempt');
 
 /**
- * The steps of a request at one lock. First check (`standing`, `check_place`, `has_turn`), then refuse, extend, grant or wait
- * (`refuse`, `extend`, `take`, `join_queue`), then save. A script that requests several locks checks all of them before it
+ * The steps of a request at one lock. First check (`standing`, `check_place`, `has_turn`, `is_full`), then refuse, extend, grant or
+ * wait (`refuse`, `extend`, `take`, `join_queue`), then save. A script that requests several locks checks all of them before it
  * grants any.
  */
 export const REQUEST = scriptPart(
   {
     name: 'request',
     needs: [STATE, SAVE, HOLDS, FINGERPRINTS, GRANT, QUEUE, MESSAGES, HAND_OVER],
-    defines: 'mode lease waiter_lease fair permits my_owner place',
-    reads: 'micros now token released writes reads parked owner writer fence due head tail floor freed unserved',
+    defines: 'mode lease waiter_lease fair permits my_owner place full',
+    reads: 'micros now token released writes reads parked owner writer fence due head tail first floor freed unserved',
     writes: 'token head tail freed',
   },
   lua`
@@ -105,6 +105,21 @@ local function extend(hold)
   if freed then hand_over(nil) end
 end
 
+-- Whether this attempt has no place, and as many others wait as it accepts.
+local full = false
+local function is_full()
+  local most, waiting, sequence = tonumber(${arg('maxWaiters')}), 0, tail
+  if most > 0 and not place and tail - first + 1 >= most then
+    -- Dead waiters do not count. The places of those who left are empty; to keep the script short, it looks at the last ones.
+    while waiting < most and sequence >= first and tail - sequence < 2048 do
+      if waiter_at(int(sequence)) then waiting = waiting + 1 end
+      sequence = sequence - 1
+    end
+    full = waiting == most
+  end
+  return full
+end
+
 local function join_queue(how_fair)
   if waiter_lease > 0 then
     if not place then
@@ -131,7 +146,7 @@ local function busy_reply()
   local holder = writes > parked and text_of(writer) or ''
   local heard = listeners(${attempt})
   return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '',
-    unserved and '1' or '', int(token) }
+    unserved and '1' or '', int(token), full and '1' or '' }
 end
 `,
 );

@@ -146,6 +146,16 @@ describe('a rule of a fake', () => {
     expect((await locks.acquire('b')).held).toBe(true);
   });
 
+  it('that fills the queue refuses calls with `maxWaiters`, and makes the lock busy for others', async () => {
+    locks.fillQueue('a');
+    const error = await rejection(locks.acquire('a', { waitMs: Infinity, maxWaiters: 3 }));
+    expect(error).toBeInstanceOf(LockBusyError);
+    expect(error).toMatchObject({ key: 'a', maxWaiters: 3 });
+    expect(await rejection(locks.acquire('a'))).toBeInstanceOf(LockWaitTimeoutError);
+    expect(await locks.tryAcquire('a')).toBeNull();
+    expect((await locks.grant('a').acquire('a', { maxWaiters: 3 })).held).toBe(true);
+  });
+
   it('that times out ends waits at once, and makes the lock busy for other calls', async () => {
     locks.timeOut('a');
     const error = await rejection(locks.acquire('a', { waitMs: 60_000 }));

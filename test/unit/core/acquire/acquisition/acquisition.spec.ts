@@ -46,6 +46,29 @@ describe('an acquisition', () => {
     expect(startAcquisition({ holdAtLeastMs: 60_000 }).store.acquires[0]!.request.leaseMs).toBe(60_000);
   });
 
+  it('bounds the queue when it joins it, and not when it asks again', async () => {
+    const { clock, store, outcome } = startAcquisition({ maxWaiters: 3 });
+    store.acquires[0]!.reply(busy());
+    await settled();
+    await clock.advance(3_000);
+    expect(store.acquires.map(({ request }) => request.maxWaiters)).toEqual([3, 0]);
+    store.acquires[1]!.reply(granted(3_000));
+    await settled();
+    expect(outcome.grant?.attempt).toBe('client.1');
+  });
+
+  it('rejects with LockBusyError at once when the queue is full, and gives nothing back', async () => {
+    const { store, abandoned, attempts, outcome } = startAcquisition({ maxWaiters: 1 });
+    store.acquires[0]!.reply(busy({ isFull: true }));
+    await settled();
+    expect(outcome.error).toBeInstanceOf(LockBusyError);
+    expect(outcome.error).toMatchObject({ key: 'k', maxWaiters: 1 });
+    expect((outcome.error as Error).message).toBe(
+      'The lock "k" (write) is busy, and another call waits already. Try later, or accept more (`maxWaiters`).',
+    );
+    expect([store.acquires.length, abandoned, attempts.at(-1)]).toEqual([1, [], null]);
+  });
+
   it('starts a new attempt when the store says that this one was released', async () => {
     const { store, attempts, outcome } = startAcquisition();
     store.acquires[0]!.reply({ outcome: 'refused', reason: 'released' });

@@ -17,6 +17,7 @@ const ALONE: [string, Partial<ResolvedLockOptions>][] = [
   ['gives up the order', { fair: false }],
   ["wants the order of all callers (`fair: 'strict'`)", { fair: 'strict' }],
   ['does not wait', { waitMs: 0 }],
+  ['bounds the queue', { maxWaiters: 5 }],
   ['is not renewed', { renew: false }],
   ['has a lease of another length', { leaseMs: 3_001 }],
 ];
