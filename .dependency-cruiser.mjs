@@ -1,6 +1,6 @@
 // The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
-const FOLDERS = ['core', 'redis', 'schedule', 'interceptor', 'decorators'];
+const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'interceptor', 'decorators'];
 const ROOT_FILES = ['service', 'tokens', 'options', 'registration', 'module-definition'].map(
   (name) => `redis-lock.${name}`,
 );
@@ -14,6 +14,7 @@ const LAYERS = [
   { from: ['index'], lib: [''] },
   { from: ['core'], lib: ['core'] },
   { from: ['redis'], lib: ['core', 'redis'] },
+  { from: ['memory'], lib: ['core', 'memory'] },
   { from: ['redis/client/ioredis'], lib: [], packages: ['ioredis'] },
   { from: ['redis/client/node-redis'], lib: [], packages: ['redis', '@redis/client'] },
   // Loads the libraries that are installed.
@@ -31,7 +32,7 @@ const LAYERS = [
     lib: ['core', 'keys', 'interceptor', 'decorators', 'redis-lock.tokens'],
     packages: ['@nestjs/', 'reflect-metadata'],
   },
-  { from: ['testing'], lib: ['core', 'testing'], packages: NEST },
+  { from: ['testing'], lib: ['core', 'memory', 'testing'], packages: NEST },
   { from: TEST_WIRING, lib: WIRING },
   {
     from: ['observability'],

@@ -7,9 +7,9 @@ import {
 } from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { FakeRules } from './fake-rules.js';
-import { MemoryLockServer } from './memory/memory-lock-server.js';
-import { closedError, MemoryLockStore } from './memory/memory-lock-store.js';
-import { type MemoryLocks } from './memory/memory-locks.js';
+import { MemoryLockServer } from '../memory/memory-lock-server.js';
+import { closedError, MemoryLockStore } from '../memory/memory-lock-store.js';
+import { type MemoryLocks } from '../memory/memory-locks.js';
 
 /** The holder of a lock that a test refuses, for people; a semaphore reports none. */
 export const holderFor = (permits: number): string | undefined => (permits > 0 ? undefined : 'the test');

@@ -2,7 +2,7 @@ import { type ModuleMetadata } from '@nestjs/common';
 import { type Lock, type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { type WakeUpListener } from '../../../lib/core/store/lock-store.js';
 import { MemoryLockServer } from '../../../lib/testing/index.js';
-import { type MemoryLocks } from '../../../lib/testing/memory/memory-locks.js';
+import { type MemoryLocks } from '../../../lib/memory/memory-locks.js';
 import { startChildApp } from '../../support/processes/child-app.js';
 import { type LockApp, memoryServer, startApp } from '../../support/apps/lock-app.js';
 import { topology } from '../../support/topologies/topology.js';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { jest } from '@jest/globals';
 import { Cluster, type Redis } from 'ioredis';
 import { type RedisLockModuleOptions } from '../../../lib/index.js';
-import { MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
+import { MemoryLock } from '../../../lib/memory/memory-lock.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeLater, freshKey, memoryServer, openAdmin, openAdmins } from '../../support/apps/lock-app.js';

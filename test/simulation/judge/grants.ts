@@ -1,4 +1,4 @@
-import { clientOf } from '../../../lib/testing/memory/hand-over.js';
+import { clientOf } from '../../../lib/memory/hand-over.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Call, type Held } from '../workload/call.js';
 import { type Facts, KEY_PREFIX } from './facts.js';

@@ -1,4 +1,4 @@
-import { clientOf } from '../../../lib/testing/memory/hand-over.js';
+import { clientOf } from '../../../lib/memory/hand-over.js';
 import { KEY_PREFIX, type Facts } from './facts.js';
 import { type NewGrant, type Rule } from './rule.js';
 

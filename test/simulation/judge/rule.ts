@@ -1,5 +1,5 @@
 import { type StoreHold } from '../../../lib/core/hold/store-hold.js';
-import { type MemoryLock } from '../../../lib/testing/memory/memory-lock.js';
+import { type MemoryLock } from '../../../lib/memory/memory-lock.js';
 import { type ScriptCall } from '../server/server-scripts.js';
 import { type SimServer } from '../server/sim-server.js';
 import { type Application } from '../workload/application.js';

@@ -13,7 +13,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   },
   {
     name: 'tokens follow the clock, even when it steps back',
-    file: 'lib/testing/memory/hand-over.ts',
+    file: 'lib/memory/hand-over.ts',
     find: 'return Math.max(lock.token + (hasReaders ? 1 : TOKENS_OF_A_WRITER), this.leastToken());',
     replace: 'return this.leastToken();',
     rules: ['8: tokens rise'],
@@ -103,7 +103,7 @@ export const ACQUIRING: readonly FoundBug[] = [
   },
   {
     name: 'a lock is granted beside one that stays taken',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: 'const held = [...lock.holds.values()];',
     replace: 'const held = [...lock.holds.values()].filter((hold) => hold.token > 0);',
     rules: ['1: exclusion', 'a lock stays taken for holdAtLeastMs'],

@@ -49,7 +49,7 @@ export const HOLDING: readonly FoundBug[] = [
   },
   {
     name: 'a lock that was released is free before holdAtLeastMs',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: 'if (deadline <= now) return;',
     replace: 'if (now > 0) return;',
     rules: ['a lock stays taken for holdAtLeastMs'],
@@ -58,7 +58,7 @@ export const HOLDING: readonly FoundBug[] = [
   },
   {
     name: 'holdAtLeastMs counts from the release',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: 'const deadline = Math.min(hold.since, now) + holdAtLeastMs;',
     replace: 'const deadline = now + holdAtLeastMs;',
     rules: ['a lock stays taken for holdAtLeastMs'],
@@ -67,7 +67,7 @@ export const HOLDING: readonly FoundBug[] = [
   },
   {
     name: 'an extension makes a longer lease shorter',
-    file: 'lib/testing/memory/memory-lock.ts',
+    file: 'lib/memory/memory-lock.ts',
     find: 'hold.deadline = Math.max(hold.deadline, this.now + leaseMs);',
     replace: 'hold.deadline = this.now + leaseMs;',
     rules: ['1: a belief is backed'],
@@ -94,7 +94,7 @@ export const HOLDING: readonly FoundBug[] = [
   },
   {
     name: 'a lease grows when the clock of the server steps back',
-    file: 'lib/testing/memory/memory-lock.ts',
+    file: 'lib/memory/memory-lock.ts',
     find: 'hold.deadline = Math.min(hold.deadline, now + hold.lease);',
     replace: '',
     rules: ['3: a lease is no longer than somebody asked for'],

@@ -4,7 +4,7 @@ import { type FoundBug } from '../found-bug.js';
 export const JOBS: readonly FoundBug[] = [
   {
     name: 'a fire is granted again',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: 'return isKnown && !(repeats && run.fire === fire);',
     replace: 'return false;',
     rules: ['one run per fire'],
@@ -13,7 +13,7 @@ export const JOBS: readonly FoundBug[] = [
   },
   {
     name: 'a run that failed is repeated',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: "if (outcome !== 'void') {",
     replace: "if (outcome === 'done') {",
     rules: ['one run per fire'],
@@ -31,7 +31,7 @@ export const JOBS: readonly FoundBug[] = [
   },
   {
     name: 'a fire is not noted',
-    file: 'lib/testing/memory/requests.ts',
+    file: 'lib/memory/requests.ts',
     find: 'startRun(lock, request, this.settings.keepMs);',
     replace: '',
     rules: ['one run per fire'],

@@ -85,7 +85,7 @@ export const NESTING: readonly FoundBug[] = [
   },
   {
     name: 'the release of one hold of an owner ends all',
-    file: 'lib/testing/memory/memory-lock.ts',
+    file: 'lib/memory/memory-lock.ts',
     find: '    this.holds.delete(attempt);\n',
     replace:
       '    const { owner } = this.holds.get(attempt) ?? {};\n    this.holds.delete(attempt);\n    for (const [other, hold] of this.holds) if (owner !== undefined && hold.owner === owner) this.holds.delete(other);\n',
@@ -95,7 +95,7 @@ export const NESTING: readonly FoundBug[] = [
   },
   {
     name: 'an owner waits for its own lock',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: "const writing = mine.find(({ mode }) => mode === 'write');",
     replace: 'const writing = undefined as Hold | undefined;',
     rules: ['an owner does not wait for itself'],
@@ -104,7 +104,7 @@ export const NESTING: readonly FoundBug[] = [
   },
   {
     name: 'an owner enters its lock with another token',
-    file: 'lib/testing/memory/hand-over.ts',
+    file: 'lib/memory/hand-over.ts',
     find: 'grant(lock: MemoryLock, request: ReceivedRequest, lease: number, token = this.#nextToken(lock)): void {',
     replace:
       'grant(lock: MemoryLock, request: ReceivedRequest, lease: number, _token?: number): void {\n    const token = this.#nextToken(lock);',
@@ -114,7 +114,7 @@ export const NESTING: readonly FoundBug[] = [
   },
   {
     name: 'an upgrade waits for its own reader',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: "if (request.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';",
     replace: '',
     rules: ['an owner does not wait for itself'],
@@ -123,7 +123,7 @@ export const NESTING: readonly FoundBug[] = [
   },
   {
     name: 'an owner enters with the token of another one',
-    file: 'lib/testing/memory/memory-lock.ts',
+    file: 'lib/memory/memory-lock.ts',
     find: 'hold.token > 0 && hold.owner === owner',
     replace: 'hold.token > 0',
     rules: ['8: tokens rise', '1: exclusion'],

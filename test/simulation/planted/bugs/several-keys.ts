@@ -31,7 +31,7 @@ export const SEVERAL_KEYS: readonly FoundBug[] = [
   },
   {
     name: 'only the first of several keys must be free',
-    file: 'lib/testing/memory/requests.ts',
+    file: 'lib/memory/requests.ts',
     find: 'all.filter((one) => !this.#checkTurn(one, request))',
     replace: 'all.slice(0, 1).filter((one) => !this.#checkTurn(one, request))',
     rules: ['1: exclusion'],

@@ -97,7 +97,7 @@ export const TURNS: readonly FoundBug[] = [
   },
   {
     name: 'a grant reserves no tokens',
-    file: 'lib/testing/memory/hand-over.ts',
+    file: 'lib/memory/hand-over.ts',
     find: 'lock.token + (hasReaders ? 1 : TOKENS_OF_A_WRITER)',
     replace: 'lock.token + 1',
     rules: ['8: tokens rise'],

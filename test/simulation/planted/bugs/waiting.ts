@@ -4,7 +4,7 @@ import { type FoundBug } from '../found-bug.js';
 export const WAITING: readonly FoundBug[] = [
   {
     name: 'a writer is let in beside readers',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: "if (mode === 'write') return held.length === 0;",
     replace: "if (mode === 'write') return !held.some((hold) => hold.mode === 'write');",
     rules: ['1: exclusion'],
@@ -13,7 +13,7 @@ export const WAITING: readonly FoundBug[] = [
   },
   {
     name: 'a semaphore has one permit too many',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: 'held.length < permits)',
     replace: 'held.length <= permits)',
     rules: ['1: permits'],
@@ -22,7 +22,7 @@ export const WAITING: readonly FoundBug[] = [
   },
   {
     name: 'a fair request passes the queue',
-    file: 'lib/testing/memory/requests.ts',
+    file: 'lib/memory/requests.ts',
     find: 'return this.handOver.serve(lock, request.attempt) || (lock.queue.isServed && admits(lock, request));',
     replace: 'return admits(lock, request);',
     rules: ['first in, first out'],
@@ -40,7 +40,7 @@ export const WAITING: readonly FoundBug[] = [
   },
   {
     name: 'a release serves nobody',
-    file: 'lib/testing/memory/memory-locks.ts',
+    file: 'lib/memory/memory-locks.ts',
     find: 'if (unanswered) lock.rememberLate(attempt);\n    this.#handOver.serve(lock);',
     replace: 'if (unanswered) lock.rememberLate(attempt);',
     rules: ['6: the first waiter is served', '6: a release hands the lock over by one message'],
@@ -49,7 +49,7 @@ export const WAITING: readonly FoundBug[] = [
   },
   {
     name: 'a release keeps the place of its attempt in the queue',
-    file: 'lib/testing/memory/memory-locks.ts',
+    file: 'lib/memory/memory-locks.ts',
     find: 'lock.queue.leave(attempt);\n    remember(lock.released, attempt);',
     replace: 'remember(lock.released, attempt);',
     rules: ['10: no place without an owner'],
@@ -85,7 +85,7 @@ export const WAITING: readonly FoundBug[] = [
   },
   {
     name: 'a reader waits for readers',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: "return held.every((hold) => hold.mode === 'read') && (permits",
     replace: 'return held.length === 0 && (permits',
     rules: ['6: the first waiter is served'],
@@ -94,7 +94,7 @@ export const WAITING: readonly FoundBug[] = [
   },
   {
     name: 'a downgrade lets no reader in',
-    file: 'lib/testing/memory/rules.ts',
+    file: 'lib/memory/rules.ts',
     find: '  lock.freed = true;\n}',
     replace: '}',
     rules: ['6: the first waiter is served'],

@@ -1,5 +1,5 @@
 import { type WakeUpListener } from '../../../../lib/core/store/lock-store.js';
-import { MemoryQueue } from '../../../../lib/testing/memory/memory-queue.js';
+import { MemoryQueue } from '../../../../lib/memory/memory-queue.js';
 import { MemoryLockStore } from '../../../../lib/testing/index.js';
 import { type BadStore, badAcquire, badListener, lockOf, misread, mistold } from './bad-stores.js';
 

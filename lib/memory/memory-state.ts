@@ -1,5 +1,5 @@
-import { modeOf, readHolderText } from '../../core/store/lock-state.js';
-import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-state.js';
+import { modeOf, readHolderText } from '../core/store/lock-state.js';
+import { type LastRun, type LockHolder, type LockState } from '../core/store/lock-state.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
 
 /** A lock at a moment, unchanged. */

@@ -1,4 +1,4 @@
-import { type AcquireReply } from '../../core/store/lock-store.js';
+import { type AcquireReply } from '../core/store/lock-store.js';
 import { type HandOver } from './hand-over.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';

@@ -1,4 +1,4 @@
-import { ManualClock, MemoryLockServer, MemoryLockStore } from '../../../../lib/testing/index.js';
+import { ManualClock, MemoryLockServer, MemoryLockStore } from '../../../lib/testing/index.js';
 
 const REQUEST = { owner: undefined, mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: true, permits: 0 } as const;
 

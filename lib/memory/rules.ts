@@ -1,4 +1,4 @@
-import { type AcquireReply, type LostReply, TOKENS_OF_A_WRITER } from '../../core/store/lock-store.js';
+import { type AcquireReply, type LostReply, TOKENS_OF_A_WRITER } from '../core/store/lock-store.js';
 import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';
 

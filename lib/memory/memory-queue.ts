@@ -1,5 +1,5 @@
-import { type FireClaim } from '../../core/store/fires.js';
-import { type AcquireRequest, type RenewRequest } from '../../core/store/lock-store.js';
+import { type FireClaim } from '../core/store/fires.js';
+import { type AcquireRequest, type RenewRequest } from '../core/store/lock-store.js';
 import { Writes } from './writes.js';
 
 /** An acquire as the server receives it: with the age of the call, since a client's clock means nothing to a server. */

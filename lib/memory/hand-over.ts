@@ -1,4 +1,4 @@
-import { TOKENS_OF_A_WRITER, type WakeUp } from '../../core/store/lock-store.js';
+import { TOKENS_OF_A_WRITER, type WakeUp } from '../core/store/lock-store.js';
 import { type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest, type Waiter } from './memory-queue.js';
 import { admits, shareEntry } from './rules.js';

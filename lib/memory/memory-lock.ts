@@ -1,4 +1,4 @@
-import { type LockMode } from '../../core/lock.errors.js';
+import { type LockMode } from '../core/lock.errors.js';
 import { LeaseBounds } from './lease-bounds.js';
 import { type ReceivedRequest, MemoryQueue } from './memory-queue.js';
 import { Writes } from './writes.js';

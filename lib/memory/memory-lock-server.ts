@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
-import { type Clock, systemClock } from '../../core/clock.js';
-import { type WakeUp, type WakeUpListener } from '../../core/store/lock-store.js';
-import { LockStoreError } from '../../core/lock.errors.js';
+import { type Clock, systemClock } from '../core/clock.js';
+import { type WakeUp, type WakeUpListener } from '../core/store/lock-store.js';
+import { LockStoreError } from '../core/lock.errors.js';
 import { clientOf } from './hand-over.js';
 import { MemoryLocks } from './memory-locks.js';
 

@@ -1,4 +1,4 @@
-import { newClientId, randomAttempt } from '../../core/store/attempt-ids.js';
+import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -10,15 +10,15 @@ import {
   type RenewReply,
   type RenewRequest,
   type WakeUpListener,
-} from '../../core/store/lock-store.js';
-import { type LastRun, type LockState } from '../../core/store/lock-state.js';
-import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
-import { LockStoreError } from '../../core/lock.errors.js';
-import { encodeKey, inOrder, storedKey } from '../../core/key.js';
+} from '../core/store/lock-store.js';
+import { type LastRun, type LockState } from '../core/store/lock-state.js';
+import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../core/store/lock-state.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import { encodeKey, inOrder, storedKey } from '../core/key.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
 import { type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';
-import { systemRandomness } from '../../core/randomness.js';
+import { systemRandomness } from '../core/randomness.js';
 
 /** The options of `MemoryLockStore`. */
 export interface MemoryLockStoreOptions {

@@ -5,7 +5,7 @@ import {
   type ReleaseReply,
   type ReleaseRequest,
   type RenewReply,
-} from '../../core/store/lock-store.js';
+} from '../core/store/lock-store.js';
 import { HandOver, type Tell } from './hand-over.js';
 import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRenewal, type ReceivedRequest } from './memory-queue.js';
