@@ -1,7 +1,7 @@
 // The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
 const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'interceptor', 'decorators'];
-const ROOT_FILES = ['service', 'tokens', 'options', 'registration', 'module-definition'].map(
+const ROOT_FILES = ['service', 'tokens', 'options', 'place', 'registration', 'module-definition'].map(
   (name) => `redis-lock.${name}`,
 );
 const WIRING = ['interceptor', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
@@ -47,8 +47,11 @@ const LAYERS = [
     types: FOLDERS,
     packages: NEST,
   },
-  // The option `connection` is checked where a client is used.
-  { from: ['redis-lock.options'], lib: ['redis/client/check-connection'] },
+  {
+    from: ['redis-lock.place'],
+    // The option `connection` is checked where a client is used.
+    lib: ['core', 'redis/client/check-connection'],
+  },
   { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
   {
     from: ['redis-lock.service', 'redis-lock.tokens'],

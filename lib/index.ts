@@ -23,7 +23,25 @@ export type {
 } from './core/lock.events.js';
 export type { LockOptions } from './core/lock.options.js';
 export type { OnUnavailable } from './core/option-checks.js';
+export type { Clock } from './core/clock.js';
+export type { Reporter } from './core/reporter.js';
+export type { FireClaim, GrantedFire } from './core/store/fires.js';
+export type { LockStoreContext, LockStoreFactory } from './core/store/given-store.js';
 export type { LastRun, LockHolder, LockState } from './core/store/lock-state.js';
+export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
+export type {
+  AcquireReply,
+  AcquireRequest,
+  HoldRef,
+  LockStore,
+  LostReply,
+  ReleaseReply,
+  ReleaseRequest,
+  RenewReply,
+  RenewRequest,
+  WakeUp,
+  WakeUpListener,
+} from './core/store/lock-store.js';
 export type { Lock } from './core/lock.js';
 export type { UnlockedRun } from './core/reentry/unlocked-run.js';
 export { Limited } from './decorators/limited.decorator.js';

@@ -15,6 +15,7 @@ import { Locker } from './core/acquire/locker.js';
 import { type Clock, systemClock } from './core/clock.js';
 import { separateRequests } from './core/reentry/context.js';
 import { messageOf } from './core/reporter.js';
+import { storeOf } from './core/store/given-store.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { logger } from './interceptor/lock-logger.js';
 import { LockInterceptor } from './interceptor/lock.interceptor.js';
@@ -46,6 +47,8 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
+import { MEMORY } from './redis-lock.place.js';
+import { openProcessMemory } from './memory/process-memory.js';
 import { openStore } from './redis/open-store.js';
 import { type LockScripts, createLockScripts } from './redis/scripts/lock-scripts.js';
 import { followJobs, stopJobs } from './schedule/scheduler.js';
@@ -66,8 +69,19 @@ const BY_TOKEN: Provider[] = [
   { provide: OWN_INTERCEPTOR, useClass: LockInterceptor },
 ];
 
-const createStore = (options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore =>
-  openStore({ ...options, scripts, clock, random: systemRandomness, afterTurn: systemAfterTurn, reporter: logger });
+function createStore(options: ResolvedModuleOptions, scripts: LockScripts, clock: Clock): LockStore {
+  const { connection, store, keyPrefix, keepMs } = options;
+  if (store !== undefined) return storeOf(store, { keyPrefix, keepMs, clock, reporter: logger });
+  if (connection === MEMORY) return openProcessMemory({ keyPrefix, keepMs, reporter: logger });
+  return openStore({
+    ...options,
+    scripts,
+    clock,
+    random: systemRandomness,
+    afterTurn: systemAfterTurn,
+    reporter: logger,
+  });
+}
 
 const createLocker = (store: LockStore, clock: Clock): Locker =>
   new Locker(systemRuntime(clock), store, logger, `${hostname().slice(0, 40)}:${process.pid}`);

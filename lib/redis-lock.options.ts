@@ -3,8 +3,10 @@ import { LockConfigurationError } from './core/lock.errors.js';
 import { type LockDefaults, checkLockOptions } from './core/lock.options.js';
 import { type OnUnavailable, checkConnectionName, checkDuration, checkOnUnavailable } from './core/option-checks.js';
 import { checkIsObject, readOptions, refuse } from './core/read-options.js';
-import { checkConnection } from './redis/client/check-connection.js';
+import type { LockStoreFactory } from './core/store/given-store.js';
+import type { LockStore } from './core/store/lock-store.js';
 import type { RedisConnection } from './redis/client/redis-connection.js';
+import { checkPlace } from './redis-lock.place.js';
 
 /** The options of `RedisLockModule`. All durations are whole milliseconds. */
 export interface RedisLockModuleOptions {
@@ -21,9 +23,21 @@ export interface RedisLockModuleOptions {
   /**
    * A URL, ioredis options (also for Sentinel), `{ cluster: [nodes] }`, or a client of ioredis, iovalkey or node-redis, which is
    * used and never closed. A list names independent masters: a lock is held when more than half of them have granted it (Redlock).
+   * `'memory'` keeps the locks in the memory of the process, for development and for apps of one process.
    * @default 'redis://127.0.0.1:6379'
    */
   connection?: RedisConnection | readonly RedisConnection[];
+  /**
+   * A store of your own, instead of a `connection`, or a function that makes it (the better way: each start of an app needs
+   * a new one). The module opens and closes it.
+   * @default the store of `connection`
+   */
+  store?: LockStore | LockStoreFactory;
+  /**
+   * Whether `connection: 'memory'` is allowed where NODE_ENV is `production`: only if the app will never be more than one process.
+   * @default false
+   */
+  memoryInProduction?: boolean;
   /**
    * The prefix of all keys in Redis. Apps that share a Redis but not their locks need different prefixes.
    * @default 'lock:'
@@ -94,7 +108,9 @@ export interface RedisLockModuleOptions {
 /** The options with all defaults filled in. */
 export interface ResolvedModuleOptions extends LockDefaults {
   readonly name: string | undefined;
+  /** Not used if there is a `store`. */
   readonly connection: RedisConnection | readonly RedisConnection[];
+  readonly store: LockStore | LockStoreFactory | undefined;
   readonly keyPrefix: string;
   readonly drainMs: number;
   readonly keepMs: number;
@@ -105,7 +121,7 @@ export interface ResolvedModuleOptions extends LockDefaults {
 }
 
 const OPTIONS = {
-  name: true, isGlobal: true, connection: true, keyPrefix: true, leaseMs: true, waitMs: true, maxHoldMs: true,
+  name: true, isGlobal: true, connection: true, store: true, memoryInProduction: true, keyPrefix: true, leaseMs: true, waitMs: true, maxHoldMs: true,
   awaitRelease: true, drainMs: true, keepMs: true, onUnavailable: true, minReplicas: true, replicaTimeoutMs: true,
   hashTag: true,
 } satisfies Record<keyof RedisLockModuleOptions, true>; // prettier-ignore
@@ -128,7 +144,8 @@ export const readModuleOptions = (options: RedisLockModuleOptions): RedisLockMod
  */
 export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedModuleOptions {
   const own = readModuleOptions(options);
-  const { name, connection = 'redis://127.0.0.1:6379', keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
+  checkPlace(own);
+  const { name, connection = 'redis://127.0.0.1:6379', store, keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
   const { awaitRelease = true, drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
   const { minReplicas = 0, replicaTimeoutMs = 500 } = own;
   checkOnUnavailable(onUnavailable);
@@ -136,13 +153,12 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
   checkDuration(keepMs, 'keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
   checkKeyPrefix(keyPrefix);
-  checkConnection(connection);
   checkHashTag(hashTag);
   const filled = { leaseMs: leaseMs ?? 30_000, waitMs: waitMs ?? 10_000, maxHoldMs: maxHoldMs ?? Infinity };
   checkReplicas(minReplicas, replicaTimeoutMs, filled.leaseMs);
-  const redis = { connection, keyPrefix, keepMs, minReplicas, replicaTimeoutMs, hashTag };
+  const place = { connection, store, keyPrefix, keepMs, minReplicas, replicaTimeoutMs, hashTag };
   const isQuorum = Array.isArray(connection);
-  return { name, awaitRelease, drainMs, onUnavailable, isQuorum, ...redis, ...filled };
+  return { name, awaitRelease, drainMs, onUnavailable, isQuorum, ...place, ...filled };
 }
 
 /**

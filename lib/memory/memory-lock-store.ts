@@ -16,7 +16,7 @@ import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../cor
 import { LockStoreError } from '../core/lock.errors.js';
 import { encodeKey, inOrder, storedKey } from '../core/key.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
-import { type MemoryLocks } from './memory-locks.js';
+import { KEEP_MS, type MemoryLocks } from './memory-locks.js';
 import { runsOf, stateOf } from './memory-state.js';
 import { systemRandomness } from '../core/randomness.js';
 
@@ -27,6 +27,11 @@ export interface MemoryLockStoreOptions {
    * @default 'lock:'
    */
   readonly keyPrefix?: string;
+  /**
+   * For at least how long the last fencing token of an unused lock is remembered, in milliseconds.
+   * @default 600_000
+   */
+  readonly keepMs?: number;
 }
 
 /** A `LockStore` on a `MemoryLockServer`; stands for one instance of an app. */
@@ -34,15 +39,17 @@ export class MemoryLockStore implements LockStore {
   readonly clientId = newClientId(systemRandomness);
   readonly reservesTokens = true;
   readonly #prefix: string;
+  readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
   #isClosed = false;
 
   constructor(
     readonly server: MemoryLockServer,
-    { keyPrefix = 'lock:' }: MemoryLockStoreOptions = {},
+    { keyPrefix = 'lock:', keepMs = KEEP_MS }: MemoryLockStoreOptions = {},
   ) {
     this.#prefix = keyPrefix;
+    this.#keepMs = keepMs;
   }
 
   checkKey(key: string): void {
@@ -119,7 +126,11 @@ export class MemoryLockStore implements LockStore {
 
   async #run<T>(key: string, command: (locks: MemoryLocks) => T): Promise<T> {
     if (this.#isClosed) throw closedError(key);
-    return this.server.run(key, command);
+    return this.server.run(key, (locks) => {
+      // As in Redis, each command says how long its lock is remembered.
+      locks.settings.keepMs = this.#keepMs;
+      return command(locks);
+    });
   }
 
   #stored<T extends { readonly key: string }>(request: T): T {

@@ -14,8 +14,8 @@ import { type MemorySettings, Requests } from './requests.js';
 import { type BusyReply, endOrPark, endRun, type LateReply, lostReply, makeRead, replaceToken } from './rules.js';
 import { Writes } from './writes.js';
 
-/** For how long an unused lock is remembered. */
-const KEEP_MS = 600_000;
+/** For how long an unused lock is remembered, unless a command says otherwise. */
+export const KEEP_MS = 600_000;
 
 /** How often unused locks are removed. */
 const FORGET_EVERY_MS = 60_000;

@@ -22,7 +22,7 @@ export interface MemoryLockOptions {
   readonly clock?: Clock;
 }
 
-type OfRedis = 'connection' | 'minReplicas' | 'replicaTimeoutMs' | 'hashTag';
+type OfRedis = 'connection' | 'store' | 'memoryInProduction' | 'minReplicas' | 'replicaTimeoutMs' | 'hashTag';
 
 /** The options of `RedisLockTestingModule`. */
 export type RedisLockTestingOptions = Omit<RedisLockModuleOptions, OfRedis> & MemoryLockOptions;
@@ -68,8 +68,8 @@ function memoryProviders({ server, clock = server?.clock ?? systemClock }: Memor
     );
   }
   // Modules with different names never share a lock, even with the same prefix.
-  const createStore = ({ keyPrefix, name = '' }: ResolvedModuleOptions): MemoryLockStore =>
-    new MemoryLockStore(server ?? new MemoryLockServer({ clock }), { keyPrefix: `${name}/${keyPrefix}` });
+  const createStore = ({ keyPrefix, keepMs, name = '' }: ResolvedModuleOptions): MemoryLockStore =>
+    new MemoryLockStore(server ?? new MemoryLockServer({ clock }), { keyPrefix: `${name}/${keyPrefix}`, keepMs });
   return [
     { provide: LOCK_CLOCK, useValue: clock },
     { provide: LOCK_STORE, useFactory: createStore, inject: [RESOLVED_OPTIONS] },

@@ -8,8 +8,11 @@ import {
 import { systemClock } from '../../lib/core/clock.js';
 import { systemRandomness } from '../../lib/core/randomness.js';
 import { systemAfterTurn } from '../../lib/core/runtime.js';
+import { storeOf } from '../../lib/core/store/given-store.js';
+import { openProcessMemory } from '../../lib/memory/process-memory.js';
 import { resolveModuleOptions } from '../../lib/redis-lock.options.js';
 import { openStore } from '../../lib/redis/open-store.js';
+import { FakeStore } from '../support/core/fake-store.js';
 import { fuzz, part } from './support/area.js';
 import { isValid } from './support/option-rules.js';
 import { type Shape, anyShape, shaped } from './support/shapes.js';
@@ -20,6 +23,7 @@ const ignore = (): void => undefined;
 const reporter = { debug: ignore, warn: ignore, error: ignore };
 
 const CONNECTION = named({
+  'the memory': () => 'memory',
   'a URL': () => 'redis://127.0.0.1:1',
   'another URL': () => 'redis://127.0.0.1:2',
   'a URL of another protocol': () => 'http://127.0.0.1:1',
@@ -47,6 +51,14 @@ const RIGHT: Record<keyof RedisLockModuleOptions, fc.Arbitrary<Named>> = {
     CONNECTION,
     fc.array(fc.oneof(CONNECTION, oddValue), { maxLength: 3 }).map((nodes) => list(nodes)),
   ),
+  store: named({
+    'a store': () => new FakeStore(),
+    'half a store': () => Object.assign(new FakeStore(), { renew: undefined, list: 5 }),
+    'a store without an id': () => Object.assign(new FakeStore(), { clientId: 'a.b' }),
+    'a factory': () => () => new FakeStore(),
+    'a promise of a store': async () => new FakeStore(),
+  }),
+  memoryInProduction: oneOf(true, false, 'yes'),
   keyPrefix: oneOf('lock:', '', '{a}', 'x'.repeat(128), 'x'.repeat(129), 'a\uD800'),
   leaseMs: oneOf(49, 50, 30_000),
   waitMs: oneOf(0, -1, 1_000),
@@ -84,7 +96,14 @@ async function start(options: RedisLockModuleOptions): Promise<void> {
   RedisLockModule.forRoot(options);
   const resolved = resolveModuleOptions(options);
   for (const name of OF_CALLS) if (!isValid[name](resolved[name])) throw new Error(`A wrong ${name} was accepted`);
-  const store = openStore({
+  const { connection, store } = resolved;
+  if (store !== undefined) {
+    // The factory is code of the app.
+    if (typeof store !== 'function') storeOf(store, { ...resolved, clock: systemClock, reporter });
+    return;
+  }
+  if (connection === 'memory') return openProcessMemory({ ...resolved, reporter }).close();
+  const opened = openStore({
     ...resolved,
     scripts: createLockScripts(),
     clock: systemClock,
@@ -92,7 +111,7 @@ async function start(options: RedisLockModuleOptions): Promise<void> {
     afterTurn: systemAfterTurn,
     reporter,
   });
-  await store.close();
+  await opened.close();
 }
 
 async function check({ shape, options }: Given): Promise<void> {

@@ -13,7 +13,7 @@ export function checkConnection(connection: unknown): void {
 }
 
 function checkAll(connection: unknown): void {
-  if (!Array.isArray(connection)) return checkOne(connection, '`connection`');
+  if (!Array.isArray(connection)) return checkOne(connection, '`connection`', `${FORMS}, or 'memory'`);
   if (connection.length === 0) {
     throw new LockConfigurationError('Expected `connection` to list the masters of a quorum, got an empty list.');
   }
@@ -28,6 +28,11 @@ function checkAll(connection: unknown): void {
 }
 
 function checkMaster(node: unknown, name: string): void {
+  if (node === 'memory') {
+    throw new LockConfigurationError(
+      `Expected ${name} to be one master of a quorum, got 'memory', the locks of this process; use it by itself.`,
+    );
+  }
   checkOne(node, name);
   const library = libraryOf(node);
   // A client of ioredis has a method called `cluster`.
@@ -36,13 +41,13 @@ function checkMaster(node: unknown, name: string): void {
   throw new LockConfigurationError(`Expected ${name} to be one master of a quorum, got a cluster; use it by itself.`);
 }
 
-function checkOne(connection: unknown, name: string): void {
+function checkOne(connection: unknown, name: string, forms = FORMS): void {
   const library = libraryOf(connection);
   if (library) return library.checkClient(connection as object, name);
   if (isPlainObject(connection)) return checkOptions(connection, name);
   if (typeof connection === 'string' && /^(rediss?|unix):\/\//.test(connection)) return;
   const got = typeof connection === 'string' ? 'a string that is no such URL' : describe(connection);
-  throw new LockConfigurationError(`Expected ${name} to be ${FORMS}, got ${got}.`);
+  throw new LockConfigurationError(`Expected ${name} to be ${forms}, got ${got}.`);
 }
 
 function checkOptions({ cluster, ...options }: { cluster?: unknown }, name: string): void {

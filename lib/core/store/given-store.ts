@@ -1,0 +1,78 @@
+import { type Clock } from '../clock.js';
+import { LockConfigurationError } from '../lock.errors.js';
+import { checkBoolean } from '../option-checks.js';
+import { reading, refuse } from '../read-options.js';
+import { type Reporter } from '../reporter.js';
+import { type LockStore } from './lock-store.js';
+
+/** What a module tells the factory of its store. */
+export interface LockStoreContext {
+  /** The option `keyPrefix`: modules with different ones share no lock. */
+  readonly keyPrefix: string;
+  /** The option `keepMs`: for at least how long the last fencing token of an unused lock is remembered, in milliseconds. */
+  readonly keepMs: number;
+  /** The time and the timers of the process. Its timers do not keep the process alive. */
+  readonly clock: Clock;
+  /** The log of the app. */
+  readonly reporter: Reporter;
+}
+
+/** Makes the store of one module. */
+export type LockStoreFactory = (context: LockStoreContext) => LockStore;
+
+const METHODS = {
+  checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true, downgrade: true,
+  forceRelease: true, inspect: true, lastRun: true, list: true, close: true,
+} satisfies Partial<Record<keyof LockStore, true>>; // prettier-ignore
+
+/** The stores that a module has used: each has one listener, and is closed with its module. */
+const used = new WeakSet<LockStore>();
+
+/**
+ * Returns the store of a module: the one that was given, or the one that its factory makes.
+ * @throws LockConfigurationError when it is no store, or when another module has used it
+ */
+export function storeOf(given: LockStore | LockStoreFactory, context: LockStoreContext): LockStore {
+  const isMade = typeof given === 'function';
+  const store = isMade ? given(context) : given;
+  checkStore(store, isMade ? 'the result of the factory `store`' : '`store`');
+  if (used.has(store)) {
+    throw new LockConfigurationError(
+      'Expected `store` to be a store that no RedisLockModule has used before, since each closes its own. Pass a function that ' +
+        'makes one, and each module gets a new one: `store: () => new MyStore()`.',
+    );
+  }
+  used.add(store);
+  return store;
+}
+
+/**
+ * Checks that a value is a store; `what` names it, for the error text.
+ * @throws LockConfigurationError that names the methods it lacks
+ */
+export function checkStore(store: unknown, what = '`store`'): asserts store is LockStore {
+  reading(`The value of ${what}`, () => {
+    const isObject = typeof store === 'object' && store !== null;
+    if (isObject && !(store instanceof Promise)) return checkMembers(store, what);
+    const kind = isObject ? 'a promise (await it in forRootAsync)' : `a value of type ${typeof store}`;
+    const got = store === null ? 'null' : kind;
+    throw new LockConfigurationError(`Expected ${what} to be a LockStore, got ${got}.`);
+  });
+}
+
+function checkMembers(given: object, what: string): void {
+  const store = given as Readonly<Record<string, unknown>>;
+  const missing = Object.keys(METHODS).filter((name) => typeof store[name] !== 'function');
+  if (missing.length > 0) {
+    const names = missing.map((name) => `\`${name}()\``).join(', ');
+    throw new LockConfigurationError(`Expected ${what} to be a LockStore, but it lacks ${names}.`);
+  }
+  const { clientId, withdraw, reservesTokens } = store;
+  // Wake-ups find their process by what is in front of the first dot of an attempt.
+  if (typeof clientId !== 'string' || !/^[^.\s]+$/.test(clientId)) {
+    refuse('store.clientId', clientId, 'a text without dots and spaces');
+  }
+  if (withdraw !== undefined && typeof withdraw !== 'function')
+    refuse('store.withdraw', withdraw, 'a method or left out');
+  if (reservesTokens !== undefined) checkBoolean(reservesTokens, 'store.reservesTokens');
+}

@@ -1,0 +1,61 @@
+import { LockConfigurationError } from './core/lock.errors.js';
+import { checkBoolean } from './core/option-checks.js';
+import { checkStore } from './core/store/given-store.js';
+import { checkConnection } from './redis/client/check-connection.js';
+
+/** The `connection` of locks in the memory of the process. */
+export const MEMORY = 'memory';
+
+/** The options that only Redis can follow. */
+const OF_REDIS = ['minReplicas', 'replicaTimeoutMs', 'hashTag'] as const;
+
+/** The options that a module passes on to its store when it makes one. */
+const OF_FACTORY = ['keyPrefix', 'keepMs'] as const;
+
+/** The options of the module that this concerns, unchecked. */
+type PlaceOptions = {
+  readonly [
+    option in 'connection' | 'store' | 'memoryInProduction' | (typeof OF_REDIS)[number] | (typeof OF_FACTORY)[number]
+  ]?: unknown;
+};
+
+/**
+ * Checks the options that say where the locks are kept, and whether the others make sense there. Options that are left out are
+ * undefined.
+ * @throws LockConfigurationError
+ */
+export function checkPlace(options: PlaceOptions): void {
+  const { connection, store, memoryInProduction } = options;
+  if (memoryInProduction !== undefined) checkBoolean(memoryInProduction, 'memoryInProduction');
+  if (store !== undefined) checkGiven(options);
+  else if (connection === MEMORY) checkMemory(options);
+  else if (connection !== undefined) checkConnection(connection);
+}
+
+function checkGiven(options: PlaceOptions): void {
+  const { connection, store } = options;
+  if (connection !== undefined) {
+    throw new LockConfigurationError(
+      'Expected either `store` or `connection`, got both: a module keeps its locks in one place. Leave one of them out.',
+    );
+  }
+  refuseAny(options, OF_REDIS, 'a `store` of your own, which takes options of its own');
+  if (typeof store === 'function') return;
+  checkStore(store);
+  refuseAny(options, OF_FACTORY, 'a `store` that is made already: pass a factory, which is given it');
+}
+
+function checkMemory(options: PlaceOptions): void {
+  refuseAny(options, OF_REDIS, "`connection: 'memory'`");
+  if (options.memoryInProduction || process.env['NODE_ENV'] !== 'production') return;
+  throw new LockConfigurationError(
+    "Expected `connection` to lead to a Redis where NODE_ENV is `production`, got 'memory': other processes do not see locks in " +
+      'the memory of this one. If the app will never be more than one process, say `memoryInProduction: true`.',
+  );
+}
+
+function refuseAny(options: PlaceOptions, names: readonly (keyof PlaceOptions)[], at: string): void {
+  const given = names.find((name) => options[name] !== undefined);
+  if (given === undefined) return;
+  throw new LockConfigurationError(`Expected \`${given}\` to be left out, since it has no effect with ${at}.`);
+}

@@ -1,0 +1,138 @@
+import { Injectable } from '@nestjs/common';
+import {
+  getLockServiceToken,
+  LockConfigurationError,
+  Locked,
+  type LockStore,
+  type LockStoreContext,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+  RedisLockService,
+} from '../../../lib/index.js';
+import { MemoryLockServer, MemoryLockStore } from '../../../lib/testing/index.js';
+import { FakeStore } from '../../support/core/fake-store.js';
+import { closeAll, freshKey, startModule } from '../../support/apps/lock-app.js';
+import { rejection } from '../../support/waiting/rejection.js';
+
+afterEach(closeAll);
+
+const server = new MemoryLockServer();
+
+/** A store of an app, which knows whether it was opened and closed. */
+class OwnStore extends MemoryLockStore {
+  readonly calls: string[] = [];
+
+  override open(): void {
+    super.open();
+    if (!this.calls.includes('open')) this.calls.push('open');
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.calls.push('close');
+  }
+}
+
+@Injectable()
+class Orders {
+  @Locked('order:<0>', { ifBusy: 'skip' })
+  async charge(id: string): Promise<string | undefined> {
+    return id;
+  }
+}
+
+const start = (options: RedisLockModuleOptions) =>
+  startModule({ imports: [RedisLockModule.forRoot({ drainMs: 100, ...options })], providers: [Orders] });
+
+describe('a store of your own', () => {
+  it('has the locks of the service and of the decorators', async () => {
+    const store = new OwnStore(server);
+    const app = await start({ store });
+    const lock = await app.get(RedisLockService).acquire('order:7');
+    expect((await store.inspect('order:7')).mode).toBe('write');
+    expect(await app.get(Orders).charge('7')).toBeUndefined();
+    await lock.release();
+    expect(await app.get(Orders).charge('7')).toBe('7');
+  });
+
+  it('is opened when the app starts, and closed when its holders have finished', async () => {
+    const store = new OwnStore(server);
+    const app = await start({ store });
+    expect(store.calls).toEqual(['open']);
+    const lock = await app.get(RedisLockService).acquire(freshKey());
+    lock.signal.addEventListener('abort', () => store.calls.push('lost'));
+    await app.close();
+    expect(store.calls).toEqual(['open', 'lost', 'close']);
+  });
+
+  it('is made by a factory for each start of an app, with what the module knows', async () => {
+    const told: LockStoreContext[] = [];
+    const stores: LockStore[] = [];
+    const lockModule = RedisLockModule.forRoot({
+      keyPrefix: 'own:',
+      keepMs: 120_000,
+      store(context) {
+        told.push(context);
+        const store = new OwnStore(server, context);
+        stores.push(store);
+        return store;
+      },
+    });
+    for (let i = 0; i < 2; i += 1) {
+      const app = await startModule({ imports: [lockModule] });
+      expect(await app.get(RedisLockService).withLock(freshKey(), () => 'ran')).toBe('ran');
+      await app.close();
+    }
+    expect(new Set(stores).size).toBe(2);
+    expect(told[0]).toMatchObject({ keyPrefix: 'own:', keepMs: 120_000 });
+    const { clock, reporter } = told[0]!;
+    expect([typeof clock.now(), typeof reporter.warn]).toEqual(['number', 'function']);
+  });
+
+  it('may be one of several modules, and come from a factory of options', async () => {
+    const useFactory = async () => ({ store: new OwnStore(server, { keyPrefix: 'jobs:' }) });
+    const jobs = RedisLockModule.forRootAsync({ name: 'jobs', useFactory });
+    const app = await startModule({ imports: [RedisLockModule.forRoot({ store: () => new OwnStore(server) }), jobs] });
+    const key = freshKey();
+    const lock = await app.get<RedisLockService>(getLockServiceToken('jobs')).acquire(key);
+    expect(await app.get<RedisLockService>(getLockServiceToken()).isLocked(key)).toBe(false);
+    await lock.release();
+  });
+});
+
+describe('a store of your own is refused', () => {
+  it.each<[string, object, string]>([
+    ['a connection', { connection: 'redis://127.0.0.1:1' }, 'either `store` or `connection`'],
+    ['minReplicas', { minReplicas: 1 }, '`minReplicas` to be left out'],
+    ['replicaTimeoutMs', { replicaTimeoutMs: 500 }, '`replicaTimeoutMs` to be left out'],
+    ['hashTag', { hashTag: () => 'tag' }, '`hashTag` to be left out'],
+    ['a keyPrefix, since it is made already', { keyPrefix: 'own:' }, '`keyPrefix` to be left out'],
+    ['keepMs, since it is made already', { keepMs: 60_000 }, '`keepMs` to be left out'],
+  ])('with %s', async (_what, options, expected) => {
+    const error = await rejection(start({ store: new FakeStore(), ...options }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(expected);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['lacks a method', Object.assign(new FakeStore(), { groups: undefined }), 'it lacks `groups()`.'],
+    ['is a promise', Promise.resolve(new FakeStore()), 'a promise (await it in forRootAsync)'],
+    [
+      'was made by a factory and lacks a method',
+      () => ({ ...new FakeStore(), clientId: 'a' }),
+      'the result of the factory',
+    ],
+  ])('if it %s', async (_what, store, expected) => {
+    const error = await rejection(start({ store: store as LockStore }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain(expected);
+  });
+
+  it('if another module has used it', async () => {
+    const store = new OwnStore(server);
+    await start({ store });
+    const error = await rejection(start({ store }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect(error.message).toContain('`store: () => new MyStore()`');
+  });
+});

@@ -1,0 +1,88 @@
+import { systemClock } from '../../../../lib/core/clock.js';
+import { LockConfigurationError } from '../../../../lib/core/lock.errors.js';
+import { checkStore, type LockStoreContext, storeOf } from '../../../../lib/core/store/given-store.js';
+import { FakeReporter, FakeStore } from '../../../support/core/fake-store.js';
+import { thrownBy } from '../../../support/waiting/rejection.js';
+
+const context: LockStoreContext = {
+  keyPrefix: 'lock:',
+  keepMs: 60_000,
+  clock: systemClock,
+  reporter: new FakeReporter(),
+};
+
+const storeWith = (members: object): object => Object.assign(new FakeStore(), members);
+
+describe('checkStore', () => {
+  it.each<[string, unknown, string]>([
+    ['a class', FakeStore, 'got a value of type function'],
+    ['a text', 'memory', 'got a value of type string'],
+    ['null', null, 'got null'],
+    ['a promise', Promise.resolve(new FakeStore()), 'got a promise (await it in forRootAsync)'],
+    [
+      'an empty object',
+      {},
+      'it lacks `checkKey()`, `listen()`, `open()`, `groups()`, `acquire()`, `renew()`, `release()`',
+    ],
+    ['a store without two methods', storeWith({ renew: undefined, list: 5 }), 'it lacks `renew()`, `list()`.'],
+    ['an id with a dot', storeWith({ clientId: 'a.b' }), '`store.clientId` to be a text without dots and spaces'],
+    ['no id', storeWith({ clientId: undefined }), '`store.clientId` to be a text without dots and spaces'],
+    ['an odd withdraw', storeWith({ withdraw: true }), '`store.withdraw` to be a method or left out'],
+    ['odd tokens', storeWith({ reservesTokens: 64 }), '`store.reservesTokens` to be true or false'],
+  ])('refuses %s, and says why', (_what, store, expected) => {
+    const error = thrownBy(() => checkStore(store));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect((error as Error).message).toContain(expected);
+  });
+
+  it('refuses a store that cannot be read', () => {
+    const store = Object.defineProperty(new FakeStore(), 'acquire', {
+      get: () => {
+        throw new RangeError('no');
+      },
+    });
+    expect(thrownBy(() => checkStore(store))).toMatchObject({
+      code: 'LOCK_CONFIGURATION',
+      cause: expect.any(RangeError),
+    });
+  });
+
+  it('accepts a store whose methods are inherited', () => {
+    checkStore(new FakeStore());
+    checkStore(Object.create(new FakeStore()));
+  });
+});
+
+describe('storeOf', () => {
+  it('gives a factory what it needs from the module', () => {
+    const store = new FakeStore();
+    const told: LockStoreContext[] = [];
+    const make = (context: LockStoreContext): FakeStore => {
+      told.push(context);
+      return store;
+    };
+    expect(storeOf(make, context)).toBe(store);
+    expect(told).toEqual([context]);
+  });
+
+  it('checks what a factory makes', () => {
+    const error = thrownBy(() => storeOf((async () => new FakeStore()) as never, context));
+    expect((error as Error).message).toContain('the result of the factory `store` to be a LockStore, got a promise');
+  });
+
+  it('lets the error of a factory pass', () => {
+    const failure = new RangeError('no database');
+    const fail = (): never => {
+      throw failure;
+    };
+    expect(thrownBy(() => storeOf(fail, context))).toBe(failure);
+  });
+
+  it('refuses a store that another module has used', () => {
+    const store = new FakeStore();
+    expect(storeOf(store, context)).toBe(store);
+    const error = thrownBy(() => storeOf(store, context));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect((error as Error).message).toContain('`store: () => new MyStore()`');
+  });
+});
