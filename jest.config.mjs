@@ -74,6 +74,15 @@ const otherVersions = clientsFrom && {
   moduleNameMapper: { ...common.moduleNameMapper, '^(ioredis|iovalkey|redis)$': `${clientsFrom}/$1` },
 };
 
+/** The examples import the package by its name; here they are tested with its sources. */
+const ofSources = {
+  moduleNameMapper: {
+    ...common.moduleNameMapper,
+    '^nestjs-redis-lock$': '<rootDir>/lib/index.ts',
+    '^nestjs-redis-lock/testing$': '<rootDir>/lib/testing/index.ts',
+  },
+};
+
 /** Jest runs a set-up file once, so each topology has its own. */
 const startedFor = (topology) => ({
   globalSetup: `<rootDir>/test/support/topologies/${topology}.mjs`,
@@ -107,5 +116,6 @@ export default {
     project('nest', ['test/nest']),
     project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),
+    project('examples', ['examples'], ofSources),
   ],
 };
