@@ -82,7 +82,8 @@ const TEST = [
     name: 'tests',
     title: 'Tests',
     needs: ['redis', 'build', 'sample-app'],
-    run: () => jest([...CODE, 'contract', ...SHARED, 'faults', 'e2e'], { PART: 'first', FUZZ_RUNS: '200' }, WORKERS),
+    run: () =>
+      jest([...CODE, 'contract', ...SHARED, 'faults', 'e2e', 'examples'], { PART: 'first', FUZZ_RUNS: '200' }, WORKERS),
   },
 ];
 

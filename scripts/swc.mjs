@@ -1,6 +1,7 @@
 /**
  * The settings of tsconfig.json for swc, which does not check types; `npm run typecheck` does.
  * @param {'es6' | 'commonjs'} type the kind of modules to compile to
+ * @returns {import('@swc/core').Options}
  */
 export const swcOptions = (type) => ({
   jsc: {

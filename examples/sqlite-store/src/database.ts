@@ -51,7 +51,7 @@ export class LockDatabase {
       return result;
     });
     // The lock for writing comes first: two transactions that have read could not both go on to write.
-    return run.immediate() as T;
+    return run.immediate();
   }
 
   /** Looks at a record, and changes nothing. */

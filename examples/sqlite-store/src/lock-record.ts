@@ -23,7 +23,7 @@ export interface Waiter extends Wanted {
 }
 
 /** The last run of a job. */
-export interface Run {
+interface Run {
   readonly fire: number;
   readonly attempt: string;
   readonly instance: string;

@@ -42,7 +42,10 @@ const SYSTEM_CLOCK: Clock = {
   },
 };
 
-/** Keeps locks in an SQLite file, for the processes of one machine. `RedisLockModule.forRoot({ store: sqliteStore(file) })`. */
+/**
+ * Keeps locks in an SQLite file, for the processes of one machine:
+ * `RedisLockModule.forRoot({ store: (context) => new SqliteLockStore(file, context) })`
+ */
 export class SqliteLockStore implements LockStore {
   readonly clientId = randomBytes(9).toString('base64url');
   readonly #keyPrefix: string;
@@ -66,9 +69,7 @@ export class SqliteLockStore implements LockStore {
   checkKey(key: string): void {
     const isText = typeof key === 'string' && key !== '' && !/\p{Surrogate}/u.test(key);
     if (isText && Buffer.byteLength(key) <= MAX_KEY_BYTES) return;
-    throw new LockKeyError(`Expected a lock key to be a well-formed text of 1 to ${MAX_KEY_BYTES} bytes.`, {
-      key: String(key),
-    });
+    throw new LockKeyError(`Expected a lock key to be a well-formed text of 1 to ${MAX_KEY_BYTES} bytes.`);
   }
 
   listen(listener: WakeUpListener): void {
@@ -165,14 +166,18 @@ export class SqliteLockStore implements LockStore {
     return this.#run(key, (database) => database.look(this.#keyPrefix + key, work));
   }
 
-  /** A failed transaction has changed nothing, so nothing was sent: the call may try again, or give up without a release. */
+  /**
+   * Every error becomes a `LockStoreError`. A transaction that has not begun has changed nothing: the call may try again, or end
+   * without a release. After any other error, nobody knows.
+   */
   #run<T>(key: string, work: (database: LockDatabase) => T): T {
     try {
       return work(this.#opened());
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
       const text = `The lock "${key}" could not be asked for: ${reason}.`;
-      throw new LockStoreError(text, { key, cause, retryable: !this.#isClosed, wasSent: false });
+      const isBusy = String((cause as { code?: unknown }).code).startsWith('SQLITE_BUSY');
+      throw new LockStoreError(text, { key, cause, retryable: !this.#isClosed, wasSent: !isBusy && !this.#isClosed });
     }
   }
 

@@ -3,10 +3,11 @@ import type { LockDatabase } from './database.js';
 import { type LockRecord, wasRevoked } from './lock-record.js';
 import { canEnter } from './rules.js';
 
-/** Something that can say what to tell an attempt: the database of the store, or nothing while it cannot be read. */
+/** What a watch needs of its store. */
 export interface WatchParts {
   readonly clock: Pick<Clock, 'setTimer'>;
   readonly pollMs: number;
+  /** Throws while there is no database. */
   readonly database: () => LockDatabase;
 }
 

@@ -32,7 +32,7 @@ describe('checkStore', () => {
   ])('refuses %s, and says why', (_what, store, expected) => {
     const error = thrownBy(() => checkStore(store));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect((error as Error).message).toContain(expected);
+    expect(error.message).toContain(expected);
   });
 
   it('refuses a store that cannot be read', () => {
@@ -67,7 +67,7 @@ describe('storeOf', () => {
 
   it('checks what a factory makes', () => {
     const error = thrownBy(() => storeOf((async () => new FakeStore()) as never, context));
-    expect((error as Error).message).toContain('the result of the factory `store` to be a LockStore, got a promise');
+    expect(error.message).toContain('the result of the factory `store` to be a LockStore, got a promise');
   });
 
   it('lets the error of a factory pass', () => {
@@ -83,6 +83,6 @@ describe('storeOf', () => {
     expect(storeOf(store, context)).toBe(store);
     const error = thrownBy(() => storeOf(store, context));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect((error as Error).message).toContain('`store: () => new MyStore()`');
+    expect(error.message).toContain('`store: () => new MyStore()`');
   });
 });
