@@ -62,7 +62,9 @@ export function checkDocuments() {
 function documentsOf(folder) {
   const docs = readdirSync(join(folder, 'docs'), { recursive: true, encoding: 'utf8' }).sort();
   const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
-  const paths = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', join('sample-app', 'README.md'), ...inDocs];
+  const examples = readdirSync(join(folder, 'examples')).map((name) => join('examples', name, 'README.md'));
+  const apps = [join('sample-app', 'README.md'), ...examples];
+  const paths = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...apps, ...inDocs];
   return paths.map((path) => parse(path, readFileSync(join(folder, path), 'utf8')));
 }
 
