@@ -15,6 +15,16 @@ export const LEASES: readonly PortCase[] = [
     },
   },
   {
+    name: 'a lease of a millisecond, and of what the times of several servers differ by, is granted, and ends',
+    async run(scene) {
+      const [a, b] = await scene.clients();
+      const first = await a.granted('the first', { leaseMs: 1 + scene.spreadMs });
+      const next = await b.eventuallyGranted('the next');
+      promised(next.fencingToken > first.fencingToken, 'a greater token', next.fencingToken);
+      same((await a.renew(first)).outcome, 'lost', 'the outcome of a renewal of the first');
+    },
+  },
+  {
     name: 'a renewal extends the lease to the requested length',
     async run(scene) {
       const [a, b] = await scene.clients();
