@@ -1,10 +1,10 @@
 // The layers of lib and what each may import (see docs/how-it-works.md). `import type` counts, too; cycles are refused.
 const NEST = ['@nestjs/', 'rxjs', 'reflect-metadata'];
-const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'interceptor', 'decorators'];
+const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'leader', 'interceptor', 'decorators'];
 const ROOT_FILES = ['service', 'tokens', 'options', 'place', 'registration', 'module-definition'].map(
   (name) => `redis-lock.${name}`,
 );
-const WIRING = ['interceptor', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
+const WIRING = ['interceptor', 'leader', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
 
 /** These replace the locks in Redis by those of a test: they wire, as the module does. */
 const TEST_WIRING = ['redis-lock-testing.module', 'fake-lock.service', 'fake-locks'].map((name) => `testing/${name}`);
@@ -20,6 +20,7 @@ const LAYERS = [
   // Loads the libraries that are installed.
   { from: ['redis/client/optional-peers'], lib: [], packages: ['ioredis', 'iovalkey', 'redis'] },
   { from: ['schedule'], lib: ['core', 'schedule'], packages: ['@nestjs/'] },
+  { from: ['leader'], lib: ['core', 'schedule', 'leader'], packages: ['@nestjs/', 'reflect-metadata'] },
   { from: ['keys'], lib: ['core', 'keys'] },
   {
     from: ['interceptor'],
@@ -29,7 +30,7 @@ const LAYERS = [
   },
   {
     from: ['decorators'],
-    lib: ['core', 'keys', 'interceptor', 'decorators', 'redis-lock.tokens'],
+    lib: ['core', 'keys', 'leader', 'interceptor', 'decorators', 'redis-lock.tokens'],
     packages: ['@nestjs/', 'reflect-metadata'],
   },
   { from: ['testing'], lib: ['core', 'memory', 'testing'], packages: NEST },
@@ -55,7 +56,7 @@ const LAYERS = [
   { from: ['redis-lock.registration'], lib: ['core', 'redis-lock.tokens'], packages: NEST },
   {
     from: ['redis-lock.service', 'redis-lock.tokens'],
-    lib: ['core', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'],
+    lib: ['core', 'leader', 'redis-lock.service', 'redis-lock.tokens', 'redis-lock.options'],
     packages: NEST,
   },
 ];

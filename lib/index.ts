@@ -14,6 +14,7 @@ export {
 export type { LockErrorCode, LockErrorDetails, LockLostReason, LockMode, NodeAnswer } from './core/lock.errors.js';
 export type {
   AcquireFailure,
+  DemotionReason,
   HeldLockEvent,
   LockEvent,
   LockEventListener,
@@ -44,6 +45,8 @@ export type {
 } from './core/store/lock-store.js';
 export type { Lock } from './core/lock.js';
 export type { UnlockedRun } from './core/reentry/unlocked-run.js';
+export { Leader } from './decorators/leader.decorator.js';
+export type { LeaderOptions } from './decorators/leader.decorator.js';
 export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';
@@ -59,6 +62,9 @@ export type { LockExceptionFilterOptions } from './interceptor/request/lock-exce
 export { LockInterceptor } from './interceptor/lock.interceptor.js';
 export type { RequestLockOptions } from './interceptor/request/request-lock.js';
 export type { LockedOptions } from './interceptor/locked.options.js';
+export type { LeadOptions } from './leader/lead.options.js';
+export { leadershipOf } from './leader/leader-classes.js';
+export type { LeaderHooks, Leadership, LeaderTerm } from './leader/leadership.js';
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';

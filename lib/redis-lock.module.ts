@@ -47,6 +47,9 @@ import {
   OWN_SERVICE,
   RESOLVED_OPTIONS,
 } from './redis-lock.tokens.js';
+import { type Campaign } from './leader/campaign.js';
+import { addCampaigns } from './leader/leader-classes.js';
+import { Leaders } from './leader/leaders.js';
 import { MEMORY } from './redis-lock.place.js';
 import { openProcessMemory } from './memory/process-memory.js';
 import { openStore } from './redis/open-store.js';
@@ -102,6 +105,7 @@ export class RedisLockModule
   implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown, OnApplicationShutdown
 {
   readonly #module: LockModule;
+  #campaigns: readonly Campaign[] = [];
   #stopSeparating: (() => void) | null = null;
   #drained: Promise<void> | null = null;
   #closed: Promise<void> | null = null;
@@ -140,6 +144,7 @@ export class RedisLockModule
 
   onModuleInit(): void {
     followJobs(this.modules);
+    this.#campaigns = addCampaigns(this.modules, new Leaders(this.locker, this.options), this.options.name);
     warnOfUnreachedLocks(this.modules, getLockInterceptorToken(this.options.name), logger);
   }
 
@@ -153,9 +158,10 @@ export class RedisLockModule
     addRunningModule(this.#module);
     this.#stopSeparating ??= separateRequests();
     this.store.open();
+    for (const campaign of this.#campaigns) campaign.start();
   }
 
-  /** Refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */
+  /** Leaders step down; refuses new acquisitions and cancels the waiting ones; from now on holders have `drainMs`. */
   onModuleDestroy(): void {
     void this.#drain();
   }

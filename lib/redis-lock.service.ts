@@ -15,6 +15,9 @@ import { type ListOptions } from './core/store/lock-state.js';
 import { type FireClaim } from './core/store/fires.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { type LastRun, type LockState } from './core/store/lock-state.js';
+import { Leaders } from './leader/leaders.js';
+import { type LeadOptions } from './leader/lead.options.js';
+import { type Leadership } from './leader/leadership.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
@@ -47,12 +50,16 @@ const LIST_OPTIONS = { prefix: true, limit: true } satisfies Record<keyof ListOp
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
 export class RedisLockService {
+  readonly #leaders: Leaders;
+
   /** Internal: Nest calls it. */
   constructor(
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,
     @Inject(RESOLVED_OPTIONS) private readonly defaults: ResolvedModuleOptions,
-  ) {}
+  ) {
+    this.#leaders = new Leaders(locker, defaults);
+  }
 
   /** The name of the connection whose locks these are; undefined for the default one. */
   get connection(): string | undefined {
@@ -127,6 +134,15 @@ export class RedisLockService {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /**
+   * Campaigns for the lead of `key` until the app shuts down: of all instances that do so, one leads at a time. It leads until it
+   * resigns, is stopped, or loses its lock. The key is that of a lock. To lead with a class, use `@Leader`.
+   * @throws LockKeyError, LockConfigurationError, or `signal.reason`
+   */
+  lead(key: string, options?: LeadOptions): Leadership {
+    return this.#leaders.lead(key, options);
   }
 
   /**

@@ -89,7 +89,7 @@ const WHY_LOST: Record<LockLostReason, string> = {
   unreachable: 'Redis could not be reached before the lease was over',
   'max-hold': 'it was held for longer than maxHoldMs, or for more than a lease after its iteration was ended',
   revoked: 'an operator revoked it (`forceRelease`)',
-  shutdown: 'the app was shutting down, and `drainMs` was over',
+  shutdown: 'the app was shutting down, or its leader stepped down, and `drainMs` was over',
   dropped: 'its handle was garbage-collected without a release',
 };
 
@@ -99,6 +99,16 @@ export function lostError(lock: Lock, reason: LockLostReason, cause?: unknown): 
     'Stop the work on `lock.signal`, and let the protected resource refuse older fencing tokens.';
   return new LockLostError(text, { key: lock.key, mode: lock.mode, reason, ...(cause === undefined ? {} : { cause }) });
 }
+
+/** A term is over, though the lock of the leader was not lost. */
+export const steppedDownError = (key: string, how: 'resigned' | 'stopped'): LockNotHeldError => {
+  const text = `This instance no longer leads "${key}": its leader ${how === 'resigned' ? 'resigned' : 'was stopped'}. Stop the work of the term.`;
+  return new LockNotHeldError(text, { key, mode: 'write' });
+};
+
+/** A campaign has ended, so that its instance is never elected again. */
+export const stoppedCampaignError = (key: string): LockNotHeldError =>
+  new LockNotHeldError(`The campaign for "${key}" was stopped. Call lead() again to campaign.`, { key, mode: 'write' });
 
 /** A command for a held lock had no answer. */
 export const unconfirmedError = ({ key, mode }: LockName, done: string, cause: unknown): LockStoreError => {

@@ -10,6 +10,12 @@ import { type Reporter, messageOf } from './reporter.js';
  */
 export type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
 
+/**
+ * Why a term ended: the leader called `resign()` (`resigned`); its campaign was stopped, by `stop()` or its signal (`stopped`);
+ * the app shuts down (`shutdown`); or the lock of the leader was lost, for another reason of a `LockLostError`.
+ */
+export type DemotionReason = LockLostReason | 'resigned' | 'stopped';
+
 /** The fields of every event. Durations are in milliseconds. */
 export interface LockEvent {
   /** The key; several are joined by `, `. Unbounded: label metrics by `template` instead. */
@@ -64,12 +70,19 @@ export interface LockEventMap {
   /** A renewal had no answer and is tried again until the lease is over. */
   renewFailed: HeldLockEvent & { readonly cause: unknown };
   lost: HeldLockEvent & { readonly heldMs: number; readonly reason: LockLostReason; readonly error: LockLostError };
-  /** A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be reached, or the app stops. */
-  skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' };
+  /**
+   * A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be reached, the app stops, or another
+   * instance leads.
+   */
+  skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' };
   /** `waitMs` was over. */
   timedOut: LockEvent & { readonly waitedMs: number; readonly holder: string | undefined };
   /** A nested call entered the lock that its chain of calls holds. */
   reentered: LockEvent & { readonly waitedMs: number };
+  /** This instance leads. */
+  elected: HeldLockEvent;
+  /** This instance leads no more. */
+  demoted: HeldLockEvent & { readonly heldMs: number; readonly reason: DemotionReason };
 }
 
 /** The name of an event. */
@@ -90,6 +103,8 @@ const NAMES = {
   skipped: true,
   timedOut: true,
   reentered: true,
+  elected: true,
+  demoted: true,
 } satisfies Record<LockEventName, true>;
 
 /** Looked up once: Node keeps channels by name in a global table. */

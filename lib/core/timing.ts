@@ -124,6 +124,15 @@ export const RELEASES_AT_A_TIME = 100;
 export const releaseRetryMs = (silentRounds: number, random: Randomness): number =>
   jittered(Math.min(50 * 2 ** silentRounds, 1_000), random);
 
+// --- Leading ---
+
+/** How long a leader that resigned lets others go first: longer than a waiting instance of a quorum takes to ask again. */
+export const RESIGNED_PAUSE_MS = 1_000;
+
+/** The pause before an instance campaigns again after an error that does not go by itself, such as a wrong password. */
+export const campaignRetryMs = (failures: number, random: Randomness): number =>
+  jittered(Math.min(500 * 2 ** failures, 30_000), random);
+
 // --- Reporting ---
 
 /** How many log lines of one kind are written in full within `LOG_WINDOW_MS`; the others are counted. */

@@ -49,7 +49,7 @@ function standardName(context: unknown): string | undefined {
 }
 
 /** ECMAScript decorators, which Nest does not use, are called with a value and a context. */
-function refuseStandardDecorator(context: unknown): void {
+export function refuseStandardDecorator(context: unknown): void {
   if (typeof context !== 'object' || context === null) return;
   const { name } = context as { name?: unknown };
   throw new LockConfigurationError(

@@ -9,6 +9,7 @@ import { mayBeIterable, resultKindOf } from '../interceptor/streams/stream-kind.
 import { iterablePromise } from '../interceptor/streams/stream-result.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { getLockInterceptorToken } from '../redis-lock.tokens.js';
+import { copyMetadata } from './copy-metadata.js';
 import { type AnyMethod, decoratedMethod } from './decorated-method.js';
 
 /**
@@ -55,10 +56,4 @@ function injectInterceptor(target: object, connection: string | undefined): symb
   const token = getLockInterceptorToken(connection);
   Inject(token)(target, token);
   return token;
-}
-
-function copyMetadata(from: object, to: object): void {
-  for (const key of Reflect.getMetadataKeys(from) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getMetadata(key, from), to);
-  }
 }

@@ -40,7 +40,8 @@ export function scheduledMethod(self: unknown, name: string | symbol): Function 
   return undefined;
 }
 
-const hasSchedule = (method: Function): boolean =>
+/** Whether a decorator of the schedule is on the method. */
+export const hasSchedule = (method: Function): boolean =>
   [CRON, TIMEOUT, INTERVAL].includes(reflector.get<number>(TYPE, method));
 
 /** Returns the schedule of a method. With several decorators the outermost counts, as for the scheduler itself. */

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { type DynamicModule } from '@nestjs/common';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { LockInterceptor } from '../interceptor/lock.interceptor.js';
+import { addCampaign } from '../leader/leader-classes.js';
 import { RedisLockModule } from '../redis-lock.module.js';
 import { RedisLockService } from '../redis-lock.service.js';
 import {
@@ -25,7 +26,7 @@ interface InjectedProperty {
 
 /**
  * Injects `locks` into an object that you built yourself, as Nest would: its lock decorators, and properties with
- * `@InjectLockService`, use them. `const orders = withFakeLocks(new OrdersService(), locks)`.
+ * `@InjectLockService`, use them, and an object with `@Leader` campaigns. `const orders = withFakeLocks(new OrdersService(), locks)`.
  * @returns the same object
  * @throws LockConfigurationError when its class has no lock decorator for the connection of `locks`
  */
@@ -46,6 +47,7 @@ export function withFakeLocks<T extends object>(instance: T, locks: FakeLockServ
     );
   }
   for (const { key, type } of ours) Object.assign(instance, { [key]: values.get(type) });
+  addCampaign(instance, locks.parts.leaders, name)?.start();
   return instance;
 }
 

@@ -38,6 +38,8 @@ export class Locker implements WakeUpListener {
   readonly handles: HandleRegistry;
   readonly awaited: AwaitedCalls;
   readonly holds: Holds;
+  /** The campaigns of leaders, which step down when the module closes. */
+  readonly campaigns = new Set<{ close(): unknown }>();
   readonly #attempts: Attempts;
   readonly #freeWatch: FreeWatch;
   readonly #turns: Turns;
@@ -50,7 +52,7 @@ export class Locker implements WakeUpListener {
   constructor(
     { clock, random, watchGarbage }: Runtime,
     private readonly store: LockStore,
-    reporter: Reporter,
+    readonly reporter: Reporter,
     /** The name of this process, for people to read: `host:pid`. */
     private readonly instance: string,
   ) {
@@ -175,6 +177,7 @@ export class Locker implements WakeUpListener {
    */
   async close(drainMs: number): Promise<void> {
     this.isClosing = true;
+    for (const campaign of this.campaigns) void campaign.close();
     this.#turns.close(shutdownError());
     this.#freeWatch.close(shutdownError);
     for (const call of this.#attempts.calls) call.cancel(shutdownError());

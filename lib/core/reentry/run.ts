@@ -37,7 +37,7 @@ function resultOf<T>(lock: Hold, result: T, lost: LockLostError | null): T {
 }
 
 /** A promise, or anything that may be one: only `await` may look for its `then`. A plain value needs no promise. */
-const isAwaitable = <T>(value: T | Promise<T>): value is Promise<T> =>
+export const isAwaitable = <T>(value: T | Promise<T>): value is Promise<T> =>
   (typeof value === 'object' && value !== null) || typeof value === 'function';
 
 /** Releases the lock after its work; resolves to its loss, or to null if it was held to the end, as far as it is known then. */
@@ -60,6 +60,6 @@ function finishWork(lock: Hold, outcome: WorkOutcome): Ending | null {
 }
 
 /** Makes a copy of the error: parallel calls under one hold lose it together, and each has a result of its own. */
-function withResult({ message, key, reason, cause }: LockLostError, result: unknown, mode: LockMode): LockLostError {
+export function withResult({ message, key, reason, cause }: LockLostError, result: unknown, mode: LockMode): LockLostError {
   return new LockLostError(message, { key, mode, reason, result, ...(cause === undefined ? {} : { cause }) });
 }

@@ -21,6 +21,8 @@ const SAMPLES: { readonly [Name in LockEventName]: LockEventMap[Name] } = {
   skipped: EVENT,
   timedOut: { ...LOCK, waitedMs: 1, holder: 'host:1' },
   reentered: { ...LOCK, waitedMs: 1 },
+  elected: HELD,
+  demoted: { ...HELD, heldMs: 1, reason: 'resigned' },
 };
 
 function setUp() {

@@ -1,0 +1,99 @@
+import 'reflect-metadata';
+import { Inject } from '@nestjs/common';
+import { checkedKey, quoted } from '../core/key.js';
+import { LockConfigurationError, LockKeyError } from '../core/lock.errors.js';
+import { checkLockOptions } from '../core/lock.options.js';
+import { checkConnectionName } from '../core/option-checks.js';
+import { readOptions } from '../core/read-options.js';
+import { messageOf } from '../core/reporter.js';
+import { campaignOf, isMarkedLeader, markLeader, markOnLeader, unguardedMethods } from '../leader/leader-classes.js';
+import { getLockServiceToken } from '../redis-lock.tokens.js';
+import { copyMetadata } from './copy-metadata.js';
+import { refuseStandardDecorator } from './decorated-method.js';
+
+/** The options of `@Leader`. */
+export interface LeaderOptions {
+  /**
+   * The lease of the leader, in milliseconds: when its process dies, another instance leads after at most this time.
+   * @default the module's `leaseMs`
+   */
+  leaseMs?: number;
+  /**
+   * The name of the connection to campaign on.
+   * @default the connection without a name
+   */
+  connection?: string;
+}
+
+const OPTIONS = { leaseMs: true, connection: true } satisfies Record<keyof LeaderOptions, true>;
+
+/**
+ * Has one instance of the app lead at a time: the object of this class there is elected, and its methods with `@Cron`,
+ * `@Interval` or `@Timeout` run only while it leads; elsewhere they resolve `undefined`. The campaign begins when the app has
+ * started, and the leader steps down when the app shuts down. The class may implement `LeaderHooks`; `leadershipOf(this)` tells
+ * whether it leads. The key is a plain text, that of a lock.
+ *
+ * `@Leader('reports') @Injectable() class Reports { … }`
+ * @throws (the class definition) LockKeyError, LockConfigurationError; (a scheduled method) LockLostError when the lead was lost
+ *   meanwhile, LockConfigurationError on an object that Nest does not provide
+ */
+export function Leader(key: string, options: LeaderOptions = {}): ClassDecorator {
+  refuseNoKey(key);
+  return (target: Function, ...member: unknown[]): void => {
+    refuseStandardDecorator(member[0]);
+    const where = `@Leader of ${typeof target === 'function' ? target.name : 'an object'}`;
+    if (typeof target !== 'function' || member.length > 0) {
+      throw new LockConfigurationError(`${where}: a member cannot lead; put the decorator on a class.`);
+    }
+    const prototype = target.prototype as object;
+    if (isMarkedLeader(prototype)) {
+      throw new LockConfigurationError(`${where}: the class has two keys; write the decorator once.`);
+    }
+    const { connection, leaseMs } = checkOptions(key, options, where);
+    markLeader(prototype, { key, connection, leaseMs });
+    // An app without the module does not start.
+    const token = getLockServiceToken(connection);
+    Inject(token)(prototype, token);
+    for (const [name, method] of unguardedMethods(prototype)) {
+      Object.defineProperty(prototype, name, {
+        value: onLeader(method, `${target.name}.${String(name)}`),
+        writable: true,
+        configurable: true,
+      });
+    }
+  };
+}
+
+/** Without parentheses, the decorator gets the class in place of its key, and would do nothing. */
+function refuseNoKey(key: unknown): void {
+  if (typeof key !== 'function') return;
+  throw new LockConfigurationError(
+    `${key.name}: @Leader is written without parentheses, so that it has no key; write @Leader('reports').`,
+  );
+}
+
+function checkOptions(key: unknown, options: LeaderOptions, where: string): LeaderOptions {
+  try {
+    if (checkedKey(key).includes('<')) {
+      throw new LockKeyError(`the key ${quoted(key as string)} has a placeholder, but a class has no arguments.`);
+    }
+    const own: LeaderOptions = readOptions(options, Object.keys(OPTIONS));
+    checkLockOptions({ leaseMs: own.leaseMs });
+    checkConnectionName(own.connection, 'connection');
+    return own;
+  } catch (error) {
+    const Kind = error instanceof LockKeyError ? LockKeyError : LockConfigurationError;
+    throw new Kind(`${where}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Wraps a scheduled method when its class is defined, before a scheduler can have taken it. */
+function onLeader(method: Function, where: string): Function {
+  const guarded = new Proxy(method, {
+    apply: async (_method, self: unknown, args: unknown[]): Promise<unknown> =>
+      campaignOf(self, where).runCall(where, () => method.apply(self, args) as unknown),
+  });
+  copyMetadata(method, guarded);
+  markOnLeader(guarded);
+  return guarded;
+}

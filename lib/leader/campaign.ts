@@ -1,0 +1,242 @@
+import { type Locker } from '../core/acquire/locker.js';
+import { onAbort } from '../core/abort-listener.js';
+import { shutdownError, steppedDownError, stoppedCampaignError } from '../core/error-texts.js';
+import { type StoreHold } from '../core/hold/store-hold.js';
+import { LockShutdownError } from '../core/lock.errors.js';
+import { type DemotionReason, type LockLabel } from '../core/lock.events.js';
+import { type ResolvedLockOptions } from '../core/lock.options.js';
+import { type LogLimit } from '../core/log-limit.js';
+import { type Randomness } from '../core/randomness.js';
+import { messageOf, withoutRepeats } from '../core/reporter.js';
+import { campaignRetryMs, RESIGNED_PAUSE_MS } from '../core/timing.js';
+import { type LeadOptions } from './lead.options.js';
+import { type LeaderHooks, type Leadership, type LeaderTerm } from './leadership.js';
+import { Term } from './term.js';
+
+/** What the campaigns of a module share. */
+export interface CampaignParts {
+  readonly locker: Locker;
+  readonly random: Randomness;
+  readonly log: LogLimit;
+  readonly drainMs: number;
+  /** The hooks of the application run in no context of a caller. */
+  inOwnContext<T>(work: () => T): T;
+}
+
+/** What one campaign is for. */
+export interface CampaignTerms {
+  readonly key: string;
+  readonly label: LockLabel;
+  /** Those of the lock; its signal is that of the campaign. */
+  readonly lock: Omit<ResolvedLockOptions, 'signal'>;
+  readonly hooks: LeaderHooks;
+}
+
+interface Waiter {
+  resolve(term: LeaderTerm): void;
+  reject(error: unknown): void;
+}
+
+/** Waits for the lock of a leader, leads until that is over, and campaigns again when the work of the term has ended. */
+export class Campaign implements Leadership {
+  /** Until its lock is released, or lost. */
+  #term: Term | null = null;
+  /** Resolves when the lock of the last term is released. */
+  #left: Promise<void> = Promise.resolve();
+  #reason: DemotionReason | null = null;
+  readonly #stopping = new AbortController();
+  #running: Promise<void> | null = null;
+  #stopListening: (() => void) | null = null;
+  readonly #waiters = new Set<Waiter>();
+  readonly #sayOnce: (line: string) => void;
+
+  constructor(
+    private readonly terms: CampaignTerms,
+    private readonly parts: CampaignParts,
+  ) {
+    this.#sayOnce = withoutRepeats((line) => parts.log.add(line));
+  }
+
+  get key(): string {
+    return this.terms.key;
+  }
+
+  get term(): LeaderTerm | undefined {
+    return this.isLeader() ? this.#term!.view : undefined;
+  }
+
+  isLeader(): boolean {
+    return this.#term?.isProven ?? false;
+  }
+
+  /** Begins, unless it was stopped before. `signal` stops it. */
+  start({ signal }: Pick<LeadOptions, 'signal'> = {}): this {
+    if (signal) this.#stopListening = onAbort(signal, () => void this.#stop('stopped', signal.reason));
+    this.#running ??= this.parts.inOwnContext(() => this.#run());
+    return this;
+  }
+
+  waitUntilLeader(): Promise<LeaderTerm> {
+    const { term } = this;
+    if (term) return Promise.resolve(term);
+    if (this.#stopping.signal.aborted) return Promise.reject(this.#stopping.signal.reason);
+    const elected = new Promise<LeaderTerm>((resolve, reject) => void this.#waiters.add({ resolve, reject }));
+    return this.parts.locker.awaited.keepAlive(elected);
+  }
+
+  async resign(): Promise<void> {
+    if (this.#term) await this.#stepDown(this.#term, 'resigned', steppedDownError(this.key, 'resigned'));
+  }
+
+  stop(): Promise<void> {
+    return this.#stop('stopped', stoppedCampaignError(this.key));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+
+  /** The app shuts down. */
+  close(): Promise<void> {
+    return this.#stop('shutdown', shutdownError());
+  }
+
+  /** Runs a call of a scheduled method if this instance leads; else reports that it was skipped. */
+  async runCall(where: string, call: () => unknown): Promise<unknown> {
+    const term = this.#term;
+    if (term?.isProven) return term.runCall(call);
+    const { key, label } = this.terms;
+    const event = { key, template: label.template, where, mode: 'write', reason: 'not-leader' } as const;
+    this.parts.locker.events.emit('skipped', () => event);
+    return undefined;
+  }
+
+  async #stop(reason: 'stopped' | 'shutdown', error: unknown): Promise<void> {
+    if (!this.#stopping.signal.aborted) {
+      this.#stopping.abort(error);
+      this.#stopListening?.();
+      for (const waiter of this.#waiters) waiter.reject(error);
+      this.#waiters.clear();
+      this.parts.locker.campaigns.delete(this);
+    }
+    if (this.#term) {
+      const told = reason === 'stopped' ? steppedDownError(this.key, 'stopped') : shutdownError();
+      await this.#stepDown(this.#term, reason, told);
+    } else await this.parts.locker.awaited.keepAlive(this.#running ?? Promise.resolve());
+  }
+
+  /** The work of a term may call this, and must not wait for itself. */
+  async #stepDown(term: Term, reason: DemotionReason, error: Error): Promise<void> {
+    const { isCaller } = term;
+    this.#demote(term, reason, error);
+    if (!isCaller) await this.parts.locker.awaited.keepAlive(this.#left);
+  }
+
+  async #run(): Promise<void> {
+    const { random } = this.parts;
+    let failures = 0;
+    while (!this.#stopping.signal.aborted) {
+      const hold = await this.#win();
+      failures = hold ? 0 : failures + 1;
+      if (hold) await this.#lead(hold);
+      if (failures > 0) await this.#wait(campaignRetryMs(failures, random));
+      else if (this.#reason === 'resigned') await this.#wait(RESIGNED_PAUSE_MS);
+    }
+  }
+
+  /** Resolves with the lock of the leader, however long that takes; null if it failed or was stopped. */
+  async #win(): Promise<StoreHold | null> {
+    const { locker } = this.parts;
+    const { key, lock, label } = this.terms;
+    const { signal } = this.#stopping;
+    try {
+      // The hold of one key is that of the store.
+      return await locker.acquire(locker.request([key], { ...lock, signal }, label), (hold) => hold as StoreHold);
+    } catch (error) {
+      if (error instanceof LockShutdownError) void this.close();
+      else if (!signal.aborted) {
+        this.#sayOnce(`The campaign for "${key}" failed, and is tried again: ${messageOf(error)}`);
+      }
+      return null;
+    }
+  }
+
+  /** Leads until that is over, the lock is released, and the work has ended. */
+  async #lead(hold: StoreHold): Promise<void> {
+    const { locker, inOwnContext } = this.parts;
+    if (this.#stopping.signal.aborted || hold.lost) return giveUp(hold);
+    const term = (this.#term = new Term(hold, new Date(locker.clock.wallNow())));
+    this.#reason = null;
+    let onOver!: () => void;
+    const over = new Promise<void>((resolve) => (onOver = resolve));
+    term.view.signal.addEventListener('abort', onOver, { once: true });
+    hold.onLost((error) => inOwnContext(() => this.#demote(term, error.reason, error)));
+    this.#left = over.then(() => this.#leave(term));
+    locker.events.emit('elected', () => hold.event);
+    for (const waiter of this.#waiters) waiter.resolve(term.view);
+    this.#waiters.clear();
+    this.#callHook(term, 'onElected', [term.view]);
+    await this.#left;
+    await this.#workEnded(term);
+  }
+
+  #demote(term: Term, reason: DemotionReason, error: Error): void {
+    if (term.isOver) return;
+    const { locker, inOwnContext } = this.parts;
+    this.#reason = reason;
+    inOwnContext(() => {
+      term.end(error);
+      this.#callHook(term, 'onDemoted', [term.view, reason]);
+      const { event, heldMs } = term.hold;
+      locker.events.emit('demoted', () => ({ ...event, heldMs, reason }));
+    });
+  }
+
+  /** Keeps the lock until the work of the term has ended, but no longer than `drainMs`. */
+  async #leave(term: Term): Promise<void> {
+    const { locker, drainMs } = this.parts;
+    const { hold } = term;
+    const lost = new Promise<void>((resolve) => void hold.onLost(() => resolve()));
+    if (!hold.lost) await locker.timers.withTimeout(drainMs, Promise.race([term.workEnded(), lost]));
+    if (term.hasWork) hold.lose('shutdown');
+    await giveUp(hold);
+    this.#term = null;
+  }
+
+  /** Others may lead meanwhile: an instance whose last work goes on must not be elected before it can do its work. */
+  async #workEnded(term: Term): Promise<void> {
+    const { locker, log } = this.parts;
+    const line = `The work of a term of "${this.key}" goes on after its end: this instance does not campaign before it has ended.`;
+    const late = locker.timers.schedule(locker.clock.now() + this.terms.lock.leaseMs, () => log.add(line));
+    await this.#wait(Infinity, term.workEnded());
+    late.cancel();
+  }
+
+  #callHook<Name extends keyof LeaderHooks>(
+    term: Term,
+    name: Name,
+    args: Parameters<NonNullable<LeaderHooks[Name]>>,
+  ): void {
+    const { hooks } = this.terms;
+    const hook = hooks[name] as ((...all: readonly unknown[]) => unknown) | undefined;
+    if (!hook) return;
+    const report = (error: unknown): void =>
+      this.parts.log.add(`${name} of the leader of "${this.key}" threw: ${messageOf(error)}`);
+    void term.run(() => hook.apply(hooks, args)).catch(report);
+  }
+
+  /** Waits for `done`, but no longer than `ms`, and only until the campaign is stopped. */
+  async #wait(ms: number, done?: Promise<void>): Promise<void> {
+    const { signal } = this.#stopping;
+    if (signal.aborted) return;
+    let stopListening!: () => void;
+    const stopped = new Promise<void>((resolve) => (stopListening = onAbort(signal, resolve)));
+    await this.parts.locker.timers.withTimeout(ms, done ? Promise.race([stopped, done]) : stopped);
+    stopListening();
+  }
+}
+
+async function giveUp(hold: StoreHold): Promise<void> {
+  if (hold.lost) hold.endLost();
+  else await hold.release();
+}

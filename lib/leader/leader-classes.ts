@@ -1,0 +1,121 @@
+import 'reflect-metadata';
+import { type ModulesContainer } from '@nestjs/core';
+import { LockConfigurationError } from '../core/lock.errors.js';
+import { hasSchedule } from '../schedule/schedule-metadata.js';
+import { type Campaign } from './campaign.js';
+import { type Leaders } from './leaders.js';
+import { type LeaderHooks, type Leadership } from './leadership.js';
+
+/** What `@Leader` says about a class. */
+export interface LeaderClass {
+  readonly key: string;
+  readonly leaseMs: number | undefined;
+  readonly connection: string | undefined;
+}
+
+/** The metadata of a class with `@Leader`, and of each of its methods that run only on the leader; of every copy of the package. */
+const LEADER = Symbol.for('nestjs-redis-lock:leader');
+const ON_LEADER = Symbol.for('nestjs-redis-lock:on-leader');
+
+const CAMPAIGNS = Symbol.for('nestjs-redis-lock:campaigns');
+const shared = globalThis as { [CAMPAIGNS]?: WeakMap<object, Campaign> };
+const campaigns = (shared[CAMPAIGNS] ??= new WeakMap());
+
+/** Marks the prototype of a class as that of a leader. */
+export const markLeader = (prototype: object, leader: LeaderClass): void =>
+  Reflect.defineMetadata(LEADER, leader, prototype);
+
+export const isMarkedLeader = (prototype: object): boolean => Reflect.hasOwnMetadata(LEADER, prototype);
+
+const leaderOf = (instance: object): LeaderClass | undefined =>
+  Reflect.getMetadata(LEADER, Object.getPrototypeOf(instance) ?? {}) as LeaderClass | undefined;
+
+/** Marks a method as one that runs only on the leader. */
+export const markOnLeader = (method: Function): void => Reflect.defineMetadata(ON_LEADER, true, method);
+
+/** The scheduled methods of a class that would run on each instance, also those that it inherits. */
+export function* unguardedMethods(prototype: object): Generator<readonly [string | symbol, Function]> {
+  const seen = new Set<string | symbol>();
+  for (let holder: object | null = prototype; holder; holder = Object.getPrototypeOf(holder) as object | null) {
+    for (const name of Reflect.ownKeys(holder)) {
+      const method: unknown = Object.getOwnPropertyDescriptor(holder, name)!.value;
+      if (seen.has(name) || typeof method !== 'function') continue;
+      seen.add(name);
+      if (hasSchedule(method) && !Reflect.hasMetadata(ON_LEADER, method)) yield [name, method];
+    }
+  }
+}
+
+/**
+ * Returns the leadership of an object whose class has `@Leader`, from `onModuleInit` on.
+ * @throws LockConfigurationError when it has none: Nest does not provide it, or not yet
+ */
+export const leadershipOf = (instance: object): Leadership => campaignOf(instance, instance.constructor.name);
+
+/**
+ * Internal: returns the campaign of an object; `where` is what needs it.
+ * @throws LockConfigurationError
+ */
+export function campaignOf(instance: unknown, where: string): Campaign {
+  const isObject = typeof instance === 'object' && instance !== null;
+  const campaign = isObject ? campaigns.get(instance) : undefined;
+  if (campaign) return campaign;
+  throw new LockConfigurationError(
+    `${where} needs the leadership of an object that has none: Nest does not provide the object, its class has no @Leader, or ` +
+      'its app has not begun to start. List the class in `providers`, and import RedisLockModule.forRoot().',
+  );
+}
+
+/** Makes the campaign of an object whose class has `@Leader`; undefined for any other object, and for another connection. */
+export function addCampaign(instance: object, leaders: Leaders, connection: string | undefined): Campaign | undefined {
+  const leader = leaderOf(instance);
+  if (!leader || leader.connection !== connection) return undefined;
+  const { key, leaseMs } = leader;
+  const where = instance.constructor.name;
+  const hooks: LeaderHooks = {
+    onElected: (term) => (instance as LeaderHooks).onElected?.(term),
+    onDemoted: (term, reason) => (instance as LeaderHooks).onDemoted?.(term, reason),
+  };
+  const campaign = leaders.create(key, { leaseMs, ...hooks }, { where, template: key });
+  campaigns.set(instance, campaign);
+  return campaign;
+}
+
+/**
+ * Makes the campaigns of all objects of an app whose class has `@Leader`.
+ * @throws LockConfigurationError for a class that is built for each request or injection, and for a subclass with a scheduled
+ *   method that would run on each instance
+ */
+export function addCampaigns(
+  modules: Pick<ModulesContainer, 'values'>,
+  leaders: Leaders,
+  connection: string | undefined,
+): Campaign[] {
+  const added = new Map<object, Campaign>();
+  for (const { providers, controllers } of modules.values()) {
+    for (const wrapper of [...providers.values(), ...controllers.values()]) {
+      const instance = wrapper.instance as unknown;
+      if (typeof instance !== 'object' || instance === null || added.has(instance) || !leaderOf(instance)) continue;
+      checkClass(instance, wrapper.isDependencyTreeStatic() && !wrapper.isTransient);
+      const campaign = addCampaign(instance, leaders, connection);
+      if (campaign) added.set(instance, campaign);
+    }
+  }
+  return [...added.values()];
+}
+
+function checkClass(instance: object, isStatic: boolean): void {
+  const { name } = instance.constructor;
+  if (!isStatic) {
+    throw new LockConfigurationError(
+      `${name} has @Leader, but is built for each request or injection, so that no object of it could lead. Give it the ` +
+        'default scope, and inject providers of that scope only.',
+    );
+  }
+  for (const [method] of unguardedMethods(Object.getPrototypeOf(instance) as object)) {
+    throw new LockConfigurationError(
+      `${name}.${String(method)} has a schedule, and would run on every instance, since @Leader is on a base class: put ` +
+        `@Leader on ${name}, too.`,
+    );
+  }
+}

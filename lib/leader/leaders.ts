@@ -1,0 +1,52 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Locker } from '../core/acquire/locker.js';
+import { checkedKey } from '../core/key.js';
+import { type LockLabel, NO_LABEL } from '../core/lock.events.js';
+import { type LockDefaults, resolveLockOptions } from '../core/lock.options.js';
+import { LogLimit } from '../core/log-limit.js';
+import { systemRandomness } from '../core/randomness.js';
+import { Campaign, type CampaignParts } from './campaign.js';
+import { type LeadOptions, checkLeadOptions } from './lead.options.js';
+
+/** Begins the campaigns of a module. */
+export class Leaders {
+  readonly #parts: CampaignParts;
+
+  constructor(
+    private readonly locker: Locker,
+    private readonly defaults: LockDefaults & { readonly drainMs: number },
+  ) {
+    const { clock, timers, reporter } = locker;
+    this.#parts = {
+      locker,
+      random: systemRandomness,
+      log: new LogLimit(clock, timers, 'campaigns and hooks of leaders failed', (line) => reporter.error(line)),
+      drainMs: defaults.drainMs,
+      inOwnContext: AsyncLocalStorage.snapshot(),
+    };
+  }
+
+  /**
+   * Begins a campaign.
+   * @throws what `create` throws, or the reason of an aborted signal
+   */
+  lead(key: string, options: LeadOptions = {}): Campaign {
+    const { signal, ...own } = checkLeadOptions(options);
+    signal?.throwIfAborted();
+    return this.create(key, own).start({ signal });
+  }
+
+  /**
+   * Makes a campaign that begins later, when it is started.
+   * @throws LockKeyError, LockConfigurationError
+   */
+  create(key: string, { leaseMs, ...hooks }: LeadOptions, label: LockLabel = NO_LABEL): Campaign {
+    // A term has no end of its own, and an instance waits for its election for as long as it runs.
+    const options = { waitMs: Infinity, maxHoldMs: Infinity, ...(leaseMs === undefined ? {} : { leaseMs }) };
+    const lock = resolveLockOptions(options, this.defaults);
+    this.locker.request([checkedKey(key)], lock, label);
+    const campaign = new Campaign({ key, label, lock, hooks }, this.#parts);
+    this.locker.campaigns.add(campaign);
+    return campaign;
+  }
+}

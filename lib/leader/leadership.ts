@@ -1,0 +1,60 @@
+import { type DemotionReason } from '../core/lock.events.js';
+
+/** One term of a leader: from its election until it is demoted. */
+export interface LeaderTerm {
+  /** What is led. */
+  readonly key: string;
+  /**
+   * Strictly greater than that of every earlier term; a safe integer (microseconds of the server's clock). Let the protected
+   * resource refuse smaller ones.
+   */
+  readonly fencingToken: number;
+  /**
+   * Aborted when the term is over, before another instance can be elected. Its reason is the `LockLostError` of the loss; a
+   * `LockNotHeldError` when the leader resigned or was stopped, and a `LockShutdownError` when the app shuts down.
+   */
+  readonly signal: AbortSignal;
+  /** When this instance was elected, by its own clock. */
+  readonly since: Date;
+}
+
+/** What a class with `@Leader` may implement, and what the options of `lead` may have. */
+export interface LeaderHooks {
+  /**
+   * Called when this instance is elected, as the holder of the lock: `currentLock()` and `assertLocked()` work inside. It may go
+   * on for the whole term; then it must stop when `term.signal` is aborted, since this instance does not campaign again before.
+   * What it throws is logged, and the instance goes on leading.
+   */
+  onElected?(term: LeaderTerm): unknown;
+  /**
+   * Called once when the term is over, after `term.signal`. It is called before another instance can be elected, and after a
+   * `resigned`, `stopped` or `shutdown` the lock is kept until it is done, for up to `drainMs`. What it throws is logged.
+   */
+  onDemoted?(term: LeaderTerm, reason: DemotionReason): unknown;
+}
+
+/**
+ * The campaign of this instance for a lead: it waits for its turn to lead, leads, and campaigns again after each term. `await
+ * using leadership = locks.lead('reports')` stops it at the end of the block.
+ */
+export interface Leadership extends AsyncDisposable {
+  /** What is led. It is the key of a lock: `inspect(key)` tells who leads. */
+  readonly key: string;
+  /** The term of this instance; undefined while it does not lead. */
+  readonly term: LeaderTerm | undefined;
+  /** Whether this instance leads, and can prove it, at this moment. */
+  isLeader(): boolean;
+  /**
+   * Resolves with the term: at once if this instance leads, else when it is elected.
+   * @throws LockNotHeldError when the campaign is stopped, LockShutdownError, or the reason of its signal
+   */
+  waitUntilLeader(): Promise<LeaderTerm>;
+  /**
+   * Steps down and lets others go first: this instance campaigns again after a second. Does nothing unless it leads. The term
+   * is over at once; the lock is kept until the work of the term has ended, for up to `drainMs`. Resolves when the lock is
+   * released; inside the work of the term, at once.
+   */
+  resign(): Promise<void>;
+  /** Steps down in the same way and ends the campaign. */
+  stop(): Promise<void>;
+}

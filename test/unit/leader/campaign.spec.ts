@@ -1,0 +1,312 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { describe, expect, it } from '@jest/globals';
+import { assertLocked, currentLock } from '../../../lib/core/reentry/context.js';
+import {
+  LockLostError,
+  LockNotHeldError,
+  LockShutdownError,
+  LockStoreError,
+} from '../../../lib/core/lock.errors.js';
+import { type Lock } from '../../../lib/core/lock.js';
+import { RESIGNED_PAUSE_MS } from '../../../lib/core/timing.js';
+import { type LeaderTerm } from '../../../lib/leader/leadership.js';
+import { settled } from '../../support/core/fake-clock.js';
+import { busy, granted } from '../../support/core/fake-store.js';
+import { gate } from '../../support/waiting/gate.js';
+import { outcomeOf } from '../../support/waiting/outcome.js';
+import { rejection } from '../../support/waiting/rejection.js';
+import { DRAIN_MS, startLeaders } from './start-leaders.js';
+
+describe('a campaign', () => {
+  it('leads when its lock is granted, with the token and the time of the term', async () => {
+    const { elected, clock, told } = startLeaders();
+    const seen: LeaderTerm[] = [];
+    const leadership = await elected({ onElected: (term) => seen.push(term) });
+    const { term } = leadership;
+    expect(leadership.isLeader()).toBe(true);
+    expect(seen).toEqual([term]);
+    expect(term).toMatchObject({ key: 'reports', fencingToken: 100, since: new Date(clock.wallNow()) });
+    expect(term?.signal.aborted).toBe(false);
+    expect(told).toEqual(['elected']);
+  });
+
+  it('waits for as long as another instance leads', async () => {
+    const { leaders, store, clock } = startLeaders();
+    const answer = store.onAcquire;
+    store.onAcquire = () => busy();
+    const leadership = leaders.lead('reports');
+    await clock.advance(3_600_000);
+    expect([leadership.isLeader(), leadership.term]).toEqual([false, undefined]);
+    const elected = leadership.waitUntilLeader();
+    store.onAcquire = answer;
+    await clock.advance(3_000);
+    expect(await elected).toBe(leadership.term);
+  });
+
+  it('goes on for longer than the module lets a lock be held', async () => {
+    const { elected, clock } = startLeaders();
+    const leadership = await elected();
+    await clock.advance(600_000);
+    expect(leadership.isLeader()).toBe(true);
+  });
+
+  it('calls its hooks as the holder of the lock, in no context of the caller', async () => {
+    const { leaders } = startLeaders();
+    const storage = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const look = (): void => {
+      assertLocked('reports');
+      seen.push(storage.getStore(), currentLock().fencingToken);
+    };
+    const leadership = storage.run('a request', () => leaders.lead('reports', { onElected: look, onDemoted: look }));
+    await leadership.waitUntilLeader();
+    await storage.run('another request', () => leadership.stop());
+    expect(seen).toEqual([undefined, 100, undefined, 100]);
+  });
+
+  it('logs what a hook throws, and goes on leading', async () => {
+    const { elected, reporter } = startLeaders();
+    const leadership = await elected({
+      onElected: () => Promise.reject(new Error('no disk')),
+      onDemoted: () => {
+        throw new Error('no disk either');
+      },
+    });
+    expect(leadership.isLeader()).toBe(true);
+    await leadership.stop();
+    expect(reporter.lines).toEqual([
+      'error onElected of the leader of "reports" threw: no disk',
+      'error onDemoted of the leader of "reports" threw: no disk either',
+    ]);
+  });
+
+  it('does not keep the process alive while it leads', async () => {
+    const { elected, clock } = startLeaders();
+    await elected();
+    expect(clock.keptAlive).toBe(0);
+  });
+});
+
+describe('a leader that loses its lock', () => {
+  it('is told in the turn of the loss: by isLeader, the signal, then the hook', async () => {
+    const { elected, revoke, told, store } = startLeaders();
+    const seen: unknown[] = [];
+    const leadership = await elected({
+      onDemoted: (term, reason) => seen.push(reason, term.fencingToken, term.signal.aborted, leadership.isLeader()),
+    });
+    const { signal } = leadership.term!;
+    store.onAcquire = () => busy();
+    revoke();
+    expect(seen).toEqual(['revoked', 100, true, false]);
+    expect(signal.reason).toBeInstanceOf(LockLostError);
+    expect(told).toEqual(['elected', 'demoted: revoked']);
+  });
+
+  it('knows by its own clocks that its lease is over, before any timer fires', async () => {
+    const { elected, clock, store } = startLeaders();
+    const leadership = await elected();
+    store.onAcquire = () => busy();
+    clock.jump(3_000);
+    expect([leadership.isLeader(), leadership.term]).toEqual([false, undefined]);
+  });
+
+  it('is told once, and elected again with a greater token', async () => {
+    const { elected, revoke, told } = startLeaders();
+    const leadership = await elected();
+    revoke();
+    await settled();
+    expect(leadership.term?.fencingToken).toBe(101);
+    expect(told).toEqual(['elected', 'demoted: revoked', 'elected']);
+  });
+
+  it('campaigns again only when the work of its term has ended, and says so if that takes long', async () => {
+    const { elected, revoke, clock, reporter, store } = startLeaders();
+    const work = gate();
+    let terms = 0;
+    const leadership = await elected({ onElected: () => ((terms += 1) === 1 ? work.opened : undefined) });
+    revoke();
+    await clock.advance(10_000);
+    expect([store.acquires.length, terms, leadership.isLeader()]).toEqual([1, 1, false]);
+    expect(reporter.lines.filter((line) => line.includes('goes on after its end'))).toHaveLength(1);
+    work.open();
+    await settled();
+    expect([store.acquires.length, terms, leadership.isLeader()]).toEqual([2, 2, true]);
+  });
+
+  it('does not let hung work keep its campaign from being stopped', async () => {
+    const { elected, revoke } = startLeaders();
+    const leadership = await elected({ onElected: () => gate().opened });
+    revoke();
+    await settled();
+    await leadership.stop();
+    expect(leadership.isLeader()).toBe(false);
+  });
+});
+
+describe('a leader that steps down', () => {
+  it('is told, releases the lock, and campaigns again after others had their turn', async () => {
+    const { elected, clock, told, store } = startLeaders();
+    const leadership = await elected();
+    const { signal } = leadership.term!;
+    await leadership.resign();
+    expect(signal.reason).toBeInstanceOf(LockNotHeldError);
+    expect([leadership.isLeader(), store.givenBack, told]).toEqual([false, ['reports'], ['elected', 'demoted: resigned']]);
+    await clock.advance(RESIGNED_PAUSE_MS - 1);
+    expect(store.acquires).toHaveLength(1);
+    await clock.advance(1);
+    expect([store.acquires.length, leadership.isLeader()]).toEqual([2, true]);
+  });
+
+  it('does nothing when it resigns without leading', async () => {
+    const { leaders, store, told } = startLeaders();
+    store.onAcquire = () => busy();
+    const leadership = leaders.lead('reports');
+    await leadership.resign();
+    expect([told, store.givenBack]).toEqual([[], []]);
+  });
+
+  it('keeps the lock until the work of the term and onDemoted have ended', async () => {
+    const { elected, store } = startLeaders();
+    const [work, flushed] = [gate(), gate()];
+    const leadership = await elected({ onElected: () => work.opened, onDemoted: () => flushed.opened });
+    const stopped = outcomeOf(leadership.stop().then(() => 'stopped'));
+    await settled();
+    expect([leadership.isLeader(), store.givenBack, stopped.value]).toEqual([false, [], undefined]);
+    work.open();
+    await settled();
+    expect(store.givenBack).toEqual([]);
+    flushed.open();
+    await settled();
+    expect([store.givenBack, stopped.value]).toEqual([['reports'], 'stopped']);
+  });
+
+  it('keeps it for no longer than `drainMs`; then that work has lost its lock', async () => {
+    const { elected, store, clock, told } = startLeaders();
+    const locks: Lock[] = [];
+    const leadership = await elected({
+      onElected: () => {
+        locks.push(currentLock());
+        return gate().opened;
+      },
+    });
+    const stopped = outcomeOf(leadership.stop().then(() => 'stopped'));
+    await clock.advance(DRAIN_MS);
+    expect([store.givenBack, stopped.value]).toEqual([['reports'], 'stopped']);
+    expect(locks[0]!.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
+    expect(told).toEqual(['elected', 'demoted: stopped']);
+  });
+
+  it('does not wait for the work that calls it', async () => {
+    const { store, leaders } = startLeaders();
+    const steps: string[] = [];
+    const leadership = leaders.lead('reports', {
+      onElected: async () => {
+        await leadership.resign();
+        await leadership.stop();
+        steps.push(`elected ${store.givenBack.length}`);
+      },
+      onDemoted: async () => {
+        await leadership.stop();
+        steps.push(`demoted ${store.givenBack.length}`);
+      },
+    });
+    await settled();
+    expect(steps).toEqual(['demoted 0', 'elected 0']);
+    expect(store.givenBack).toEqual(['reports']);
+  });
+
+  it.each([
+    ['stop()', async (leadership: AsyncDisposable & { stop(): Promise<void> }) => leadership.stop()],
+    ['the end of its block', async (leadership: AsyncDisposable) => leadership[Symbol.asyncDispose]()],
+  ])('is never elected again after %s', async (_how, end) => {
+    const { elected, clock, store, told } = startLeaders();
+    const leadership = await elected();
+    await end(leadership);
+    await end(leadership);
+    await clock.advance(60_000);
+    expect([store.acquires.length, told]).toEqual([1, ['elected', 'demoted: stopped']]);
+    expect(await rejection(leadership.waitUntilLeader())).toBeInstanceOf(LockNotHeldError);
+  });
+
+  it('is stopped by its signal, and so is one that waits', async () => {
+    const { elected, leaders, store, told } = startLeaders();
+    const [own, other] = [new AbortController(), new AbortController()];
+    await elected({ signal: own.signal });
+    own.abort();
+    await settled();
+    expect(told).toEqual(['elected', 'demoted: stopped']);
+    store.onAcquire = () => busy();
+    const waiting = leaders.lead('reports', { signal: other.signal }).waitUntilLeader();
+    await settled();
+    other.abort('enough');
+    await expect(waiting).rejects.toBe('enough');
+    expect(() => leaders.lead('reports', { signal: other.signal })).toThrow('enough');
+  });
+
+  it('gives back a lock that is granted after it was stopped', async () => {
+    const { leaders, store, told } = startLeaders();
+    store.onAcquire = null;
+    const leadership = leaders.lead('reports');
+    await settled();
+    const stopped = leadership.stop();
+    store.acquires[0]!.reply(granted(3_000, 100));
+    await stopped;
+    await settled();
+    expect([new Set(store.givenBack), told]).toEqual([new Set(['reports']), []]);
+  });
+
+  it('steps down when the module closes, and the next one need not wait for the end of the drain', async () => {
+    const { elected, locker, store, told } = startLeaders();
+    const leadership = await elected();
+    const { signal } = leadership.term!;
+    await locker.close(60_000);
+    expect(signal.reason).toBeInstanceOf(LockShutdownError);
+    expect([store.givenBack, told]).toEqual([['reports'], ['elected', 'demoted: shutdown']]);
+    await expect(leadership.waitUntilLeader()).rejects.toBeInstanceOf(LockShutdownError);
+  });
+
+  it('ends its campaign when it begins in a module that is closed', async () => {
+    const { leaders, locker, reporter } = startLeaders();
+    await locker.close(0);
+    await expect(leaders.lead('reports').waitUntilLeader()).rejects.toBeInstanceOf(LockShutdownError);
+    expect(reporter.lines).toEqual([]);
+  });
+});
+
+describe('a campaign that fails', () => {
+  it('is tried again after longer and longer pauses, and says so once', async () => {
+    const { leaders, store, clock, reporter } = startLeaders();
+    const answer = store.onAcquire;
+    store.onAcquire = () => {
+      throw new LockStoreError('Wrong password.', { retryable: false });
+    };
+    const leadership = leaders.lead('reports');
+    await clock.advance(10_000);
+    const early = store.acquires.length;
+    expect(early).toBeGreaterThan(2);
+    await clock.advance(600_000);
+    const later = store.acquires.length - early;
+    expect(later).toBeGreaterThan(600_000 / 31_000);
+    expect(later).toBeLessThan(600_000 / 14_000);
+    expect(reporter.lines).toEqual(['error The campaign for "reports" failed, and is tried again: Wrong password.']);
+    store.onAcquire = answer;
+    await clock.advance(31_000);
+    expect(leadership.isLeader()).toBe(true);
+  });
+});
+
+describe('a campaign cannot begin', () => {
+  it.each([
+    ['without a key', '', {}, /non-empty string/],
+    ['for several keys', ['a', 'b'], {}, /non-empty string/],
+    ['with options that are none', 'reports', null, /options of lead\(\) to be an object/],
+    ['with an unknown option', 'reports', { waitMs: 5 }, /Unknown option `waitMs` of lead\(\)/],
+    ['with a wrong hook', 'reports', { onElected: 'now' }, /`onElected` to be a function/],
+    ['with a wrong lease', 'reports', { leaseMs: 1 }, /`leaseMs`/],
+    ['with a wrong signal', 'reports', { signal: {} }, /`signal` to be an AbortSignal/],
+  ])('%s', (_how, key, options, text) => {
+    const { leaders, store } = startLeaders();
+    expect(() => leaders.lead(key as string, options as never)).toThrow(text);
+    expect(store.acquires).toEqual([]);
+  });
+});
