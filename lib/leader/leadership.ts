@@ -10,7 +10,7 @@ export interface LeaderTerm {
    */
   readonly fencingToken: number;
   /**
-   * Aborted when the term is over, before another instance can be elected. Its reason is the `LockLostError` of the loss; a
+   * Aborted when the term is over: before another instance can be elected, unless an operator revoked the lock. Its reason is the `LockLostError` of the loss; a
    * `LockNotHeldError` when the leader resigned or was stopped, and a `LockShutdownError` when the app shuts down.
    */
   readonly signal: AbortSignal;
@@ -27,8 +27,8 @@ export interface LeaderHooks {
    */
   onElected?(term: LeaderTerm): unknown;
   /**
-   * Called once when the term is over, after `term.signal`. It is called before another instance can be elected, and after a
-   * `resigned`, `stopped` or `shutdown` the lock is kept until it is done, for up to `drainMs`. What it throws is logged.
+   * Called once when the term is over, in the same turn as `term.signal`. When the leader steps down (`resigned`, `stopped`,
+   * `shutdown`), the lock is kept until it is done, for up to `drainMs`. What it throws is logged.
    */
   onDemoted?(term: LeaderTerm, reason: DemotionReason): unknown;
 }
