@@ -1,0 +1,137 @@
+import 'reflect-metadata';
+import { type DemotionReason, type Leadership, LockNotHeldError, type LockEventMap } from '../../lib/index.js';
+import { type LockApp, closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { gate } from '../support/waiting/gate.js';
+import { outcomeOf } from '../support/waiting/outcome.js';
+import { startMortal, startMortalApp } from './support/mortal.js';
+import { itInMemory, itOnRedis } from '../support/topologies/topology.js';
+
+/** So long that no test sees the end of one. */
+const LONG_MS = 120_000;
+const SHORT_MS = 1_500;
+
+interface Candidate extends LockApp {
+  readonly leadership: Leadership;
+  /** What it was told, in order. */
+  readonly told: string[];
+}
+
+/** Starts an instance that campaigns; `leading` has the instances that lead now. */
+async function campaign(key: string, leading = new Set<unknown>(), leaseMs = LONG_MS): Promise<Candidate> {
+  const app = await startApp();
+  const told: string[] = [];
+  const leadership = app.locks.lead(key, {
+    leaseMs,
+    onElected: () => {
+      told.push(leading.size === 0 ? 'elected' : 'elected beside another');
+      leading.add(app);
+    },
+    onDemoted: (_term, reason: DemotionReason) => {
+      leading.delete(app);
+      told.push(reason);
+    },
+  });
+  return Object.assign(app, { leadership, told });
+}
+
+const leaderOf = (candidates: readonly Candidate[]): Promise<Candidate> =>
+  eventually(() => candidates.find(({ leadership }) => leadership.isLeader()), { timeoutMs: 20_000 });
+
+describe('a leader', () => {
+  afterEach(closeAll);
+
+  it('is one instance at a time, and each of them gets its turn when the leader shuts down', async () => {
+    const [key, leading] = [freshKey('leader'), new Set()];
+    const all = await Promise.all([1, 2, 3].map(() => campaign(key, leading)));
+    let left = all;
+    const tokens: number[] = [];
+    while (left.length > 0) {
+      const leader = await leaderOf(left);
+      expect(left.filter(({ leadership }) => leadership.isLeader())).toEqual([leader]);
+      tokens.push(leader.leadership.term!.fencingToken);
+      await leader.close();
+      left = left.filter((one) => one !== leader);
+    }
+    expect(all.map(({ told }) => told)).toEqual(all.map(() => ['elected', 'shutdown']));
+    expect(tokens).toEqual(tokens.toSorted((a, b) => a - b));
+  });
+
+  it('lets others go first when it resigns, and is elected again after them', async () => {
+    const [key, leading] = [freshKey('leader'), new Set()];
+    const first = await campaign(key, leading);
+    await first.leadership.waitUntilLeader();
+    const second = await campaign(key, leading);
+    await eventually(() => second.locks.activity.waiting === 1);
+    for (const [leader, next] of [[first, second], [second, first], [first, second]] as const) {
+      await leader.leadership.resign();
+      expect(leader.leadership.isLeader()).toBe(false);
+      await next.leadership.waitUntilLeader();
+      await eventually(() => leader.locks.activity.waiting === 1);
+    }
+    expect(first.told).toEqual(['elected', 'resigned', 'elected', 'resigned']);
+  });
+
+  it('is told that an operator has revoked its lock, and the next one leads', async () => {
+    const key = freshKey('leader');
+    const first = await campaign(key);
+    const { signal } = await first.leadership.waitUntilLeader();
+    const second = await campaign(key);
+    await eventually(() => second.locks.activity.waiting === 1);
+    await second.locks.forceRelease(key);
+    await second.leadership.waitUntilLeader();
+    await eventually(() => signal.aborted);
+    expect(first.told).toEqual(['elected', 'revoked']);
+  });
+
+  it('holds a lock that others see, until its work has ended', async () => {
+    const { locks } = await startApp();
+    const [key, work] = [freshKey('leader'), gate()];
+    const leadership = locks.lead(key, { leaseMs: LONG_MS, onElected: () => work.opened });
+    const { fencingToken } = await leadership.waitUntilLeader();
+    expect(await locks.inspect(key)).toMatchObject({ mode: 'write', fencingToken, holders: [{ fencingToken }] });
+    expect(await locks.tryAcquire(key)).toBeNull();
+    const stopped = outcomeOf(leadership.stop().then(() => 'stopped'));
+    expect([await locks.isLocked(key), stopped.value]).toEqual([true, undefined]);
+    work.open();
+    await eventually(() => stopped.value === 'stopped');
+    await eventually(async () => !(await locks.isLocked(key)));
+    await expect(leadership.waitUntilLeader()).rejects.toBeInstanceOf(LockNotHeldError);
+  });
+
+  it('is reported by events, with the token of the term', async () => {
+    const { locks } = await startApp();
+    const events: (LockEventMap['elected'] | LockEventMap['demoted'])[] = [];
+    locks.events.on('elected', (event) => events.push(event)).on('demoted', (event) => events.push(event));
+    const key = freshKey('leader');
+    const leadership = locks.lead(key);
+    const { fencingToken } = await leadership.waitUntilLeader();
+    await leadership.stop();
+    const common = { key, template: undefined, mode: 'write', where: '', fencingToken };
+    expect(events).toMatchObject([common, { ...common, reason: 'stopped' }]);
+  });
+
+  itOnRedis('is followed within its lease when its process is killed', async () => {
+    const key = freshKey('leader');
+    const dead = await startMortal();
+    const token = await dead.acquire(key, { leaseMs: SHORT_MS });
+    const next = await campaign(key, new Set(), SHORT_MS);
+    await eventually(() => next.locks.activity.waiting === 1);
+    await dead.kill();
+    expect((await next.leadership.waitUntilLeader()).fencingToken).toBeGreaterThan(token);
+  });
+
+  itInMemory('is told by its own clock that its lease is over when it is cut off, and then another leads', async () => {
+    const key = freshKey('leader');
+    const { locks, kill } = await startMortalApp();
+    const order: string[] = [];
+    const cutOff = locks.lead(key, { leaseMs: SHORT_MS, onDemoted: (_term, reason) => order.push(reason) });
+    await cutOff.waitUntilLeader();
+    const { locks: others } = await startApp();
+    const next = others.lead(key, { leaseMs: SHORT_MS, onElected: () => order.push('elected') });
+    await kill();
+    await next.waitUntilLeader();
+    expect(order).toEqual(['unreachable', 'elected']);
+    expect(cutOff.isLeader()).toBe(false);
+  });
+});
