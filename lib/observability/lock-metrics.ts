@@ -17,6 +17,7 @@ export interface MetricDefinition {
 }
 
 const BY_LOCK = ['connection', 'key_template', 'mode'] as const;
+const BY_LEADER = ['connection', 'key_template'] as const;
 
 /** The metrics of the locks. Names and labels are part of the public API. */
 export const LOCK_METRICS = {
@@ -54,6 +55,20 @@ export const LOCK_METRICS = {
     unit: '{renewal}',
     description: 'Renewals of leases: renewed, unknown (no answer, tried again), or lost.',
     labels: ['connection', 'outcome'],
+  },
+  leading: {
+    name: 'redis_lock.leading',
+    prometheusName: 'redis_lock_leading',
+    unit: '{leader}',
+    description: 'Leaders that this instance is now: 1 where it leads.',
+    labels: BY_LEADER,
+  },
+  elections: {
+    name: 'redis_lock.elections',
+    prometheusName: 'redis_lock_elections_total',
+    unit: '{election}',
+    description: 'How often this instance was elected.',
+    labels: BY_LEADER,
   },
 } as const satisfies Record<string, MetricDefinition>;
 

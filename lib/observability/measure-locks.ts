@@ -56,17 +56,23 @@ export const connectionOf = ({ connection }: Pick<LockSource, 'connection'>): st
 
 /**
  * Turns the events of a service into measurements. The returned function stops that, and subtracts what was counted as
- * held and waiting.
+ * held, led and waiting.
  */
 export function measureLocks(locks: LockSource, record: RecordMetric): () => void {
-  const gauges = { held: new HeldGauge(record), waiting: new WaitingGauge(record) };
+  const gauges = {
+    held: new HeldGauge(record, 'held'),
+    leading: new HeldGauge(record, 'leading'),
+    waiting: new WaitingGauge(record),
+  };
   const measured = { locks, record, ...gauges, listeners: new EventListeners(locks.events) };
   measureAcquisitions(measured);
   measureHolds(measured);
   measureRenewals(measured);
+  measureLeaders(measured);
   return () => {
     measured.listeners.stop();
     gauges.held.clear();
+    gauges.leading.clear();
     gauges.waiting.clear();
   };
 }
@@ -76,6 +82,7 @@ interface Measured {
   readonly record: RecordMetric;
   readonly listeners: EventListeners;
   readonly held: HeldGauge;
+  readonly leading: HeldGauge;
   readonly waiting: WaitingGauge;
 }
 
@@ -126,21 +133,35 @@ function measureRenewals({ locks, record, listeners }: Measured): void {
     .on('lost', (event) => event.reason !== 'max-hold' && renewal('lost'));
 }
 
-/** Counts the locks acquired since it began; the end of a lock that was held before is ignored. */
+function measureLeaders({ locks, record, listeners, leading }: Measured): void {
+  const labelsFor = (event: LockEvent): MetricLabels => ({
+    connection: connectionOf(locks),
+    key_template: templateOf(event),
+  });
+  listeners
+    .on('elected', (event) => record('elections', 1, labelsFor(event)))
+    .on('elected', (event) => leading.add(event.attempt, labelsFor(event)))
+    .on('demoted', (event) => void leading.remove(event.attempt));
+}
+
+/** Counts the locks acquired, or led with, since it began; the end of one that was held before is ignored. */
 class HeldGauge {
   readonly #held = new Map<string, MetricLabels>();
 
-  constructor(private readonly record: RecordMetric) {}
+  constructor(
+    private readonly record: RecordMetric,
+    private readonly metric: 'held' | 'leading',
+  ) {}
 
   add(attempt: string, labels: MetricLabels): void {
     this.#held.set(attempt, labels);
-    this.record('held', 1, labels);
+    this.record(this.metric, 1, labels);
   }
 
   /** Returns the labels with which the lock was added. */
   remove(attempt: string): MetricLabels | undefined {
     const labels = this.#held.get(attempt);
-    if (this.#held.delete(attempt)) this.record('held', -1, labels!);
+    if (this.#held.delete(attempt)) this.record(this.metric, -1, labels!);
     return labels;
   }
 

@@ -45,9 +45,9 @@ const shareTracing = sharedRuns();
 
 /**
  * Gives OpenTelemetry the metrics `redis_lock.acquire.duration`, `redis_lock.hold.duration` (s), `redis_lock.held`
- * ({lock}), `redis_lock.waiting` ({waiter}), `redis_lock.renewals` ({renewal}), and a span `lock.acquire <key template>`
+ * ({lock}), `redis_lock.waiting` ({waiter}), `redis_lock.renewals` ({renewal}), `redis_lock.leading` ({leader}), `redis_lock.elections` ({election}), and a span `lock.acquire <key template>`
  * of every acquisition. Start the SDK first. A service that is instrumented twice counts once.
- * @returns a function that stops, and subtracts what it counted as held and waiting
+ * @returns a function that stops, and subtracts what it counted as held, led and waiting
  * @throws LockConfigurationError for a wrong option
  */
 export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptions = {}): () => void {
@@ -65,7 +65,7 @@ export function instrumentLocks(locks: LockSource, options: InstrumentLocksOptio
 
 function recorderOf(provider: MeterProvider, { acquireBuckets, holdBuckets }: BucketOptions): RecordMetric {
   const meter = provider.getMeter('nestjs-redis-lock');
-  const { acquireDuration, holdDuration, held, waiting, renewals } = LOCK_METRICS;
+  const { acquireDuration, holdDuration, held, waiting, renewals, leading, elections } = LOCK_METRICS;
   const histogram = ({ name, ...about }: MetricDefinition, bounds: readonly number[]) => {
     const advice = { explicitBucketBoundaries: [...bounds] };
     const instrument = meter.createHistogram(name, { ...describe(about), advice });
@@ -75,13 +75,18 @@ function recorderOf(provider: MeterProvider, { acquireBuckets, holdBuckets }: Bu
     const instrument = meter.createUpDownCounter(name, describe(about));
     return (value: number, attributes: Attributes): void => instrument.add(value, attributes);
   };
-  const counter = meter.createCounter(renewals.name, describe(renewals));
+  const counter = ({ name, ...about }: MetricDefinition) => {
+    const instrument = meter.createCounter(name, describe(about));
+    return (value: number, attributes: Attributes): void => instrument.add(value, attributes);
+  };
   const recorders = {
     acquireDuration: histogram(acquireDuration, acquireBuckets ?? ACQUIRE_BUCKETS),
     holdDuration: histogram(holdDuration, holdBuckets ?? HOLD_BUCKETS),
     held: upDownCounter(held),
     waiting: upDownCounter(waiting),
-    renewals: (value: number, attributes: Attributes): void => counter.add(value, attributes),
+    renewals: counter(renewals),
+    leading: upDownCounter(leading),
+    elections: counter(elections),
   };
   return (metric, value, labels, errorType) => recorders[metric](value, attributesOf(labels, errorType));
 }

@@ -57,8 +57,8 @@ export function recorderOf(registry: AnyRegistry, buckets: BucketOptions): Recor
 function create(name: LockMetric, registry: AnyRegistry, { acquireBuckets, holdBuckets }: BucketOptions): AnyMetric {
   const { prometheusName, description, labels } = LOCK_METRICS[name];
   const configuration = { name: prometheusName, help: description, labelNames: [...labels], registers: [registry] };
-  if (name === 'held' || name === 'waiting') return new Gauge(configuration);
-  if (name === 'renewals') return new Counter(configuration);
+  if (name === 'held' || name === 'leading' || name === 'waiting') return new Gauge(configuration);
+  if (name === 'renewals' || name === 'elections') return new Counter(configuration);
   const bounds = name === 'holdDuration' ? (holdBuckets ?? HOLD_BUCKETS) : (acquireBuckets ?? ACQUIRE_BUCKETS);
   return new Histogram({ ...configuration, buckets: [...bounds] });
 }

@@ -36,9 +36,9 @@ const shareRun = sharedRuns();
 
 /**
  * Collects the metrics of a lock service: `redis_lock_acquire_duration_seconds`, `redis_lock_hold_duration_seconds`,
- * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`. Several services can share a registry; a service
+ * `redis_lock_held`, `redis_lock_waiting`, `redis_lock_renewals_total`, `redis_lock_leading`, `redis_lock_elections_total`. Several services can share a registry; a service
  * that is collected twice counts once.
- * @returns a function that stops, and subtracts what it counted as held and waiting
+ * @returns a function that stops, and subtracts what it counted as held, led and waiting
  * @throws LockConfigurationError for a wrong option
  */
 export function collectLockMetrics(locks: LockSource, options: CollectLockMetricsOptions = {}): () => void {

@@ -28,6 +28,7 @@ function tellAll(events: LockEvents): void {
   }
   events.emit('released', () => ended);
   events.emit('lost', () => ended);
+  events.emit('elected', () => LOCK);
 }
 
 /** What the library exports to Prometheus, from a scrape. */

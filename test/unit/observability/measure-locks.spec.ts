@@ -34,6 +34,8 @@ function setUp({ connection = undefined as string | undefined, broken = undefine
       events.emit('released', () => ({ ...heldBy(attempt), heldMs: 1_500, holds: 0, ...told })),
     lost: (attempt: string, reason: LockLostReason) =>
       events.emit('lost', () => ({ ...heldBy(attempt), heldMs: 2_000, reason, error: lostError(reason) })),
+    elected: (attempt: string) => events.emit('elected', () => heldBy(attempt)),
+    demoted: (attempt: string) => events.emit('demoted', () => ({ ...heldBy(attempt), heldMs: 1, reason: 'resigned' })),
     renewed: () => events.emit('renewed', () => ({ ...heldBy('a'), remainingMs: 1 })),
     renewFailed: () => events.emit('renewFailed', () => ({ ...heldBy('a'), cause: undefined })),
   };
@@ -135,6 +137,30 @@ describe('measureLocks', () => {
       ['renewals', 1, { connection: 'default', outcome: 'renewed' }],
       ['renewals', 1, { connection: 'default', outcome: 'unknown' }],
     ]);
+  });
+});
+
+describe('the measuring of leaders', () => {
+  const labels = { connection: 'default', key_template: LOCK.template };
+
+  it('counts elections, and who leads now', () => {
+    const { tell, taken } = setUp();
+    tell.elected('a');
+    tell.demoted('a');
+    expect(taken()).toEqual([
+      ['elections', 1, labels],
+      ['leading', 1, labels],
+      ['leading', -1, labels],
+    ]);
+  });
+
+  it('subtracts a leader when it stops, and ignores one from before', () => {
+    const { tell, taken, stop } = setUp();
+    tell.demoted('before');
+    tell.elected('a');
+    taken();
+    stop();
+    expect(taken()).toEqual([['leading', -1, labels]]);
   });
 });
 
