@@ -46,7 +46,7 @@ export type {
 export type { Lock } from './core/lock.js';
 export type { UnlockedRun } from './core/reentry/unlocked-run.js';
 export { Leader } from './decorators/leader.decorator.js';
-export type { LeaderOptions } from './decorators/leader.decorator.js';
+export type { LeaderDecorator, LeaderOptions } from './decorators/leader.decorator.js';
 export { Limited } from './decorators/limited.decorator.js';
 export { Locked } from './decorators/locked.decorator.js';
 export { ReadLocked } from './decorators/read-locked.decorator.js';

@@ -7,6 +7,7 @@ import { checkConnectionName } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { campaignOf, isMarkedLeader, markLeader, markOnLeader, unguardedMethods } from '../leader/leader-classes.js';
+import { type LeaderHooks } from '../leader/leadership.js';
 import { getLockServiceToken } from '../redis-lock.tokens.js';
 import { copyMetadata } from './copy-metadata.js';
 import { refuseStandardDecorator } from './decorated-method.js';
@@ -25,6 +26,26 @@ export interface LeaderOptions {
   connection?: string;
 }
 
+/**
+ * The decorator that `@Leader(key)` returns. It does not compile on a class whose `onElected` or `onDemoted` cannot be called as
+ * `LeaderHooks` says. It has a name for the declarations of your own decorators.
+ */
+export interface LeaderDecorator {
+  <T extends abstract new (...args: any[]) => object>(target: T & CheckedHooks<InstanceType<T>>): void;
+}
+
+type CheckedHooks<I> = [HookError<I>] extends [never] ? unknown : { readonly leaderHookError: HookError<I> };
+
+/** A sentence for each hook of a class that does not accept what it is called with. */
+type HookError<I> = { [N in keyof LeaderHooks]-?: HookErrorOf<I, N> }[keyof LeaderHooks];
+
+type HookErrorOf<I, N extends keyof LeaderHooks> =
+  I extends Readonly<Record<N, infer Hook>>
+    ? Hook extends NonNullable<LeaderHooks[N]>
+      ? never
+      : `${N} is not the method of LeaderHooks`
+    : never;
+
 const OPTIONS = { leaseMs: true, connection: true } satisfies Record<keyof LeaderOptions, true>;
 
 /**
@@ -37,7 +58,7 @@ const OPTIONS = { leaseMs: true, connection: true } satisfies Record<keyof Leade
  * @throws (the class definition) LockKeyError, LockConfigurationError; (a scheduled method) LockLostError when the lead was lost
  *   meanwhile, LockConfigurationError on an object that Nest does not provide
  */
-export function Leader(key: string, options: LeaderOptions = {}): ClassDecorator {
+export function Leader(key: string, options: LeaderOptions = {}): LeaderDecorator {
   refuseNoKey(key);
   return (target: Function, ...member: unknown[]): void => {
     refuseStandardDecorator(member[0]);

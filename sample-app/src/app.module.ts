@@ -8,6 +8,7 @@ import { DatabaseModule } from './database/database.module.js';
 import { LocksController } from './locks.controller.js';
 import { LotteryModule } from './lottery/lottery.module.js';
 import { OrdersModule } from './orders/orders.module.js';
+import { ReportsModule } from './reports/reports.module.js';
 
 @Module({
   imports: [
@@ -26,6 +27,7 @@ import { OrdersModule } from './orders/orders.module.js';
     LotteryModule,
     OrdersModule,
     CatalogueModule,
+    ReportsModule,
   ],
   controllers: [LocksController],
   providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],

@@ -12,9 +12,11 @@ interface OwnFields {
   renewed: Held & { remainingMs: number };
   renewFailed: Held & { cause: unknown };
   lost: Held & { heldMs: number; reason: LockLostReason; error: LockLostError };
-  skipped: { reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' };
+  skipped: { reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' };
   timedOut: { waitedMs: number; holder: string | undefined };
   reentered: { waitedMs: number };
+  elected: Held;
+  demoted: Held & { heldMs: number; reason: LockLostReason | 'resigned' | 'stopped' };
 }
 type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
 type Held = { attempt: string; fencingToken: number };
@@ -37,6 +39,8 @@ export function accepted(events: LockEvents): void {
   events.on('renewFailed', (event) => check<Same<Flat<typeof event>, Fields<'renewFailed'>>>());
   events.on('lost', (event) => check<Same<Flat<typeof event>, Fields<'lost'>>>());
   events.on('skipped', (event) => check<Same<Flat<typeof event>, Fields<'skipped'>>>());
+  events.on('elected', (event) => check<Same<Flat<typeof event>, Fields<'elected'>>>());
+  events.on('demoted', (event) => check<Same<Flat<typeof event>, Fields<'demoted'>>>());
   events.on('timedOut', (event) => check<Same<Flat<typeof event>, Fields<'timedOut'>>>());
   events.on('reentered', (event) => check<Same<Flat<typeof event>, Fields<'reentered'>>>());
   const listen = ({ key }: LockEvent) => key;

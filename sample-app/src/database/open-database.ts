@@ -12,6 +12,9 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS winners (
     draw_id INTEGER NOT NULL REFERENCES draws (id), participant_id INTEGER NOT NULL REFERENCES participants (id)
   );
+  CREATE TABLE IF NOT EXISTS reports (
+    id INTEGER PRIMARY KEY, instance TEXT NOT NULL, fencing_token INTEGER NOT NULL, draws INTEGER NOT NULL
+  );
   CREATE TABLE IF NOT EXISTS catalogue (
     sku TEXT PRIMARY KEY, price INTEGER NOT NULL, fencing_token INTEGER NOT NULL
   );

@@ -1,9 +1,4 @@
-/** Decorators read their options when the class is defined, before a ConfigService exists; hence process.env. */
-const wholeNumber = (name: string, otherwise: number): number => {
-  const value = Number(process.env[name] ?? otherwise);
-  if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new Error(`Expected ${name} to be a whole number of at least 1, got ${process.env[name]}.`);
-};
+import { wholeNumber } from '../whole-number.js';
 
 // Seconds between two fires. Must divide 60, because `*/n` in a cron expression restarts every minute.
 const PERIOD_S = wholeNumber('LOTTERY_PERIOD_S', 3);
