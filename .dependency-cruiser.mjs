@@ -4,7 +4,14 @@ const FOLDERS = ['core', 'memory', 'redis', 'schedule', 'leader', 'interceptor',
 const ROOT_FILES = ['service', 'tokens', 'options', 'place', 'registration', 'module-definition'].map(
   (name) => `redis-lock.${name}`,
 );
-const WIRING = ['interceptor', 'leader', 'redis-lock.module', 'redis-lock.options', 'redis-lock.service', 'redis-lock.tokens'];
+const WIRING = [
+  'interceptor',
+  'leader',
+  'redis-lock.module',
+  'redis-lock.options',
+  'redis-lock.service',
+  'redis-lock.tokens',
+];
 
 /** These replace the locks in Redis by those of a test: they wire, as the module does. */
 const TEST_WIRING = ['redis-lock-testing.module', 'fake-lock.service', 'fake-locks'].map((name) => `testing/${name}`);

@@ -20,7 +20,7 @@ export interface CampaignParts {
   readonly log: LogLimit;
   readonly drainMs: number;
   /** The hooks of the application run in no context of a caller. */
-  inOwnContext<T>(work: () => T): T;
+  readonly inOwnContext: <T>(work: () => T) => T;
 }
 
 /** What one campaign is for. */

@@ -94,7 +94,7 @@ export function addCampaigns(
   const added = new Map<object, Campaign>();
   for (const { providers, controllers } of modules.values()) {
     for (const wrapper of [...providers.values(), ...controllers.values()]) {
-      const instance = wrapper.instance as unknown;
+      const instance: unknown = wrapper.instance;
       if (typeof instance !== 'object' || instance === null || added.has(instance) || !leaderOf(instance)) continue;
       checkClass(instance, wrapper.isDependencyTreeStatic() && !wrapper.isTransient);
       const campaign = addCampaign(instance, leaders, connection);

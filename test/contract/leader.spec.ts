@@ -63,7 +63,11 @@ describe('a leader', () => {
     await first.leadership.waitUntilLeader();
     const second = await campaign(key, leading);
     await eventually(() => second.locks.activity.waiting === 1);
-    for (const [leader, next] of [[first, second], [second, first], [first, second]] as const) {
+    for (const [leader, next] of [
+      [first, second],
+      [second, first],
+      [first, second],
+    ] as const) {
       await leader.leadership.resign();
       expect(leader.leadership.isLeader()).toBe(false);
       await next.leadership.waitUntilLeader();

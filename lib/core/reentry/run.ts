@@ -60,6 +60,10 @@ function finishWork(lock: Hold, outcome: WorkOutcome): Ending | null {
 }
 
 /** Makes a copy of the error: parallel calls under one hold lose it together, and each has a result of its own. */
-export function withResult({ message, key, reason, cause }: LockLostError, result: unknown, mode: LockMode): LockLostError {
+export function withResult(
+  { message, key, reason, cause }: LockLostError,
+  result: unknown,
+  mode: LockMode,
+): LockLostError {
   return new LockLostError(message, { key, mode, reason, result, ...(cause === undefined ? {} : { cause }) });
 }

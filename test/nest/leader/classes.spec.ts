@@ -1,13 +1,7 @@
 import 'reflect-metadata';
 import { Injectable, type Provider, Scope } from '@nestjs/common';
 import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
-import {
-  Leader,
-  leadershipOf,
-  LockConfigurationError,
-  LockKeyError,
-  RedisLockModule,
-} from '../../../lib/index.js';
+import { Leader, leadershipOf, LockConfigurationError, LockKeyError, RedisLockModule } from '../../../lib/index.js';
 import { closeAll, freshKey, startApp, startModule } from '../../support/apps/lock-app.js';
 import { rejection, thrownBy } from '../../support/waiting/rejection.js';
 
@@ -165,10 +159,20 @@ describe('@Leader cannot be defined', () => {
   class Target {}
 
   it.each([
-    ['without a key', () => Leader(''), LockKeyError, '@Leader of Target: Expected a lock key to be a non-empty string'],
+    [
+      'without a key',
+      () => Leader(''),
+      LockKeyError,
+      '@Leader of Target: Expected a lock key to be a non-empty string',
+    ],
     ['with a placeholder', () => Leader('a:<0>'), LockKeyError, 'the key "a:<0>" has a placeholder'],
     ['with several keys', () => Leader(['a'] as never), LockKeyError, 'non-empty string'],
-    ['with an unknown option', () => Leader('a', { waitMs: 1 } as never), LockConfigurationError, 'Unknown option `waitMs`'],
+    [
+      'with an unknown option',
+      () => Leader('a', { waitMs: 1 } as never),
+      LockConfigurationError,
+      'Unknown option `waitMs`',
+    ],
     ['with a wrong lease', () => Leader('a', { leaseMs: 1 }), LockConfigurationError, '`leaseMs`'],
     ['with a wrong connection', () => Leader('a', { connection: '' }), LockConfigurationError, '`connection`'],
     ['with options that are none', () => Leader('a', null as never), LockConfigurationError, 'to be an object'],

@@ -166,9 +166,10 @@ describe('a class with @Leader', () => {
         seen.push(this.reports.status(), await this.reports.yearly());
       }
     }
-    const { reports, close } = await startReports('a', { providers: [Early] });
+    const app = await startReports('a', { providers: [Early] });
+    const { reports } = app;
     await leadershipOf(reports).waitUntilLeader();
-    await close();
+    await app.close();
     seen.push(reports.status(), await reports.yearly());
     expect(seen).toEqual(['waits', undefined, 'waits', undefined]);
   });

@@ -4,7 +4,7 @@ import { eventually } from '../waiting/eventually.js';
 import { topology } from '../topologies/topology.js';
 
 /** What an instance told: that it was elected, has worked as the leader, or was demoted. */
-export interface LeaderReport {
+interface LeaderReport {
   readonly kind: 'ready' | 'elected' | 'worked' | 'demoted';
   readonly fencingToken: number;
   readonly reason?: string;

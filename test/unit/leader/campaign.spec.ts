@@ -1,12 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it } from '@jest/globals';
 import { assertLocked, currentLock } from '../../../lib/core/reentry/context.js';
-import {
-  LockLostError,
-  LockNotHeldError,
-  LockShutdownError,
-  LockStoreError,
-} from '../../../lib/core/lock.errors.js';
+import { LockLostError, LockNotHeldError, LockShutdownError, LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';
 import { RESIGNED_PAUSE_MS } from '../../../lib/core/timing.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
@@ -150,7 +145,11 @@ describe('a leader that steps down', () => {
     const { signal } = leadership.term!;
     await leadership.resign();
     expect(signal.reason).toBeInstanceOf(LockNotHeldError);
-    expect([leadership.isLeader(), store.givenBack, told]).toEqual([false, ['reports'], ['elected', 'demoted: resigned']]);
+    expect([leadership.isLeader(), store.givenBack, told]).toEqual([
+      false,
+      ['reports'],
+      ['elected', 'demoted: resigned'],
+    ]);
     await clock.advance(RESIGNED_PAUSE_MS - 1);
     expect(store.acquires).toHaveLength(1);
     await clock.advance(1);

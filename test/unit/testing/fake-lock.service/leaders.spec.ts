@@ -41,14 +41,16 @@ describe('a leader with fake locks', () => {
 
   it('leads in each app that uses the same fake, one after the other', async () => {
     const locks = new FakeLockService();
-    for (const _app of [1, 2]) {
+    const startAndClose = async (): Promise<void> => {
       const imports = [FakeLockModule.forRoot(locks)];
       const app = await (await Test.createTestingModule({ imports, providers: [Reports] }).compile()).init();
       const leadership = leadershipOf(app.get(Reports));
       await leadership.waitUntilLeader();
       await app.close();
       expect(leadership.isLeader()).toBe(false);
-    }
+    };
+    await startAndClose();
+    await startAndClose();
     expect(locks.activity).toEqual({ held: 0, waiting: 0 });
   });
 });
