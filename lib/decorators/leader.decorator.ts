@@ -30,21 +30,7 @@ export interface LeaderOptions {
  * The decorator that `@Leader(key)` returns. It does not compile on a class whose `onElected` or `onDemoted` cannot be called as
  * `LeaderHooks` says. It has a name for the declarations of your own decorators.
  */
-export interface LeaderDecorator {
-  <T extends abstract new (...args: any[]) => object>(target: T & CheckedHooks<InstanceType<T>>): void;
-}
-
-type CheckedHooks<I> = [HookError<I>] extends [never] ? unknown : { readonly leaderHookError: HookError<I> };
-
-/** A sentence for each hook of a class that does not accept what it is called with. */
-type HookError<I> = { [N in keyof LeaderHooks]-?: HookErrorOf<I, N> }[keyof LeaderHooks];
-
-type HookErrorOf<I, N extends keyof LeaderHooks> =
-  I extends Readonly<Record<N, infer Hook>>
-    ? Hook extends NonNullable<LeaderHooks[N]>
-      ? never
-      : `${N} is not the method of LeaderHooks`
-    : never;
+export type LeaderDecorator = (target: abstract new (...args: any[]) => LeaderHooks & object) => void;
 
 const OPTIONS = { leaseMs: true, connection: true } satisfies Record<keyof LeaderOptions, true>;
 
