@@ -348,6 +348,10 @@ export const KNOWN_GAMES: readonly Game[] = [
   { profile, steps: [acquire('ann', 'write'), acquire('ann', 'write'), writeBack(2, -7)] },
   { profile, steps: [acquire('ann', 'write'), acquire('ann', 'write'), release(1, 90_000), writeBack(2, -7)] },
   { profile, steps: [acquire('ann', 'write'), acquire('ann', 'read'), writeBack(2, -7)] },
+  // Of readers, it is that of the greatest hold of this owner.
+  { profile, steps: [acquire('ann', 'read'), acquire('ann', 'read'), writeBack(1, 7), writeBack(2, 1)] },
+  { profile, steps: [acquire('ann', 'read'), writeBack(1, -7)] },
+  { profile, steps: [acquire('ann', 'read'), acquire('-', 'read'), writeBack(2, -7)] },
   {
     // A place that became free is handed over, with more than the new token.
     profile: { ...profile, permits: 2 },
