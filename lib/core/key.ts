@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LockKeyError } from './lock.errors.js';
 
-const MAX_KEY_BYTES = 512;
+const MAX_KEY_BYTES = 1_024;
 const MAX_KEYS = 16;
 const MAX_JOB_LENGTH = 128;
 const KEPT_JOB_LENGTH = 96;

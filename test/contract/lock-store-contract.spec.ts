@@ -33,8 +33,9 @@ function open(): LockStore {
 
 describe('the store keeps the promise that', () => {
   const { supports, spreadMs } = topology;
-  const { queue, permits, sameGrant } = supports;
-  const cases = lockStoreContract({ open, supports: { queue, permits, sameGrant }, spreadMs, deadlineMs: 15_000 });
+  const { queue, permits, sameGrant, shortLeases } = supports;
+  const supported = { queue, permits, sameGrant, shortLeases };
+  const cases = lockStoreContract({ open, supports: supported, spreadMs, deadlineMs: 15_000 });
 
   it.each(cases)('$name', ({ run }) => run());
 });

@@ -107,7 +107,11 @@ const fire: fc.Arbitrary<Fire> = fc.oneof(
 );
 
 const pick = fc.nat({ max: 997 });
-const leaseMs = fc.constantFrom(...LEASES);
+const leaseMs = fc.oneof(
+  { weight: 12, arbitrary: fc.constantFrom(...LEASES) },
+  // The shortest that there is.
+  { weight: 1, arbitrary: fc.constant(1) },
+);
 
 const SECOND = 1_000_000;
 const condition = fc.constantFrom<Condition>('none', 'none', 'none', 'full', 'full', 'replica', 'stranger');

@@ -20,6 +20,7 @@ export interface AcquireRequest {
   /** Attempts with the same owner share the lock; undefined: this attempt shares it with nobody. */
   readonly owner: string | undefined;
   readonly mode: LockMode;
+  /** From 1 ms to 30 days; a store of several servers cannot grant one that is shorter than a round takes. */
   readonly leaseMs: number;
   /** How long the store keeps the place in the queue without another command of this attempt; 0: do not queue. */
   readonly waiterLeaseMs: number;

@@ -8,8 +8,8 @@ const HOSTILE = [
   'nul\0byte', 'nul', 'cr\r\nlf', 'cr', '{tag}', '{tag}x', '{', '}', '{}', 'a{b', '%', '%%', '%25', '%7B', '%7btag}', '*', '**',
   '?', '[a-z]', '[^a]', '\\', '\\*', 'a', 'b', '^', '-', ' ', '  ', '\t', '\u001b[2J', '"', "' OR '1", '`', 'é', 'e\u0301', '漢字',
   '😀', '👩‍👩‍👧', '\u{10ffff}', 'שלום', '\u202eevil', '\ufeff', '\ufffd', '\uffff', '__proto__', 'constructor', 'null', '0', 'lock:',
-  'wake:', "') redis.call('FLUSHALL') --", 'hold:x', '../../etc', 'x'.repeat(512), 'é'.repeat(256), '😀'.repeat(128),
-  '%'.repeat(170),
+  'wake:', "') redis.call('FLUSHALL') --", 'hold:x', '../../etc', 'x'.repeat(1_024), 'é'.repeat(512), '😀'.repeat(256),
+  '%'.repeat(341),
 ]; // prettier-ignore
 
 describe('hostile keys', () => {
@@ -37,9 +37,9 @@ describe('hostile keys', () => {
   });
 
   const NO_KEYS = Object.entries({
-    'of 513 bytes': 'x'.repeat(513),
-    'of 513 bytes in 257 characters': `${'é'.repeat(256)}x`,
-    'of 513 bytes when encoded': '%'.repeat(171),
+    'of 1,025 bytes': 'x'.repeat(1_025),
+    'of 1,025 bytes in 513 characters': `${'é'.repeat(512)}x`,
+    'of 1,026 bytes when encoded': '%'.repeat(342),
     'with the first half of a character': 'a😀'.slice(0, 2),
     'with the second half of a character': '😀b'.slice(1),
     'with nothing in it': '',

@@ -206,7 +206,7 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expectTold(await app.get(`conflict/${id}`), { ...CONFLICT, retryAfterMs: 2_500 }, id);
   });
 
-  it.each(['query', 'query?q=', 'query?q=1&q=2', `query?q=${'x'.repeat(600)}`, 'function'])(
+  it.each(['query', 'query?q=', 'query?q=1&q=2', `query?q=${'x'.repeat(1_100)}`, 'function'])(
     'answers 400 to a request from which its key cannot be filled: %s',
     async (path) => {
       const app = await start(platform, { status: 503 });

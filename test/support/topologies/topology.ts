@@ -45,6 +45,8 @@ export const topology = {
     permits: !isQuorum,
     /** An acquire that is sent again after its grant gets the same token. */
     sameGrant: !isQuorum,
+    /** A lease may be shorter than a grant takes: a quorum asks its masters twice. */
+    shortLeases: !isQuorum,
     /** A lock is one record, timed by one clock. */
     oneRecord: !isQuorum,
     /** Several keys are granted by one script, and so at one moment. */

@@ -21,6 +21,11 @@ export interface LockStoreSupport {
    * @default true
    */
   readonly sameGrant?: boolean;
+  /**
+   * A lease may be shorter than the time that its grant takes; several servers may be asked more than once.
+   * @default true
+   */
+  readonly shortLeases?: boolean;
   /** The store sends wake-ups to waiters and holders, through `listen`. @default true */
   readonly wakeUps?: boolean;
 }
@@ -41,6 +46,16 @@ export interface LockStoreContractOptions {
   readonly deadlineMs?: number;
 }
 
+const ALL: Required<LockStoreSupport> = {
+  queue: true,
+  permits: true,
+  severalKeys: true,
+  claims: true,
+  sameGrant: true,
+  shortLeases: true,
+  wakeUps: true,
+};
+
 /** One case: its clients, and keys of its own. */
 export class Scene {
   /** What the keys of this case begin with, up to the colon. */
@@ -53,8 +68,7 @@ export class Scene {
 
   constructor(private readonly options: LockStoreContractOptions) {
     this.time = new CaseTime(options.clock, options.deadlineMs ?? 4_000);
-    const all = { queue: true, permits: true, severalKeys: true, claims: true, sameGrant: true, wakeUps: true };
-    this.supports = { ...all, ...options.supports };
+    this.supports = { ...ALL, ...options.supports };
     this.spreadMs = options.spreadMs ?? 0;
   }
 

@@ -46,12 +46,12 @@ describe('a storage key', () => {
     fc.assert(fc.property(KEY, (key) => expect(keys.storageKey(key)).not.toMatch(/[{}]/)));
   });
 
-  it('may have up to 512 bytes after encoding, without the prefix', () => {
-    for (const key of ['a'.repeat(512), 'é'.repeat(256), '🔑'.repeat(128), `${'%'.repeat(170)}aa`]) {
+  it('may have up to 1,024 bytes after encoding, without the prefix', () => {
+    for (const key of ['a'.repeat(1_024), 'é'.repeat(512), '🔑'.repeat(256), `${'%'.repeat(341)}a`]) {
       expect(() => keys.check(key)).not.toThrow();
       expect(keys.storageKey(key)).toMatch(/^lock:/);
       expect(() => keys.check(`${key}a`)).toThrow(LockKeyError);
-      expect(() => keys.check(`${key}a`)).toThrow('at most 512 bytes, got 513');
+      expect(() => keys.check(`${key}a`)).toThrow('at most 1024 bytes, got 1025');
     }
   });
 

@@ -136,6 +136,11 @@ export const BAD_HOLDS: readonly BadStore[] = [
     noticedBy: 'a renewal never shortens a lease',
   },
   {
+    name: 'a lease lasts for 50 ms at least',
+    store: misread(({ leaseMs }) => ({ leaseMs: Math.max(leaseMs, 50) })),
+    noticedBy: 'a lease may last for one millisecond',
+  },
+  {
     name: 'a renewal asks for no token',
     store: badRenew(async (asked, store, send) => {
       const { attempt, fencingToken } = holderOf(store, asked);

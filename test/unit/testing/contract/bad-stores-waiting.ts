@@ -1,3 +1,4 @@
+import { LockKeyError } from '../../../../lib/core/lock.errors.js';
 import { type WakeUpListener } from '../../../../lib/core/store/lock-store.js';
 import { MemoryQueue } from '../../../../lib/memory/memory-queue.js';
 import { MemoryLockStore } from '../../../../lib/testing/index.js';
@@ -136,6 +137,16 @@ export const BAD_WAITING: readonly BadStore[] = [
       override checkKey(): void {}
     },
     noticedBy: 'keys that are empty, ill-formed or too long throw a LockKeyError',
+  },
+  {
+    name: 'only short keys are keys',
+    store: class extends MemoryLockStore {
+      override checkKey(key: string): void {
+        if (Buffer.byteLength(key) > 512) throw new LockKeyError('Too long.', { key });
+        super.checkKey(key);
+      }
+    },
+    noticedBy: 'any other text is a key',
   },
   {
     name: 'a revocation tells nobody',
