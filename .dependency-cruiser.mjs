@@ -48,6 +48,7 @@ const LAYERS = [
     types: ['redis-lock.service'],
     packages: [...NEST, '@opentelemetry/api', 'prom-client'],
   },
+  { from: ['nestjs-locks'], lib: ['core'], types: ['redis-lock.service'] },
   { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: NEST },
   {
     from: ['redis-lock.module-definition', 'redis-lock.options'],

@@ -238,6 +238,11 @@ export class RedisLockService {
     });
   }
 
+  /** Internal: what holds the locks, for another API of them. */
+  get parts(): { readonly locker: Locker; readonly store: LockStore } {
+    return { locker: this.locker, store: this.store };
+  }
+
   /** One function for all calls. */
   readonly #handOut = (lock: Hold): Lock => this.locker.handles.handOut(lock);
 

@@ -112,6 +112,17 @@ const MAX_OWNER_LENGTH = 128;
 /** A store counts the waiters one by one. */
 const MAX_WAITERS = 1_000;
 
+/**
+ * Checks the name of a holder.
+ * @throws LockConfigurationError
+ */
+export function checkOwner(value: unknown, where: string): void {
+  const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
+  if (!valid || !isWellFormed(value)) {
+    refuse(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
+  }
+}
+
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   mode: (value, where) => {
     if (value !== 'write' && value !== 'read') refuse(where, value, `'write' or 'read'`);
@@ -126,12 +137,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   fair: (value, where) => {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
   },
-  owner: (value, where) => {
-    const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
-    if (!valid || !isWellFormed(value)) {
-      refuse(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
-    }
-  },
+  owner: checkOwner,
   signal: (value, where) => {
     if (!isSignal(value)) refuse(where, value, 'an AbortSignal');
   },

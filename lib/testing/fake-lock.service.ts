@@ -69,7 +69,7 @@ export class FakeLockService extends RedisLockService {
   }
 
   /** Internal: replaces the parts of a module. */
-  get parts(): { readonly locker: FakeLocker; readonly store: GrantingStore; readonly leaders: Leaders } {
+  override get parts(): { readonly locker: FakeLocker; readonly store: GrantingStore; readonly leaders: Leaders } {
     return { locker: this.#locker, store: this.#store, leaders: this.#leaders };
   }
 

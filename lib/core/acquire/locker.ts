@@ -54,7 +54,7 @@ export class Locker implements WakeUpListener {
     private readonly store: LockStore,
     readonly reporter: Reporter,
     /** The name of this process, for people to read: `host:pid`. */
-    private readonly instance: string,
+    readonly instance: string,
   ) {
     this.clock = clock;
     this.timers = new TimerQueue(clock);
