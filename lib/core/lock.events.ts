@@ -72,9 +72,9 @@ export interface LockEventMap {
   lost: HeldLockEvent & { readonly heldMs: number; readonly reason: LockLostReason; readonly error: LockLostError };
   /**
    * A decorated call did not run: the lock was busy, the fire was claimed, Redis could not be reached, the app stops, or another
-   * instance leads.
+   * instance leads; or it waits from now on for the result of another call, which it shares.
    */
-  skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' };
+  skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' | 'shared' };
   /** `waitMs` was over. */
   timedOut: LockEvent & { readonly waitedMs: number; readonly holder: string | undefined };
   /** A nested call entered the lock that its chain of calls holds. */

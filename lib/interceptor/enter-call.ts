@@ -63,8 +63,8 @@ export function enterCall(
   self: unknown,
   args: readonly unknown[],
   signal?: AbortSignal,
+  key: Key = call.keyOf(self, args),
 ): Entered | Promise<Entered> {
-  const key = call.keyOf(self, args);
   const { acquireOptions, where, template } = call;
   if (!acquireOptions || signal) return host.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
   const entered = host.locks.enter(key, acquireOptions, { label: { where, template }, claim: undefined });

@@ -9,7 +9,7 @@ import { runWithLock } from '../core/reentry/run.js';
 import { type KeySpec } from '../keys/key-spec.js';
 import { type KeyOfAny } from '../keys/key-template.types.js';
 import type { ResolvedModuleOptions } from '../redis-lock.options.js';
-import { RedisLockService } from '../redis-lock.service.js';
+import { type Key, RedisLockService } from '../redis-lock.service.js';
 import { LOCKER, OWN_SERVICE, RESOLVED_OPTIONS } from '../redis-lock.tokens.js';
 import { FireFinder } from '../schedule/fire-finder.js';
 import { type Entered, type EntryHost, enterCall } from './enter-call.js';
@@ -18,7 +18,14 @@ import { type LockedCall } from './locked-call.js';
 import { HandlerCalls } from './request/handler-calls.js';
 import { type RequestLockOptions, requestLock } from './request/request-lock.js';
 import { lockedAsyncIterable } from './streams/stream-iterator.js';
-import { isAsyncIterable, isObservableLike, isOpenStream, refuseStream } from './streams/stream-kind.js';
+import { SharedCalls } from './shared-calls.js';
+import {
+  isAsyncIterable,
+  isObservableLike,
+  isOpenStream,
+  refuseSharedStream,
+  refuseStream,
+} from './streams/stream-kind.js';
 import { type StreamLock, heldStreamLock, unlockedStreamLock } from './streams/stream-lock.js';
 import { lockedObservable, ofThisCopy } from './streams/stream-observable.js';
 import { finishStream } from './streams/stream-result.js';
@@ -30,6 +37,7 @@ const isStream = (result: unknown): boolean => isObservableLike(result) || isAsy
 @Injectable()
 export class LockInterceptor implements NestInterceptor {
   readonly #host: EntryHost;
+  readonly #shared: SharedCalls;
 
   /**
    * Makes an interceptor for `@UseInterceptors`, which locks by a key of the request:
@@ -47,12 +55,13 @@ export class LockInterceptor implements NestInterceptor {
   constructor(
     @Inject(OWN_SERVICE) private readonly locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
-    @Inject(RESOLVED_OPTIONS) { leaseMs, onUnavailable }: ResolvedModuleOptions,
+    @Inject(RESOLVED_OPTIONS) { leaseMs, waitMs, onUnavailable }: ResolvedModuleOptions,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
     const { clock } = locker;
     const fires = new FireFinder(modules, () => clock.wallNow());
     this.#host = { locks, awaited: locker.awaited, fires, clock, leaseMs, onUnavailable };
+    this.#shared = new SharedCalls(locker, waitMs);
   }
 
   /** The name of the connection whose locks these are. */
@@ -96,12 +105,26 @@ export class LockInterceptor implements NestInterceptor {
   /** Not async: a nested call, which is inside at once, would make two more promises. */
   #runPromise(call: LockedCall, self: unknown, args: readonly unknown[], proceed: () => unknown): Promise<unknown> {
     try {
-      const entered = enterCall(this.#host, call, self, args);
-      if ('kind' in entered) return this.#runEntered(call, entered, proceed);
-      return entered.then((later) => this.#runEntered(call, later, proceed));
+      if (call.options.ifBusy !== 'share') return this.#start(call, self, args, proceed);
+      return this.#shared.run(call, self, args, (key, onInside) => {
+        const whole = async (): Promise<unknown> => (onInside(), wholeResult(await proceed(), call.where));
+        return this.#start(call, self, args, whole, key);
+      });
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  #start(
+    call: LockedCall,
+    self: unknown,
+    args: readonly unknown[],
+    proceed: () => unknown,
+    key?: Key,
+  ): Promise<unknown> {
+    const entered = enterCall(this.#host, call, self, args, undefined, key);
+    if ('kind' in entered) return this.#runEntered(call, entered, proceed);
+    return entered.then((later) => this.#runEntered(call, later, proceed));
   }
 
   #runEntered(call: LockedCall, entered: Entered, proceed: () => unknown): Promise<unknown> {
@@ -138,6 +161,10 @@ export class LockInterceptor implements NestInterceptor {
     return heldStreamLock(lock, this.locker, leaseMs);
   }
 }
+
+/** The result of a call whose result others share. */
+const wholeResult = (result: unknown, where: string): unknown =>
+  isStream(result) || isOpenStream(result) ? refuseSharedStream(result, where) : result;
 
 function warnOfRun({ where }: LockedCall, { cause }: Entered & { readonly kind: 'unlocked' }): void {
   logger.warn(`${where} runs WITHOUT its lock, as its \`onUnavailable\` says: ${cause.message}`);

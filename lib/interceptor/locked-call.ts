@@ -49,7 +49,7 @@ export function lockOptionsOf({
   permits: _permits,
   ...options
 }: LockedCall['options']): LockOptions {
-  return ifBusy === 'wait' ? options : { ...options, waitMs: 0 };
+  return ifBusy === 'wait' || ifBusy === 'share' ? options : { ...options, waitMs: 0 };
 }
 
 /** A fire is claimed on one key. */

@@ -15,10 +15,15 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
   permits?: number | ((...args: any[]) => number);
   /**
    * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
-   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. All but `wait` try once.
+   * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. These others try once.
+   *
+   * `share`: a call that comes while another one of this process runs, or waits for the lock, settles as that one does: with the
+   * same result (the same object) or the same error. It must be for the same method of the same class with the same keys, so all
+   * that the result depends on belongs into the key. It waits with it for the lock, and then
+   * up to `waitMs` for the result. Between processes, calls `wait`.
    * @default 'wait'; with `oncePer`: 'skip'
    */
-  ifBusy?: 'wait' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);
+  ifBusy?: 'wait' | 'share' | 'skip' | 'throw' | ((key: string, ...args: any[]) => unknown);
   /**
    * For scheduled jobs that fire on every instance: the method runs on exactly one of them, and on the others the call
    * resolves to `undefined`. `fire`: once per fire of the method's `@Cron`, `@Interval` or `@Timeout`, or of the cron job of
@@ -101,9 +106,10 @@ const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
 function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
   const { oncePer, rerunOnLoss, waitMs, maxWaiters } = options;
   const { ifBusy = oncePer === undefined ? 'wait' : 'skip' } = options;
-  if (!['wait', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
-    fail(`Expected \`ifBusy\` to be 'wait', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
+  if (!['wait', 'share', 'skip', 'throw'].includes(ifBusy as string) && typeof ifBusy !== 'function') {
+    fail(`Expected \`ifBusy\` to be 'wait', 'share', 'skip', 'throw' or a function, got ${typeof ifBusy}.`);
   }
+  if (ifBusy === 'share') return checkShare(options, kind);
   if (typeof ifBusy === 'function' && kind !== 'promise') {
     fail("A function as `ifBusy` cannot answer for a method that returns a stream; use 'wait', 'skip' or 'throw'.");
   }
@@ -116,6 +122,20 @@ function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
     const beside = options.ifBusy === undefined ? '`oncePer`' : said;
     fail(`\`${ofWait}\` has no effect beside ${beside}, which tries once; leave it out.`);
   }
+}
+
+/** @throws LockConfigurationError for options that leave nothing to share */
+function checkShare({ oncePer, waitMs }: LockedOptions, kind: ResultKind): void {
+  if (kind !== 'promise') {
+    fail(
+      "`ifBusy: 'share'` cannot share a stream, which is read once; use 'wait', or return a promise of the whole result.",
+    );
+  }
+  if (oncePer !== undefined) {
+    fail("A job with `oncePer` runs for one call, and the others are skipped; leave `ifBusy: 'share'` out.");
+  }
+  if (waitMs === 0)
+    fail("`waitMs: 0` leaves no time to share a result; leave it out, or use `ifBusy: 'skip'` or 'throw'.");
 }
 
 function checkOncePer({ oncePer, spreadMs, rerunOnLoss, permits, reentrant }: LockedOptions, mode: LockMode): void {

@@ -12,7 +12,7 @@ interface OwnFields {
   renewed: Held & { remainingMs: number };
   renewFailed: Held & { cause: unknown };
   lost: Held & { heldMs: number; reason: LockLostReason; error: LockLostError };
-  skipped: { reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' };
+  skipped: { reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' | 'shared' };
   timedOut: { waitedMs: number; holder: string | undefined };
   reentered: { waitedMs: number };
   elected: Held;

@@ -79,6 +79,12 @@ export class Accepted<T> {
     return anything;
   }
 
+  /** Whoever shares a result gets one. */
+  @Locked('k', { ifBusy: 'share' })
+  async shared(): Promise<Order> {
+    return anything;
+  }
+
   @Locked('k', { ifBusy: 'wait', onUnavailable: 'fail', waitMs: 5 })
   async waiting(): Promise<Order> {
     return anything;

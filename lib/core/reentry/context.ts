@@ -107,6 +107,19 @@ export function findUnendedHold(key: string, keeper: object, outer?: Hold): Hold
 }
 
 /**
+ * Whether this chain of calls is inside a hold of `key` that has not ended, be it released, or inside a method that runs without
+ * that lock.
+ */
+export function isInside(key: string, keeper: object): boolean {
+  for (let scope = storage.getStore(); scope; scope = scope.outer) {
+    const { lock, unlocked } = scope;
+    if (lock?.keeper === keeper && !lock.isEnded && lock.keys.includes(key)) return true;
+    if (unlocked?.isEnded === false && unlocked.keys.includes(key)) return true;
+  }
+  return false;
+}
+
+/**
  * Returns the lock under which this code runs: inside a method with `@Locked`, or inside `withLock`. With a key, returns the
  * lock of that key. A lock that was lost meanwhile is returned, too: check `held`.
  *

@@ -19,7 +19,12 @@ import { answerTo, checkStatus, isBusy, RequestKeyException, tellRetryAfter } fr
 import { markRequestLock } from './unreached-locks.js';
 
 /** The options of `LockInterceptor.for`. */
-export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss'> {
+export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spreadMs' | 'rerunOnLoss' | 'ifBusy'> {
+  /**
+   * As with the decorators, but for `share`: each request has an answer of its own.
+   * @default 'wait'
+   */
+  ifBusy?: Exclude<LockedOptions['ifBusy'], 'share'>;
   /**
    * `write` excludes everybody, `read` shares with other readers.
    * @default 'write'
@@ -78,6 +83,12 @@ function compileRequest(key: KeySpec, given: RequestLockOptions, where: string):
   const { mode = 'write', status: _status, ...options } = given;
   const forJobs = Object.keys(JOB_OPTIONS).find((name) => name in options);
   if (forJobs) throw new LockConfigurationError(`${where}: \`${forJobs}\` is for scheduled jobs; use it with @Locked.`);
+  if ((options as LockedOptions).ifBusy === 'share') {
+    const advice = "put @Locked with `ifBusy: 'share'` on the method of a service that the handler calls";
+    throw new LockConfigurationError(
+      `${where}: each request has an answer of its own, which cannot be shared; ${advice}.`,
+    );
+  }
   // Nest awaits the answer to a request, so the call counts as one that returns a promise.
   const compiled = compileCall(key, options, { mode, kind: 'promise', where });
   checkRequestStatus(given, where);

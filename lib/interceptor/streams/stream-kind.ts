@@ -56,6 +56,18 @@ export function refuseStream(result: unknown, where: string): void {
 }
 
 /**
+ * Refuses a stream as the result of a call whose result others share, and closes it.
+ * @throws LockConfigurationError
+ */
+export function refuseSharedStream(result: unknown, where: string): never {
+  discard(result);
+  throw new LockConfigurationError(
+    `${where} returned a stream, which is read once, but \`ifBusy: 'share'\` gives its result to several calls. Return a ` +
+      "promise of the whole result, or use `ifBusy: 'wait'`.",
+  );
+}
+
+/**
  * Refuses a body that Nest sends piece by piece after the handler, by itself or inside a plain object, and closes it: the
  * lock of a request ends with the handler and the interceptors.
  * @throws LockConfigurationError

@@ -59,6 +59,7 @@ describe('the options of a call that waits', () => {
   it.each<LockedOptions>([
     { waitMs: 5 },
     { waitMs: 5, ifBusy: 'wait' },
+    { waitMs: 5, ifBusy: 'share' },
     { waitMs: 0, ifBusy: 'skip' },
     { maxWaiters: 5, ifBusy: 'wait' },
     { reentrant: true },

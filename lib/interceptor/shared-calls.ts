@@ -1,0 +1,141 @@
+import { onAbort } from '../core/abort-listener.js';
+import { type Locker } from '../core/acquire/locker.js';
+import { waitedMsOf } from '../core/acquire/request.js';
+import { keysOf } from '../core/call-arguments.js';
+import { CallContext } from '../core/call-context.js';
+import { busyError, waitTimeoutError } from '../core/error-texts.js';
+import { type LockError } from '../core/lock.errors.js';
+import { type LockEvent } from '../core/lock.events.js';
+import { isInside } from '../core/reentry/context.js';
+import { isConsumer } from '../core/reentry/iteration.js';
+import { type ScheduledCall } from '../core/timer-queue.js';
+import { type Key } from '../redis-lock.service.js';
+import { type LockedCall } from './locked-call.js';
+
+/** A call that waits for the result of another one. */
+interface Sharer {
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+  /** From now on, its time is limited. */
+  limit(): void;
+}
+
+/** A call that runs, or waits for its lock, and the calls that share its result. */
+interface Run {
+  readonly call: LockedCall;
+  readonly type: unknown;
+  readonly sharers: Set<Sharer>;
+  /** Whether the method has begun. */
+  isInside: boolean;
+}
+
+/** Runs a call; `onInside` is called when it has its lock. */
+type Start = (key: Key, onInside: () => void) => Promise<unknown>;
+
+/** For error texts. */
+const HOLDER = 'another call of this process, whose result it shares';
+
+/** The calls of a module with `ifBusy: 'share'`. */
+export class SharedCalls {
+  /** By their keys: only calls of several methods have the same ones. */
+  readonly #runs = new Map<string, Run[]>();
+
+  constructor(
+    private readonly locker: Locker,
+    /** The `waitMs` of the module. */
+    private readonly waitMs: number,
+  ) {}
+
+  /**
+   * Shares the result of a call of the same method, on an instance of the same class, with the same keys. Without one, `start`
+   * runs this call for all that come until it has settled. A call inside a hold of one of the keys is nested, and the body of a
+   * loop over an iteration may be waited for by the holder: such calls run by themselves, since they might share what waits for
+   * them.
+   * @throws (also at once) what the key function and `start` throw
+   */
+  run(call: LockedCall, self: unknown, args: readonly unknown[], start: Start): Promise<unknown> {
+    const key = call.keyOf(self, args);
+    const keys = keysOf(key);
+    if (isConsumer() || keys.some((one) => isInside(one, this.locker.holds))) return start(key, () => undefined);
+    const type = (self as object | null | undefined)?.constructor;
+    const id = JSON.stringify(keys);
+    const same = this.#runs.get(id)?.find((run) => run.call === call && run.type === type);
+    if (same) return this.#share(same, keys);
+    const run = { call, type, sharers: new Set<Sharer>(), isInside: false };
+    const onInside = (): void => {
+      run.isInside = true;
+      for (const sharer of run.sharers) sharer.limit();
+    };
+    return this.#begin(id, run, start(key, onInside));
+  }
+
+  #begin(id: string, run: Run, result: Promise<unknown>): Promise<unknown> {
+    this.#runs.set(id, [...(this.#runs.get(id) ?? []), run]);
+    const end = (): Sharer[] => {
+      const others = this.#runs.get(id)!.filter((one) => one !== run);
+      if (others.length > 0) this.#runs.set(id, others);
+      else this.#runs.delete(id);
+      return [...run.sharers];
+    };
+    // The caller gets a promise of its own: that of `result` has a handler, so Node would not report a rejection of it.
+    return result.then(
+      (value) => {
+        for (const sharer of end()) sharer.resolve(value);
+        return value;
+      },
+      (error: unknown) => {
+        for (const sharer of end()) sharer.reject(error);
+        throw error;
+      },
+    );
+  }
+
+  /**
+   * While the other call waits for the lock, it has that limit, and may run without the lock afterwards. The limit of this call
+   * begins when the method does.
+   */
+  #share(run: Run, keys: readonly string[]): Promise<unknown> {
+    const { where, template, options } = run.call;
+    const { signal, waitMs = this.waitMs, mode = 'write' } = options;
+    const { clock, timers, events, awaited } = this.locker;
+    const event = { where, template, key: keys.join(', '), mode };
+    const startedAt = clock.now();
+    const context = new CallContext();
+    const shared = new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      events.emit('skipped', () => ({ ...event, reason: 'shared' }));
+      let limit: ScheduledCall | null = null;
+      const leave = (): void => {
+        run.sharers.delete(sharer);
+        limit?.cancel();
+        stopListening?.();
+      };
+      const fail = (error: unknown): void => {
+        leave();
+        reject(error);
+      };
+      const sharer: Sharer = {
+        resolve: (result) => {
+          leave();
+          resolve(result);
+        },
+        reject: fail,
+        limit: () => {
+          const onLimit = (): void => fail(context.run(() => this.#limitError(event, waitMs, startedAt)));
+          limit = timers.schedule(clock.now() + waitMs, onLimit);
+        },
+      };
+      run.sharers.add(sharer);
+      if (run.isInside) sharer.limit();
+      const stopListening = signal && onAbort(signal, () => fail(signal.reason));
+    });
+    return awaited.keepAlive(shared);
+  }
+
+  #limitError(event: LockEvent, waitMs: number, startedAt: number): LockError {
+    if (waitMs === 0) return busyError(event, { holder: HOLDER });
+    const waitedMs = waitedMsOf({ startedAt }, this.locker.clock.now());
+    this.locker.events.emit('timedOut', () => ({ ...event, waitedMs, holder: HOLDER }));
+    return waitTimeoutError(event, waitedMs, { holder: HOLDER, ahead: 0 });
+  }
+}
