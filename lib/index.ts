@@ -1,3 +1,4 @@
+export type { Key, WaitUntilFreeOptions } from './core/call-arguments.js';
 export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
@@ -68,7 +69,7 @@ export type { LeaderHooks, Leadership, LeaderTerm } from './leader/leadership.js
 export { RedisLockModule } from './redis-lock.module.js';
 export type { RedisLockModuleAsyncOptions } from './redis-lock.module-definition.js';
 export type { RedisLockModuleOptions } from './redis-lock.options.js';
-export type { Key, LockActivity, WaitUntilFreeOptions } from './redis-lock.service.js';
+export type { LockActivity } from './redis-lock.service.js';
 export { RedisLockService } from './redis-lock.service.js';
 export { getLockServiceToken, InjectLockService, LOCK_SCRIPTS } from './redis-lock.tokens.js';
 export type {

@@ -2,7 +2,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
-import { checkJob, checkWork, keysOf } from './core/call-arguments.js';
+import {
+  type Key,
+  type WaitUntilFreeOptions,
+  checkJob,
+  checkWork,
+  keysOf,
+  readWaitOptions,
+} from './core/call-arguments.js';
 import { jobName } from './core/key.js';
 import { LockBusyError } from './core/lock.errors.js';
 import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
@@ -11,29 +18,20 @@ import { checkLockOptions, resolveLockOptions, type LockOptions } from './core/l
 import { readOptions } from './core/read-options.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
-import { type ListOptions } from './core/store/lock-state.js';
 import { type FireClaim } from './core/store/fires.js';
 import { type LockStore } from './core/store/lock-store.js';
-import { type LastRun, type LockState } from './core/store/lock-state.js';
+import { type LastRun, type ListOptions, type LockState } from './core/store/lock-state.js';
 import { Leaders } from './leader/leaders.js';
 import { type LeadOptions } from './leader/lead.options.js';
 import { type Leadership } from './leader/leadership.js';
 import { type ResolvedModuleOptions } from './redis-lock.options.js';
 import { LOCKER, LOCK_STORE, RESOLVED_OPTIONS } from './redis-lock.tokens.js';
 
-/** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
-export type Key = string | readonly string[];
-
 /** How many locks one instance holds and acquires at this moment. */
 export interface LockActivity {
   readonly held: number;
   readonly waiting: number;
 }
-
-/** The options of `waitUntilFree`. */
-export type WaitUntilFreeOptions = Pick<LockOptions, 'waitMs' | 'signal'>;
-
-const WAIT_OPTIONS = { waitMs: true, signal: true } satisfies Record<keyof WaitUntilFreeOptions, true>;
 
 /** Internal: the code that enters a lock, and the fire that it claims. */
 export interface Entry {
@@ -187,8 +185,7 @@ export class RedisLockService {
    */
   async waitUntilFree(key: Key, options: WaitUntilFreeOptions = NO_OPTIONS): Promise<void> {
     const keys = keysOf(key);
-    const own = checkLockOptions(readOptions(options, Object.keys(WAIT_OPTIONS)));
-    return this.locker.waitUntilFree(keys, resolveLockOptions(own, this.defaults));
+    return this.locker.waitUntilFree(keys, resolveLockOptions(readWaitOptions(options), this.defaults));
   }
 
   /**

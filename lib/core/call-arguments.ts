@@ -1,9 +1,19 @@
 import { checkedKey } from './key.js';
 import { LockConfigurationError, LockKeyError } from './lock.errors.js';
+import { checkLockOptions, type LockOptions } from './lock.options.js';
+import { readOptions } from './read-options.js';
 import { messageOf } from './reporter.js';
 
+/** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
+export type Key = string | readonly string[];
+
+/** The options of `waitUntilFree`. */
+export type WaitUntilFreeOptions = Pick<LockOptions, 'waitMs' | 'signal'>;
+
+const WAIT_OPTIONS = { waitMs: true, signal: true } satisfies Record<keyof WaitUntilFreeOptions, true>;
+
 /** @throws LockKeyError for anything but a text, or a list with texts only */
-export function keysOf(key: string | readonly string[]): readonly string[] {
+export function keysOf(key: Key): readonly string[] {
   if (typeof key === 'string') return [key];
   try {
     const keys = Array.isArray(key) ? copyOf(key) : [];
@@ -41,3 +51,7 @@ export function checkJob(key: string, job: unknown): string {
     { key },
   );
 }
+
+/** @throws LockConfigurationError */
+export const readWaitOptions = (options: WaitUntilFreeOptions): LockOptions =>
+  checkLockOptions(readOptions(options, Object.keys(WAIT_OPTIONS)));

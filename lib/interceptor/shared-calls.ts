@@ -9,7 +9,7 @@ import { type LockEvent } from '../core/lock.events.js';
 import { isInside } from '../core/reentry/context.js';
 import { isConsumer } from '../core/reentry/iteration.js';
 import { type ScheduledCall } from '../core/timer-queue.js';
-import { type Key } from '../redis-lock.service.js';
+import { type Key } from '../core/call-arguments.js';
 import { type LockedCall } from './locked-call.js';
 
 /** A call that waits for the result of another one. */
