@@ -2,6 +2,8 @@ import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LockStore,
   type LostReply,
@@ -38,7 +40,7 @@ export interface MemoryLockStoreOptions {
 export class MemoryLockStore implements LockStore {
   readonly clientId = newClientId(systemRandomness);
   readonly reservesTokens = true;
-  readonly #prefix: string;
+  readonly keyPrefix: string;
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;
@@ -48,7 +50,7 @@ export class MemoryLockStore implements LockStore {
     readonly server: MemoryLockServer,
     { keyPrefix = 'lock:', keepMs = KEEP_MS }: MemoryLockStoreOptions = {},
   ) {
-    this.#prefix = keyPrefix;
+    this.keyPrefix = keyPrefix;
     this.#keepMs = keepMs;
   }
 
@@ -71,7 +73,7 @@ export class MemoryLockStore implements LockStore {
   acquire({ claim, ...rest }: AcquireRequest): Promise<AcquireReply> {
     this.open();
     const ageMs = claim ? Math.round(this.server.clock.now() - claim.calledAt) : 0;
-    const keys = rest.keys.map((key) => this.#prefix + key);
+    const keys = rest.keys.map((key) => this.keyPrefix + key);
     const request = { ...rest, keys, claim: claim && { ...claim, ageMs } };
     return this.#run(rest.keys.join(', '), (locks) => locks.acquire(request));
   }
@@ -93,18 +95,23 @@ export class MemoryLockStore implements LockStore {
     return this.#run(hold.key, (locks) => locks.downgrade(this.#stored(hold)));
   }
 
+  adopt(request: AdoptRequest): Promise<AdoptReply> {
+    this.open();
+    return this.#run(request.key, (locks) => locks.adopt(this.#stored(request)));
+  }
+
   async forceRelease(key: string): Promise<boolean> {
     const command = randomAttempt(this.clientId, systemRandomness);
-    const { holds } = await this.#run(key, (locks) => locks.forceRelease(this.#prefix + key, command));
+    const { holds } = await this.#run(key, (locks) => locks.forceRelease(this.keyPrefix + key, command));
     return holds > 0;
   }
 
   inspect(key: string): Promise<LockState> {
-    return this.#run(key, (locks) => stateOf(key, locks.look(this.#prefix + key)));
+    return this.#run(key, (locks) => stateOf(key, locks.look(this.keyPrefix + key)));
   }
 
   lastRun(key: string, job?: string): Promise<LastRun | null> {
-    return this.#run(key, (locks) => lastRunOf(runsOf(locks.look(this.#prefix + key)), job));
+    return this.#run(key, (locks) => lastRunOf(runsOf(locks.look(this.keyPrefix + key)), job));
   }
 
   list(options: ListOptions): AsyncIterable<LockState> {
@@ -113,9 +120,9 @@ export class MemoryLockStore implements LockStore {
   }
 
   async *#keys(prefix: string): AsyncGenerator<string> {
-    const begin = this.#prefix + prefix;
+    const begin = this.keyPrefix + prefix;
     const stored = await this.#run(`${prefix}*`, ({ keys }) => keys.filter((key) => key.startsWith(begin)));
-    for (const key of stored) yield key.slice(this.#prefix.length);
+    for (const key of stored) yield key.slice(this.keyPrefix.length);
   }
 
   async close(): Promise<void> {
@@ -134,7 +141,7 @@ export class MemoryLockStore implements LockStore {
   }
 
   #stored<T extends { readonly key: string }>(request: T): T {
-    return { ...request, key: this.#prefix + request.key };
+    return { ...request, key: this.keyPrefix + request.key };
   }
 }
 

@@ -1,5 +1,7 @@
 import {
   type AcquireReply,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LostReply,
   type ReleaseReply,
@@ -11,7 +13,8 @@ import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRenewal, type ReceivedRequest } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import { type MemorySettings, Requests } from './requests.js';
-import { type BusyReply, endOrPark, endRun, type LateReply, lostReply, makeRead, replaceToken } from './rules.js';
+import { adopt, endOrPark, endRun, lostReply, makeRead, replaceToken } from './rules.js';
+import { type BusyReply, type LateReply } from './rules.js';
 import { Writes } from './writes.js';
 
 /** For how long an unused lock is remembered, unless a command says otherwise. */
@@ -131,13 +134,7 @@ export class MemoryLocks {
     if (!hold) return this.#lost(lock, attempt);
     lock.writes.change();
     if (mode === 'read') makeRead(lock, hold);
-    // The deadline of the only hold is known to the millisecond.
-    if (lock.holds.size === 1) lock.bounds.forget();
-    lock.stretch(hold, leaseMs);
-    if (lock.freed) this.#handOver.serve(lock);
-    lock.queue.sweep();
-    lock.save(this.settings.keepMs);
-    return { outcome: 'renewed', remainingMs: hold.deadline - lock.now };
+    return { outcome: 'renewed', remainingMs: this.#renewAndSave(lock, hold, leaseMs) };
   }
 
   downgrade({ key, attempt, fencingToken }: HoldRef): { readonly outcome: 'downgraded' } | LostReply {
@@ -149,6 +146,15 @@ export class MemoryLocks {
     makeRead(lock, hold);
     this.#handOverAndSave(lock, isChanged);
     return { outcome: 'downgraded' };
+  }
+
+  /** Makes a live hold that of another attempt; extends its lease. */
+  adopt(request: AdoptRequest): AdoptReply {
+    const { key, attempt, from, leaseMs } = request;
+    const lock = this.#begun(key);
+    const hold = adopt(lock, request);
+    if (!hold) return this.#lost(lock, lock.wasRevoked(from) ? from : attempt);
+    return { outcome: 'adopted', remainingMs: this.#renewAndSave(lock, hold, leaseMs) };
   }
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */
@@ -214,6 +220,17 @@ export class MemoryLocks {
     const lock = this.lock(key);
     lock.sweep(this.#micros);
     return lock;
+  }
+
+  /** Returns how much of the lease is left. */
+  #renewAndSave(lock: MemoryLock, hold: Hold, leaseMs: number): number {
+    // The deadline of the only hold is known to the millisecond.
+    if (lock.holds.size === 1) lock.bounds.forget();
+    lock.stretch(hold, leaseMs);
+    if (lock.freed) this.#handOver.serve(lock);
+    lock.queue.sweep();
+    lock.save(this.settings.keepMs);
+    return hold.deadline - lock.now;
   }
 
   #handOverAndSave(lock: MemoryLock, isChanged: boolean): void {

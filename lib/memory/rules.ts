@@ -1,5 +1,10 @@
-import { type AcquireReply, type LostReply, TOKENS_OF_A_WRITER } from '../core/store/lock-store.js';
-import { type Hold, type Job, type MemoryLock } from './memory-lock.js';
+import {
+  type AcquireReply,
+  type AdoptRequest,
+  type LostReply,
+  TOKENS_OF_A_WRITER,
+} from '../core/store/lock-store.js';
+import { type Hold, type Job, type MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';
 
 /** How many fires of a job are remembered. */
@@ -47,6 +52,26 @@ export function replaceToken(lock: MemoryLock, hold: Hold, token: number): void 
   const kin = hold.owner === undefined ? [hold] : lock.ofOwner(hold.owner).filter(({ mode }) => mode === hold.mode);
   const entry = kin.length === 1 ? token : Math.max(hold.entry, token);
   for (const one of kin) one.entry = entry;
+}
+
+/**
+ * Makes the hold of one attempt that of another, unless that one was released; returns it, also the second time. What the first
+ * attempt still sends changes nothing.
+ */
+export function adopt(lock: MemoryLock, request: AdoptRequest): Hold | undefined {
+  const { attempt, from, fencingToken, holder, unanswered } = request;
+  const mine = lock.liveHold(attempt, fencingToken);
+  const isGivenBack = lock.wasReleased(attempt) || lock.isLate(attempt);
+  const found = mine ?? (isGivenBack ? undefined : lock.liveHold(from, fencingToken));
+  if (found) lock.writes.change();
+  if (!found || mine) return mine;
+  const hold = { ...found, holder };
+  lock.holds.delete(from);
+  lock.holds.set(attempt, hold);
+  if (lock.writer?.attempt === from) lock.writer = { ...lock.writer, attempt, holder };
+  remember(lock.released, from);
+  if (unanswered) lock.rememberLate(from);
+  return hold;
 }
 
 /** Why a request is refused; undefined when it is not. */

@@ -4,6 +4,8 @@ import { type Clock } from '../core/clock.js';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LockStore,
   type LostReply,
@@ -61,6 +63,7 @@ export interface RedisLockStoreOptions {
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
   readonly clientId: string;
+  readonly keyPrefix: string;
   readonly reservesTokens = true;
   readonly commands: CommandRunner;
   readonly #client: RedisClient;
@@ -81,11 +84,12 @@ export class RedisLockStore implements LockStore {
     const { connection, clock, random, reporter, keyPrefix, keepMs } = options;
     const { client, isGiven } = clientOf(connection, { clock, random, reporter });
     this.#client = client;
+    this.keyPrefix = keyPrefix;
     this.clientId = options.clientId ?? newClientId(options.random);
     this.#keys = new RedisKeys(keyPrefix, options.hashTag);
     // A node of a cluster counts only the subscribers that are connected to itself.
     const countReceivers = !this.#client.isCluster;
-    const callOptions = { keepMs, channelPrefix: this.#channelPrefix, countReceivers };
+    const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
@@ -128,7 +132,7 @@ export class RedisLockStore implements LockStore {
     const listener = this.#replicas ? withoutGrants(this.#listener) : this.#listener;
     const { commands, options } = this;
     commands.connect();
-    const name = this.#channelPrefix + this.clientId;
+    const name = this.#keys.channelPrefix + this.clientId;
     this.#channel = this.#inOurContext(() => new WakeUpChannel({ ...options, commands, name, listener }));
     commands.onServerId = (info) => {
       this.#channel?.follow();
@@ -197,6 +201,11 @@ export class RedisLockStore implements LockStore {
     return readDowngradeReply(hold.key, await this.commands.run(this.#calls.downgrade(hold, timeoutMs)));
   }
 
+  adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
+    this.open();
+    return this.#acquirer.adopt(request, timeoutMs);
+  }
+
   async forceRelease(key: string): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
       const { holders, fencingToken } = await this.inspect(key);
@@ -237,11 +246,5 @@ export class RedisLockStore implements LockStore {
   async close(): Promise<void> {
     this.#check.close();
     await Promise.all([this.#masters, this.#channel, this.commands, this.#replicas].map(async (one) => one?.close()));
-  }
-
-  /** Passed as an argument, because the key prefix of a client does not apply to channels. */
-  get #channelPrefix(): string {
-    // The scripts get it in a text of several lines.
-    return `${this.options.keyPrefix.replaceAll('\n', '%0A')}wake:`;
   }
 }

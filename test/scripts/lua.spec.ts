@@ -109,6 +109,7 @@ describe('every lock script', () => {
       ].sort(),
       batch: ['sentMicros', 'terms', 'untilMicros'],
       acquireMany: many.split(' '),
+      adopt: 'attempt channelPrefix countReceivers from holder keepMs leaseMs token unanswered'.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),
       release: 'attempt channelPrefix countReceivers holdAtLeastMs job keepMs plain runOutcome unanswered'.split(' '),

@@ -145,6 +145,23 @@ export interface ReleaseReply {
   readonly lastToken: number;
 }
 
+/**
+ * Goes on with a hold that another process has transferred: `attempt` holds it from now on, with the same token, owner and time of
+ * the grant. The hold was not granted for a fire.
+ */
+export interface AdoptRequest extends HoldRef {
+  /** The attempt that has held it so far. */
+  readonly from: string;
+  /** The lease from now on; it is never shortened. */
+  readonly leaseMs: number;
+  /** The holder from now on, for people to read: `host:pid where`. */
+  readonly holder: string;
+  /** An acquire of `from` had no answer and may still reach the store, however late; the store must refuse it then. */
+  readonly unanswered: boolean;
+}
+
+export type AdoptReply = { readonly outcome: 'adopted'; readonly remainingMs: number } | LostReply;
+
 /** A message that the store sends by itself, to a waiter (`granted`, `wake`) or to a holder (`revoked`: by an operator). */
 export type WakeUp =
   | {
@@ -175,6 +192,8 @@ export interface WakeUpListener {
 export interface LockStore {
   /** Unique per store instance, and the first part of its attempt ids, by which wake-ups find their process. */
   readonly clientId: string;
+  /** What sets its locks apart from those of other stores on the same server; by default nothing does. */
+  readonly keyPrefix?: string;
   /** Whether each grant for writing reserves `TOKENS_OF_A_WRITER` tokens, so that its process may hand the lock on. */
   readonly reservesTokens?: boolean;
   /** Checks a key before anything is sent; throws `LockKeyError`. */
@@ -193,6 +212,11 @@ export interface LockStore {
   release(request: ReleaseRequest, timeoutMs: number): Promise<ReleaseReply>;
   /** Turns a write hold into a read hold with the same lease; succeeds again if it is one already. */
   downgrade(hold: HoldRef, timeoutMs: number): Promise<{ readonly outcome: 'downgraded' } | LostReply>;
+  /**
+   * Only one attempt can adopt a hold, and succeeds again when its command is sent again. `lost`: it has ended, or another one has
+   * adopted it; `revoked` as for a renewal. An attempt that was released adopts nothing.
+   */
+  adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply>;
   /** Revokes the holds of all holders and notifies them. Returns false if there were none. Waiters go on waiting. */
   forceRelease(key: string): Promise<boolean>;
   inspect(key: string): Promise<LockState>;

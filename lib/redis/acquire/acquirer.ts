@@ -1,7 +1,13 @@
 import { type Clock } from '../../core/clock.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { releasesOfAttempt } from '../../core/store/attempt-ids.js';
-import { type AcquireReply, type AcquireRequest, type LockStore } from '../../core/store/lock-store.js';
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
+  type LockStore,
+} from '../../core/store/lock-store.js';
 import { type SingleClient } from '../client/redis-client.js';
 import { addressText } from '../client/server-address.js';
 import { type RedisKeys } from '../codec/redis-keys.js';
@@ -11,6 +17,7 @@ import {
   isTooLate,
   isUnservedAcquire,
   readAcquireReply,
+  readAdoptReply,
   serverMicrosIn,
 } from '../codec/store-replies.js';
 import { type CommandRunner, type ScriptCall } from '../connection/command-runner.js';
@@ -71,6 +78,17 @@ export class Acquirer {
         );
       else this.#send(pending);
     });
+  }
+
+  /** As `LockStore.adopt`; with replicas to confirm it, an adoption counts as a grant does. */
+  async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
+    const { calls, check, commands, replicas } = this.parts;
+    const { key } = request;
+    const refusal = check.refusal(key);
+    if (refusal) throw refusal;
+    const call = calls.adopt(request, timeoutMs);
+    const reply = await commands.run(call);
+    return readAdoptReply(key, replicas && reply[0] === 'adopted' ? await replicas.confirm(call) : reply);
   }
 
   /** When an acquire that is sent now was sent, and until when it may arrive. */

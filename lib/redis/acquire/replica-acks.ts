@@ -17,8 +17,8 @@ interface ReplicaAcksOptions {
 
 /**
  * Proves that grants have reached replicas (WAIT, Redis docs). WAIT covers the writes of its own connection, and blocks all
- * that is sent there after it. Therefore this class has its own connections, one per master. It sends the same acquire once
- * more there, which writes the grant again.
+ * that is sent there after it. Therefore this class has its own connections, one per master. It sends the same acquire, or
+ * adoption, once more there, which writes the grant again.
  */
 export class ReplicaAcks {
   readonly #connections = new Map<string, AckConnection>();
@@ -32,7 +32,7 @@ export class ReplicaAcks {
   ) {}
 
   /**
-   * Sends an acquire again and resolves with its reply; with a grant only if enough replicas have it.
+   * Sends an acquire or an adoption again and resolves with its reply; with a grant only if enough replicas have it.
    * @throws LockStoreError that says how many replicas have it
    */
   confirm(call: ScriptCall): Promise<string[]> {
@@ -89,7 +89,10 @@ export class ReplicaAcks {
 const unknownMasterError = ({ key }: ScriptCall) =>
   new LockStoreError(`The master for the lock "${key}" is not known yet. Try again.`, { key });
 
-/** An acquire that waits for its confirmation. */
+/** The outcomes that replicas confirm. */
+const GRANTED = ['granted', 'adopted'];
+
+/** A command that waits for its confirmation. */
 interface Unconfirmed {
   readonly call: ScriptCall;
   confirm(reply: string[]): void;
@@ -129,7 +132,7 @@ class AckConnection {
     const granted: { readonly one: Unconfirmed; readonly reply: string[] }[] = [];
     const write = async (one: Unconfirmed): Promise<void> => {
       const reply = await this.commands.run(one.call);
-      if (reply[0] === 'granted') granted.push({ one, reply });
+      if (GRANTED.includes(reply[0]!)) granted.push({ one, reply });
       else one.confirm(reply);
     };
     await Promise.all(batch.map((one) => write(one).catch((error: unknown) => one.fail(error))));

@@ -107,9 +107,11 @@ function keepingLast<Request extends object>(
 export function requestedOperands(requested: Requested) {
   const { owner, mode, leaseMs, waiterLeaseMs, maxWaiters = 0, permits, holder, fair } = requested;
   const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, maxWaiters, permits };
-  // Terms are one text with a value per line.
-  return { ...hold, holder: holder.replaceAll('\n', ' '), fair: fair ? 1 : 0 };
+  return { ...hold, holder: oneLine(holder), fair: fair ? 1 : 0 };
 }
+
+/** Terms are one text with a value per line. */
+export const oneLine = (text: string): string => text.replaceAll('\n', ' ');
 
 /** The digits of a duration in milliseconds, and of a time in microseconds: the scripts compare them as texts. */
 export const padded = (ms: number): string => String(ms).padStart(10, '0');

@@ -14,6 +14,12 @@ export class RedisKeys {
     private readonly hashTag: (key: string) => string | undefined = NO_TAG,
   ) {}
 
+  /** Of the channels of wake-ups. Passed as an argument, because the key prefix of a client does not apply to channels. */
+  get channelPrefix(): string {
+    // The scripts get it in a text of several lines.
+    return `${this.prefix.replaceAll('\n', '%0A')}wake:`;
+  }
+
   /**
    * Checks a key before anything is sent for it.
    * @throws LockKeyError when the key is empty, ill-formed or too long, or its hash tag cannot be used

@@ -1,5 +1,6 @@
 import {
   type AcquireRequest,
+  type AdoptRequest,
   type HoldRef,
   type ReleaseRequest,
   type RenewRequest,
@@ -8,7 +9,7 @@ import { type ScriptCall } from '../connection/command-runner.js';
 import { type LockScripts } from '../scripts/lock-scripts.js';
 import { type Terms } from '../scripts/operation.js';
 import { OPERATOR_TIMEOUT_MS } from '../timing.js';
-import { OperationTerms, type SharedOperands, padded, requestedOperands } from './operation-terms.js';
+import { OperationTerms, type SharedOperands, oneLine, padded, requestedOperands } from './operation-terms.js';
 import { type RedisKeys } from './redis-keys.js';
 
 interface ScriptCallOptions {
@@ -88,6 +89,13 @@ export class ScriptCalls {
   downgrade(hold: HoldRef, timeoutMs: number): ScriptCall {
     const { downgrade } = this.scripts;
     return this.#call(downgrade, downgrade.operands(this.#operandsOf(hold)), hold, timeoutMs);
+  }
+
+  adopt(request: AdoptRequest, timeoutMs: number): ScriptCall {
+    const { adopt } = this.scripts;
+    const { from, leaseMs, holder, unanswered } = request;
+    const how = { from, leaseMs, holder: oneLine(holder), unanswered: unanswered ? 1 : 0 };
+    return this.#call(adopt, adopt.operands({ ...this.#operandsOf(request), ...how }), request, timeoutMs);
   }
 
   /** For a node of a quorum: replaces the token of a hold by the one that the quorum chose. */

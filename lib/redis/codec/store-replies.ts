@@ -1,6 +1,7 @@
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
   type LostReply,
   type ReleaseReply,
   type RenewReply,
@@ -83,6 +84,13 @@ export function readDowngradeReply(key: string, reply: Reply): { readonly outcom
   const parts = new ReplyParts(key, reply);
   const outcome = parts.oneOf(0, ['downgraded', 'lost']);
   return outcome === 'downgraded' ? { outcome } : readLostReply(parts);
+}
+
+/** Reads the reply of the adopt script. @throws LockStoreError for anything else */
+export function readAdoptReply(key: string, reply: Reply): AdoptReply {
+  const parts = new ReplyParts(key, reply);
+  const outcome = parts.oneOf(0, ['adopted', 'lost']);
+  return outcome === 'adopted' ? { outcome, remainingMs: parts.lease(3) } : readLostReply(parts);
 }
 
 /** Reads the reply `lost attempt now token revoked`. */

@@ -1,7 +1,7 @@
 import { FAILED } from '../scripts/batch.js';
 
 /** What a script replies only after it has written; a replica answers other scripts, too, as long as they only read. */
-const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled']);
+const WRITTEN = new Set<unknown>(['granted', 'renewed', 'released', 'cancelled', 'adopted']);
 
 /** What the second element of a reply has to be; undefined: anything. Any other reply belongs to another command. */
 export type Echo = string | undefined;

@@ -2,6 +2,8 @@ import { type Clock } from '../../core/clock.js';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LockStore,
   type LostReply,
@@ -23,6 +25,7 @@ import { NodeIdentity } from './node-identity.js';
 import { QuorumNode } from './quorum-node.js';
 import {
   checkAnswered,
+  mergeAdoptions,
   mergeDowngrades,
   mergeReleases,
   mergeRuns,
@@ -74,6 +77,10 @@ export class QuorumLockStore implements LockStore {
 
   checkKey(key: string): void {
     this.#nodes[0]!.store.checkKey(key);
+  }
+
+  get keyPrefix(): string {
+    return this.#nodes[0]!.store.keyPrefix;
   }
 
   groups(keys: readonly string[]): readonly (readonly string[])[] {
@@ -132,6 +139,27 @@ export class QuorumLockStore implements LockStore {
     const reply = mergeDowngrades(this.#nodes, votes);
     if (reply) return reply;
     throw tooFew(hold.key, this.#nodes, votes, 'Too few masters confirmed the downgrade');
+  }
+
+  async adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
+    let isAdopted = false;
+    // What the first attempt keeps on a node would count against others there, and nobody else releases it.
+    const forgetFirst = ({ node, value }: Vote<AdoptReply>): void => {
+      if (!isAdopted || value?.outcome === 'adopted') return;
+      const { key, from: attempt, leaseMs } = request;
+      node.pendingReleases.add({ key, attempt, leaseMs, holdAtLeastMs: 0, unanswered: true }, timeoutMs);
+    };
+    const votes = await this.#gather<AdoptReply>({
+      ask: (node) => node.ask((store) => store.adopt(request, timeoutMs)),
+      timeoutMs,
+      isDecided: (cast) => mergeAdoptions(this.#nodes, cast) !== undefined,
+      onLate: forgetFirst,
+    });
+    const reply = mergeAdoptions(this.#nodes, votes);
+    if (!reply) throw tooFew(request.key, this.#nodes, votes, 'Too few masters confirmed the adoption');
+    isAdopted = reply.outcome === 'adopted';
+    for (const vote of votes) forgetFirst(vote);
+    return reply;
   }
 
   async forceRelease(key: string): Promise<boolean> {

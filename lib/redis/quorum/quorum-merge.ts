@@ -1,6 +1,6 @@
 import { nodesText } from '../../core/error-texts.js';
 import { byBegin } from '../../core/store/lock-state.js';
-import { type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
+import { type AdoptReply, type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
 import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
@@ -87,6 +87,22 @@ export function mergeDowngrades(
 }
 
 type DowngradeReply = { readonly outcome: 'downgraded' } | LostReply;
+
+/**
+ * An adoption counts when a majority adopted the hold; it lasts as long as the shortest lease of the best majority. Undefined: not
+ * known yet, or too few nodes answered.
+ */
+export function mergeAdoptions(
+  nodes: readonly QuorumNode[],
+  votes: readonly Vote<AdoptReply>[],
+): AdoptReply | undefined {
+  const replies = valuesOf(votes);
+  const lost = replies.filter((reply) => reply.outcome === 'lost');
+  if (rulesOutMajority(nodes, lost.length)) return mergeLosses(lost);
+  const leases = replies.flatMap((reply) => (reply.outcome === 'adopted' ? [reply.remainingMs] : []));
+  const majority = majorityOf(nodes);
+  return leases.length < majority ? undefined : { outcome: 'adopted', remainingMs: nthGreatest(leases, majority) };
+}
 
 const CONFIRMING = ['released', 'again', 'cancelled'];
 

@@ -1,5 +1,6 @@
 import { ACQUIRE } from './acquire.js';
 import { acquireManyScript } from './acquire-many.js';
+import { adoptScript } from './adopt.js';
 import { batchScript } from './batch.js';
 import { downgradeScript } from './downgrade.js';
 import { forceReleaseScript } from './force-release.js';
@@ -18,6 +19,7 @@ export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK)
   release: RELEASE.alone(clock),
   renew: RENEW.alone(clock),
   downgrade: downgradeScript(clock),
+  adopt: adoptScript(clock),
   forceRelease: forceReleaseScript(clock),
   writeBack: writeBackScript(clock),
   inspect: inspectScript(clock),

@@ -1,11 +1,9 @@
 import { arg, key, lua } from './lua.js';
 import { defineOperation } from './operation.js';
 import { EXPIRY } from './parts/expiry.js';
-import { HAND_OVER } from './parts/hand-over.js';
-import { HOLDS } from './parts/holds.js';
 import { LIVE_HOLD } from './parts/live-hold.js';
 import { MAKE_READ } from './parts/make-read.js';
-import { QUEUE } from './parts/queue.js';
+import { NEW_LEASE } from './parts/new-lease.js';
 import { SAVE } from './parts/save.js';
 import { inOrder } from './parts/script-part.js';
 import { STATE } from './parts/state.js';
@@ -44,18 +42,12 @@ export const RENEW = defineOperation({
   kind: 'renew',
   own: ['attempt', 'token'],
   plain: PLAIN_RENEW,
-  full: lua`${inOrder(STATE, HOLDS, SAVE, EXPIRY, QUEUE, HAND_OVER, LIVE_HOLD, MAKE_READ)}
+  full: lua`${inOrder(STATE, SAVE, EXPIRY, LIVE_HOLD, MAKE_READ, NEW_LEASE)}
 local swept = end_expired()
 local hold = live_hold()
 if not hold or hold.token ~= ${arg('token')} then return lost(swept) end
 begin_writes()
 if ${arg('mode')} == 'read' and hold.mode == 'write' then make_read(hold) end
-extend_hold(${attempt}, hold, tonumber(${arg('leaseMs')}))
-if writes + reads == 1 then forget_bounds() end        -- the only hold: its deadline is known to the millisecond
-bound_by(hold)
-if freed then hand_over(nil) end
-sweep_queue()
-save()
-return { 'renewed', ${attempt}, int(now), int(hold.deadline - now) }
+return { 'renewed', ${attempt}, int(now), renew_and_save(${attempt}, hold, tonumber(${arg('leaseMs')})) }
 `,
 });

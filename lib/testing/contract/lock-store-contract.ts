@@ -1,3 +1,4 @@
+import { ADOPTION } from './adoption.js';
 import { REPEATED_ACQUIRES } from './repeated-acquires.js';
 import { CLAIM_KINDS } from './claim-kinds.js';
 import { CLAIMS } from './claims.js';
@@ -21,7 +22,7 @@ import { TOKENS } from './tokens.js';
 import { WAKE_UPS } from './wake-ups.js';
 
 const HOLDS = [...EXCLUSION, ...TOKENS, ...OWNERS, ...REPEATED_ACQUIRES, ...RELEASE, ...LEASES, ...HOLD_AT_LEAST];
-const WAITING = [...QUEUE, ...WAKE_UPS, ...SEVERAL_KEYS, ...KEYS, ...DOWNGRADE, ...FORCE_RELEASE];
+const WAITING = [...QUEUE, ...WAKE_UPS, ...SEVERAL_KEYS, ...KEYS, ...DOWNGRADE, ...ADOPTION, ...FORCE_RELEASE];
 const JOBS = [...CLAIMS, ...CLAIM_KINDS, ...LAST_RUN];
 const CASES: readonly PortCase[] = [...HOLDS, ...WAITING, ...JOBS, ...INSPECT, ...LIST, ...CLOSE];
 

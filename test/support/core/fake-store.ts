@@ -2,6 +2,8 @@ import { LockKeyError } from '../../../lib/core/lock.errors.js';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LockStore,
   type LostReply,
@@ -42,11 +44,13 @@ export class FakeStore implements LockStore {
   readonly renews: Asked<readonly RenewRequest[], readonly RenewReply[]>[] = [];
   readonly releases: Asked<ReleaseRequest, ReleaseReply>[] = [];
   readonly downgrades: Asked<HoldRef, DowngradeReply>[] = [];
+  readonly adoptions: Asked<AdoptRequest, AdoptReply>[] = [];
   /** When set, commands are answered at once; null: the test answers each. */
   onAcquire: Answering<AcquireRequest, AcquireReply> = null;
   onRenew: Answering<readonly RenewRequest[], readonly RenewReply[]> = null;
   onRelease: Answering<ReleaseRequest, ReleaseReply> = null;
   onDowngrade: Answering<HoldRef, DowngradeReply> = null;
+  onAdopt: Answering<AdoptRequest, AdoptReply> = null;
   onInspect = (key: string): Promise<LockState> =>
     Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
   listener: WakeUpListener | null = null;
@@ -94,6 +98,10 @@ export class FakeStore implements LockStore {
 
   downgrade(hold: HoldRef, timeoutMs: number): Promise<DowngradeReply> {
     return ask(this.downgrades, new Asked(hold, timeoutMs), this.onDowngrade);
+  }
+
+  adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply> {
+    return ask(this.adoptions, new Asked(request, timeoutMs), this.onAdopt);
   }
 
   forceRelease(): Promise<boolean> {

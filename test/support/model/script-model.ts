@@ -157,6 +157,18 @@ export class ScriptModel {
     return reply.outcome === 'lost' ? this.#lost(hold, reply) : [reply.outcome, ...this.#echo(hold)];
   }
 
+  private adopt(values: Values): Reply {
+    const hold = holdOf(values);
+    const reply = this.locks.adopt({
+      ...hold,
+      from: textOf(values, 'from'),
+      leaseMs: numberOf(values, 'leaseMs'),
+      holder: textOf(values, 'holder'),
+      unanswered: numberOf(values, 'unanswered') === 1,
+    });
+    return reply.outcome === 'lost' ? this.#lost(hold, reply) : ['adopted', ...this.#echo(hold), reply.remainingMs];
+  }
+
   private writeBack(values: Values): Reply {
     const hold = holdOf(values);
     const reply = this.locks.writeBack(hold, numberOf(values, 'newToken'));

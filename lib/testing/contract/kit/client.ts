@@ -2,6 +2,8 @@ import { randomAttempt, releasesOfAttempt } from '../../../core/store/attempt-id
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LockStore,
   type ReleaseReply,
@@ -157,6 +159,21 @@ export class Client {
 
   downgrade(hold: HoldRef) {
     return this.store.downgrade(refOf(hold), this.#timeoutMs);
+  }
+
+  /** Asks to go on with a hold; a new attempt unless told otherwise. */
+  adopt({ key, attempt: from, fencingToken }: HoldRef, how: Partial<AdoptRequest> = {}): Promise<AdoptReply> {
+    const usual = { attempt: how.attempt ?? this.nextAttempt(), holder: HOLDER, leaseMs: LONG_MS, unanswered: false };
+    const request = { key, from, fencingToken, ...usual, ...how };
+    return this.time.answer('an adoption', this.store.adopt(request, this.#timeoutMs));
+  }
+
+  /** Goes on with the hold of another client. */
+  async adopted(what: string, hold: Hold, how: Partial<AdoptRequest> = {}): Promise<Hold> {
+    const attempt = how.attempt ?? this.nextAttempt();
+    const reply = await this.adopt(hold, { ...how, attempt });
+    promised(reply.outcome === 'adopted', `${what} to be adopted`, reply);
+    return { ...hold, attempt, remainingMs: reply.remainingMs, request: { ...hold.request, attempt } };
   }
 
   /** Waits for a message about an attempt. */

@@ -1,6 +1,8 @@
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type HoldRef,
   type LockStore,
   type ReleaseRequest,
@@ -74,3 +76,13 @@ export function holderOf(store: MemoryLockStore, hold: HoldRef): HoldRef {
   const [found] = lockOf(store, hold.key).holds;
   return found ? { ...hold, attempt: found[0], fencingToken: found[1].token } : hold;
 }
+
+/** A store of which only the adoption is bad. */
+export const badAdopt = (
+  adopt: (asked: AdoptRequest, store: MemoryLockStore, send: MemoryLockStore['adopt']) => Promise<AdoptReply>,
+): BadStore['store'] =>
+  class extends MemoryLockStore {
+    override adopt(request: AdoptRequest): Promise<AdoptReply> {
+      return adopt(request, this, (asked) => super.adopt(asked));
+    }
+  };
