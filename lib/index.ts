@@ -23,7 +23,7 @@ export type {
   LockEventName,
   LockEvents,
 } from './core/lock.events.js';
-export type { LockOptions } from './core/lock.options.js';
+export type { AdoptOptions, LockOptions, TransferOptions } from './core/lock.options.js';
 export type { OnUnavailable } from './core/option-checks.js';
 export type { Clock } from './core/clock.js';
 export type { Reporter } from './core/reporter.js';

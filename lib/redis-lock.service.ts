@@ -2,19 +2,15 @@ import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
-import {
-  type Key,
-  type WaitUntilFreeOptions,
-  checkJob,
-  checkWork,
-  keysOf,
-  readWaitOptions,
-} from './core/call-arguments.js';
+import { readTransferText } from './core/hold/transfer-text.js';
+import { type Key, type WaitUntilFreeOptions } from './core/call-arguments.js';
+import { checkJob, checkWork, keysOf, readWaitOptions } from './core/call-arguments.js';
 import { jobName } from './core/key.js';
 import { LockBusyError } from './core/lock.errors.js';
 import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
-import { checkLockOptions, resolveLockOptions, type LockOptions } from './core/lock.options.js';
+import { checkAdoptOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
+import { type AdoptOptions, type LockOptions } from './core/lock.options.js';
 import { readOptions } from './core/read-options.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
@@ -106,6 +102,19 @@ export class RedisLockService {
       if (error instanceof LockBusyError) return null;
       throw error;
     }
+  }
+
+  /**
+   * Goes on with a lock that another process has transferred: `text` is what its `lock.transfer()` has returned. It is the same
+   * hold, with the same fencing token; this process renews it and must release it. A text works once, until its lease is over.
+   * @throws LockLostError when the lease is over or the text was used before (`expired`), somebody else has been granted the lock
+   *   since (`taken`), or an operator revoked it (`revoked`); LockStoreError (then the text may be used up), LockShutdownError,
+   *   LockConfigurationError for another text, or one of a module with another `keyPrefix`
+   */
+  async adopt(text: string, options: AdoptOptions = NO_OPTIONS): Promise<Lock> {
+    const checked = checkAdoptOptions(options);
+    const { awaitRelease } = this.defaults;
+    return this.#handOut(await this.locker.adopt({ ...readTransferText(text), ...checked, awaitRelease }));
   }
 
   /**

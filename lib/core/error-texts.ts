@@ -2,6 +2,7 @@ import {
   type LockMode,
   LockBusyError,
   LockClaimedError,
+  LockConfigurationError,
   LockLostError,
   type LockLostReason,
   LockNotHeldError,
@@ -12,6 +13,7 @@ import {
   type NodeAnswer,
 } from './lock.errors.js';
 import { type Lock } from './lock.js';
+import { printable } from './printable.js';
 import { messageOf } from './reporter.js';
 import { type AcquireReply } from './store/lock-store.js';
 
@@ -173,6 +175,34 @@ export const releasedError = ({ key, mode }: LockName, doing: string): LockNotHe
 
 export const releasedMeanwhileError = ({ key, mode }: LockName): LockNotHeldError =>
   new LockNotHeldError(`The lock "${key}" was released while it was extended.`, { key, mode });
+
+/** The lock of a call cannot be transferred. */
+export const ofCallError = ({ key, mode }: LockName): LockConfigurationError =>
+  new LockConfigurationError(
+    `The lock "${key}" belongs to a call (\`withLock\` or a decorated method), which releases it at its end. To transfer a ` +
+      'lock, take it with `acquire` or `tryAcquire`.',
+    { key, mode },
+  );
+
+/** A hold that was transferred is not there any more. */
+export function notAdoptedError(
+  { key, mode, fencingTokens }: LockName & { readonly fencingTokens: readonly number[] },
+  reason: LockLostReason,
+): LockLostError {
+  const why = reason === 'expired' ? 'its lease is over, or it was adopted before' : WHY_LOST[reason];
+  const text =
+    `The lock "${key}" (${mode}, fencing token ${fencingTokens.join(', ')}) cannot be adopted: ${why}. A text of \`transfer\` ` +
+    'works once, and as long as its lease lasts. Acquire the lock anew.';
+  return new LockLostError(text, { key, mode, reason });
+}
+
+/** Locks with other prefixes are other locks. */
+export const otherPrefixError = ({ key, mode }: LockName, theirs: string, ours: string): LockConfigurationError =>
+  new LockConfigurationError(
+    `The lock "${key}" was transferred by a module with the \`keyPrefix\` "${printable(theirs)}", and this one has ` +
+      `"${printable(ours)}". Adopt it with the service of the same connection.`,
+    { key, mode },
+  );
 
 /** A lock cannot become a read lock while a nested call writes under it. */
 export const nestedWriterError = ({ key, mode }: LockName): LockReentryError => {

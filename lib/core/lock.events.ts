@@ -66,6 +66,10 @@ export interface LockEventMap {
    * if Redis did not answer, or was not asked.
    */
   released: HeldLockEvent & { readonly heldMs: number; readonly holds: number | undefined };
+  /** Given away: another process may adopt it. Here, it counts as released. */
+  transferred: HeldLockEvent & { readonly heldMs: number };
+  /** Another process transferred it, and this one goes on with it. `from`: the attempt that had it; of several, that of the first key. */
+  adopted: HeldLockEvent & { readonly from: string };
   renewed: HeldLockEvent & { readonly remainingMs: number };
   /** A renewal had no answer and is tried again until the lease is over. */
   renewFailed: HeldLockEvent & { readonly cause: unknown };
@@ -97,6 +101,8 @@ const NAMES = {
   acquireFailed: true,
   waiting: true,
   released: true,
+  transferred: true,
+  adopted: true,
   renewed: true,
   renewFailed: true,
   lost: true,

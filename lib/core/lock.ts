@@ -1,4 +1,5 @@
 import { type LockMode } from './lock.errors.js';
+import { type TransferOptions } from './lock.options.js';
 
 /** One held lock. `await using lock = await locks.acquire('a')` releases it at the end of the block. */
 export interface Lock extends AsyncDisposable {
@@ -38,6 +39,14 @@ export interface Lock extends AsyncDisposable {
    *   or while a nested call writes
    */
   downgrade(): Promise<void>;
+  /**
+   * Gives the lock to another process: returns a text with which `adopt` of its service goes on with the same hold, once, until the
+   * lease is over. From then on this handle counts as released: nothing renews or releases the lock here. Only for a handle of
+   * `acquire`, `tryAcquire` or `adopt`. Whoever has the text can take the lock: treat it as a secret.
+   * @throws LockLostError, LockNotHeldError after release, LockStoreError when Redis does not confirm that the lock is held (it is
+   *   kept then), LockConfigurationError for the lock of `withLock` or of a decorated method
+   */
+  transfer(options?: TransferOptions): Promise<string>;
   /**
    * Releases the lock; does nothing if it was released or lost before. Never rejects: an error is logged.
    * @returns whether it was still held: false the second time, and false if it was lost, as far as this process or the

@@ -32,7 +32,7 @@ export const LOCK_METRICS = {
     name: 'redis_lock.hold.duration',
     prometheusName: 'redis_lock_hold_duration_seconds',
     unit: 's',
-    description: 'How long locks were held, until they were released or lost.',
+    description: 'How long locks were held, until they were released, transferred or lost.',
     labels: [...BY_LOCK, 'outcome'],
   },
   held: {

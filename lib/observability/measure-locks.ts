@@ -23,6 +23,9 @@ const OUTCOMES: Record<AcquireFailure, AcquireOutcome> = {
   error: 'error',
 };
 
+/** How a hold ended in this process. */
+type HoldOutcome = 'released' | 'transferred' | 'lost';
+
 /** Returns how a failed acquisition ended. */
 export const outcomeOf = ({ reason }: { readonly reason: AcquireFailure }): AcquireOutcome => OUTCOMES[reason];
 
@@ -110,14 +113,18 @@ function measureAcquisitions(measured: Measured): void {
 
 function measureHolds(measured: Measured): void {
   const { record, listeners, held } = measured;
-  const ended = (event: LockEventMap['released' | 'lost'], outcome: 'released' | 'lost'): void => {
+  const ended = (event: LockEventMap[HoldOutcome], outcome: HoldOutcome): void => {
     // With the labels with which it began: a downgrade changes the mode.
     const labels = held.remove(event.attempt) ?? labelsOf(measured, event);
     record('holdDuration', event.heldMs / 1_000, { ...labels, outcome });
   };
+  const began = (event: LockEventMap['acquired' | 'adopted']): void =>
+    held.add(event.attempt, labelsOf(measured, event));
   listeners
-    .on('acquired', (event) => held.add(event.attempt, labelsOf(measured, event)))
+    .on('acquired', began)
+    .on('adopted', began)
     .on('released', (event) => ended(event, 'released'))
+    .on('transferred', (event) => ended(event, 'transferred'))
     .on('lost', (event) => ended(event, 'lost'));
 }
 
@@ -144,7 +151,7 @@ function measureLeaders({ locks, record, listeners, leading }: Measured): void {
     .on('demoted', (event) => void leading.remove(event.attempt));
 }
 
-/** Counts the locks acquired, or led with, since it began; the end of one that was held before is ignored. */
+/** Counts the locks acquired, adopted, or led with, since it began; the end of one that was held before is ignored. */
 class HeldGauge {
   readonly #held = new Map<string, MetricLabels>();
 

@@ -23,7 +23,7 @@ export interface SpanOptions {
 
 /**
  * Creates a span for every acquisition when it ends, as a child of the caller's span. A loss is an event of the span that
- * was active when the lock was acquired, if that span has not ended: the work runs under it.
+ * was active when the lock was acquired or adopted, if that span has not ended: the work runs under it.
  */
 export function traceLocks(locks: LockSource, provider: TracerProvider, options: SpanOptions): () => void {
   const tracing = { locks, tracer: provider.getTracer('nestjs-redis-lock'), recordKeys: options.recordKeys ?? false };
@@ -76,11 +76,13 @@ function spanOfFailure(tracing: Tracing, event: LockEventMap['acquireFailed']): 
 function reportLosses(tracing: Tracing, listeners: EventListeners): Map<string, Span> {
   const holders = new Map<string, Span>();
   const forget = ({ attempt }: HeldLockEvent): void => void holders.delete(attempt);
+  const note = ({ attempt }: HeldLockEvent): void => {
+    const holder = trace.getActiveSpan();
+    if (holder?.isRecording()) holders.set(attempt, holder);
+  };
   listeners
-    .on('acquired', ({ attempt }) => {
-      const holder = trace.getActiveSpan();
-      if (holder?.isRecording()) holders.set(attempt, holder);
-    })
+    .on('acquired', note)
+    .on('adopted', note)
     .on('lost', (event) => {
       const holder = holders.get(event.attempt);
       if (!holder?.isRecording()) return;
@@ -88,7 +90,8 @@ function reportLosses(tracing: Tracing, listeners: EventListeners): Map<string, 
       holder.addEvent('redis_lock.lost', { ...attributesOf(tracing, event, 'lost'), ...loss });
     })
     .on('lost', forget)
-    .on('released', forget);
+    .on('released', forget)
+    .on('transferred', forget);
   return holders;
 }
 

@@ -22,6 +22,7 @@ import { type LockState } from '../store/lock-state.js';
 import { TimerQueue } from '../timer-queue.js';
 import { type AcquireCall } from './acquire-call.js';
 import { acquireGroups } from './acquire-groups.js';
+import { type Adoption, Adoptions } from './adoptions.js';
 import { Attempts } from './attempts.js';
 import { FreeWatch, type WaitLimits } from './free-watch.js';
 import { eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
@@ -41,6 +42,7 @@ export class Locker implements WakeUpListener {
   /** The campaigns of leaders, which step down when the module closes. */
   readonly campaigns = new Set<{ close(): unknown }>();
   readonly #attempts: Attempts;
+  readonly #adoptions: Adoptions;
   readonly #freeWatch: FreeWatch;
   readonly #turns: Turns;
   readonly #releaser: Releaser;
@@ -68,6 +70,7 @@ export class Locker implements WakeUpListener {
     const handOn = (hold: StoreHold): boolean => this.#turns.handOn(hold);
     const onEnded = (hold: StoreHold): void => this.#turns.onEnded(hold);
     this.holds = new Holds({ ...shared, releaser, handOn, onEnded });
+    this.#adoptions = new Adoptions({ ...shared, releaser });
     const nextId = attemptIds(store.clientId, random);
     const isHeld = (attempt: string): boolean => this.holds.has(attempt);
     this.#attempts = new Attempts({ ...shared, releaser, nextId, isHeld });
@@ -134,6 +137,15 @@ export class Locker implements WakeUpListener {
       this.#acquireGroup(callerKeys ? { ...request, keys, callerKeys } : forKeys(request, keys), itself);
     if (groups.length === 1) return acquireGroup(groups[0]!, request.keys);
     return acquireGroups(request, groups, { acquireGroup, clock: this.clock, timers: this.timers });
+  }
+
+  /** Goes on with a hold that another process has transferred. @throws as `Adoptions.adopt`, LockShutdownError */
+  async adopt(given: Omit<Adoption, 'holder'>): Promise<StoreHold> {
+    if (this.isClosing) throw shutdownError();
+    const grant = await this.awaited.keepAlive(this.#adoptions.adopt({ ...given, holder: this.instance }));
+    const hold = this.holds.add(grant);
+    this.events.emit('adopted', () => ({ ...hold.event, from: given.holds[0]!.attempt }));
+    return hold;
   }
 
   /**

@@ -2,6 +2,7 @@ import { type LockLostError, type LockLostReason, type LockMode } from '../lock.
 import { Ending } from './ending.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { Loss } from './loss.js';
+import { type TransferredHold } from './transfer-text.js';
 
 /**
  * Checks holds that were acquired one after the other: an early one may be lost when the last one is granted.
@@ -91,7 +92,7 @@ export class CompositeHold extends Hold {
     return this.#partOf(key).maxHoldersOf(key);
   }
 
-  isInside(hold: Hold): boolean {
+  override isInside(hold: Hold): boolean {
     return this.parts.some((part) => part.isInside(hold));
   }
 
@@ -99,17 +100,28 @@ export class CompositeHold extends Hold {
     return this.#loss.onLost(callback);
   }
 
-  async extendBy(leaseMs: number): Promise<void> {
+  async extendBy(leaseMs?: number): Promise<void> {
     await Promise.all(this.parts.map((part) => part.extendBy(leaseMs)));
+  }
+
+  protected giveAway(): TransferredHold {
+    this.#stopListening();
+    const all = this.parts.map((part) => part.endTransferred());
+    const holds = this.keys.map((key) => all.flatMap((one) => one.holds).find((hold) => hold.key === key)!);
+    return { ...all[0]!, holds, maxHoldMs: Math.min(...all.map(({ maxHoldMs }) => maxHoldMs)) };
   }
 
   protected end(outcome: WorkOutcome | undefined): Ending {
     const ending = new Ending();
     void Promise.all(this.parts.map((part) => part.releaseAfter(outcome))).then((werePartsHeld) => {
-      for (const stop of this.#stops) stop();
+      this.#stopListening();
       ending.settle(werePartsHeld.every(Boolean));
     });
     return ending;
+  }
+
+  #stopListening(): void {
+    for (const stop of this.#stops) stop();
   }
 
   #partOf(key: string): Hold {

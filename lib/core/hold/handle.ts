@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LockMode, LockNotHeldError } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
+import { type TransferOptions } from '../lock.options.js';
 import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 import { type GarbageWatch, type Runtime } from '../runtime.js';
@@ -61,6 +62,11 @@ class LockHandle implements Lock {
 
   downgrade(): Promise<void> {
     return this.#lock.downgrade();
+  }
+
+  /** Async, which keeps this handle alive meanwhile: nobody else may refer to it any more. */
+  async transfer(options?: TransferOptions): Promise<string> {
+    return await this.#lock.transferHandle(options);
   }
 
   release(): Promise<boolean> {

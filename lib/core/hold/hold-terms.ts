@@ -29,6 +29,8 @@ export interface Grant extends HoldTerms {
   /** One per key, in the order in which the caller named them. */
   readonly holds: readonly HoldRef[];
   readonly attempt: string;
+  /** Of a hold that was downgraded before this process adopted it; undefined: the mode of the terms. */
+  readonly presentMode?: LockMode;
   /** How many calls of this process have handed it on since the store granted it; each of them had a token of its own. */
   readonly handedOn: number;
   readonly lease: Lease;

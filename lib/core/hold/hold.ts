@@ -1,10 +1,11 @@
-import { nestedWriterError, releasedError } from '../error-texts.js';
+import { nestedWriterError, ofCallError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
-import { MAX_LEASE_MS } from '../lock.options.js';
+import { checkTransferOptions, MAX_LEASE_MS, type TransferOptions } from '../lock.options.js';
 import { checkDuration } from '../option-checks.js';
 import { type Ending } from './ending.js';
 import { LocalSlot } from '../reentry/local-slot.js';
+import { type TransferredHold, transferText } from './transfer-text.js';
 
 /** How the work under a lock ended. */
 export type WorkOutcome = 'done' | 'failed';
@@ -66,8 +67,8 @@ export abstract class Hold implements Lock {
   abstract onLost(callback: (error: LockLostError) => void): () => void;
   /** Whether the call whose work it is waits for the release even if the lease is proven. */
   abstract readonly awaitRelease: boolean;
-  /** Extends the lease, also after the release while nested calls are inside. */
-  abstract extendBy(leaseMs: number): Promise<void>;
+  /** Extends the lease, also after the release while nested calls are inside; by default, to that which was asked for. */
+  abstract extendBy(leaseMs?: number): Promise<void>;
   /** Throws the errors of `downgrade` that need no command. */
   abstract checkDowngrade(): void;
   abstract downgrade(): Promise<void>;
@@ -75,8 +76,8 @@ export abstract class Hold implements Lock {
   abstract isPermit(key: string): boolean;
   /** How many calls, of all instances, may hold `key` at the same time in this way; `Infinity` for readers. */
   abstract maxHoldersOf(key: string): number;
-  /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
-  abstract isInside(hold: Hold): boolean;
+  /** Stops the hold in this process: the store keeps it for the one that adopts it. Called once, instead of `end`. */
+  protected abstract giveAway(): TransferredHold;
   /** Ends the hold; returns null if the store is not asked. Called once. */
   protected abstract end(outcome: WorkOutcome | undefined): Ending | null;
 
@@ -102,10 +103,38 @@ export abstract class Hold implements Lock {
     return this.#isEnded;
   }
 
+  /** Whether this is a nested lock inside `hold`, which cannot end before this one. */
+  isInside(_hold: Hold): boolean {
+    return false;
+  }
+
   async extend(leaseMs: number): Promise<void> {
     checkDuration(leaseMs, 'leaseMs', { min: 1, max: MAX_LEASE_MS });
     this.checkHeld('extending');
     await this.extendBy(leaseMs);
+  }
+
+  /** Refused: it is a lock of `withLock` or of a decorated method, which releases it. */
+  transfer(_options?: TransferOptions): Promise<string> {
+    return Promise.reject(ofCallError(this));
+  }
+
+  /** `transfer` of the handle of this lock. */
+  async transferHandle(options: TransferOptions = {}): Promise<string> {
+    const { leaseMs } = checkTransferOptions(options);
+    this.checkHeld('transferring');
+    // Whoever adopts it has the whole lease for that.
+    await this.extendBy(leaseMs);
+    this.checkHeld('transferring');
+    return transferText(this.endTransferred());
+  }
+
+  /** Ends it here, as a release would, while the store keeps it. */
+  endTransferred(): TransferredHold {
+    this.#isReleased = true;
+    this.#isEnded = true;
+    this.tracker?.forget();
+    return this.giveAway();
   }
 
   release(): Promise<boolean> {

@@ -14,6 +14,7 @@ import { type WorkOutcome } from './hold.js';
 import { type Releaser, type ReleaseOutcome } from './releaser.js';
 import { type Grant, SharedTerms } from './hold-terms.js';
 import { type HoldKeeper, StoreHold } from './store-hold.js';
+import { type TransferredHold } from './transfer-text.js';
 import { Watchdog } from './watchdog.js';
 
 /** The collaborators of `Holds`, which the acquisitions of a module share. */
@@ -35,6 +36,8 @@ export interface HoldsParts {
 export class Holds implements HoldKeeper {
   readonly clock: Clock;
   readonly #byAttempt = new Map<string, StoreHold>();
+  /** Attempts that were given away while a command of theirs had no answer, as long as the store may have their holds. */
+  readonly #givenAway = new Set<string>();
   readonly #watchdog: Watchdog;
   readonly #losses: LogLimit;
   readonly #terms = new SharedTerms();
@@ -58,9 +61,9 @@ export class Holds implements HoldKeeper {
     return this.#byAttempt.values();
   }
 
-  /** Whether the lock that was granted to this attempt is held. */
+  /** Whether the lock that was granted to this attempt is held, or waits for the process that adopts it. */
   has(attempt: string): boolean {
-    return this.#byAttempt.has(attempt);
+    return this.#byAttempt.has(attempt) || this.#givenAway.has(attempt);
   }
 
   /** Makes the hold of a grant; renews its lease until it is lost or ends. */
@@ -107,6 +110,20 @@ export class Holds implements HoldKeeper {
     });
     this.#onGone?.();
     this.parts.onEnded(hold);
+  }
+
+  giveAway(hold: StoreHold): TransferredHold {
+    const { timers, events, store, onEnded } = this.parts;
+    const transferred = transferredHold(hold, store.keyPrefix);
+    this.#remove(hold);
+    if (hold.isUnanswered) {
+      this.#givenAway.add(hold.attempt);
+      timers.schedule(hold.keptUntil, () => this.#givenAway.delete(hold.attempt));
+    }
+    events.emit('transferred', () => ({ ...hold.event, heldMs: hold.heldMs }));
+    this.#onGone?.();
+    onEnded(hold);
+    return transferred;
   }
 
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null {
@@ -218,4 +235,12 @@ export class Holds implements HoldKeeper {
     }
     if (hold.lost) throw hold.lost;
   }
+}
+
+function transferredHold(hold: StoreHold, keyPrefix = ''): TransferredHold {
+  const { refs, isUnanswered: unanswered, mode, handedOn, terms, heldMs } = hold;
+  const { mode: grantedMode, owner, leaseMs, renew, holdAtLeastMs } = terms;
+  const maxHoldMs = Math.max(terms.maxHoldMs - heldMs, 1);
+  const holds = refs.map((ref) => ({ ...ref, unanswered }));
+  return { keyPrefix, holds, mode, grantedMode, owner, handedOn, leaseMs, renew, maxHoldMs, holdAtLeastMs };
 }

@@ -1,5 +1,18 @@
 import { CallContext } from '../call-context.js';
-import { type LockLostError } from '../lock.errors.js';
+import { type LockLostError, type LockLostReason } from '../lock.errors.js';
+import { type LostReply, TOKENS_OF_A_WRITER } from '../store/lock-store.js';
+
+/** Why a hold is gone, according to the reply of the store for a key with this token. */
+export function lossReasonOf(
+  token: number,
+  isDowngraded: boolean,
+  { lastToken, revoked }: Pick<LostReply, 'lastToken' | 'revoked'>,
+): LockLostReason {
+  if (revoked) return 'revoked';
+  // A downgrade uses up the tokens that the grant has reserved.
+  const ownTokens = isDowngraded ? TOKENS_OF_A_WRITER : 1;
+  return lastToken >= token + ownTokens ? 'taken' : 'expired';
+}
 
 /** The loss of one hold, announced once: first by the signal, then to the callbacks. */
 export class Loss {

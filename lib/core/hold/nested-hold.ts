@@ -1,4 +1,4 @@
-import { outerWriterError } from '../error-texts.js';
+import { ofCallError, outerWriterError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type SlotOutcome, type SlotUse } from '../reentry/local-slot.js';
@@ -91,7 +91,7 @@ export class NestedHold extends Hold {
     return this.isPermit(key) ? this.outer.maxHoldersOf(key) : Infinity;
   }
 
-  isInside(hold: Hold): boolean {
+  override isInside(hold: Hold): boolean {
     return this.outer === hold || this.outer.isInside(hold);
   }
 
@@ -99,8 +99,13 @@ export class NestedHold extends Hold {
     return this.outer.onLost(callback);
   }
 
-  extendBy(leaseMs: number): Promise<void> {
+  extendBy(leaseMs?: number): Promise<void> {
     return this.outer.extendBy(leaseMs);
+  }
+
+  /** Nobody has a handle of it. */
+  protected giveAway(): never {
+    throw ofCallError(this);
   }
 
   protected end(): null {

@@ -1,12 +1,13 @@
 import { type Clock } from '../clock.js';
 import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
-import { type HoldRef, type LostReply, TOKENS_OF_A_WRITER } from '../store/lock-store.js';
+import { type HoldRef, type LostReply } from '../store/lock-store.js';
 import { type Ending } from './ending.js';
 import { type Grant, type HoldTerms } from './hold-terms.js';
 import { Hold, type WorkOutcome } from './hold.js';
 import { type Lease, longer, remainingOf } from './lease.js';
-import { Loss } from './loss.js';
+import { Loss, lossReasonOf } from './loss.js';
+import { type TransferredHold } from './transfer-text.js';
 import { type Carried } from './wheel.js';
 
 /** The part of `Holds` that a hold uses. */
@@ -24,6 +25,8 @@ export interface HoldKeeper {
   downgrade(hold: StoreHold): Promise<void>;
   /** The lock was lost, and its signal and callbacks have been called. */
   onLost(hold: StoreHold, error: LockLostError): void;
+  /** Stops it here, for the process that adopts it. */
+  giveAway(hold: StoreHold): TransferredHold;
   /** Releases it in the store; returns null if another call of this process has got it instead. */
   end(hold: StoreHold, outcome: WorkOutcome | undefined): Ending | null;
 }
@@ -69,7 +72,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     this.sentAt = Math.floor(sent.at);
     this.deadline = lease.deadline;
     this.wallDeadline = lease.wallDeadline;
-    this.#mode = terms.mode;
+    this.#mode = grant.presentMode ?? terms.mode;
     this.#tokens = holds.length === 1 ? holds[0]!.fencingToken : holds.map(({ fencingToken }) => fencingToken);
     this.handedOn = handedOn;
     // Once all is answered, nothing more is sent for the attempt.
@@ -97,11 +100,8 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   /** Why it is gone, according to the reply of the store for a key with this token. */
-  lossReason(token: number, { lastToken, revoked }: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason {
-    if (revoked) return 'revoked';
-    // A downgrade uses up the tokens that the grant has reserved.
-    const ownTokens = this.#mode === this.terms.mode ? 1 : TOKENS_OF_A_WRITER;
-    return lastToken >= token + ownTokens ? 'taken' : 'expired';
+  lossReason(token: number, reply: Pick<LostReply, 'lastToken' | 'revoked'>): LockLostReason {
+    return lossReasonOf(token, this.#mode !== this.terms.mode, reply);
   }
 
   /** Whether the store has it on the terms of the grant, and no other command about it is under way. */
@@ -208,10 +208,6 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     return this.isPermit() ? this.terms.permits : Infinity;
   }
 
-  isInside(): boolean {
-    return false;
-  }
-
   checkDowngrade(): void {
     this.checkHeld('downgrading');
     this.checkNoWriter();
@@ -225,8 +221,12 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
     await this.keeper.downgrade(this);
   }
 
-  async extendBy(leaseMs: number): Promise<void> {
+  async extendBy(leaseMs = this.terms.leaseMs): Promise<void> {
     await this.keeper.extend(this, leaseMs);
+  }
+
+  protected giveAway(): TransferredHold {
+    return this.keeper.giveAway(this);
   }
 
   protected end(outcome: WorkOutcome | undefined): Ending | null {

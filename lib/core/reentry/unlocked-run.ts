@@ -22,6 +22,8 @@ export interface UnlockedRun extends AsyncDisposable {
   extend(leaseMs: number): Promise<void>;
   /** @throws LockNotHeldError, always */
   downgrade(): Promise<void>;
+  /** @throws LockNotHeldError, always */
+  transfer(): Promise<string>;
   /** Does nothing; resolves to false, as nothing was held. */
   release(): Promise<boolean>;
 }
@@ -58,6 +60,10 @@ export class UnlockedHandle implements UnlockedRun {
   }
 
   async downgrade(): Promise<void> {
+    throw runsUnlockedError(this);
+  }
+
+  async transfer(): Promise<string> {
     throw runsUnlockedError(this);
   }
 

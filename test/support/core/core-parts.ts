@@ -3,6 +3,7 @@ import { Ending } from '../../../lib/core/hold/ending.js';
 import { type Hold } from '../../../lib/core/hold/hold.js';
 import { leaseFrom, moment } from '../../../lib/core/hold/lease.js';
 import { type Grant } from '../../../lib/core/hold/hold-terms.js';
+import { type TransferredHold } from '../../../lib/core/hold/transfer-text.js';
 import { StoreHold, type HoldKeeper } from '../../../lib/core/hold/store-hold.js';
 import { type LockLostError } from '../../../lib/core/lock.errors.js';
 import { NO_LABEL } from '../../../lib/core/lock.events.js';
@@ -42,6 +43,7 @@ export function endingAs(isConfirmed: boolean): Ending {
 export class FakeKeeper implements HoldKeeper {
   releases = 0;
   downgrades = 0;
+  givenAway = 0;
   readonly extended: number[] = [];
   readonly losses: LockLostError[] = [];
 
@@ -58,6 +60,13 @@ export class FakeKeeper implements HoldKeeper {
   };
 
   onLost = (_lock: StoreHold, error: LockLostError): void => void this.losses.push(error);
+
+  giveAway = (lock: StoreHold): TransferredHold => {
+    this.givenAway += 1;
+    const { refs, mode, owner, handedOn, terms } = lock;
+    const holds = refs.map((ref) => ({ ...ref, unanswered: false }));
+    return { ...terms, keyPrefix: '', holds, mode, grantedMode: mode, owner, handedOn };
+  };
 
   end = (): Ending => {
     this.releases += 1;
@@ -88,6 +97,7 @@ function grantAll(store: FakeStore): void {
   store.onRenew = (requests) => requests.map(({ leaseMs }) => ({ outcome: 'renewed', remainingMs: leaseMs }));
   store.onRelease = () => released();
   store.onDowngrade = () => ({ outcome: 'downgraded' });
+  store.onAdopt = ({ leaseMs }) => ({ outcome: 'adopted', remainingMs: leaseMs });
 }
 
 /** A locker on a store that grants everything at once, unless the test takes its answers away. */

@@ -15,6 +15,8 @@ const SAMPLES: { readonly [Name in LockEventName]: LockEventMap[Name] } = {
   acquireFailed: { ...LOCK, waitedMs: 1, waited: true, reason: 'error', error: new Error('down') },
   waiting: { ...LOCK, ahead: 1, holder: 'host:1' },
   released: { ...HELD, heldMs: 1, holds: 0 },
+  transferred: { ...HELD, heldMs: 1 },
+  adopted: { ...HELD, from: 'other.1' },
   renewed: { ...HELD, remainingMs: 1 },
   renewFailed: { ...HELD, cause: new Error('down') },
   lost: { ...HELD, heldMs: 1, reason: 'expired', error: LOSS },

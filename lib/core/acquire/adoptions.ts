@@ -1,0 +1,131 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type Clock } from '../clock.js';
+import { notAdoptedError, otherPrefixError } from '../error-texts.js';
+import { type Grant } from '../hold/hold-terms.js';
+import { leaseFrom, moment, remainingOf } from '../hold/lease.js';
+import { lossReasonOf } from '../hold/loss.js';
+import { type Releaser } from '../hold/releaser.js';
+import { type TransferredHold, type TransferredKey } from '../hold/transfer-text.js';
+import { type LockLostError, mayBeCarriedOut } from '../lock.errors.js';
+import { NO_LABEL } from '../lock.events.js';
+import { type Randomness } from '../randomness.js';
+import { randomAttempt, releasesOfAttempt } from '../store/attempt-ids.js';
+import { type AdoptReply, type LockStore } from '../store/lock-store.js';
+import { commandTimeoutMs } from '../timing.js';
+
+/** The collaborators of `Adoptions`. */
+interface AdoptionParts {
+  readonly clock: Clock;
+  readonly random: Randomness;
+  readonly store: LockStore;
+  readonly releaser: Pick<Releaser, 'giveBack'>;
+}
+
+/** A hold to go on with, and the process that does. */
+export interface Adoption extends TransferredHold {
+  /** The holder from now on, for people to read. */
+  readonly holder: string;
+  readonly awaitRelease: boolean;
+}
+
+/** What became of one key. */
+interface Outcome {
+  readonly hold: TransferredKey;
+  readonly reply: AdoptReply | null;
+  /** Why there is no reply. */
+  readonly error?: unknown;
+}
+
+/** Goes on with holds that other processes have transferred. */
+export class Adoptions {
+  /** What is given back is no part of the call. */
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
+
+  constructor(private readonly parts: AdoptionParts) {}
+
+  /**
+   * Adopts all keys of a hold, or gives back those that it got. All of them are one hold from now on, with one attempt.
+   * @throws LockLostError, LockStoreError, LockConfigurationError, LockKeyError
+   */
+  async adopt(adoption: Adoption): Promise<Grant> {
+    const { clock, random, store } = this.parts;
+    const { holds, keyPrefix } = adoption;
+    const ours = store.keyPrefix ?? '';
+    if (keyPrefix !== ours) throw otherPrefixError(nameOf(adoption), keyPrefix, ours);
+    for (const { key } of holds) store.checkKey(key);
+    const attempt = randomAttempt(store.clientId, random);
+    const sent = moment(clock);
+    const outcomes = await this.#askForAll(adoption, attempt);
+    const remaining = outcomes.map(({ reply }) => (reply?.outcome === 'adopted' ? reply.remainingMs : 0));
+    const lease = leaseFrom(sent, Math.min(...remaining));
+    if (outcomes.length === holds.length && remainingOf(lease, clock) > 0)
+      return { ...grantOf(adoption, attempt), lease, sent };
+    this.#giveBack(outcomes, adoption, attempt);
+    throw errorOf(adoption, outcomes);
+  }
+
+  /** The first key decides: of two processes that have the same text, the one that gets it gets the others, too. */
+  async #askForAll(adoption: Adoption, attempt: string): Promise<readonly Outcome[]> {
+    const [first, ...others] = adoption.holds;
+    const decisive = await this.#askFor(first!, adoption, attempt);
+    if (decisive.reply?.outcome !== 'adopted') return [decisive];
+    return [decisive, ...(await Promise.all(others.map((hold) => this.#askFor(hold, adoption, attempt))))];
+  }
+
+  async #askFor(hold: TransferredKey, { leaseMs, holder }: Adoption, attempt: string): Promise<Outcome> {
+    const { key, attempt: from, fencingToken, unanswered } = hold;
+    const request = { key, attempt, from, fencingToken, leaseMs, holder, unanswered };
+    try {
+      return { hold, reply: await this.parts.store.adopt(request, commandTimeoutMs(leaseMs)) };
+    } catch (error) {
+      return { hold, reply: null, error };
+    }
+  }
+
+  /** A command without an answer may still come: it adopts nothing then, and the text works again. */
+  #giveBack(outcomes: readonly Outcome[], { leaseMs }: Adoption, attempt: string): void {
+    const { clock, releaser } = this.parts;
+    const until = clock.now() + leaseMs;
+    for (const { hold, reply, error } of outcomes) {
+      const unanswered = reply === null;
+      if (unanswered ? !mayBeCarriedOut(error) : reply.outcome === 'lost') continue;
+      const [release] = releasesOfAttempt({ keys: [hold.key], attempt, leaseMs, unanswered });
+      this.#inOwnContext(() => releaser.giveBack(release!, until, commandTimeoutMs(leaseMs), () => undefined));
+    }
+  }
+}
+
+const nameOf = ({ holds, mode }: Adoption) => ({ key: holds.map(({ key }) => key).join(', '), mode });
+
+/** The grant of a hold that goes on, without its lease. Its fencing token stays the same. */
+function grantOf(adoption: Adoption, attempt: string): Omit<Grant, 'lease' | 'sent'> {
+  const { holds, mode, grantedMode, owner, handedOn, holder, awaitRelease } = adoption;
+  const { leaseMs, renew, maxHoldMs, holdAtLeastMs } = adoption;
+  return {
+    holds: holds.map(({ key, fencingToken }) => ({ key, attempt, fencingToken })),
+    ...{ attempt, handedOn, owner, holder, awaitRelease, leaseMs, renew, maxHoldMs, holdAtLeastMs },
+    mode: grantedMode,
+    presentMode: mode,
+    label: NO_LABEL,
+    // Only calls inside of a hold ask for them, and a handle has none.
+    permits: 0,
+    fire: undefined,
+    waitedMs: 0,
+    serverTimeMs: 0,
+    unanswered: () => false,
+  };
+}
+
+/** Without a reply that says why, an answer came too late: its lease is over. */
+function errorOf(adoption: Adoption, outcomes: readonly Outcome[]): unknown {
+  const { holds, mode, grantedMode, handedOn } = adoption;
+  const failed = outcomes.find(({ reply }) => reply === null);
+  const lost = (reason: LockLostError['reason']): LockLostError => {
+    const fencingTokens = holds.map(({ fencingToken }) => fencingToken + handedOn);
+    return notAdoptedError({ ...nameOf(adoption), fencingTokens }, reason);
+  };
+  for (const { hold, reply } of outcomes) {
+    if (reply?.outcome === 'lost') return lost(lossReasonOf(hold.fencingToken, grantedMode !== mode, reply));
+  }
+  return failed ? failed.error : lost('expired');
+}

@@ -1,0 +1,209 @@
+import { describe, expect, it } from '@jest/globals';
+import { type TransferredHold } from '../../../../../lib/core/hold/transfer-text.js';
+import {
+  LockConfigurationError,
+  LockKeyError,
+  LockLostError,
+  LockShutdownError,
+  LockStoreError,
+} from '../../../../../lib/core/lock.errors.js';
+import { startLocker } from '../../../../support/core/core-parts.js';
+import { settled } from '../../../../support/core/fake-clock.js';
+import { gone } from '../../../../support/core/fake-store.js';
+import { rejection } from '../../../../support/waiting/rejection.js';
+
+const LEASE_MS = 3_000;
+const HOLD: TransferredHold = {
+  keyPrefix: '',
+  holds: [{ key: 'k', attempt: 'other.00000001', fencingToken: 100, unanswered: false }],
+  mode: 'write',
+  grantedMode: 'write',
+  owner: undefined,
+  handedOn: 0,
+  leaseMs: LEASE_MS,
+  renew: true,
+  maxHoldMs: Infinity,
+  holdAtLeastMs: 0,
+};
+const three = (...keys: string[]): Partial<TransferredHold> => ({
+  holds: keys.map((key, i) => ({ key, attempt: `other.0000000${i}`, fencingToken: 100 + i, unanswered: false })),
+});
+
+function setUp() {
+  const started = startLocker();
+  const { locker } = started;
+  const adopt = (change: Partial<TransferredHold> = {}) => locker.adopt({ ...HOLD, ...change, awaitRelease: true });
+  return { ...started, adopt };
+}
+
+describe('a hold that is adopted', () => {
+  it('goes on with the same token, as an attempt of this process', async () => {
+    const { store, locker, adopt } = setUp();
+    const lock = await adopt({ handedOn: 3 });
+    const [{ request, timeoutMs }] = store.adoptions as [(typeof store.adoptions)[number]];
+    expect(request).toEqual({
+      key: 'k',
+      attempt: expect.stringMatching(/^client\.[\w-]{8}$/),
+      from: 'other.00000001',
+      fencingToken: 100,
+      leaseMs: LEASE_MS,
+      holder: 'host:1',
+      unanswered: false,
+    });
+    expect(timeoutMs).toBe(LEASE_MS / 4);
+    expect(lock).toMatchObject({ key: 'k', mode: 'write', fencingToken: 103, held: true, attempt: request.attempt });
+    expect(locker.live.locks).toBe(1);
+  });
+
+  it('is renewed and released by this process, with the token that the store knows', async () => {
+    const { clock, store, adopt } = setUp();
+    const lock = await adopt({ handedOn: 3, holdAtLeastMs: 5 });
+    await clock.advance(LEASE_MS);
+    const { attempt } = lock;
+    expect(store.renews.at(-1)!.request).toMatchObject([{ key: 'k', attempt, fencingToken: 100, leaseMs: LEASE_MS }]);
+    expect(await lock.release()).toBe(true);
+    expect(store.releases[0]!.request).toMatchObject({ key: 'k', attempt, holdAtLeastMs: 5 });
+  });
+
+  it('keeps its owner, its mode and its limits', async () => {
+    const { clock, adopt } = setUp();
+    const lock = await adopt({ owner: 'ann', mode: 'read', grantedMode: 'read', maxHoldMs: 5_000 });
+    expect([lock.owner, lock.mode]).toEqual(['ann', 'read']);
+    await clock.advance(5_000);
+    expect(lock.lost?.reason).toBe('max-hold');
+  });
+
+  it('is not renewed when it was not before', async () => {
+    const { clock, store, adopt } = setUp();
+    const lock = await adopt({ renew: false });
+    await clock.advance(LEASE_MS);
+    expect([lock.lost?.reason, store.renews]).toEqual(['expired', []]);
+  });
+
+  it('that was downgraded goes on as a reader, and knows the tokens that it has used up', async () => {
+    const { clock, store, adopt } = setUp();
+    const [first, second] = [await adopt({ mode: 'read' }), await adopt({ mode: 'read' })];
+    expect(first.mode).toBe('read');
+    store.onRenew = (requests) => requests.map(({ attempt }) => gone(attempt === first.attempt ? 163 : 164));
+    await clock.advance(LEASE_MS);
+    expect([first.lost?.reason, second.lost?.reason]).toEqual(['expired', 'taken']);
+  });
+
+  it('emits `adopted` with the attempt that had it', async () => {
+    const { locker, adopt } = setUp();
+    const seen: unknown[] = [];
+    locker.events.on('adopted', (event) => seen.push(event));
+    const { attempt } = await adopt();
+    const lock = { key: 'k', mode: 'write', where: '', template: undefined };
+    expect(seen).toEqual([{ ...lock, fencingToken: 100, attempt, from: 'other.00000001' }]);
+  });
+
+  it('learns that an operator revokes it', async () => {
+    const { locker, adopt } = setUp();
+    const lock = await adopt();
+    locker.onWakeUp(lock.attempt, { kind: 'revoked' });
+    expect(lock.lost?.reason).toBe('revoked');
+  });
+
+  it('of several keys is one hold, in the order of its keys; the first key decides', async () => {
+    const { store, adopt } = setUp();
+    store.onAdopt = null;
+    const adopting = adopt(three('b', 'a', 'c'));
+    await settled();
+    expect(store.adoptions.map(({ request }) => request.key)).toEqual(['b']);
+    store.adoptions[0]!.reply({ outcome: 'adopted', remainingMs: LEASE_MS });
+    await settled();
+    expect(store.adoptions.map(({ request }) => [request.key, request.from])).toEqual([
+      ['b', 'other.00000000'],
+      ['a', 'other.00000001'],
+      ['c', 'other.00000002'],
+    ]);
+    for (const asked of store.adoptions.slice(1)) asked.reply({ outcome: 'adopted', remainingMs: LEASE_MS / 2 });
+    const lock = await adopting;
+    expect([lock.keys, lock.fencingTokens]).toEqual([
+      ['b', 'a', 'c'],
+      [100, 101, 102],
+    ]);
+    expect(lock.remainingMs).toBeLessThanOrEqual(LEASE_MS / 2);
+    expect(new Set(store.adoptions.map(({ request }) => request.attempt)).size).toBe(1);
+  });
+});
+
+describe('a hold that cannot be adopted', () => {
+  it.each([
+    ['expired', gone(100)],
+    ['taken', gone(101)],
+    ['revoked', gone(100, true)],
+  ] as const)('rejects as %s, and gives nothing back', async (reason, reply) => {
+    const { store, locker, adopt } = setUp();
+    store.onAdopt = () => reply;
+    const error = (await rejection(adopt())) as LockLostError;
+    expect(error).toBeInstanceOf(LockLostError);
+    expect([error.reason, error.key, error.mode]).toEqual([reason, 'k', 'write']);
+    expect(error.message).toContain('The lock "k" (write, fencing token 100) cannot be adopted');
+    expect([store.releases, locker.live]).toEqual([[], { locks: 0, waiting: 0, releasing: 0, timers: 0 }]);
+  });
+
+  it('is one of another prefix, of a bad key, or of a module that shuts down: nothing is sent', async () => {
+    const { store, locker, adopt } = setUp();
+    const error = await rejection(adopt({ keyPrefix: 'other:' }));
+    expect(error).toBeInstanceOf(LockConfigurationError);
+    expect((error as Error).message).toContain('with the `keyPrefix` "other:", and this one has ""');
+    expect(await rejection(adopt(three('a', '')))).toBeInstanceOf(LockKeyError);
+    await locker.close(0);
+    expect(await rejection(adopt())).toBeInstanceOf(LockShutdownError);
+    expect(store.adoptions).toEqual([]);
+  });
+
+  it('is given back when one of its keys is gone', async () => {
+    const { store, adopt } = setUp();
+    store.onAdopt = ({ key }) => (key === 'a' ? gone(999) : { outcome: 'adopted', remainingMs: LEASE_MS });
+    const error = (await rejection(adopt(three('b', 'a', 'c')))) as LockLostError;
+    expect([error.reason, error.key]).toEqual(['taken', 'b, a, c']);
+    await settled();
+    expect(store.givenBack.toSorted()).toEqual(['b', 'c']);
+    expect(store.releases.map(({ request }) => request.attempt)).toEqual(
+      store.releases.map(() => store.adoptions[0]!.request.attempt),
+    );
+  });
+
+  it('is not asked for further keys when the first is gone', async () => {
+    const { store, adopt } = setUp();
+    store.onAdopt = () => gone(100);
+    await rejection(adopt(three('b', 'a')));
+    expect(store.adoptions.map(({ request }) => request.key)).toEqual(['b']);
+  });
+
+  it('is given back when its command had no answer and may still come', async () => {
+    const { store, adopt } = setUp();
+    const failure = new LockStoreError('no answer');
+    store.onAdopt = () => {
+      throw failure;
+    };
+    expect(await rejection(adopt())).toBe(failure);
+    await settled();
+    const { attempt } = store.adoptions[0]!.request;
+    expect(store.releases.map(({ request }) => request)).toMatchObject([{ key: 'k', attempt, unanswered: true }]);
+  });
+
+  it('is left alone when nothing was sent', async () => {
+    const { store, adopt } = setUp();
+    store.onAdopt = () => {
+      throw new LockStoreError('no connection', { wasSent: false });
+    };
+    await rejection(adopt());
+    await settled();
+    expect(store.releases).toEqual([]);
+  });
+
+  it('is given back when the answer comes after the end of its lease', async () => {
+    const { clock, store, adopt } = setUp();
+    store.onAdopt = null;
+    const adopting = rejection(adopt());
+    await settled();
+    await clock.advance(LEASE_MS);
+    store.adoptions[0]!.reply({ outcome: 'adopted', remainingMs: LEASE_MS });
+    expect(await adopting).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
+    expect(store.givenBack).toEqual(['k']);
+  });
+});
