@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
+import { type AdoptOptions, type LockOptions, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { eventually } from '../waiting/eventually.js';
 import { closeLater } from '../apps/lock-app.js';
 import { topology } from '../topologies/topology.js';
@@ -49,6 +49,12 @@ export interface ChildApp {
   /** Resolves with the fencing token. */
   acquire(key: string, options?: LockOptions): Promise<number>;
   tryAcquire(key: string, options?: LockOptions): Promise<number | null>;
+  /** Resolves with the text by which another process adopts the lock. */
+  transfer(): Promise<string>;
+  /** Resolves with the fencing token. */
+  adopt(text: string, options?: AdoptOptions): Promise<number>;
+  /** Resolves with the reason when the lock is lost. */
+  lost(): Promise<string>;
   isHeld(): Promise<boolean>;
   release(): Promise<void>;
   /** Closes the app and lets the process end by itself. Resolves with the timers and sockets that are left. */
@@ -87,6 +93,9 @@ export async function startChildApp(options: RedisLockModuleOptions = {}, skewMs
     process: child,
     acquire: (key, lockOptions) => order('acquire', key, lockOptions),
     tryAcquire: (key, lockOptions) => order('tryAcquire', key, lockOptions),
+    transfer: () => order('transfer'),
+    adopt: (text, adoptOptions) => order('adopt', text, adoptOptions),
+    lost: () => order('lost'),
     isHeld: () => order('isHeld'),
     release: () => order('release'),
     close: () => order('close'),

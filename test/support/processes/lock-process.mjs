@@ -22,9 +22,20 @@ const orders = {
     held = await locks.acquire(key, lockOptions);
     return held.fencingToken;
   },
+  async adopt(text, adoptOptions) {
+    held = await locks.adopt(text, adoptOptions);
+    return held.fencingToken;
+  },
   async tryAcquire(key, lockOptions) {
     held = await locks.tryAcquire(key, lockOptions);
     return held?.fencingToken ?? null;
+  },
+  transfer: () => held.transfer(),
+  /** Resolves when the lock is lost. */
+  async lost() {
+    const { signal } = held;
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    return signal.reason.reason;
   },
   isHeld: async () => held?.held ?? false,
   release: () => held.release(),

@@ -74,8 +74,8 @@ describe('the text of a transfer', () => {
   ])('is refused when it is %s, and is not shown', (_, text, expected) => {
     const error = thrownBy(() => readTransferText(text));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect((error as Error).message).toContain('Expected the text that `await lock.transfer()` has returned');
-    expect((error as Error).message).toContain(expected);
-    expect((error as Error).message.length).toBeLessThan(250);
+    expect(error.message).toContain('Expected the text that `await lock.transfer()` has returned');
+    expect(error.message).toContain(expected);
+    expect(error.message.length).toBeLessThan(250);
   });
 });

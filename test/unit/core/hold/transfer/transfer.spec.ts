@@ -239,7 +239,7 @@ describe('a lock that has no handle', () => {
       for (const lock of [outer, await under('k', (nested) => nested)]) {
         const error = await rejection(lock.transfer());
         expect(error).toBeInstanceOf(LockConfigurationError);
-        expect((error as Error).message).toContain('take it with `acquire` or `tryAcquire`');
+        expect(error.message).toContain('take it with `acquire` or `tryAcquire`');
       }
       expect(outer.held).toBe(true);
     });
