@@ -4,6 +4,8 @@ export type { FireClaim, GrantedFire } from '../core/store/fires.js';
 export type {
   AcquireReply,
   AcquireRequest,
+  AdoptReply,
+  AdoptRequest,
   HoldRef,
   LockStore,
   LostReply,
