@@ -42,6 +42,15 @@ interface Downgrade extends ToOne {
   readonly token: string;
 }
 
+interface Adopt extends ToOne {
+  readonly name: 'adopt';
+  readonly from: string;
+  readonly token: string;
+  readonly leaseMs: number;
+  readonly holder: string;
+  readonly unanswered: number;
+}
+
 interface ForceRelease extends ToOne {
   readonly name: 'forceRelease';
   readonly seenToken: string;
@@ -60,7 +69,7 @@ interface Acquire {
   readonly sentMicros: number;
 }
 
-export type Command = Acquire | Release | Renew | Downgrade | ForceRelease | WriteBack;
+export type Command = Acquire | Release | Renew | Downgrade | Adopt | ForceRelease | WriteBack;
 
 /** The locks that a command is about. */
 export const keysOf = (command: Command): readonly string[] =>

@@ -1,3 +1,4 @@
+import { ADOPT_MUTANTS } from './adopt-mutants.js';
 import { openArena, playGames } from './arena.js';
 import { MUTANTS, type Mutant, mutate } from './mutants.js';
 import { BATCH_MUTANTS, PLAIN_MUTANTS } from './plain-mutants.js';
@@ -81,6 +82,8 @@ describe('the model test notices broken scripts', () => {
   it.each(PLAIN_MUTANTS)('on the plain path when $name', (mutant) => expectNoticed(mutant, true));
 
   it.each(BATCH_MUTANTS)('of a batch when $name', (mutant) => expectNoticed(mutant, true));
+
+  it.each(ADOPT_MUTANTS)('of an adoption when $name', (mutant) => expectNoticed(mutant, true));
 
   it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
 

@@ -79,6 +79,14 @@ export class NextCommand {
       }
       case 'downgrade':
         return { name: 'downgrade', key, attempt, token };
+      case 'adopt': {
+        const { client, leaseMs, unanswered } = action;
+        const adopter = this.#nextAttempt(client);
+        const asked = this.requests.get(attempt) ?? this.#plainRequest();
+        const holder = `host:2 ${adopter}`;
+        this.requests.set(adopter, { ...asked, ...NO_FIRE, keys: [key], attempt: adopter, holder });
+        return { name: 'adopt', key, attempt: adopter, from: attempt, token, leaseMs, holder, unanswered };
+      }
       case 'writeBack':
         return { name: 'writeBack', key, attempt, token, newToken: `${Math.max(known + action.by, 1)}` };
       default: {
@@ -101,9 +109,19 @@ export class NextCommand {
   }
 
   #plainAcquire(): Command {
+    return this.#acquire(this.#plainRequest());
+  }
+
+  #plainRequest(): Request {
     const who = { client: 'c1-8f2e91a', owner: '-', keys: 0, fire: NO_FIRE };
     const request = { ...who, mode: 'write', leaseMs: 10_000, waiterLeaseMs: 30_000, fair: 1 };
-    return this.#acquire(this.#newRequest({ kind: 'acquire', ...request }));
+    return this.#newRequest({ kind: 'acquire', ...request });
+  }
+
+  /** Numbered by client: two of the clients leave the same fingerprints when they are released. */
+  #nextAttempt(client: string): string {
+    const number = [...this.requests.keys()].filter((known) => known.startsWith(client)).length + 1;
+    return `${client}.${String(number).padStart(6, '0')}`;
   }
 
   #acquire(request: Request): Command {
@@ -113,9 +131,7 @@ export class NextCommand {
   #newRequest({ client, keys, fire, ...action }: Extract<Action, { kind: 'acquire' }>): Request {
     const { modes, fairness, owners, permits, maxWaiters, jobs } = this.known.profile;
     const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
-    // Numbered by client: two of the clients leave the same fingerprints when they are released.
-    const number = [...this.requests.keys()].filter((known) => known.startsWith(client)).length + 1;
-    const attempt = `${client}.${String(number).padStart(6, '0')}`;
+    const attempt = this.#nextAttempt(client);
     const mode = allowed(action.mode, modes);
     // Each bit of the number chooses a lock, so that several are chosen often.
     const several = this.known.keys.filter((_, i) => (keys >> i) % 2 === 1);

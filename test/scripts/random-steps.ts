@@ -24,6 +24,15 @@ export type Action =
     }
   | { readonly kind: 'renew'; readonly pick: number; readonly leaseMs: number; readonly foreign: boolean }
   | { readonly kind: 'downgrade'; readonly pick: number; readonly foreign: boolean }
+  /** Another client goes on with a hold. */
+  | {
+      readonly kind: 'adopt';
+      readonly pick: number;
+      readonly client: string;
+      readonly leaseMs: number;
+      readonly unanswered: number;
+      readonly foreign: boolean;
+    }
   | { readonly kind: 'forceRelease'; readonly pick: number }
   /** A quorum has chosen a token for a hold: by so much greater than the one that it has. */
   | { readonly kind: 'writeBack'; readonly pick: number; readonly by: number; readonly foreign: boolean }
@@ -156,6 +165,17 @@ const action: fc.Arbitrary<Action> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant('downgrade' as const),
       pick,
+      foreign: fc.constantFrom(false, false, false, true),
+    }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('adopt' as const),
+      pick,
+      client: fc.constantFrom(...CLIENTS),
+      leaseMs,
+      unanswered: fc.constantFrom(0, 0, 1),
       foreign: fc.constantFrom(false, false, false, true),
     }),
   },

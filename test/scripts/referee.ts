@@ -82,6 +82,8 @@ export class Referee {
     if (command.name === 'release') model.released(attempt, outcome!, now, command.holdAtLeastMs);
     const reads = outcome === 'downgraded' || (command.name === 'renew' && command.mode === 'read');
     if (outcome === 'renewed') model.renewed(attempt, now, Number(fourth));
+    if (outcome === 'adopted' && command.name === 'adopt')
+      model.adopted(this.requests.get(attempt)!, command.from, now, Number(fourth));
     if (outcome !== 'lost' && reads) model.downgraded(attempt, now);
     if (outcome === 'written' && command.name === 'writeBack') model.written(attempt, Number(command.newToken), now);
     if (outcome === 'lost' && 'token' in command) model.lost(attempt, command.token, now);

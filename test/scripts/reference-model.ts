@@ -111,6 +111,20 @@ export class ReferenceModel {
     this.#prolong(this.#held(attempt, now), now, remaining);
   }
 
+  /** The hold of one attempt is that of another from now on. */
+  adopted(request: Request, from: string, now: number, remaining: number): void {
+    const { attempt } = request;
+    const mine = this.#beliefs.get(attempt);
+    if (mine && !mine.parked && mine.atMost > now) return this.#prolong(mine, now, remaining);
+    const given = this.#held(from, now);
+    const { owner, mode } = given.request;
+    const belief = { ...given, request: { ...request, owner, mode }, tokens: [...given.tokens] };
+    this.#beliefs.set(attempt, belief);
+    Object.assign(given, { parked: true, until: -Infinity, atMost: -Infinity });
+    this.#releasedLast = from;
+    this.#prolong(belief, now, remaining);
+  }
+
   downgraded(attempt: string, now: number): void {
     const belief = this.#held(attempt, now);
     belief.request = { ...belief.request, mode: 'read' };

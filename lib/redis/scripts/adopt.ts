@@ -27,10 +27,10 @@ export const adoptScript = (clock: LuaScript<never, never>) => lua`
 ${clock}${inOrder(STATE, HOLDS, SAVE, EXPIRY, FINGERPRINTS, LIVE_HOLD, NEW_LEASE)}
 local swept = end_expired()
 
--- A parked hold has another token.
+-- The hold of an attempt with this token; none when it is parked.
 local function hold_of(attempt)
   local hold = find_hold(attempt)
-  if hold and hold.token == ${arg('token')} then return hold end
+  if hold and hold.token ~= '0' and hold.token == ${arg('token')} then return hold end
 end
 
 local function take_over(hold)
