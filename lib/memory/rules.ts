@@ -1,9 +1,4 @@
-import {
-  type AcquireReply,
-  type AdoptRequest,
-  type LostReply,
-  TOKENS_OF_A_WRITER,
-} from '../core/store/lock-store.js';
+import { type AcquireReply, type AdoptRequest, type LostReply, TOKENS_OF_A_WRITER } from '../core/store/lock-store.js';
 import { type Hold, type Job, type MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRequest } from './memory-queue.js';
 
