@@ -2,8 +2,8 @@ import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { startRedisServer } from '../../scripts/redis.mjs';
 import { type Arena, LockGame } from './game.js';
-import { KNOWN_GAMES } from './known-games.js';
-import { CLIENTS, DEAD_CLIENT, gameArbitrary } from './random-steps.js';
+import { KNOWN_ADOPTIONS, KNOWN_GAMES } from './known-games.js';
+import { adoptionGameArbitrary, CLIENTS, DEAD_CLIENT, gameArbitrary } from './random-steps.js';
 import { type AnyScripts } from './run-script.js';
 
 /** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
@@ -57,12 +57,17 @@ export interface PlayOptions {
   readonly shrink: boolean;
   /** Whether the exact model plays, too, beside the reference model. @default true */
   readonly exact?: boolean;
+  /** Whether holds change hands. @default false */
+  readonly adopts?: boolean;
 }
 
 /** Plays random games; resolves with the number of operations, rejects with the smallest failing game. */
-export async function playGames(arena: Arena, { seed, runs, shrink, exact = true }: PlayOptions): Promise<number> {
+export async function playGames(
+  arena: Arena,
+  { seed, runs, shrink, exact = true, adopts = false }: PlayOptions,
+): Promise<number> {
   let operations = 0;
-  const property = fc.asyncProperty(gameArbitrary, async (game) => {
+  const property = fc.asyncProperty(adopts ? adoptionGameArbitrary : gameArbitrary, async (game) => {
     const played = new LockGame(arena, game, exact);
     await played.play();
     operations += played.operations;
@@ -71,7 +76,7 @@ export async function playGames(arena: Arena, { seed, runs, shrink, exact = true
     seed,
     numRuns: runs,
     endOnFailure: !shrink,
-    examples: KNOWN_GAMES.map((game) => [game]),
+    examples: (adopts ? KNOWN_ADOPTIONS : KNOWN_GAMES).map((game) => [game]),
   });
   return operations;
 }

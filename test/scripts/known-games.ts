@@ -381,3 +381,20 @@ export const KNOWN_GAMES: readonly Game[] = [
     ],
   },
 ];
+
+const adopt = (pick: number, foreign = false): Step =>
+  step({ kind: 'adopt', pick, client: 'c2-03bd77a', leaseMs: 10_000, unanswered: 0, foreign });
+
+/** The same, in which holds change hands. */
+export const KNOWN_ADOPTIONS: readonly Game[] = [
+  {
+    // An adoption that is sent again finds the hold as its own.
+    profile,
+    steps: [acquire('-', 'write'), adopt(1), step({ kind: 'again', pick: 1 }), release(1)],
+  },
+  {
+    // A parked hold has the token 0, and is nobody's to adopt.
+    profile,
+    steps: [acquire('-', 'write'), release(1, 90_000), adopt(2, true)],
+  },
+];

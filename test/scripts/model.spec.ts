@@ -5,12 +5,15 @@ const seed = Number(process.env['FUZZ_SEED'] ?? 20_260_101);
 const runs = Number(process.env['FUZZ_RUNS'] ?? 500);
 
 describe('lock scripts against the model', () => {
-  it(
-    `agree in ${runs} random games of seed ${seed}`,
-    async () => {
+  it.each([
+    ['', false],
+    [' in which holds change hands', true],
+  ])(
+    `agree in ${runs} random games%s of seed ${seed}`,
+    async (_, adopts) => {
       const arena = await openArena(virtualScripts(), 'model');
       try {
-        const operations = await playGames(arena, { seed, runs, shrink: true });
+        const operations = await playGames(arena, { seed, runs, shrink: true, adopts });
         process.stdout.write(`Lock model: ${operations} operations agreed (seed ${seed}).\n`);
         expect(operations).toBeGreaterThan(runs * 10);
       } finally {

@@ -56,19 +56,23 @@ const BREAK_A_PROMISE = new Set([
 ]);
 
 describe('the model test notices broken scripts', () => {
-  const survive = async (scripts: AnyScripts, exact = true): Promise<void> => {
+  const survive = async (scripts: AnyScripts, exact = true, adopts = false): Promise<void> => {
     const arena = await openArena(scripts, 'mutants');
     try {
-      await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact });
+      await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact, adopts });
     } finally {
       await arena.close();
     }
   };
 
-  it('and passes the unmodified ones', () => survive(virtualScripts()), 60_000);
+  it.each([false, true])(
+    'and passes the unmodified ones (holds change hands: %s)',
+    (adopts) => survive(virtualScripts(), true, adopts),
+    60_000,
+  );
 
-  const expectNoticed = async (mutant: Mutant, exact: boolean): Promise<void> => {
-    const failure = await survive(mutate(virtualScripts(), mutant), exact).then(
+  const expectNoticed = async (mutant: Mutant, exact: boolean, adopts = false): Promise<void> => {
+    const failure = await survive(mutate(virtualScripts(), mutant), exact, adopts).then(
       () => 'It survived.',
       (error: Error) => `${error.message} ${String(error.cause)}`,
     );
@@ -83,7 +87,7 @@ describe('the model test notices broken scripts', () => {
 
   it.each(BATCH_MUTANTS)('of a batch when $name', (mutant) => expectNoticed(mutant, true));
 
-  it.each(ADOPT_MUTANTS)('of an adoption when $name', (mutant) => expectNoticed(mutant, true));
+  it.each(ADOPT_MUTANTS)('of an adoption when $name', (mutant) => expectNoticed(mutant, true, true));
 
   it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
 

@@ -125,7 +125,7 @@ const leaseMs = fc.oneof(
 const SECOND = 1_000_000;
 const condition = fc.constantFrom<Condition>('none', 'none', 'none', 'full', 'full', 'replica', 'stranger');
 
-const action: fc.Arbitrary<Action> = fc.oneof(
+const actions: readonly fc.WeightedArbitrary<Action>[] = [
   {
     weight: 34,
     arbitrary: fc.record({
@@ -168,17 +168,6 @@ const action: fc.Arbitrary<Action> = fc.oneof(
       foreign: fc.constantFrom(false, false, false, true),
     }),
   },
-  {
-    weight: 8,
-    arbitrary: fc.record({
-      kind: fc.constant('adopt' as const),
-      pick,
-      client: fc.constantFrom(...CLIENTS),
-      leaseMs,
-      unanswered: fc.constantFrom(0, 0, 1),
-      foreign: fc.constantFrom(false, false, false, true),
-    }),
-  },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('forceRelease' as const), pick }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('listen' as const), on: fc.boolean() }) },
   {
@@ -192,7 +181,20 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('condition' as const), condition }) },
   { weight: 12, arbitrary: fc.record({ kind: fc.constant('again' as const), pick }) },
-);
+];
+
+/** Drawn in games of their own: with one action more, all games would be others, and the rarest cases would not be among them. */
+const adopt: fc.WeightedArbitrary<Action> = {
+  weight: 8,
+  arbitrary: fc.record({
+    kind: fc.constant('adopt' as const),
+    pick,
+    client: fc.constantFrom(...CLIENTS),
+    leaseMs,
+    unanswered: fc.constantFrom(0, 0, 1),
+    foreign: fc.constantFrom(false, false, false, true),
+  }),
+};
 
 const advanceMicros = fc.oneof(
   { weight: 5, arbitrary: fc.constantFrom(0, 0, 1, 1_000, SECOND / 2) },
@@ -211,13 +213,19 @@ const profile: fc.Arbitrary<Omit<Profile, 'maxWaiters'>> = fc.record({
   jobs: fc.constantFrom(false, false, false, true),
 });
 
-export const gameArbitrary: fc.Arbitrary<Game> = fc
-  .record({
-    profile,
-    steps: fc.array(fc.record({ advanceMicros, action }), { minLength: 1, maxLength: 60, size: 'max' }),
-  })
-  // Every fourth game bounds the queue. By its length: a random number more would make other games of each known seed.
-  .map((game) => {
-    const maxWaiters = [0, 0, 0, 1, 0, 0, 0, 2][game.steps.length % 8]!;
-    return { ...game, profile: { ...game.profile, maxWaiters } };
-  });
+const gamesOf = (action: fc.Arbitrary<Action>): fc.Arbitrary<Game> =>
+  fc
+    .record({
+      profile,
+      steps: fc.array(fc.record({ advanceMicros, action }), { minLength: 1, maxLength: 60, size: 'max' }),
+    })
+    // Every fourth game bounds the queue. By its length: a random number more would make other games of each known seed.
+    .map((game) => {
+      const maxWaiters = [0, 0, 0, 1, 0, 0, 0, 2][game.steps.length % 8]!;
+      return { ...game, profile: { ...game.profile, maxWaiters } };
+    });
+
+export const gameArbitrary = gamesOf(fc.oneof(...actions));
+
+/** Games in which holds change hands, too. */
+export const adoptionGameArbitrary = gamesOf(fc.oneof(...actions, adopt));

@@ -73,6 +73,21 @@ describe('measureLocks', () => {
     ]);
   });
 
+  it('counts a lock as held no more when it is transferred, and where it is adopted from then on', () => {
+    const { events, tell, taken } = setUp();
+    tell.acquired('a');
+    taken();
+    events.emit('transferred', () => ({ ...heldBy('a'), heldMs: 1_500 }));
+    expect(taken()).toEqual([
+      ['held', -1, LABELS],
+      ['holdDuration', 1.5, { ...LABELS, outcome: 'transferred' }],
+    ]);
+    events.emit('adopted', () => ({ ...heldBy('b'), from: 'a' }));
+    expect(taken()).toEqual([['held', 1, LABELS]]);
+    tell.released('b');
+    expect(taken('held')).toEqual([['held', -1, LABELS]]);
+  });
+
   it('uses the template `other` for a key without one', () => {
     const { tell, taken } = setUp();
     tell.acquired('a', { template: undefined });
