@@ -61,11 +61,18 @@ export function acquire(records: readonly LockRecord[], request: Acquire, now: n
   }
   const busy = records.findIndex((record) => !canEnter(record, request));
   if (busy < 0) return grant(records, request, now);
+  const isFull = isQueueFull(records[busy]!, request);
   for (const [i, record] of records.entries()) {
-    if (i > busy) leaveQueue(record, request.attempt);
+    if (isFull || i > busy) leaveQueue(record, request.attempt);
     else if (request.waiterLeaseMs > 0) joinQueue(record, request, now);
   }
-  return busyReply(records[busy]!, request.attempt, now);
+  return { ...busyReply(records[busy]!, request.attempt, now), isFull };
+}
+
+/** Whether as many others wait as a request accepts that has no place yet. */
+function isQueueFull({ waiters }: LockRecord, { attempt, waiterLeaseMs, maxWaiters = 0 }: Acquire): boolean {
+  if (waiterLeaseMs === 0 || maxWaiters === 0) return false;
+  return waiters.length >= maxWaiters && !waiters.some((waiter) => waiter.attempt === attempt);
 }
 
 function refusal(record: LockRecord, request: Acquire, now: number): 'released' | 'upgrade' | 'claimed' | undefined {
@@ -120,7 +127,11 @@ function joinQueue(
   else record.waiters.push({ attempt, owner, mode, permits, fair, ...lease });
 }
 
-function busyReply({ holds, waiters }: LockRecord, attempt: string, now: number): AcquireReply {
+function busyReply(
+  { holds, waiters }: LockRecord,
+  attempt: string,
+  now: number,
+): Extract<AcquireReply, { outcome: 'busy' }> {
   const writer = holds.find(({ mode, token }) => mode === 'write' && token > 0);
   return {
     outcome: 'busy',
