@@ -34,6 +34,8 @@ export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
 export type {
   AcquireReply,
   AcquireRequest,
+  AdoptReply,
+  AdoptRequest,
   HoldRef,
   LockStore,
   LostReply,

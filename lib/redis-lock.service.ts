@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
+import { type Entry, NO_ENTRY } from './core/acquire/request.js';
 import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
@@ -7,14 +8,13 @@ import { type Key, type WaitUntilFreeOptions } from './core/call-arguments.js';
 import { checkJob, checkWork, keysOf, readWaitOptions } from './core/call-arguments.js';
 import { jobName } from './core/key.js';
 import { LockBusyError } from './core/lock.errors.js';
-import { NO_LABEL, type LockEvents, type LockLabel } from './core/lock.events.js';
+import { type LockEvents } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
 import { checkAdoptOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
 import { type AdoptOptions, type LockOptions } from './core/lock.options.js';
 import { readOptions } from './core/read-options.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
-import { type FireClaim } from './core/store/fires.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { type LastRun, type ListOptions, type LockState } from './core/store/lock-state.js';
 import { Leaders } from './leader/leaders.js';
@@ -29,15 +29,7 @@ export interface LockActivity {
   readonly waiting: number;
 }
 
-/** Internal: the code that enters a lock, and the fire that it claims. */
-export interface Entry {
-  readonly label: LockLabel;
-  readonly claim: FireClaim | undefined;
-}
-
 const NO_OPTIONS: LockOptions = Object.freeze({});
-
-const NO_ENTRY: Entry = { label: NO_LABEL, claim: undefined };
 
 const LIST_OPTIONS = { prefix: true, limit: true } satisfies Record<keyof ListOptions, true>;
 

@@ -1,6 +1,6 @@
 import { isWellFormed } from './key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
-import { checkBoolean, checkDuration, checkPermits, checkWhole } from './option-checks.js';
+import { checkBoolean, checkDuration, checkPermits, checkSignal, checkWhole } from './option-checks.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
@@ -166,22 +166,10 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
   },
   owner: checkOwner,
-  signal: (value, where) => {
-    if (!isSignal(value)) refuse(where, value, 'an AbortSignal');
-  },
+  signal: checkSignal,
   reentrant: checkBoolean,
   awaitRelease: checkBoolean,
 };
-
-const SIGNAL_METHODS = ['addEventListener', 'removeEventListener', 'throwIfAborted'] as const;
-
-function isSignal(value: Partial<AbortSignal> | null): boolean {
-  try {
-    return SIGNAL_METHODS.every((name) => typeof value?.[name] === 'function');
-  } catch {
-    return false;
-  }
-}
 
 /** The names of all options of an acquisition. */
 export const LOCK_OPTION_NAMES: readonly string[] = Object.keys(CHECKS);

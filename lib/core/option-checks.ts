@@ -52,3 +52,18 @@ export function checkDuration(value: unknown, where: string, range: { min: numbe
   const to = range.max === Infinity ? 'up, or Infinity' : `to ${range.max}`;
   refuse(where, value, `${orElse}a whole number of milliseconds from ${range.min} ${to}`);
 }
+
+const SIGNAL_METHODS = ['addEventListener', 'removeEventListener', 'throwIfAborted'] as const;
+
+/** @throws LockConfigurationError */
+export function checkSignal(value: unknown, where: string): void {
+  if (!isSignal(value as Partial<AbortSignal> | null)) refuse(where, value, 'an AbortSignal');
+}
+
+function isSignal(value: Partial<AbortSignal> | null): boolean {
+  try {
+    return SIGNAL_METHODS.every((name) => typeof value?.[name] === 'function');
+  } catch {
+    return false;
+  }
+}

@@ -1,6 +1,8 @@
 import type {
   AcquireReply,
   AcquireRequest,
+  AdoptReply,
+  AdoptRequest,
   LostReply,
   ReleaseReply,
   ReleaseRequest,
@@ -160,6 +162,21 @@ export function downgrade(record: LockRecord, request: Held): { readonly outcome
   if (!hold) return lostReply(record, request.attempt);
   hold.mode = 'read';
   return { outcome: 'downgraded' };
+}
+
+/** Gives the hold of `from` to another attempt. One that has it already has sent its command again. */
+export function adopt(record: LockRecord, request: AdoptRequest, now: number): AdoptReply {
+  const { attempt, from, holder, fencingToken, leaseMs } = request;
+  let hold = heldWith(record, request);
+  if (!hold) {
+    const given = hasEnded(record, attempt) ? undefined : heldWith(record, { attempt: from, fencingToken });
+    if (!given) return lostReply(record, wasRevoked(record, from) ? from : attempt);
+    hold = { ...given, attempt, holder };
+    record.holds[record.holds.indexOf(given)] = hold;
+    rememberEnd(record, from);
+  }
+  stretch(hold, leaseMs, now);
+  return { outcome: 'adopted', remainingMs: hold.until - now };
 }
 
 type Held = Pick<RenewRequest, 'attempt' | 'fencingToken'>;

@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import {
   type AcquireReply,
   type AcquireRequest,
+  type AdoptReply,
+  type AdoptRequest,
   type Clock,
   type HoldRef,
   type LastRun,
@@ -18,10 +20,10 @@ import {
 } from 'nestjs-redis-lock';
 import { LockDatabase } from './database.js';
 import { lastRunOf, stateOf } from './reports.js';
-import { acquire, downgrade, forceRelease, release, renew } from './rules.js';
+import { acquire, adopt, downgrade, forceRelease, release, renew } from './rules.js';
 import { Watch } from './watch.js';
 
-const MAX_KEY_BYTES = 512;
+const MAX_KEY_BYTES = 1_024;
 
 export interface SqliteLockStoreOptions {
   readonly keyPrefix?: string;
@@ -48,7 +50,7 @@ const SYSTEM_CLOCK: Clock = {
  */
 export class SqliteLockStore implements LockStore {
   readonly clientId = randomBytes(9).toString('base64url');
-  readonly #keyPrefix: string;
+  readonly keyPrefix: string;
   readonly #keepMs: number;
   readonly #clock: Clock;
   readonly #watch: Watch;
@@ -60,7 +62,7 @@ export class SqliteLockStore implements LockStore {
     private readonly file: string,
     { keyPrefix = 'lock:', keepMs = 600_000, pollMs = 20, clock = SYSTEM_CLOCK }: SqliteLockStoreOptions = {},
   ) {
-    this.#keyPrefix = keyPrefix;
+    this.keyPrefix = keyPrefix;
     this.#keepMs = keepMs;
     this.#clock = clock;
     this.#watch = new Watch({ clock, pollMs, database: () => this.#opened() });
@@ -92,7 +94,7 @@ export class SqliteLockStore implements LockStore {
   async acquire({ claim, ...request }: AcquireRequest): Promise<AcquireReply> {
     this.open();
     const { attempt } = request;
-    const keys = request.keys.map((key) => this.#keyPrefix + key);
+    const keys = request.keys.map((key) => this.keyPrefix + key);
     const aged = claim && { ...claim, ageMs: Math.round(this.#clock.now() - claim.calledAt) };
     const reply = this.#run(request.keys.join(', '), (database) =>
       database.change(keys, (records, now) => acquire(records, { ...request, claim: aged }, now)),
@@ -116,12 +118,21 @@ export class SqliteLockStore implements LockStore {
   async release(request: ReleaseRequest): Promise<ReleaseReply> {
     const { key, attempt } = request;
     const reply = this.#change(key, (record, now, wereHeld) => release(record, request, wereHeld.has(attempt), now));
-    this.#watch.remove(attempt, [this.#keyPrefix + key]);
+    this.#watch.remove(attempt, [this.keyPrefix + key]);
     return reply;
   }
 
   async downgrade(hold: HoldRef): Promise<{ readonly outcome: 'downgraded' } | LostReply> {
     return this.#change(hold.key, (record) => downgrade(record, hold));
+  }
+
+  async adopt(request: AdoptRequest): Promise<AdoptReply> {
+    const { key, attempt, from } = request;
+    const reply = this.#change(key, (record, now) => adopt(record, request, now));
+    const stored = [this.keyPrefix + key];
+    this.#watch.remove(from, stored);
+    if (reply.outcome === 'adopted') this.#watch.add(attempt, stored);
+    return reply;
   }
 
   async forceRelease(key: string): Promise<boolean> {
@@ -138,8 +149,8 @@ export class SqliteLockStore implements LockStore {
 
   async *list({ prefix, limit }: { readonly prefix: string; readonly limit: number }): AsyncGenerator<LockState> {
     let left = limit;
-    for (const stored of this.#run(`${prefix}*`, (database) => database.keys(this.#keyPrefix + prefix))) {
-      const state = await this.inspect(stored.slice(this.#keyPrefix.length));
+    for (const stored of this.#run(`${prefix}*`, (database) => database.keys(this.keyPrefix + prefix))) {
+      const state = await this.inspect(stored.slice(this.keyPrefix.length));
       if (state.mode === 'free' && state.waiters === 0) continue;
       yield state;
       left -= 1;
@@ -156,14 +167,14 @@ export class SqliteLockStore implements LockStore {
 
   #change<T>(key: string, work: (record: Parameters<typeof release>[0], now: number, wereHeld: Set<string>) => T): T {
     const changed = this.#run(key, (database) =>
-      database.change([this.#keyPrefix + key], ([record], now, wereHeld) => work(record!, now, wereHeld)),
+      database.change([this.keyPrefix + key], ([record], now, wereHeld) => work(record!, now, wereHeld)),
     );
     this.#watch.changed();
     return changed;
   }
 
   #look<T>(key: string, work: (record: Parameters<typeof release>[0], now: number) => T): T {
-    return this.#run(key, (database) => database.look(this.#keyPrefix + key, work));
+    return this.#run(key, (database) => database.look(this.keyPrefix + key, work));
   }
 
   /**

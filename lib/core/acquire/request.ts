@@ -1,7 +1,7 @@
 import { type LockName } from '../error-texts.js';
 import { type Grant } from '../hold/hold-terms.js';
 import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
-import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel } from '../lock.events.js';
+import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim } from '../store/fires.js';
 import { type AcquireRequest } from '../store/lock-store.js';
@@ -25,6 +25,11 @@ export interface LockRequest {
   /** When the call began, on the monotonic clock: `waitMs` counts from then on, whatever the call waits for. */
   readonly startedAt: number;
 }
+
+/** The code that enters a lock, and the fire that it claims. */
+export type Entry = Pick<LockRequest, 'label' | 'claim'>;
+
+export const NO_ENTRY: Entry = { label: NO_LABEL };
 
 /** The same request for some of its keys. */
 export const forKeys = (request: LockRequest, keys: readonly string[]): LockRequest => ({

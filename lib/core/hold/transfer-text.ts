@@ -32,8 +32,8 @@ export interface TransferredHold {
 
 /** What a text begins with; the number is its version. */
 const BEGIN = 'lock1.';
-/** Enough for 16 keys of 512 bytes, if JSON escapes each of these. */
-const MAX_LENGTH = 100_000;
+/** Enough for 16 keys of 1,024 bytes, if JSON escapes each of these. */
+const MAX_LENGTH = 200_000;
 const MAX_KEYS = 16;
 
 /** The text by which a hold is adopted: the version, the hold as JSON, and a check of both. */

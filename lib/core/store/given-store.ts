@@ -22,7 +22,7 @@ export type LockStoreFactory = (context: LockStoreContext) => LockStore;
 
 const METHODS = {
   checkKey: true, listen: true, open: true, groups: true, acquire: true, renew: true, release: true, downgrade: true,
-  forceRelease: true, inspect: true, lastRun: true, list: true, close: true,
+  adopt: true, forceRelease: true, inspect: true, lastRun: true, list: true, close: true,
 } satisfies Partial<Record<keyof LockStore, true>>; // prettier-ignore
 
 /** The stores that a module has used: each has one listener, and is closed with its module. */
@@ -67,10 +67,13 @@ function checkMembers(given: object, what: string): void {
     const names = missing.map((name) => `\`${name}()\``).join(', ');
     throw new LockConfigurationError(`Expected ${what} to be a LockStore, but it lacks ${names}.`);
   }
-  const { clientId, withdraw, reservesTokens } = store;
+  const { clientId, keyPrefix, withdraw, reservesTokens } = store;
   // Wake-ups find their process by what is in front of the first dot of an attempt.
   if (typeof clientId !== 'string' || !/^[^.\s]+$/.test(clientId)) {
     refuse('store.clientId', clientId, 'a text without dots and spaces');
+  }
+  if (keyPrefix !== undefined && typeof keyPrefix !== 'string') {
+    refuse('store.keyPrefix', keyPrefix, 'a text or left out');
   }
   if (withdraw !== undefined && typeof withdraw !== 'function')
     refuse('store.withdraw', withdraw, 'a method or left out');
