@@ -19,6 +19,7 @@ async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: 
     waiterLeaseMs,
     fair,
     permits: 0,
+    maxWaiters: 0,
     holder: 'gone:1',
     sentMicros: (await serverTime(admin)) * 1_000,
     untilMicros: `${Number.MAX_SAFE_INTEGER}`,

@@ -54,10 +54,13 @@ describe('a quorum of masters', () => {
     const { apps, servers } = await start(size);
     for (const server of servers.slice(0, down)) await server.kill();
     const key = freshKey();
-    const lock = await apps[0]!.locks.acquire(key, { leaseMs: 1_000 });
+    let renewals = 0;
+    apps[0]!.locks.events.on('renewed', () => (renewals += 1));
+    const lock = await apps[0]!.locks.acquire(key, { leaseMs: 3_000 });
     expect(await apps[1]!.locks.tryAcquire(key)).toBeNull();
-    const waiting = apps[1]!.locks.acquire(key, { waitMs: 5_000, leaseMs: 1_000 });
-    await sleep(1_500);
+    const waiting = apps[1]!.locks.acquire(key, { waitMs: 20_000, leaseMs: 3_000 });
+    // For longer than a lease.
+    await eventually(() => renewals > 3, { timeoutMs: 15_000 });
     expect(lock.held).toBe(true);
     await lock.release();
     const next = await waiting;
