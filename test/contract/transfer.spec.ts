@@ -118,11 +118,12 @@ describe('a lock that changes hands', () => {
     const lock = await b.locks.adopt(text);
     expect((await a.locks.inspect(key)).holders).toMatchObject([{ fencingToken: first.fencingToken }]);
     await lock.release();
-    for (const granted of waiting) {
+    const served = waiting.map(async (granted) => {
       const next = await granted;
-      expect(next.fencingToken).toBeGreaterThan(first.fencingToken);
       await next.release();
-    }
+      return next.fencingToken;
+    });
+    for (const token of await Promise.all(served)) expect(token).toBeGreaterThan(first.fencingToken);
   });
 
   it('that nobody adopts is granted to the next one when its lease ends', async () => {

@@ -383,7 +383,7 @@ export const KNOWN_GAMES: readonly Game[] = [
 ];
 
 const adopt = (pick: number, foreign = false): Step =>
-  step({ kind: 'adopt', pick, client: 'c2-03bd77a', leaseMs: 10_000, unanswered: 0, foreign });
+  step({ kind: 'adopt', pick, client: DEAF_CLIENT, leaseMs: 10_000, unanswered: 0, foreign });
 
 /** The same, in which holds change hands. */
 export const KNOWN_ADOPTIONS: readonly Game[] = [
