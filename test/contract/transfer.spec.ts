@@ -88,7 +88,10 @@ describe('a lock that changes hands', () => {
     for (const one of tries) {
       if (one.status === 'rejected' && topology.supports.queue) expect(one.reason).toBeInstanceOf(LockLostError);
     }
-    expect(await rejection(b.locks.adopt(text))).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
+    const late = await rejection<LockLostError>(b.locks.adopt(text));
+    expect(late.code).toBe('LOCK_LOST');
+    // A node of a quorum may have used up tokens of its own since.
+    expect(topology.supports.oneRecord ? ['expired'] : ['expired', 'taken']).toContain(late.reason);
     const [winner] = granted as [PromiseFulfilledResult<Lock>?];
     if (!winner) return;
     expect(winner.value.held).toBe(true);
