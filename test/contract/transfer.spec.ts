@@ -188,7 +188,7 @@ describe('a lock that changes hands', () => {
       expect(await rejection(lock.transfer())).toBeInstanceOf(LockConfigurationError);
       expect(lock.held).toBe(true);
     });
-    await untilFree({ locks } as LockApp, key);
+    await untilFree({ locks }, key);
   });
 
   itOnSingle('is adopted once when the reply is lost, and the command is sent again', async () => {

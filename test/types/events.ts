@@ -9,6 +9,8 @@ interface OwnFields {
   acquireFailed: { waitedMs: number; waited: boolean; reason: AcquireFailure; error: unknown };
   waiting: { ahead: number; holder: string | undefined };
   released: Held & { heldMs: number; holds: number | undefined };
+  transferred: Held & { heldMs: number };
+  adopted: Held & { from: string };
   renewed: Held & { remainingMs: number };
   renewFailed: Held & { cause: unknown };
   lost: Held & { heldMs: number; reason: LockLostReason; error: LockLostError };
@@ -35,6 +37,8 @@ export function accepted(events: LockEvents): void {
   events.on('acquireFailed', (event) => check<Same<Flat<typeof event>, Fields<'acquireFailed'>>>());
   events.on('waiting', (event) => check<Same<Flat<typeof event>, Fields<'waiting'>>>());
   events.on('released', (event) => check<Same<Flat<typeof event>, Fields<'released'>>>());
+  events.on('transferred', (event) => check<Same<Flat<typeof event>, Fields<'transferred'>>>());
+  events.on('adopted', (event) => check<Same<Flat<typeof event>, Fields<'adopted'>>>());
   events.on('renewed', (event) => check<Same<Flat<typeof event>, Fields<'renewed'>>>());
   events.on('renewFailed', (event) => check<Same<Flat<typeof event>, Fields<'renewFailed'>>>());
   events.on('lost', (event) => check<Same<Flat<typeof event>, Fields<'lost'>>>());

@@ -148,7 +148,7 @@ describe('a hold that cannot be adopted', () => {
     const { store, locker, adopt } = setUp();
     const error = await rejection(adopt({ keyPrefix: 'other:' }));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect((error as Error).message).toContain('with the `keyPrefix` "other:", and this one has ""');
+    expect(error.message).toContain('with the `keyPrefix` "other:", and this one has ""');
     expect(await rejection(adopt(three('a', '')))).toBeInstanceOf(LockKeyError);
     await locker.close(0);
     expect(await rejection(adopt())).toBeInstanceOf(LockShutdownError);

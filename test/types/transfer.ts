@@ -1,0 +1,28 @@
+import type { AdoptOptions, Lock, RedisLockService, TransferOptions } from '../../lib/index.js';
+import { check, type Same } from './support.js';
+
+check<Same<ReturnType<Lock['transfer']>, Promise<string>>>();
+check<Same<ReturnType<RedisLockService['adopt']>, Promise<Lock>>>();
+check<Same<TransferOptions, { leaseMs?: number }>>();
+check<Same<AdoptOptions, { leaseMs?: number; maxHoldMs?: number; renew?: boolean }>>();
+
+export async function accepted(locks: RedisLockService, lock: Lock): Promise<void> {
+  const text: string = await lock.transfer();
+  await lock.transfer({ leaseMs: 60_000 });
+  await using adopted: Lock = await locks.adopt(text);
+  await locks.adopt(text, { leaseMs: 60_000, maxHoldMs: 5_000, renew: false });
+  adopted.signal.throwIfAborted();
+}
+
+export function refused(locks: RedisLockService, lock: Lock): void {
+  // @ts-expect-error what it was acquired with cannot change
+  void locks.adopt('text', { mode: 'read' });
+  // @ts-expect-error it waits for nothing
+  void locks.adopt('text', { waitMs: 5_000 });
+  // @ts-expect-error not a handle
+  void locks.adopt(lock);
+  // @ts-expect-error a number of milliseconds
+  void lock.transfer({ leaseMs: '60s' });
+  // @ts-expect-error that is for the process that adopts it
+  void lock.transfer({ renew: false });
+}
