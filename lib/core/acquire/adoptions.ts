@@ -103,7 +103,15 @@ function grantOf(adoption: Adoption, attempt: string): Omit<Grant, 'lease' | 'se
   const { leaseMs, renew, maxHoldMs, holdAtLeastMs } = adoption;
   return {
     holds: holds.map(({ key, fencingToken }) => ({ key, attempt, fencingToken })),
-    ...{ attempt, handedOn, owner, holder, awaitRelease, leaseMs, renew, maxHoldMs, holdAtLeastMs },
+    attempt,
+    handedOn,
+    owner,
+    holder,
+    awaitRelease,
+    leaseMs,
+    renew,
+    maxHoldMs,
+    holdAtLeastMs,
     mode: grantedMode,
     presentMode: mode,
     label: NO_LABEL,
