@@ -31,7 +31,7 @@ export const LOSSES: readonly FoundBug[] = [
   },
   {
     name: 'a revoked lock is told to have expired',
-    file: 'lib/core/hold/store-hold.ts',
+    file: 'lib/core/hold/loss.ts',
     find: "if (revoked) return 'revoked';",
     replace: '',
     rules: ['4: a loss has its reason'],
