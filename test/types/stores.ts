@@ -16,6 +16,7 @@ declare class MyStore implements LockStore {
   readonly renew: LockStore['renew'];
   readonly release: LockStore['release'];
   readonly downgrade: LockStore['downgrade'];
+  readonly adopt: LockStore['adopt'];
   readonly forceRelease: LockStore['forceRelease'];
   readonly inspect: LockStore['inspect'];
   readonly lastRun: LockStore['lastRun'];
