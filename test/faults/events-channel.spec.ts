@@ -55,6 +55,11 @@ describe('the diagnostics channel of an event', () => {
     const [a, b, key] = [await start(proxy.url), await start(), freshKey()];
     const { listened, published } = await recordBoth([a, b], key, async () => {
       await a.work.outer(key);
+      const given = await b.locks.acquire(key);
+      await (await b.locks.adopt(await given.transfer())).release();
+      const leadership = b.locks.lead(key);
+      await leadership.waitUntilLeader();
+      await leadership.stop();
       const held = await a.locks.acquire(key, { leaseMs: 3_000 });
       await held.extend(3_000);
       await b.work.skip(key);

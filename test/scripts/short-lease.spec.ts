@@ -26,7 +26,17 @@ describe('a lease of one millisecond', () => {
   };
   const attempt = (n: number): string => `client-8f2e.ab${String(n).padStart(6, '0')}`;
   const acquire = (n: number, owner: string, mode: string): Promise<string> => {
-    const terms = { owner, mode, leaseMs: 1, waiterLeaseMs: 0, fair: 0, permits: 0, holder: 'host:1', ...NO_CLAIM };
+    const terms = {
+      owner,
+      mode,
+      leaseMs: 1,
+      waiterLeaseMs: 0,
+      fair: 0,
+      permits: 0,
+      maxWaiters: 0,
+      holder: 'host:1',
+      ...NO_CLAIM,
+    };
     return run('acquire', { attempt: attempt(n), ...terms });
   };
   const renew = (n: number, mode: string): Promise<string> =>

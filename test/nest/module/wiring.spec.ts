@@ -187,6 +187,7 @@ it('LOCK_SCRIPTS is exported by the module', async () => {
   expect(Object.keys(app.get(LOCK_SCRIPTS)).toSorted()).toEqual([
     'acquire',
     'acquireMany',
+    'adopt',
     'batch',
     'downgrade',
     'forceRelease',
