@@ -52,6 +52,7 @@ export async function openArena(scripts: AnyScripts, name: string): Promise<Aren
 
 export interface PlayOptions {
   readonly seed: number;
+  /** How many random games there are, beside the known ones. */
   readonly runs: number;
   /** Makes a failure small before it is told; a mutant need not be. */
   readonly shrink: boolean;
@@ -66,6 +67,7 @@ export async function playGames(
   arena: Arena,
   { seed, runs, shrink, exact = true, adopts = false }: PlayOptions,
 ): Promise<number> {
+  const known = adopts ? KNOWN_ADOPTIONS : KNOWN_GAMES;
   let operations = 0;
   const property = fc.asyncProperty(adopts ? adoptionGameArbitrary : gameArbitrary, async (game) => {
     const played = new LockGame(arena, game, exact);
@@ -74,9 +76,9 @@ export async function playGames(
   });
   await fc.assert(property, {
     seed,
-    numRuns: runs,
+    numRuns: known.length + runs,
     endOnFailure: !shrink,
-    examples: (adopts ? KNOWN_ADOPTIONS : KNOWN_GAMES).map((game) => [game]),
+    examples: known.map((game) => [game]),
   });
   return operations;
 }

@@ -332,8 +332,25 @@ export const KNOWN_GAMES: readonly Game[] = [
   // A waiter asks again, whose place is the only one that the queue may have; on a full server, too.
   { profile: { ...profile, maxWaiters: 1 }, steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), poll] },
   { profile, steps: [acquire('-', 'write'), acquire('-', 'write', 30_000), full, poll] },
-  // So does a holder.
+  // So does a holder, and one becomes a reader there.
+  { profile, steps: [acquire('-', 'write'), full, downgrade] },
   { profile, steps: [acquire('-', 'read'), full, step({ kind: 'again', pick: 0 })] },
+  {
+    // A queue that is full for several keys.
+    profile: { ...profile, locks: 2, maxWaiters: 1 },
+    steps: [request({ keys: 2 }), ...Array(2).fill(request({ keys: 3, waiterLeaseMs: 30_000 }))],
+  },
+  {
+    // The clock steps back before a reader is parked: the writer who waits is told when the other reader is gone.
+    profile,
+    steps: [
+      acquire('-', 'read'),
+      acquire('-', 'read'),
+      acquire('-', 'write', 30_000),
+      { ...release(3, 5_000), advanceMicros: -12_000_000 },
+      { ...release(3), advanceMicros: 6_000_000 },
+    ],
+  },
   {
     // The queue is full for the caller who finds that a lease has ended, and those who wait learn of that.
     profile: { ...profile, fairness: [0], permits: 2, maxWaiters: 1 },
@@ -392,6 +409,8 @@ export const KNOWN_ADOPTIONS: readonly Game[] = [
     profile,
     steps: [acquire('-', 'write'), adopt(1), step({ kind: 'again', pick: 1 }), release(1)],
   },
+  // A full server lets a hold change hands.
+  { profile, steps: [acquire('-', 'write'), full, adopt(1)] },
   {
     // A parked hold has the token 0, and is nobody's to adopt.
     profile,

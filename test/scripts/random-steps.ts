@@ -219,9 +219,9 @@ const gamesOf = (action: fc.Arbitrary<Action>): fc.Arbitrary<Game> =>
       profile,
       steps: fc.array(fc.record({ advanceMicros, action }), { minLength: 1, maxLength: 60, size: 'max' }),
     })
-    // Every fourth game bounds the queue. By its length: a random number more would make other games of each known seed.
+    // Every eighth game bounds the queue. By its length: a random number more would make other games of each known seed.
     .map((game) => {
-      const maxWaiters = [0, 0, 0, 1, 0, 0, 0, 2][game.steps.length % 8]!;
+      const maxWaiters = { 3: 1, 15: 2 }[game.steps.length % 16] ?? 0;
       return { ...game, profile: { ...game.profile, maxWaiters } };
     });
 
