@@ -1,7 +1,7 @@
 import { onAbort } from '../core/abort-listener.js';
 import { type Locker } from '../core/acquire/locker.js';
 import { waitedMsOf } from '../core/acquire/request.js';
-import { keysOf } from '../core/call-arguments.js';
+import { type Key, keysOf } from '../core/call-arguments.js';
 import { CallContext } from '../core/call-context.js';
 import { busyError, waitTimeoutError } from '../core/error-texts.js';
 import { type LockError } from '../core/lock.errors.js';
@@ -9,7 +9,6 @@ import { type LockEvent } from '../core/lock.events.js';
 import { isInside } from '../core/reentry/context.js';
 import { isConsumer } from '../core/reentry/iteration.js';
 import { type ScheduledCall } from '../core/timer-queue.js';
-import { type Key } from '../core/call-arguments.js';
 import { type LockedCall } from './locked-call.js';
 
 /** A call that waits for the result of another one. */

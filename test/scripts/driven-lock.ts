@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
 import { unpacked } from '../support/redis/records.js';
 import { inconsistencies } from './hash-checks.js';
-import { type AnyScripts, EVERY_TOKEN, NO_CLAIM, type Operands, runScript } from './run-script.js';
+import { type AnyScripts, EVERY_TOKEN, NO_CLAIM, PLAIN_WRITER, type Operands, runScript } from './run-script.js';
 
 export const KEY = 'lock:order%3A42';
 export const LEASE_MS = 30_000;
@@ -59,16 +59,7 @@ export class DrivenLock {
   }
 
   acquire(who: string, operands: Operands = {}): Promise<string[]> {
-    const plain = {
-      owner: '-',
-      mode: 'write',
-      leaseMs: LEASE_MS,
-      waiterLeaseMs: 0,
-      fair: 1,
-      permits: 0,
-      maxWaiters: 0,
-      ...NO_CLAIM,
-    };
+    const plain = { ...PLAIN_WRITER, leaseMs: LEASE_MS, ...NO_CLAIM };
     return this.run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands });
   }
 

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
+import { NO_CLAIM, PLAIN_WRITER, type Operands, runScript, timedScripts } from './run-script.js';
 
 const scripts = timedScripts();
 const attempt = (n: number): string => `client${n % 10}-8f2e.ab${String(n).padStart(6, '0')}`;
@@ -21,16 +21,7 @@ describe('the hash of a lock', () => {
     return runScript(redis, scripts[name], { ...common, ...values });
   };
   const acquire = (n: number, operands: Operands = {}): Promise<string[]> => {
-    const plain = {
-      owner: '-',
-      mode: 'write',
-      leaseMs: 30_000,
-      waiterLeaseMs: 15_000,
-      fair: 1,
-      permits: 0,
-      maxWaiters: 0,
-      ...NO_CLAIM,
-    };
+    const plain = { ...PLAIN_WRITER, leaseMs: 30_000, waiterLeaseMs: 15_000, ...NO_CLAIM };
     return run('acquire', { attempt: attempt(n), ...plain, holder: 'host-1:4711 OrdersService.pay', ...operands });
   };
   const release = (n: number, holdAtLeastMs = 0): Promise<string[]> =>

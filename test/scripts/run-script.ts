@@ -13,6 +13,9 @@ export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 /** The `seenToken` of a revocation by somebody who has just looked. */
 export const EVERY_TOKEN = `${Number.MAX_SAFE_INTEGER}`;
 
+/** The operands of an acquire that writes, and does not wait, without its lease. */
+export const PLAIN_WRITER = { owner: '-', mode: 'write', waiterLeaseMs: 0, fair: 1, permits: 0, maxWaiters: 0 };
+
 /** The operands of an acquire that is for no fire of a job. */
 export const NO_CLAIM = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };
 
@@ -73,16 +76,7 @@ export async function runInBatch(
 ): Promise<string[]> {
   const { nowMicros = 0, keepMs, channelPrefix, countReceivers } = operation.values;
   const shared = { nowMicros, keepMs, channelPrefix, countReceivers } as Operands;
-  const terms = {
-    owner: '-',
-    mode: 'write',
-    leaseMs: 10,
-    waiterLeaseMs: 0,
-    fair: 1,
-    permits: 0,
-    maxWaiters: 0,
-    holder: 'host:1',
-  };
+  const terms = { ...PLAIN_WRITER, leaseMs: 10, holder: 'host:1' };
   const attempt = `beside.${String((neighbours += 1)).padStart(8, '0')}`;
   const acquire = { ...shared, ...terms, ...NO_CLAIM, attempt };
   const release = { ...shared, attempt, holdAtLeastMs: 0, job: '-', runOutcome: '-' };

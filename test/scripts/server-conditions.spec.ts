@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { type StartedRedis, startRedisServer } from '../../scripts/redis.mjs';
-import { EVERY_TOKEN, NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
+import { EVERY_TOKEN, NO_CLAIM, PLAIN_WRITER, type Operands, runScript, timedScripts } from './run-script.js';
 
 const KEY = 'lock:order%3A42';
 const OTHER_KEY = 'lock:order%3A43';
@@ -39,16 +39,7 @@ describe('the scripts on a server', () => {
     return runScript(client, scripts[name], { ...common, ...values });
   };
   const acquire = (who: string, operands: Operands = {}, client = redis): Promise<string[]> => {
-    const plain = {
-      owner: '-',
-      mode: 'write',
-      leaseMs: LEASE_MS,
-      waiterLeaseMs: 0,
-      fair: 1,
-      permits: 0,
-      maxWaiters: 0,
-      ...NO_CLAIM,
-    };
+    const plain = { ...PLAIN_WRITER, leaseMs: LEASE_MS, ...NO_CLAIM };
     return run('acquire', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands }, client);
   };
   const waitFor = (who: string, operands: Operands = {}, client = redis): Promise<string[]> =>
@@ -59,15 +50,7 @@ describe('the scripts on a server', () => {
     run('renew', { attempt: who, token, leaseMs: LEASE_MS, mode: 'write' });
 
   const acquireBoth = (who: string, operands: Operands = {}): Promise<string[]> => {
-    const plain = {
-      owner: '-',
-      mode: 'write',
-      leaseMs: LEASE_MS,
-      waiterLeaseMs: 0,
-      fair: 1,
-      permits: 0,
-      maxWaiters: 0,
-    };
+    const plain = { ...PLAIN_WRITER, leaseMs: LEASE_MS };
     return run('acquireMany', { attempt: who, ...plain, holder: 'host-1:4711 Orders.pay', ...operands, lock: BOTH });
   };
   const downgrade = (who: string, token: string): Promise<string[]> => run('downgrade', { attempt: who, token });

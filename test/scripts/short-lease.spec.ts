@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { NO_CLAIM, type Operands, runScript, timedScripts } from './run-script.js';
+import { NO_CLAIM, PLAIN_WRITER, type Operands, runScript, timedScripts } from './run-script.js';
 
 const scripts = timedScripts();
 const START = 1_800_000_000_000_000;
@@ -27,13 +27,11 @@ describe('a lease of one millisecond', () => {
   const attempt = (n: number): string => `client-8f2e.ab${String(n).padStart(6, '0')}`;
   const acquire = (n: number, owner: string, mode: string): Promise<string> => {
     const terms = {
+      ...PLAIN_WRITER,
       owner,
       mode,
       leaseMs: 1,
-      waiterLeaseMs: 0,
       fair: 0,
-      permits: 0,
-      maxWaiters: 0,
       holder: 'host:1',
       ...NO_CLAIM,
     };

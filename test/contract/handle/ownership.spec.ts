@@ -4,14 +4,14 @@ import { hashOf } from '../../support/redis/records.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { itWithOneRecord } from '../../support/topologies/topology.js';
-import { NO_CLAIM, runScript } from '../../scripts/run-script.js';
+import { NO_CLAIM, PLAIN_WRITER, runScript } from '../../scripts/run-script.js';
 
 const scripts = createLockScripts();
 
 /** Sends a command as another, or an earlier, client would; gives its outcome. */
 async function send(name: 'acquire' | 'renew' | 'release', key: string, operands: Record<string, string | number>) {
   const shared = { lock: `lock:${key}`, keepMs: 600_000, channelPrefix: 'lock:wake:', countReceivers: 1 };
-  const asked = { owner: '-', mode: 'write', leaseMs: 30_000, waiterLeaseMs: 0, fair: 1, permits: 0, maxWaiters: 0 };
+  const asked = { ...PLAIN_WRITER, leaseMs: 30_000 };
   const values = { ...shared, ...asked, holder: 'x:1', ...NO_CLAIM, runOutcome: '-', holdAtLeastMs: 0, ...operands };
   const [outcome] = await runScript(openAdmin(), scripts[name], values);
   return outcome;

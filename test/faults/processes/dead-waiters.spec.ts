@@ -3,7 +3,7 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 import { deadlineOf, grantedAt, hashOf, queued, serverTime } from '../../support/redis/records.js';
-import { wireValues } from '../../scripts/run-script.js';
+import { NO_CLAIM, PLAIN_WRITER, wireValues } from '../../scripts/run-script.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 const scripts = createLockScripts();
@@ -13,25 +13,17 @@ type Admin = ReturnType<typeof openAdmin>;
 async function addDead(admin: Admin, key: string, count: number, waiterLeaseMs: number, fair = 1): Promise<void> {
   const terms = {
     lock: `lock:${key}`,
-    owner: '-',
-    mode: 'write',
+    ...PLAIN_WRITER,
+    ...NO_CLAIM,
     leaseMs: 30_000,
     waiterLeaseMs,
     fair,
-    permits: 0,
-    maxWaiters: 0,
     holder: 'gone:1',
     sentMicros: (await serverTime(admin)) * 1_000,
     untilMicros: `${Number.MAX_SAFE_INTEGER}`,
     keepMs: 600_000,
     channelPrefix: 'lock:wake:',
     countReceivers: 1,
-    job: '-',
-    fireKind: '-',
-    fireMs: 0,
-    fireAgeMs: 0,
-    rememberMs: 0,
-    rerun: 0,
   };
   const pipeline = admin.pipeline();
   for (let i = 0; i < count; i++) {
