@@ -40,7 +40,12 @@ export function createLoader({ changes = [], packages = {} } = {}) {
   return (file) => load(join(ROOT, file));
 }
 
-function changedSource(path, changes) {
+/**
+ * The text of a file with the changes that concern it; throws when a change does not find its text exactly once.
+ * @param {string} path
+ * @param {readonly Change[]} changes
+ */
+export function changedSource(path, changes) {
   let source = readFileSync(path, 'utf8');
   for (const { file, find, replace } of changes) {
     if (join(ROOT, file) !== path) continue;

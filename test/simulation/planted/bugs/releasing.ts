@@ -14,7 +14,7 @@ export const RELEASING: readonly FoundBug[] = [
   {
     name: 'a call that gives up keeps its place in the queue',
     file: 'lib/core/acquire/acquisition.ts',
-    find: 'this.context.attempts.giveBackCancelled(this.#attempt, this.wasBusy && request.options.waitMs > 0);',
+    find: 'this.context.attempts.giveBackCancelled(this.#attempt, hasPlace);',
     replace: '',
     rules: ['10: no place without an owner'],
     profile: 'calm',

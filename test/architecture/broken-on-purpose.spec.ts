@@ -1,0 +1,29 @@
+import { join } from 'node:path';
+import { MODELS } from '../model/models.mjs';
+import { ADOPT_MUTANTS } from '../scripts/adopt-mutants.js';
+import { MUTANTS, mutate } from '../scripts/mutants.js';
+import { BATCH_MUTANTS, PLAIN_MUTANTS } from '../scripts/plain-mutants.js';
+import { VOID_CLAIM_MUTANTS, WRITE_BACK_MUTANTS } from '../scripts/quorum-mutants.js';
+import { virtualScripts } from '../scripts/run-script.js';
+import { type Change, ROOT, changedSource, createLoader } from '../simulation/library/typescript-loader.mjs';
+import type * as Planted from '../simulation/planted/find-bug.js';
+
+/** `npm run test:all` needs many minutes until it plants a bug whose text is gone. */
+describe('the text that is replaced', () => {
+  const { BUGS, failedRuns } = createLoader()('test/simulation/planted/find-bug.ts') as typeof Planted;
+  const planted: [string, Change][] = [
+    ...BUGS.map((bug): [string, Change] => [bug.name, bug]),
+    ...failedRuns().map(({ name, without }): [string, Change] => [name, without]),
+  ];
+  const broken = MODELS.flatMap(({ name: model, mutants }) =>
+    mutants.map((mutant): [string, Change] => [mutant.name, { ...mutant, file: `test/model/${model}.qnt` }]),
+  );
+  it.each([...planted, ...broken])('stands once where a bug or a mutant is planted: %s', (_name, change) => {
+    expect(changedSource(join(ROOT, change.file), [change])).toContain(change.replace);
+  });
+
+  const mutants = [MUTANTS, PLAIN_MUTANTS, BATCH_MUTANTS, ADOPT_MUTANTS, WRITE_BACK_MUTANTS, VOID_CLAIM_MUTANTS].flat();
+  it.each(mutants)('stands in a script: $name', (mutant) => {
+    expect(() => mutate(virtualScripts(), mutant)).not.toThrow();
+  });
+});
