@@ -29,7 +29,9 @@ export type { Clock } from './core/clock.js';
 export type { Reporter } from './core/reporter.js';
 export type { FireClaim, GrantedFire } from './core/store/fires.js';
 export type { LockStoreContext, LockStoreFactory } from './core/store/given-store.js';
-export type { LastRun, LockHolder, LockState } from './core/store/lock-state.js';
+export { readHolderText, waitsUntil } from './core/store/holder-text.js';
+export type { LockCaller } from './core/store/holder-text.js';
+export type { LastRun, LockHolder, LockState, LockWaiter } from './core/store/lock-state.js';
 export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
 export type {
   AcquireReply,

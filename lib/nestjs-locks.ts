@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { type Locker } from './core/acquire/locker.js';
 import { mayBeCarriedOut } from './core/lock.errors.js';
-import { checkOwner, MAX_LEASE_MS } from './core/lock.options.js';
-import { checkDuration } from './core/option-checks.js';
+import { MAX_LEASE_MS } from './core/lock.options.js';
+import { checkDuration, checkOwner } from './core/option-checks.js';
 import { systemRandomness } from './core/randomness.js';
 import { randomAttempt, releasesOfAttempt } from './core/store/attempt-ids.js';
+import { HolderTexts } from './core/store/holder-text.js';
 import { type LockHolder } from './core/store/lock-state.js';
 import { type AcquireReply, type AcquireRequest, type LockStore } from './core/store/lock-store.js';
 import { commandTimeoutMs, failureRetryMs, FIRST_ANSWER_MS } from './core/timing.js';
@@ -103,13 +104,13 @@ export class NestLocksStore {
       waiterLeaseMs: 0,
       fair: false,
       permits: 0,
-      holder: this.#holderText(owner),
+      holder: this.#holderTextOf(owner),
     };
   }
 
   /** `inspect()` reports the owner as `where`. */
-  #holderText(owner: string): string {
-    return `${this.#locker.instance} ${owner}`;
+  #holderTextOf(owner: string): string {
+    return new HolderTexts(this.#locker.instance).of(owner, 0, '');
   }
 
   /** Sends a request. What it may have got without an answer is given back. */
@@ -136,7 +137,7 @@ export class NestLocksStore {
     const hold = await this.#holdOf(key, owner);
     if (!hold) return false;
     const { attempt, fencingToken, mode } = hold;
-    const holder = this.#holderText(owner);
+    const holder = this.#holderTextOf(owner);
     const request = { key, attempt, fencingToken, mode, leaseMs, owner: undefined, holder };
     const [reply] = await this.#store.renew([{ ...request, timeoutMs: timeoutMs(leaseMs) }]);
     if (reply!.outcome === 'unknown') throw reply!.cause;

@@ -1,6 +1,6 @@
-import { isWellFormed } from './key.js';
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
-import { checkBoolean, checkDuration, checkPermits, checkSignal, checkWhole } from './option-checks.js';
+import { checkBoolean, checkDuration, checkNote, checkOwner, checkPermits } from './option-checks.js';
+import { checkSignal, checkWhole } from './option-checks.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
@@ -62,6 +62,11 @@ export interface LockOptions {
    * one hold each. It is not a password: it is stored as it is, and any caller that knows it gets in.
    */
   owner?: string;
+  /**
+   * A label for people, of at most 256 bytes, such as the number of an order: `inspect`, `list` and the errors of those who wait
+   * show it beside the holder. It is stored as it is.
+   */
+  note?: string;
   /** Stops waiting; the call rejects with `signal.reason`. Does not stop the work. */
   signal?: AbortSignal;
   /**
@@ -122,6 +127,8 @@ export interface ResolvedLockOptions {
   readonly permits: number;
   readonly fair: boolean | 'strict';
   readonly owner: string | undefined;
+  /** Empty: none. */
+  readonly note: string;
   readonly signal: AbortSignal | undefined;
   readonly reentrant: boolean;
   readonly awaitRelease: boolean;
@@ -136,20 +143,8 @@ export interface LockDefaults extends Pick<ResolvedLockOptions, 'leaseMs' | 'wai
 /** A lease must outlast a round trip and a late timer; one of more than 30 days is a mistake of units. */
 const MIN_LEASE_MS = 50;
 export const MAX_LEASE_MS = 30 * 24 * 3_600_000;
-const MAX_OWNER_LENGTH = 128;
 /** A store counts the waiters one by one. */
 const MAX_WAITERS = 1_000;
-
-/**
- * Checks the name of a holder.
- * @throws LockConfigurationError
- */
-export function checkOwner(value: unknown, where: string): void {
-  const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
-  if (!valid || !isWellFormed(value)) {
-    refuse(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
-  }
-}
 
 const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   mode: (value, where) => {
@@ -166,6 +161,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
   },
   owner: checkOwner,
+  note: checkNote,
   signal: checkSignal,
   reentrant: checkBoolean,
   awaitRelease: checkBoolean,
@@ -218,6 +214,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
     permits: options.permits ?? 0,
     fair: options.fair ?? !defaults.isQuorum,
     owner: options.owner,
+    note: options.note ?? '',
     signal: options.signal,
     reentrant: options.reentrant ?? true,
     awaitRelease: options.awaitRelease ?? defaults.awaitRelease,

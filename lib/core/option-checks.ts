@@ -1,6 +1,9 @@
+import { isWellFormed } from './key.js';
 import { refuse } from './read-options.js';
 
 const MAX_PERMITS = 100_000;
+const MAX_OWNER_LENGTH = 128;
+const MAX_NOTE_BYTES = 256;
 
 /** @throws LockConfigurationError */
 export function checkBoolean(value: unknown, where: string): void {
@@ -22,6 +25,27 @@ export function checkWhole(value: unknown, where: string, { min, max }: { min: n
  */
 export const checkPermits = (value: unknown, where: string): void =>
   checkWhole(value, where, { min: 1, max: MAX_PERMITS });
+
+/**
+ * Checks the name of a holder.
+ * @throws LockConfigurationError
+ */
+export function checkOwner(value: unknown, where: string): void {
+  const valid = typeof value === 'string' && value.length > 0 && value.length <= MAX_OWNER_LENGTH;
+  if (!valid || !isWellFormed(value)) {
+    refuse(where, value, `a well-formed string of 1 to ${MAX_OWNER_LENGTH} characters`);
+  }
+}
+
+/**
+ * Checks a label for people.
+ * @throws LockConfigurationError
+ */
+export function checkNote(value: unknown, where: string): void {
+  if (typeof value !== 'string' || !isWellFormed(value) || Buffer.byteLength(value) > MAX_NOTE_BYTES) {
+    refuse(where, value, `a well-formed string of at most ${MAX_NOTE_BYTES} bytes`);
+  }
+}
 
 /** What a decorated call does when Redis cannot be asked. */
 export type OnUnavailable = 'fail' | 'skip' | 'run-unlocked';

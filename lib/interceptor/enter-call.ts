@@ -13,7 +13,7 @@ import {
 } from '../core/lock.errors.js';
 import { type LockEventMap } from '../core/lock.events.js';
 import { type LockOptions } from '../core/lock.options.js';
-import { type OnUnavailable, checkPermits } from '../core/option-checks.js';
+import { type OnUnavailable } from '../core/option-checks.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { type Key } from '../core/call-arguments.js';
@@ -21,6 +21,7 @@ import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
 import { type LockedCall, lockOptionsOf } from './locked-call.js';
+import { PER_CALL, PER_CALL_NAMES, type PerCall } from './locked.options.js';
 import { systemRandomness } from '../core/randomness.js';
 
 /** How a locked call goes on: under its lock, without it (if its options say so), or not at all. */
@@ -76,7 +77,7 @@ async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, sig
   const { oncePer } = call.options;
   const claim = oncePer === undefined ? undefined : await claimOf(host, call, oncePer, caller);
   if (claim) await spread(call, host.clock);
-  const options = { ...optionsOf(host, call), ...permitsOf(call, caller) };
+  const options = { ...optionsOf(host, call), ...resultsOf(call, caller) };
   const { where, template } = call;
   const entry = { label: { where, template }, claim };
   const enter = async (either?: AbortSignal) => host.locks.enter(caller.key, { ...options, signal: either }, entry);
@@ -127,16 +128,21 @@ function optionsOf(host: EntryHost, call: LockedCall): LockOptions {
   return { ...options, waitMs: call.options.waitMs ?? 2 * (options.leaseMs ?? host.leaseMs) };
 }
 
-/** How many holders the call lets in; empty when any number may enter. */
-function permitsOf({ where, options: { permits } }: LockedCall, { self, args }: Caller): Pick<LockOptions, 'permits'> {
-  if (typeof permits !== 'function') return permits === undefined ? {} : { permits };
-  const result = permits.apply(self, [...args]);
-  try {
-    checkPermits(result, 'permits');
-  } catch (error) {
-    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+/** The options that may be functions of the arguments, with the results of those. */
+function resultsOf({ where, options }: LockedCall, { self, args }: Caller): Pick<LockOptions, PerCall> {
+  const results: Record<string, unknown> = {};
+  for (const name of PER_CALL_NAMES) {
+    const option: unknown = options[name];
+    if (option === undefined) continue;
+    const result: unknown = typeof option === 'function' ? option.apply(self, [...args]) : option;
+    try {
+      PER_CALL[name].check(result, name);
+    } catch (error) {
+      throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
+    }
+    results[name] = result;
   }
-  return { permits: result };
+  return results;
 }
 
 /** `Class.method`, with the class of the instance: each subclass of a base with a schedule is a job of its own. */

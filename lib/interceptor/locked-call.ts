@@ -1,7 +1,7 @@
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
-import { type LockedBy, type LockedOptions, checkLockedOptions } from './locked.options.js';
+import { type LockedBy, type LockedOptions, PER_CALL_NAMES, checkLockedOptions } from './locked.options.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** A locked method, compiled when its class is defined. Its options and key templates have been checked. */
@@ -17,7 +17,7 @@ export interface LockedCall {
   readonly template: string;
   readonly keyOf: KeyOfCall;
   readonly options: LockedOptions & Pick<LockOptions, 'mode'>;
-  /** The options of the acquisition if they are the same for all calls: it is no job, and no function names the permits. */
+  /** The options of the acquisition if they are the same for all calls: it is no job, and none of them is a function of the arguments. */
   readonly acquireOptions?: LockOptions | undefined;
 }
 
@@ -33,12 +33,17 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
 }
 
 function acquireOptionsOf(options: LockedCall['options']): LockOptions | undefined {
-  const { oncePer, permits } = options;
-  if (oncePer !== undefined || typeof permits === 'function') return undefined;
-  return { ...lockOptionsOf(options), ...(permits === undefined ? {} : { permits }) };
+  if (options.oncePer !== undefined || PER_CALL_NAMES.some((name) => typeof options[name] === 'function'))
+    return undefined;
+  const { permits, note } = options as LockOptions;
+  return {
+    ...lockOptionsOf(options),
+    ...(permits === undefined ? {} : { permits }),
+    ...(note === undefined ? {} : { note }),
+  };
 }
 
-/** What is left of the options of a call for its acquisition; a call that does not wait tries once. */
+/** What is left of the options of a call for its acquisition, without those of PER_CALL; a call that does not wait tries once. */
 export function lockOptionsOf({
   oncePer,
   ifBusy = oncePer === undefined ? 'wait' : 'skip',
@@ -47,6 +52,7 @@ export function lockOptionsOf({
   connection: _connection,
   onUnavailable: _onUnavailable,
   permits: _permits,
+  note: _note,
   ...options
 }: LockedCall['options']): LockOptions {
   return ifBusy === 'wait' || ifBusy === 'share' ? options : { ...options, waitMs: 0 };

@@ -1,18 +1,24 @@
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type LockOptions, checkLockOptions, LOCK_OPTION_NAMES, MAX_LEASE_MS } from '../core/lock.options.js';
-import { type OnUnavailable, checkConnectionName, checkDuration, checkOnUnavailable } from '../core/option-checks.js';
+import { type OnUnavailable, checkConnectionName, checkDuration, checkNote } from '../core/option-checks.js';
+import { checkOnUnavailable, checkPermits } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** The options of the decorators. All durations are whole milliseconds. */
-export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
+export interface LockedOptions extends Omit<LockOptions, 'mode' | PerCall> {
   /**
    * With mode `read`: at most this many holders at once (a counting semaphore), or a function of the arguments that
    * returns the number, called with `this` = the instance. Each call counts all readers of the key.
    * @default no limit
    */
   permits?: number | ((...args: any[]) => number);
+  /**
+   * A label for people, of at most 256 bytes, or a function of the arguments that returns it, called with `this` = the instance:
+   * `inspect`, `list` and the errors of those who wait show it beside the holder. It is stored as it is.
+   */
+  note?: string | ((...args: any[]) => string);
   /**
    * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
    * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. These others try once.
@@ -56,6 +62,16 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits'> {
   onUnavailable?: OnUnavailable;
 }
 
+/** The options that may be functions of the arguments: how a result is checked, and a value that stands for it until then. */
+export const PER_CALL = {
+  permits: { check: checkPermits, standIn: 1 },
+  note: { check: checkNote, standIn: '' },
+} satisfies { readonly [name in keyof LockOptions]: unknown };
+
+export type PerCall = keyof typeof PER_CALL;
+
+export const PER_CALL_NAMES = Object.keys(PER_CALL) as readonly PerCall[];
+
 /** The options that only decorators have. */
 const DECORATOR_OPTIONS = {
   ifBusy: true, oncePer: true, spreadMs: true, rerunOnLoss: true, connection: true, onUnavailable: true,
@@ -88,7 +104,7 @@ export function checkLockedOptions(
     }
     const own: LockedOptions = isObject ? readOptions(options, NAMES, undefined, 'lock option') : options;
     if (isObject && permits !== undefined) own.permits = permits;
-    checkLockOptions(isObject ? { ...own, mode, ...standIn(own) } : own, Object.keys(DECORATOR_OPTIONS));
+    checkLockOptions(isObject ? { ...own, mode, ...standIns(own) } : own, Object.keys(DECORATOR_OPTIONS));
     checkConnectionName(own.connection, 'connection');
     if (own.onUnavailable !== undefined) checkOnUnavailable(own.onUnavailable);
     checkIfBusy(own, kind);
@@ -99,9 +115,11 @@ export function checkLockedOptions(
   }
 }
 
-/** The result of a function is checked when it is called; until then, any number stands for it. */
-const standIn = ({ permits }: LockedOptions): Pick<LockOptions, 'permits'> =>
-  typeof permits === 'function' ? { permits: 1 } : {};
+/** The result of a function is checked when it is called. */
+const standIns = (options: LockedOptions): Pick<LockOptions, PerCall> =>
+  Object.fromEntries(
+    PER_CALL_NAMES.filter((name) => typeof options[name] === 'function').map((name) => [name, PER_CALL[name].standIn]),
+  );
 
 function checkIfBusy(options: LockedOptions, kind: ResultKind): void {
   const { oncePer, rerunOnLoss, waitMs, maxWaiters } = options;

@@ -13,6 +13,7 @@ export interface ReceivedRequest extends Omit<AcquireRequest, 'claim'> {
 /** A request that waits, and its place in the queue. */
 export interface Waiter extends ReceivedRequest {
   readonly place: number;
+  readonly since: number;
   deadline: number;
 }
 
@@ -90,8 +91,8 @@ export class MemoryQueue {
   /** Adds a waiter at the end; one that waits already keeps its place. */
   join(request: ReceivedRequest): void {
     this.writes.add();
-    const place = this.of(request.attempt)?.place ?? (this.#tail += 1);
-    this.#waiters.set(place, { ...request, place, deadline: this.#now + request.waiterLeaseMs });
+    const { place = (this.#tail += 1), since = this.#now, holder = request.holder } = this.of(request.attempt) ?? {};
+    this.#waiters.set(place, { ...request, holder, place, since, deadline: this.#now + request.waiterLeaseMs });
   }
 
   /** Removes a waiter; returns whether it waited. */

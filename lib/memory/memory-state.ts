@@ -1,6 +1,8 @@
-import { modeOf, readHolderText } from '../core/store/lock-state.js';
-import { type LastRun, type LockHolder, type LockState } from '../core/store/lock-state.js';
+import { readHolderText, waitsUntil } from '../core/store/holder-text.js';
+import { modeOf } from '../core/store/lock-state.js';
+import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../core/store/lock-state.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
+import { type Waiter } from './memory-queue.js';
 
 /** A lock at a moment, unchanged. */
 export interface Look {
@@ -13,9 +15,19 @@ export interface Look {
 export function stateOf(key: string, { lock, now }: Look): LockState {
   const all = [...lock.holds].map(([attempt, hold]) => holderOf(attempt, hold, now));
   const holders = all.filter(({ remainingMs }) => remainingMs > 0);
-  const waiters = lock.queue.waiters.filter(({ deadline }) => deadline > now).length;
-  return { key, mode: modeOf(holders), holders, waiters, fencingToken: lock.token };
+  const queue = lock.queue.waiters.filter(({ deadline }) => deadline > now).map((waiter, i) => waiterOf(waiter, i + 1));
+  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, fencingToken: lock.token };
 }
+
+const waiterOf = ({ attempt, owner = attempt, mode, holder, since }: Waiter, place: number): LockWaiter => ({
+  owner,
+  attempt,
+  mode,
+  ...readHolderText(holder),
+  place,
+  since: new Date(since),
+  until: waitsUntil(holder, since),
+});
 
 function holderOf(
   attempt: string,

@@ -123,7 +123,7 @@ export function startRun(lock: MemoryLock, { claim, attempt, holder }: ReceivedR
   const fire = fireOf(claim, lock.now);
   const job = rememberJob(lock, claim.job, Math.max(claim.rememberMs, keepMs));
   job.fires = [...new Set([...job.fires, fire])].toSorted((a, b) => a - b).slice(-FIRES);
-  job.run = { fire, attempt, by: holder.split(' ')[0]!, started: lock.now, ended: 0, outcome: undefined };
+  job.run = { fire, attempt, by: /^\S*/.exec(holder)![0], started: lock.now, ended: 0, outcome: undefined };
 }
 
 interface RunEnd {

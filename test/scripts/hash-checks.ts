@@ -92,7 +92,7 @@ function wrongBounds(hash: Fields): string[] {
 function wrongQueue(hash: Fields): string[] {
   const waiters = waitersOf(hash);
   const places = entriesOf(hash, 'place:');
-  const misplaced = waiters.filter(({ attempt, place }) => hash[`place:${attempt}`] !== `${place}`);
+  const misplaced = waiters.filter(({ attempt, place }) => !hash[`place:${attempt}`]?.startsWith(`${place} `));
   const outside = waiters.filter(({ place }) => !(place >= Number(hash['first']) && place <= Number(hash['tail'])));
   return [
     ...(places.length === waiters.length ? [] : [`${places.length} places of ${waiters.length} waiters`]),

@@ -62,6 +62,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'math.huge, busy and busy.is_full()',
     replace: 'math.huge, false',
   },
+  { name: 'nobody knows since when a waiter waits', find: "place .. ' ' .. int(now)", replace: "place .. ' 0'" },
   { name: 'a waiter is refused its own place', find: 'most > 0 and not place and', replace: 'most > 0 and' },
   {
     name: 'dead waiters fill a queue',

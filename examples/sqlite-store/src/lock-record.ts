@@ -18,6 +18,8 @@ export interface Hold {
 
 /** One place in the queue. */
 export interface Waiter extends Wanted {
+  readonly holder: string;
+  readonly since: number;
   until: number;
   leaseMs: number;
 }

@@ -1,4 +1,4 @@
-import type { LastRun, LockState } from 'nestjs-redis-lock';
+import { type LastRun, type LockState, readHolderText, waitsUntil } from 'nestjs-redis-lock';
 import { isRunning } from './jobs.js';
 import { type LockRecord } from './lock-record.js';
 
@@ -7,7 +7,7 @@ import { type LockRecord } from './lock-record.js';
 export function stateOf(key: string, { holds, waiters, token }: LockRecord, now: number): LockState {
   const isWritten = holds.some(({ mode }) => mode === 'write');
   const holders = holds.map(({ attempt, owner = attempt, mode, holder, since, until, token: fencingToken }) => ({
-    ...partsOf(holder),
+    ...readHolderText(holder),
     owner,
     attempt,
     mode,
@@ -16,18 +16,16 @@ export function stateOf(key: string, { holds, waiters, token }: LockRecord, now:
     fencingToken,
   }));
   const mode = holds.length === 0 ? 'free' : isWritten ? 'write' : 'read';
-  return { key, mode, holders, waiters: waiters.length, fencingToken: token };
-}
-
-/** The text that names a holder is `host:pid Class.method`. */
-function partsOf(holder: string): { readonly host: string; readonly pid: number; readonly where: string } {
-  const [instance = '', ...where] = holder.split(' ');
-  const colon = instance.lastIndexOf(':');
-  return {
-    host: instance.slice(0, Math.max(colon, 0)),
-    pid: Number(instance.slice(colon + 1)),
-    where: where.join(' '),
-  };
+  const queue = waiters.map(({ attempt, owner = attempt, mode, holder, since }, i) => ({
+    ...readHolderText(holder),
+    owner,
+    attempt,
+    mode,
+    place: i + 1,
+    since: new Date(since),
+    until: waitsUntil(holder, since),
+  }));
+  return { key, mode, holders, waiters: queue.length, queue, fencingToken: token };
 }
 
 /** The run of this job; without one, the run that began last. */

@@ -120,13 +120,13 @@ function stretch(hold: Hold, leaseMs: number, now: number): Hold {
 
 function joinQueue(
   record: LockRecord,
-  { attempt, owner, mode, permits, fair, waiterLeaseMs }: Acquire,
+  { attempt, owner, mode, permits, fair, waiterLeaseMs, holder }: Acquire,
   now: number,
 ): void {
   const lease: Pick<Waiter, 'until' | 'leaseMs'> = { until: now + waiterLeaseMs, leaseMs: waiterLeaseMs };
   const known = record.waiters.find((waiter) => waiter.attempt === attempt);
   if (known) Object.assign(known, lease);
-  else record.waiters.push({ attempt, owner, mode, permits, fair, ...lease });
+  else record.waiters.push({ attempt, owner, mode, permits, fair, holder, since: now, ...lease });
 }
 
 function busyReply(

@@ -1,6 +1,7 @@
 import { busyError, claimedError, queueFullError, upgradeError } from '../error-texts.js';
 import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
+import { nameOfHolder } from '../store/holder-text.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';
 import { busyRetryMs, failureRetryMs, leastProvenOfPushMs, splitRetryMs } from '../timing.js';
 import { type AcquireCall } from './acquire-call.js';
@@ -132,7 +133,7 @@ export class Acquisition implements WaitingCall, LimitedCall {
       const granted = { lease: leaseFrom(sent, remainingMs), sent, serverTimeMs, fireMs };
       if (!this.#grant(fencingTokens, granted)) this.#ask();
     } else if (reply.outcome === 'busy') {
-      this.#onBusy(sent, reply);
+      this.#onBusy(sent, { ...reply, holder: nameOfHolder(reply.holder) });
     } else if (reply.reason === 'released') {
       // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
       this.#askWithNewAttempt();

@@ -17,6 +17,7 @@ import { findCurrentHold } from '../reentry/context.js';
 import { type Runtime } from '../runtime.js';
 import { attemptIds } from '../store/attempt-ids.js';
 import { type FireClaim } from '../store/fires.js';
+import { HolderTexts } from '../store/holder-text.js';
 import { type LockStore, type WakeUp, type WakeUpListener } from '../store/lock-store.js';
 import { type LockState } from '../store/lock-state.js';
 import { TimerQueue } from '../timer-queue.js';
@@ -46,6 +47,7 @@ export class Locker implements WakeUpListener {
   readonly #freeWatch: FreeWatch;
   readonly #turns: Turns;
   readonly #releaser: Releaser;
+  readonly #holderTexts: HolderTexts;
   readonly #thrown: LogLimit;
   /** A message of the store may arrive in the context of any call, but is not part of that call. */
   readonly #inOwnContext = AsyncLocalStorage.snapshot();
@@ -68,12 +70,10 @@ export class Locker implements WakeUpListener {
     const shared = { clock, random, timers, store, reporter, events, awaited };
     const releaser = (this.#releaser = new Releaser(shared));
     const handOn = (hold: StoreHold): boolean => this.#turns.handOn(hold);
-    const onEnded = (hold: StoreHold): void => this.#turns.onEnded(hold);
-    this.holds = new Holds({ ...shared, releaser, handOn, onEnded });
+    this.holds = new Holds({ ...shared, releaser, handOn, onEnded: (hold) => this.#turns.onEnded(hold) });
     this.#adoptions = new Adoptions({ ...shared, releaser });
     const nextId = attemptIds(store.clientId, random);
-    const isHeld = (attempt: string): boolean => this.holds.has(attempt);
-    this.#attempts = new Attempts({ ...shared, releaser, nextId, isHeld });
+    this.#attempts = new Attempts({ ...shared, releaser, nextId, isHeld: (attempt) => this.holds.has(attempt) });
     const context = {
       ...shared,
       attempts: this.#attempts,
@@ -84,6 +84,7 @@ export class Locker implements WakeUpListener {
     };
     this.#turns = new Turns(context, store.reservesTokens === true);
     this.#freeWatch = new FreeWatch(shared);
+    this.#holderTexts = new HolderTexts(instance);
     store.listen(this);
   }
 
@@ -116,7 +117,7 @@ export class Locker implements WakeUpListener {
     for (const key of keys) if (!findCurrentHold(key, this.holds)) this.store.checkKey(key);
     const distinct = keys.length === 1 ? keys : [...new Set(keys)];
     const name = distinct.length === 1 ? distinct[0]! : distinct.join(', ');
-    const holder = label.where ? `${this.instance} ${label.where}` : this.instance;
+    const holder = this.#holderTexts.of(label.where, options.waitMs, options.note);
     return { keys: distinct, name, options, label, holder, claim, startedAt: this.clock.now() };
   }
 

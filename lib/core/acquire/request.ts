@@ -19,7 +19,7 @@ export interface LockRequest {
   readonly name: string;
   readonly options: ResolvedLockOptions;
   readonly label: LockLabel;
-  /** The caller, for people to read: `host:pid Class.method`. */
+  /** The caller, as a text of `HolderTexts`. */
   readonly holder: string;
   readonly claim?: FireClaim | undefined;
   /** When the call began, on the monotonic clock: `waitMs` counts from then on, whatever the call waits for. */

@@ -3,6 +3,7 @@ import { moment, remainingOf } from '../hold/lease.js';
 import { type Grant } from '../hold/hold-terms.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockError } from '../lock.errors.js';
+import { nameOfHolder } from '../store/holder-text.js';
 import { TOKENS_OF_A_WRITER } from '../store/lock-store.js';
 import { type ScheduledCall } from '../timer-queue.js';
 import { TURN_MS } from '../timing.js';
@@ -124,7 +125,7 @@ export class Turn implements TurnOfCall {
   onLimit(waiter: TurnWaiter): void {
     const { request } = waiter.call;
     const now = this.context.timers.now();
-    const holder = this.#hold?.terms.holder;
+    const holder = nameOfHolder(this.#hold?.terms.holder);
     const ahead = this.#aheadOf(waiter);
     const error = this.#contender
       ? this.#contender.limitError(request, ahead)
@@ -156,7 +157,7 @@ export class Turn implements TurnOfCall {
     const waiter = new TurnWaiter(this, call, this.#lastNr, this.context.timers, this.#wasBusy);
     const ahead = this.waiting + (this.#contender ? 1 : 0);
     (this.#waiters ??= new Set()).add(waiter);
-    const holder = this.#hold?.terms.holder;
+    const holder = nameOfHolder(this.#hold?.terms.holder);
     this.context.events.emit('waiting', () => ({ ...eventOf(call.request), ahead, holder }));
     if (this.#hold && !this.#contender && this.waiting > 0) this.#awaitEnd();
   }

@@ -1,21 +1,31 @@
 import { isWellFormed } from '../key.js';
 import { type LockMode } from '../lock.errors.js';
 import { refuse } from '../read-options.js';
+import { type LockCaller } from './holder-text.js';
 
 /** One holder of a lock, as `inspect` reports it. */
-export interface LockHolder {
+export interface LockHolder extends LockCaller {
   readonly owner: string;
   readonly attempt: string;
   readonly mode: LockMode;
-  readonly host: string;
-  readonly pid: number;
-  /** `Class.method` if a decorator acquired it, otherwise empty. */
-  readonly where: string;
   /** When it was granted, by the store's clock. */
   readonly since: Date;
   readonly remainingMs: number;
   /** 0 if the holder has released the lock, which stays taken until `holdAtLeastMs` is over. */
   readonly fencingToken: number;
+}
+
+/** One place in the queue of a lock, as `inspect` reports it. */
+export interface LockWaiter extends LockCaller {
+  readonly owner: string;
+  readonly attempt: string;
+  readonly mode: LockMode;
+  /** Its place in the queue, from 1. */
+  readonly place: number;
+  /** Since when it waits, by the store's clock. */
+  readonly since: Date;
+  /** When it gives up, by the store's clock; null: it waits for ever, or nobody knows. */
+  readonly until: Date | null;
 }
 
 /** The state of one lock at one moment. */
@@ -29,6 +39,11 @@ export interface LockState {
    * share one; the service adds those of its own process.
    */
   readonly waiters: number;
+  /**
+   * The places in the queue of the store, first to last. Of the callers of a process that hand the lock to each other, it names the
+   * one that came first.
+   */
+  readonly queue: readonly LockWaiter[];
   /** The last fencing token that was granted; 0 if none is remembered. */
   readonly fencingToken: number;
 }
@@ -86,21 +101,6 @@ export async function* listLocks(
     count += 1;
     if (count >= limit) return;
   }
-}
-
-/** Parses the text by which a store names a holder: `host:pid Class.method`. */
-export function readHolderText(text: string): {
-  readonly host: string;
-  readonly pid: number;
-  readonly where: string;
-} {
-  const [instance = '', ...where] = text.split(' ');
-  const colon = instance.lastIndexOf(':');
-  return {
-    host: instance.slice(0, Math.max(colon, 0)),
-    pid: Number(instance.slice(colon + 1)),
-    where: where.join(' '),
-  };
 }
 
 /** Sorts runs by their begin, the latest first. */

@@ -29,7 +29,7 @@ export interface AcquireRequest {
   readonly maxWaiters?: number | undefined;
   /** With mode `read`: at most this many readers; 0: any number. */
   readonly permits: number;
-  /** The caller, for people to read: `host:pid where`. */
+  /** The caller, for people to read, in one line (see `readHolderText`). It begins with `host:pid where`. */
   readonly holder: string;
   /** Only with one key and mode `write`; when a hold is restored, its mode may be `read` by now. */
   readonly claim?: FireClaim | undefined;

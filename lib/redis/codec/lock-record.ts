@@ -1,7 +1,8 @@
 import { type LockMode } from '../../core/lock.errors.js';
 import { ReplyParts } from './reply-parts.js';
-import { modeOf, readHolderText } from '../../core/store/lock-state.js';
-import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-state.js';
+import { readHolderText, waitsUntil } from '../../core/store/holder-text.js';
+import { modeOf } from '../../core/store/lock-state.js';
+import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/parts/state.ts). */
 export function readLockState(key: string, reply: readonly string[]): LockState {
@@ -9,21 +10,28 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
   const now = parts.whole(0);
   const fields = fieldsOf(parts, reply);
   const holders: LockHolder[] = [];
-  let waiters = 0;
+  const places: [sequence: number, record: string][] = [];
   for (const [field, value] of fields) {
-    if (field.startsWith('queue:') && Number(value.split(' ')[0]) > now) waiters += 1;
+    if (field.startsWith('queue:')) {
+      if (!WAITER.test(value)) parts.refuse();
+      if (Number(value.split(' ')[0]) > now) places.push([Number(field.slice('queue:'.length)), value]);
+    }
     if (!field.startsWith('hold:')) continue;
     const attempt = field.slice('hold:'.length);
     if (!HOLD.test(value)) parts.refuse();
     const holder = readHolder(attempt, value, fields.get(`id:${attempt}`) ?? '', now);
     if (holder.remainingMs > 0) holders.push(holder);
   }
+  const queue = places.sort(([a], [b]) => a - b).map(([, record], i) => readWaiter(record, i + 1, fields));
   const fencingToken = new ReplyParts(key, [fields.get('token') ?? '0']).whole(0);
-  return { key, mode: modeOf(holders), holders, waiters, fencingToken };
+  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, fencingToken };
 }
 
 /** `deadline lease mode token since owner`; the owner is percent-encoded. */
 const HOLD = /^\d+ \d+ (?:read|write) \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+$/;
+
+/** `deadline waiter-lease mode fair permits lease owner attempt`. */
+const WAITER = /^\d+ \d+ (?:read|write) [012] \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+ \S+$/;
 
 const RUN = /^run:(?!by:)(?<job>.+)$/u;
 
@@ -87,6 +95,21 @@ function readHolder(attempt: string, record: string, id: string, now: number): L
     // More may be left than was granted when the server's clock was set back; the next script clamps it.
     remainingMs: Math.max(0, Math.min(Number(deadline) - now, Number(lease))),
     fencingToken: Number(token),
+  };
+}
+
+function readWaiter(record: string, place: number, fields: ReadonlyMap<string, string>): LockWaiter {
+  const [, , mode, , , , owner, attempt] = record.split(' ');
+  const text = fields.get(`id:${attempt}`) ?? '';
+  const since = Number(fields.get(`place:${attempt}`)?.split(' ')[1] ?? 0);
+  return {
+    owner: owner === '-' ? attempt! : decoded(owner!),
+    attempt: attempt!,
+    mode: mode as LockMode,
+    ...readHolderText(text),
+    place,
+    since: new Date(since),
+    until: waitsUntil(text, since),
   };
 }
 

@@ -1,7 +1,7 @@
 import { nodesText } from '../../core/error-texts.js';
 import { byBegin } from '../../core/store/lock-state.js';
 import { type AdoptReply, type LostReply, type ReleaseReply, type RenewReply } from '../../core/store/lock-store.js';
-import { type LastRun, type LockHolder, type LockState } from '../../core/store/lock-state.js';
+import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 import { LockStoreError } from '../../core/lock.errors.js';
 import { reasonOf } from '../../core/reporter.js';
 import { type QuorumNode } from './quorum-node.js';
@@ -150,7 +150,15 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
     enough,
   );
   const fencingToken = mostCommon(states.map((state) => state.fencingToken));
-  return { key, mode: first?.mode ?? 'free', holders, waiters, fencingToken };
+  return { key, mode: first?.mode ?? 'free', holders, waiters, queue: mergeQueues(states, enough), fencingToken };
+}
+
+/** Those who wait on enough nodes, by the time since when they do: each node has an order of its own. */
+function mergeQueues(states: readonly LockState[], enough: number): readonly LockWaiter[] {
+  const found = states.flatMap(({ queue }) => queue).sort((a, b) => a.since.getTime() - b.since.getTime());
+  const attempts = [...new Set(found.map(({ attempt }) => attempt))];
+  const groups = attempts.map((attempt) => found.filter((waiter) => waiter.attempt === attempt));
+  return groups.filter((same) => same.length >= enough).map(([first], i) => ({ ...first!, place: i + 1 }));
 }
 
 const mergeHolder = (same: readonly LockHolder[], enough: number): LockHolder => ({

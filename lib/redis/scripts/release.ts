@@ -59,7 +59,7 @@ end_expired()
 begin_writes()
 local outcome = 'unknown'
 local hold = before and find_hold(${attempt})
-local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+local place = place_of(${attempt})
 local was_first = place and tonumber(place) <= head
 
 local function park_or_drop(hold)

@@ -1,12 +1,12 @@
 import { hostname } from 'node:os';
 import { Injectable } from '@nestjs/common';
-import { Limited, type Lock, LockKeyError, Locked } from '../../../lib/index.js';
+import { Limited, type Lock, LockKeyError, type LockWaitTimeoutError, Locked } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { openStore, ownPlace } from '../support/stores.js';
-import { itWithPermits } from '../../support/topologies/topology.js';
+import { itWithPermits, itWithQueue } from '../../support/topologies/topology.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
 const PATIENT = { waitMs: 25_000 };
@@ -24,6 +24,11 @@ class Reports {
   async export(_id: string): Promise<void> {
     await this.ready.opened;
   }
+
+  @Locked('ship:<0>', { note: (id: string) => `parcel ${id}`, waitMs: 20_000 })
+  async ship(_id: string): Promise<void> {
+    await this.ready.opened;
+  }
 }
 
 describe('inspect', () => {
@@ -32,7 +37,7 @@ describe('inspect', () => {
   it('reports that a lock is free, and writes nothing', async () => {
     const place = await ownPlace();
     const { locks } = await startApp(place.options);
-    const free = { key: 'never-used', mode: 'free', holders: [], waiters: 0, fencingToken: 0 };
+    const free = { key: 'never-used', mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 0 };
     expect(await locks.inspect('never-used')).toEqual(free);
     expect(await locks.isLocked('never-used')).toBe(false);
     expect(await place.keys()).toEqual([]);
@@ -89,6 +94,37 @@ describe('inspect', () => {
     for (const service of [reports, others]) service.ready.open();
     await Promise.all(running);
     expect(await a.locks.inspect(`export:${id}`)).toMatchObject({ mode: 'free', holders: [] });
+  });
+
+  itWithQueue('tells who waits: where, with which label, since when, until when, and in which order', async () => {
+    const start = () => startApp({}, { providers: [Reports] });
+    const [a, b, store] = [await start(), await start(), openStore()];
+    const key = `ship:${freshKey()}`;
+    const lock = await a.locks.acquire(key, { note: 'the van is full' });
+    const before = await store.now();
+    const shipping = b.app.get(Reports).ship(key.slice('ship:'.length));
+    await untilWaiting(b, key, 1);
+    const other = a.locks.acquire(key, { waitMs: Infinity, mode: 'read', owner: 'job 7' });
+    await untilWaiting(a, key, 2);
+    const { holders, queue } = await a.locks.inspect(key);
+    expect(holders).toMatchObject([{ note: 'the van is full' }]);
+    const caller = { host: hostname().slice(0, 40), pid: process.pid };
+    expect(queue).toMatchObject([
+      { ...caller, place: 1, mode: 'write', where: 'Reports.ship', note: `parcel ${key.slice('ship:'.length)}` },
+      { ...caller, place: 2, mode: 'read', where: '', note: '', owner: 'job 7', until: null },
+    ]);
+    const { since, until } = queue[0]!;
+    expect(since.getTime()).toBeGreaterThanOrEqual(before);
+    expect(since.getTime()).toBeLessThanOrEqual(await store.now());
+    expect(until!.getTime() - since.getTime()).toBe(20_000);
+    const refused = await rejection<LockWaitTimeoutError>(b.locks.acquire(key, { waitMs: 100, mode: 'read' }));
+    expect(refused.holder).toBe(`${caller.host}:${caller.pid} (the van is full)`);
+    expect(refused.message).toContain(`held by ${refused.holder}, with 2 waiting ahead`);
+    await lock.release();
+    b.app.get(Reports).ready.open();
+    await shipping;
+    await (await other).release();
+    expect(await a.locks.inspect(key)).toMatchObject({ mode: 'free', queue: [] });
   });
 
   it('omits holders whose lease has ended', async () => {

@@ -17,6 +17,9 @@ const isBoolean = (value: unknown): boolean => value === true || value === false
 const isOwner = (value: unknown): boolean =>
   typeof value === 'string' && value.length >= 1 && value.length <= 128 && Buffer.from(value).toString() === value;
 
+const isNote = (value: unknown): boolean =>
+  typeof value === 'string' && Buffer.byteLength(value) <= 256 && Buffer.from(value).toString() === value;
+
 export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
   mode: (value) => value === 'read' || value === 'write',
   leaseMs: wholeFrom(50, DAYS_30),
@@ -28,6 +31,7 @@ export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
   permits: wholeFrom(1, 100_000),
   fair: isBoolean,
   owner: isOwner,
+  note: isNote,
   signal: isAbortSignal,
   reentrant: isBoolean,
   awaitRelease: isBoolean,

@@ -26,6 +26,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   permits: 0,
   fair: true,
   owner: undefined,
+  note: '',
   signal: undefined,
   reentrant: true,
   awaitRelease: true,

@@ -82,13 +82,14 @@ function queueFields({ queue }: MemoryLock): Fields {
 }
 
 function waiterFields(waiter: Waiter): Fields {
-  const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim, place, holder } = waiter;
+  const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim, place, since, holder } =
+    waiter;
   // 2: has to send its request again in its turn.
   const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
   const record = [deadline, waiterLeaseMs, mode, howFair, permits, leaseMs, owner ?? '-', attempt].join(' ');
   return [
     [`queue:${place}`, record],
-    [`place:${attempt}`, place],
+    [`place:${attempt}`, `${place} ${since}`],
     [`id:${attempt}`, holder],
   ];
 }

@@ -4,8 +4,8 @@ import { checkDuration } from '../../../lib/core/option-checks.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [
-  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'signal', 'reentrant',
-  'awaitRelease',
+  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'note', 'signal',
+  'reentrant', 'awaitRelease',
 ]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
 
@@ -24,6 +24,8 @@ describe('the options of a lock', () => {
     ['not to re-enter', { reentrant: false }],
     ['not to wait for the release', { awaitRelease: false }],
     ['the longest owner', { owner: 'o'.repeat(128) }],
+    ['the longest note, or none', { note: 'é'.repeat(128) }],
+    ['an empty note', { note: '' }],
     ['a signal and a mode', { signal: new AbortController().signal, mode: 'read', renew: false }],
   ])('may be %s', (_what, options) => {
     expect(() => checkLockOptions(options)).not.toThrow();
@@ -113,7 +115,15 @@ describe('the options of a lock', () => {
   });
 
   it('are filled from the defaults', () => {
-    const open = { maxWaiters: 0, permits: 0, fair: true, owner: undefined, signal: undefined, reentrant: true };
+    const open = {
+      maxWaiters: 0,
+      permits: 0,
+      fair: true,
+      owner: undefined,
+      note: '',
+      signal: undefined,
+      reentrant: true,
+    };
     const { isQuorum: _isQuorum, ...ofModule } = DEFAULTS;
     const filled = { mode: 'write', ...ofModule, holdAtLeastMs: 0, renew: true, ...open };
     expect(resolveLockOptions({}, DEFAULTS)).toEqual(filled);

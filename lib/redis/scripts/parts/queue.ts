@@ -13,6 +13,10 @@ export const QUEUE = scriptPart(
     writes: 'head first cursor',
   },
   lua`
+local function place_of(attempt)
+  return string.match(redis.call('HGET', ${lock}, 'place:' .. attempt) or '', '^%d+')
+end
+
 local function leave_queue(attempt, sequence)
   redis.call('HDEL', ${lock}, 'queue:' .. sequence, 'place:' .. attempt)
 end

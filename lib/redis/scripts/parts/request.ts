@@ -28,7 +28,7 @@ export const REQUEST = scriptPart(
   lua`
 local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
 local fair, permits, my_owner = ${arg('fair')}, tonumber(${arg('permits')}), ${arg('owner')}
-local place = redis.call('HGET', ${lock}, 'place:' .. ${attempt})
+local place = place_of(${attempt})
 
 -- Whether this attempt holds the lock, or waits for it.
 local function knows_attempt()
@@ -125,7 +125,7 @@ local function join_queue(how_fair)
     if not place then
       tail = tail + 1
       place = int(tail)
-      redis.call('HSET', ${lock}, 'place:' .. ${attempt}, place, 'id:' .. ${attempt}, ${arg('holder')})
+      redis.call('HSET', ${lock}, 'place:' .. ${attempt}, place .. ' ' .. int(now), 'id:' .. ${attempt}, ${arg('holder')})
     end
     redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease), mode,
       how_fair, int(permits), int(lease), my_owner, ${attempt} }, ' '))

@@ -25,7 +25,7 @@ const lock = key('lock');
  * | `late` | the attempts given back while a command of theirs had no answer, and when: `;abcdefgh 1700000000000000;` |
  * | `floor` | when (microseconds) the last entry that a full `late` dropped was made; unknown attempts sent by then are refused |
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
- * | `id:<attempt>` | the holder or waiter (host, pid, method), for people; opaque here |
+ * | `id:<attempt>` | the holder or waiter (see holder-text.ts), for people; opaque here, and longer than 64 bytes if it has a note |
  * | `writes`, `reads` | how many holds of each mode there are |
  * | `parked` | how many of the write holds are parked |
  * | `owner`, `writer`, `fence` | owner, latest attempt and token of the write holds |
@@ -35,7 +35,7 @@ const lock = key('lock');
  * | `head` | the sequence number that is served next; waiters before it were passed over (see hand-over) |
  * | `cursor` | the sequence number at which `sweep_queue` goes on |
  * | `queue:<n>` | one waiter: `deadline waiter-lease mode fair permits lease owner attempt`; `fair` is 0, 1, or 2 |
- * | `place:<attempt>` | its sequence number |
+ * | `place:<attempt>` | its sequence number, and since when it waits: `n since` |
  * | `jobs` | the jobs that have fires here, percent-encoded, each with the time until which it is kept: `job ms job ms` |
  * | `fires:<job>` | the latest fires of that job that were granted, in ms: `;1000;2000;` (see claim) |
  * | `run:<job>` | its last run: `fire attempt started ended outcome` (`0 -` while they are unknown) |

@@ -12,10 +12,18 @@ import { settled } from '../../../support/core/fake-clock.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
 
-const FREE = { mode: 'free', holders: [], waiters: 0, fencingToken: 9 } as const;
+const FREE = { mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 9 } as const;
 
 const heldFor = (remainingMs: number): Omit<LockState, 'key'> => {
-  const holder = { owner: 'o', attempt: 'other.1', mode: 'write', host: 'far', pid: 7, where: 'Shop.sell' } as const;
+  const holder = {
+    owner: 'o',
+    attempt: 'other.1',
+    mode: 'write',
+    host: 'far',
+    pid: 7,
+    where: 'Shop.sell',
+    note: '',
+  } as const;
   return { ...FREE, mode: 'write', holders: [{ ...holder, since: new Date(0), remainingMs, fencingToken: 9 }] };
 };
 

@@ -1,3 +1,4 @@
+import { LockStoreError } from '../../../../lib/core/lock.errors.js';
 import { readRuns, readLockState } from '../../../../lib/redis/codec/lock-record.js';
 
 const NOW = 1_700_000_000_000;
@@ -12,7 +13,7 @@ const read = (...fields: string[]) => readLockState('k', [String(NOW), ...fields
 
 describe('the record of a lock', () => {
   it('is free when it does not exist', () => {
-    expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, fencingToken: 0 });
+    expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 0 });
   });
 
   it('remembers its last token when it is free', () => {
@@ -25,6 +26,7 @@ describe('the record of a lock', () => {
       key: 'k',
       mode: 'write',
       waiters: 0,
+      queue: [],
       fencingToken: TOKEN,
       holders: [
         {
@@ -34,6 +36,7 @@ describe('the record of a lock', () => {
           host: 'web-1',
           pid: 42,
           where: 'Orders.charge',
+          note: '',
           since: new Date(NOW - 500),
           remainingMs: 2_000,
           fencingToken: TOKEN,
@@ -76,6 +79,30 @@ describe('the record of a lock', () => {
       String(sequence),
     ];
     expect(read(...waiter(1, 10), ...waiter(2, 0), ...waiter(3, 10)).waiters).toBe(2);
+  });
+
+  it('tells who waits, in the order of the queue', () => {
+    const waiter = (sequence: number, mode: string, owner: string, ...id: string[]) => [
+      `queue:${sequence}`,
+      `${NOW + 10} 3000 ${mode} 1 0 3000 ${owner} c.${sequence}`,
+      `place:c.${sequence}`,
+      `${sequence} ${NOW - 1_000}`,
+      ...id.flatMap((text) => [`id:c.${sequence}`, text]),
+    ];
+    const second = waiter(10, 'read', 'job%207', 'web-2:43\t\tthe note');
+    const first = waiter(9, 'write', '-', 'web-1:42 Orders.charge\t5000');
+    const since = new Date(NOW - 1_000);
+    expect(read(...second, ...waiter(11, 'write', '-'), ...first).queue).toEqual([
+      { owner: 'c.9', attempt: 'c.9', mode: 'write', host: 'web-1', pid: 42, where: 'Orders.charge', note: '', place: 1, since,
+        until: new Date(NOW + 4_000) },
+      { owner: 'job 7', attempt: 'c.10', mode: 'read', host: 'web-2', pid: 43, where: '', note: 'the note', place: 2,
+        since, until: null },
+      { owner: 'c.11', attempt: 'c.11', mode: 'write', host: '', pid: 0, where: '', note: '', place: 3, since, until: null },
+    ]); // prettier-ignore
+  });
+
+  it('refuses a waiter that it cannot read', () => {
+    expect(() => read('queue:1', `${NOW + 10} 3000 write 1 0 3000 c.1`)).toThrow(LockStoreError);
   });
 });
 

@@ -64,7 +64,7 @@ describe('a call that waits for the lock of another one of its process', () => {
     await lock.release();
     await settled();
     const { terms } = other.value!;
-    expect(terms).toMatchObject({ maxHoldMs: 70, awaitRelease: false, holder: 'host:1 Orders.charge', label });
+    expect(terms).toMatchObject({ maxHoldMs: 70, awaitRelease: false, holder: 'host:1 Orders.charge\t10000', label });
   });
 });
 

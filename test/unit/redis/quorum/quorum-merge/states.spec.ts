@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { type LastRun, type LockHolder, type LockState } from '../../../../../lib/core/store/lock-state.js';
+import {
+  type LastRun,
+  type LockHolder,
+  type LockState,
+  type LockWaiter,
+} from '../../../../../lib/core/store/lock-state.js';
 import { mergeRuns, mergeStates } from '../../../../../lib/redis/quorum/quorum-merge.js';
 import { nodesOf } from '../fake-nodes.js';
 
@@ -10,6 +15,7 @@ const holder = (attempt: string, rest: Partial<LockHolder> = {}): LockHolder => 
   host: 'host',
   pid: 1,
   where: '',
+  note: '',
   since: new Date(1_000),
   remainingMs: 3_000,
   fencingToken: 7,
@@ -23,6 +29,7 @@ const state = (holders: readonly LockHolder[] = [], rest: Partial<LockState> = {
   mode: holders[0]?.mode ?? 'free',
   holders,
   waiters: 0,
+  queue: [],
   fencingToken: Math.max(0, ...holders.map(({ fencingToken }) => fencingToken)),
   ...rest,
 });
@@ -131,7 +138,27 @@ describe('the state of a lock', () => {
       state([], { fencingToken: 9, waiters: 3 }),
       state([], { fencingToken: 0, waiters: 1 }),
     ];
-    expect(merged(3, ...states)).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 1, fencingToken: 9 });
+    expect(merged(3, ...states)).toEqual({
+      key: 'k',
+      mode: 'free',
+      holders: [],
+      waiters: 1,
+      queue: [],
+      fencingToken: 9,
+    });
+  });
+
+  it('names those who wait on a majority, by the time since when they do', () => {
+    const waiter = (attempt: string, place: number, since: number): LockWaiter => {
+      const { remainingMs: _ms, fencingToken: _token, ...caller } = holder(attempt);
+      return { ...caller, place, since: new Date(since), until: null };
+    };
+    const states = [
+      state([], { queue: [waiter('b', 1, 2_001), waiter('a', 2, 2_000)] }),
+      state([], { queue: [waiter('a', 1, 2_000), waiter('c', 2, 1_000)] }),
+      state([], { queue: [waiter('b', 1, 2_002)] }),
+    ];
+    expect(merged(3, ...states).queue).toEqual([waiter('a', 1, 2_000), waiter('b', 2, 2_001)]);
   });
 
   it('has the last token of the lock, with no holders, while its only hold is parked', () => {

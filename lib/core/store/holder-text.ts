@@ -1,0 +1,77 @@
+import { printable } from '../printable.js';
+
+/** Who holds a lock or waits for it, for people. */
+export interface LockCaller {
+  readonly host: string;
+  readonly pid: number;
+  /** `Class.method` if a decorator acquired it, otherwise empty. */
+  readonly where: string;
+  /** The `note` of the call; empty without one. */
+  readonly note: string;
+}
+
+/** Stands between the parts of a text, and in none of them but the last. */
+const TAB = '\t';
+
+/**
+ * Writes the texts by which a store names its callers: `host:pid Class.method`, then, each behind a tab and only if there is more to
+ * say, for how long the call waits, in milliseconds (empty: not at all, or for ever), and its note. A text has one line. Calls of one
+ * kind come in a row, so the last text is kept: no string is made for each of them.
+ */
+export class HolderTexts {
+  #where = '';
+  #waitMs = 0;
+  #note = '';
+  #text: string;
+
+  /** `instance`: `host:pid`. */
+  constructor(private readonly instance: string) {
+    this.#text = instance;
+  }
+
+  of(where: string, waitMs: number, note: string): string {
+    if (where !== this.#where || waitMs !== this.#waitMs || note !== this.#note) {
+      this.#where = where;
+      this.#waitMs = waitMs;
+      this.#note = note;
+      this.#text = this.#write();
+    }
+    return this.#text;
+  }
+
+  #write(): string {
+    // The name of a method may be any text.
+    const name = this.#where ? `${this.instance} ${this.#where.replaceAll(/\s/g, ' ')}` : this.instance;
+    const waitMs = this.#waitMs > 0 && this.#waitMs < Infinity ? String(this.#waitMs) : '';
+    if (this.#note) return [name, waitMs, this.#note.replaceAll('\n', ' ')].join(TAB);
+    return waitMs ? name + TAB + waitMs : name;
+  }
+}
+
+/** Reads the text by which a store names a caller: for a store of your own, which has it from the request. */
+export function readHolderText(text: string): LockCaller {
+  const [name = '', , ...note] = text.split(TAB);
+  const [instance = '', ...where] = name.split(' ');
+  const colon = instance.lastIndexOf(':');
+  return {
+    host: instance.slice(0, Math.max(colon, 0)),
+    pid: Number(instance.slice(colon + 1)),
+    where: where.join(' '),
+    note: note.join(TAB),
+  };
+}
+
+/** For how long a caller that began to wait at `since` (milliseconds since the epoch) does so; null: for ever, or nobody knows. */
+export function waitsUntil(text: string, since: number): Date | null {
+  const waitMs = /^[^\t]*\t(\d+)/.exec(text)?.[1];
+  const until = new Date(since + Number(waitMs));
+  return Number.isNaN(until.getTime()) ? null : until;
+}
+
+/** The caller as errors and events name it: `host:pid Class.method (note)`. */
+export function nameOfHolder(text: string | undefined): string | undefined {
+  if (!text?.includes(TAB)) return text;
+  const { note } = readHolderText(text);
+  const name = text.slice(0, text.indexOf(TAB));
+  return note ? `${name} (${printable(note)})` : name;
+}
