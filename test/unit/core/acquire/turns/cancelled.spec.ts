@@ -172,7 +172,11 @@ describe('a call that asks the store for others, and is cancelled', () => {
     await clock.advance(1_000);
     expect(store.acquires.at(-1)!.request.holder).toBe('host:1 Orders.charge\t10000');
     await push();
-    expect((second.value as StoreHold).terms).toMatchObject({ maxHoldMs: 70, holder: 'host:1 Orders.charge\t10000', label });
+    expect((second.value as StoreHold).terms).toMatchObject({
+      maxHoldMs: 70,
+      holder: 'host:1 Orders.charge\t10000',
+      label,
+    });
     expect(acquired).toMatchObject([{ ...label, waitedMs: 1_000, waited: true, local: false }]);
   });
 
