@@ -23,7 +23,7 @@ export type {
   LockEventName,
   LockEvents,
 } from './core/lock.events.js';
-export type { AdoptOptions, LockOptions, TransferOptions } from './core/lock.options.js';
+export type { LockOptions } from './core/lock.options.js';
 export type { OnUnavailable } from './core/option-checks.js';
 export type { Clock } from './core/clock.js';
 export type { Reporter } from './core/reporter.js';
@@ -31,7 +31,8 @@ export type { FireClaim, GrantedFire } from './core/store/fires.js';
 export type { LockStoreContext, LockStoreFactory } from './core/store/given-store.js';
 export { readHolderText, waitsUntil } from './core/store/holder-text.js';
 export type { LockCaller } from './core/store/holder-text.js';
-export type { LastRun, LockHolder, LockState, LockWaiter } from './core/store/lock-state.js';
+export type { LastRun, LockHolder, LockPermits, LockState, LockWaiter } from './core/store/lock-state.js';
+export type { AdoptOptions, TransferOptions } from './core/transfer.options.js';
 export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
 export type {
   AcquireReply,

@@ -1,7 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Locker } from './core/acquire/locker.js';
 import { type Entry, NO_ENTRY } from './core/acquire/request.js';
-import { type AwaitedCalls } from './core/awaited-calls.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
 import { type Key, type WaitUntilFreeOptions } from './core/call-arguments.js';
@@ -10,13 +9,15 @@ import { jobName } from './core/key.js';
 import { LockBusyError } from './core/lock.errors.js';
 import { type LockEvents } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
-import { checkAdoptOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
-import { type AdoptOptions, type LockOptions } from './core/lock.options.js';
+import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
+import { checkSetPermits } from './core/option-checks.js';
 import { readOptions } from './core/read-options.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type LockStore } from './core/store/lock-store.js';
-import { type LastRun, type ListOptions, type LockState } from './core/store/lock-state.js';
+import { askEach } from './core/store/ask-each.js';
+import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './core/store/lock-state.js';
+import { type AdoptOptions, checkAdoptOptions } from './core/transfer.options.js';
 import { Leaders } from './leader/leaders.js';
 import { type LeadOptions } from './leader/lead.options.js';
 import { type Leadership } from './leader/leadership.js';
@@ -30,8 +31,6 @@ export interface LockActivity {
 }
 
 const NO_OPTIONS: LockOptions = Object.freeze({});
-
-const LIST_OPTIONS = { prefix: true, limit: true } satisfies Record<keyof ListOptions, true>;
 
 /** Acquires, releases and inspects locks: does for your own code what the decorators do for methods. */
 @Injectable()
@@ -195,8 +194,8 @@ export class RedisLockService {
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
-    const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, Object.keys(LIST_OPTIONS));
-    return this.#awaited.keepAliveEach(this.#list({ prefix, limit }));
+    const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, LIST_OPTION_NAMES);
+    return this.locker.awaited.keepAliveEach(this.#list({ prefix, limit }));
   }
 
   async *#list(options: Required<ListOptions>): AsyncGenerator<LockState> {
@@ -214,26 +213,29 @@ export class RedisLockService {
   }
 
   /**
+   * Sets how many permits a key has from now on, for all instances, whatever their calls say. Waiters that fit get in at once; nothing
+   * is taken from holders. 0 lets no reader in. null leaves the number to the calls again. It is kept for 30 days after the last use.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError (also on a quorum, which has no semaphores)
+   */
+  async setPermits(key: string, permits: number | null): Promise<void> {
+    checkSetPermits(permits);
+    await this.#askEach(key, (one) => this.store.setPermits(one, permits));
+  }
+
+  /**
    * Returns the last run of a job that is locked with `oncePer`; null when none is remembered. A job has the name of its
    * method, such as `Reports.noon`. Without a name, returns the run that began last among all jobs of the key.
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {
     this.store.checkKey(key);
-    return this.#awaited.keepAlive(
+    return this.locker.awaited.keepAlive(
       this.store.lastRun(key, job === undefined ? undefined : jobName(checkJob(key, job))),
     );
   }
 
-  /** Checks all keys, then asks for each of them; rejects only after all answers have come. */
-  async #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
-    const keys = keysOf(key);
-    for (const one of keys) this.store.checkKey(one);
-    const answers = await this.#awaited.keepAlive(Promise.allSettled(keys.map(ask)));
-    return answers.map((answer) => {
-      if (answer.status === 'rejected') throw answer.reason;
-      return answer.value;
-    });
+  #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
+    return askEach(this.store, this.locker.awaited, keysOf(key), ask);
   }
 
   /** Internal: what holds the locks, for another API of them. */
@@ -243,8 +245,4 @@ export class RedisLockService {
 
   /** One function for all calls. */
   readonly #handOut = (lock: Hold): Lock => this.locker.handles.handOut(lock);
-
-  get #awaited(): AwaitedCalls {
-    return this.locker.awaited;
-  }
 }

@@ -23,16 +23,18 @@ export interface LockName {
   readonly mode: LockMode;
   /** How many holders the call lets in; 0 or undefined if it is no semaphore. */
   readonly permits?: number | undefined;
+  /** How many of them the call takes; undefined: one. */
+  readonly take?: number | undefined;
 }
 
 /** The parts of a `busy` reply that the texts use. */
-type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner'>;
+type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner' | 'permits'>;
 
 export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
   const { key, mode } = name;
   const { holder, nodes } = busy;
   const permits = takenPermits(name, busy);
-  const state = permits ? `busy: ${permitsText(permits)}` : `held${holder ? ` by ${holder}` : ''}`;
+  const state = permits ? `busy: ${permitsText(permits, name.take)}` : `held${holder ? ` by ${holder}` : ''}`;
   const text =
     `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or give it a \`waitMs\`.` +
     nodesText(nodes);
@@ -50,7 +52,7 @@ export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): 
   const { key, mode } = name;
   const { holder, ahead, nodes } = busy;
   const permits = takenPermits(name, busy);
-  const state = permits ? `: ${permitsText(permits)}` : holder ? `, held by ${holder}` : '';
+  const state = permits ? `: ${permitsText(permits, name.take)}` : holder ? `, held by ${holder}` : '';
   const text =
     `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
     `${ahead > 0 ? `, with ${ahead} waiting ahead` : ''}. Wait longer (\`waitMs\`), or hold it for less time.${nodesText(nodes)}`;
@@ -58,11 +60,20 @@ export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): 
 }
 
 /** A store names only holders that write. Without one, the permits are taken, or a waiting writer holds readers back. */
-const takenPermits = ({ permits }: LockName, { holder, owner }: Omit<Busy, 'ahead'>): number | undefined =>
-  permits && !holder && !owner ? permits : undefined;
+const takenPermits = ({ mode, permits }: LockName, { holder, owner, ...busy }: Omit<Busy, 'ahead'>) =>
+  (!holder && !owner && ((mode === 'read' && busy.permits) || permits)) || undefined;
 
-const permitsText = (permits: number): string =>
-  permits === 1 ? 'its only permit is taken' : `all ${permits} permits are taken`;
+function permitsText(permits: number, take = 1): string {
+  if (take > 1) return `fewer than ${take} of its ${permits} permits are free`;
+  return permits === 1 ? 'its only permit is taken' : `all ${permits} permits are taken`;
+}
+
+/** The call takes more permits than an operator has set. */
+export function exceededPermitsError({ key, mode, take = 1 }: LockName, permits: number): LockBusyError {
+  const state = permits === 0 ? 'closed: it has 0 permits' : `busy: the call takes ${take} of ${permits} permits`;
+  const text = `The lock "${key}" (${mode}) is ${state} (\`setPermits\`). Set more, or try later.`;
+  return new LockBusyError(text, { key, mode, permits });
+}
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {
   const reason = cause === undefined ? 'Redis gave no answer. Check the connection.' : messageOf(cause);

@@ -39,7 +39,7 @@ export interface LockErrorDetails {
   readonly mode?: LockMode;
   readonly cause?: unknown;
   readonly nodes?: readonly NodeAnswer[] | undefined;
-  /** How many permits there are, if all of them are taken. */
+  /** How many permits there are, if too few of them are free. */
   readonly permits?: number | undefined;
   /** How many others wait, if the call does not accept that. */
   readonly maxWaiters?: number | undefined;
@@ -110,7 +110,7 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
  * others wait (`maxWaiters`).
  */
 export class LockBusyError extends LockError {
-  /** How many permits there are, if all of them are taken; undefined if it is no semaphore, or is held for writing. */
+  /** How many permits there are, if too few of them are free; undefined if it is no semaphore, or is held for writing. */
   readonly permits: number | undefined;
   /** The `maxWaiters` of the call, if so many others wait; otherwise undefined. */
   readonly maxWaiters: number | undefined;

@@ -1,6 +1,6 @@
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
-import { checkBoolean, checkDuration, checkNote, checkOwner, checkPermits } from './option-checks.js';
-import { checkSignal, checkWhole } from './option-checks.js';
+import { checkBoolean, checkDuration, checkFits, checkNote, checkOwner } from './option-checks.js';
+import { checkPermits, checkSignal, checkTake, checkWhole } from './option-checks.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
@@ -50,6 +50,12 @@ export interface LockOptions {
    */
   permits?: number;
   /**
+   * With mode `read`: how many permits this call takes, at most `permits`. Without `permits`, it counts where they are set at run
+   * time (`setPermits`), and for other calls.
+   * @default 1
+   */
+  take?: number;
+  /**
    * First in, first out, and a waiting writer holds back new readers. The callers of one process may hand a write lock to each
    * other for up to 10 ms before another process gets it: each process has its turn. `'strict'`: first in, first out among
    * all callers of all processes; each of them sends commands of its own. `false`: the next caller to ask gets a free lock;
@@ -85,34 +91,6 @@ export interface LockOptions {
   awaitRelease?: boolean;
 }
 
-/** The options of `transfer`. */
-export interface TransferOptions {
-  /**
-   * How long the lock is kept for the process that adopts it, in milliseconds; the lease is never shortened.
-   * @default the `leaseMs` of the lock
-   */
-  leaseMs?: number;
-}
-
-/** The options of `adopt`; what is left out is as it was in the process that transferred the lock. Durations are milliseconds. */
-export interface AdoptOptions {
-  /**
-   * How long Redis grants the lock for from now on; the lease is never shortened.
-   * @default that of the lock
-   */
-  leaseMs?: number;
-  /**
-   * How long the lock may be held from now on.
-   * @default what was left of it when the lock was transferred
-   */
-  maxHoldMs?: number;
-  /**
-   * Whether the watchdog renews the lease.
-   * @default as before
-   */
-  renew?: boolean;
-}
-
 /** The options of an acquisition with all defaults filled in. */
 export interface ResolvedLockOptions {
   readonly mode: LockMode;
@@ -125,6 +103,7 @@ export interface ResolvedLockOptions {
   readonly renew: boolean;
   /** 0: no limit. */
   readonly permits: number;
+  readonly take: number;
   readonly fair: boolean | 'strict';
   readonly owner: string | undefined;
   /** Empty: none. */
@@ -157,6 +136,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
   renew: checkBoolean,
   permits: checkPermits,
+  take: checkTake,
   fair: (value, where) => {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
   },
@@ -181,21 +161,13 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
   for (const name of Object.keys(own) as (keyof LockOptions)[]) {
     if (!allowed.includes(name)) CHECKS[name](own[name], name);
   }
-  const { permits, mode } = own;
-  if (permits !== undefined && mode !== 'read') refuse('permits', permits, "left out, or used with `mode: 'read'`");
+  for (const name of ['permits', 'take'] as const) {
+    if (own[name] !== undefined && own.mode !== 'read')
+      refuse(name, own[name], "left out, or used with `mode: 'read'`");
+  }
+  checkFits(own);
   return own;
 }
-
-const TRANSFER_OPTIONS = { leaseMs: true } satisfies Record<keyof TransferOptions, true>;
-const ADOPT_OPTIONS = { leaseMs: true, maxHoldMs: true, renew: true } satisfies Record<keyof AdoptOptions, true>;
-
-/** @throws LockConfigurationError */
-export const checkTransferOptions = (options: TransferOptions): TransferOptions =>
-  checkLockOptions(readOptions(options, Object.keys(TRANSFER_OPTIONS)));
-
-/** @throws LockConfigurationError */
-export const checkAdoptOptions = (options: AdoptOptions): AdoptOptions =>
-  checkLockOptions(readOptions(options, Object.keys(ADOPT_OPTIONS)));
 
 /**
  * Fills in the defaults of options that have been checked.
@@ -212,6 +184,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
     holdAtLeastMs: options.holdAtLeastMs ?? 0,
     renew: options.renew ?? true,
     permits: options.permits ?? 0,
+    take: options.take ?? 1,
     fair: options.fair ?? !defaults.isQuorum,
     owner: options.owner,
     note: options.note ?? '',
@@ -230,8 +203,9 @@ function checkQuorumOptions(options: LockOptions): void {
   );
 }
 
-function queuedOption({ permits, maxWaiters, fair }: LockOptions): string | undefined {
+function queuedOption({ permits, take, maxWaiters, fair }: LockOptions): string | undefined {
   if (permits !== undefined) return '`permits` (a counting semaphore)';
+  if (take !== undefined) return '`take` (a counting semaphore)';
   if (maxWaiters !== undefined) return '`maxWaiters` (a queue)';
   return fair ? `\`fair: ${typeof fair === 'string' ? `'${fair}'` : 'true'}\` (a queue)` : undefined;
 }

@@ -1,7 +1,7 @@
 import { isWellFormed } from './key.js';
 import { refuse } from './read-options.js';
 
-const MAX_PERMITS = 100_000;
+export const MAX_PERMITS = 100_000;
 const MAX_OWNER_LENGTH = 128;
 const MAX_NOTE_BYTES = 256;
 
@@ -44,6 +44,36 @@ export function checkOwner(value: unknown, where: string): void {
 export function checkNote(value: unknown, where: string): void {
   if (typeof value !== 'string' || !isWellFormed(value) || Buffer.byteLength(value) > MAX_NOTE_BYTES) {
     refuse(where, value, `a well-formed string of at most ${MAX_NOTE_BYTES} bytes`);
+  }
+}
+
+/**
+ * Checks how many permits a call takes.
+ * @throws LockConfigurationError
+ */
+export const checkTake = (value: unknown, where: string): void =>
+  checkWhole(value, where, { min: 1, max: MAX_PERMITS });
+
+/**
+ * Checks that a call takes no more permits than there are: it would wait for ever.
+ * @throws LockConfigurationError
+ */
+export function checkFits({ permits, take }: { readonly permits?: number; readonly take?: number }): void {
+  if (permits === undefined || take === undefined || take <= permits) return;
+  refuse('take', take, `at most the \`permits\`, which are ${permits}`);
+}
+
+/**
+ * Checks how many permits a key is to have from now on.
+ * @throws LockConfigurationError
+ */
+export function checkSetPermits(value: unknown): void {
+  if (value !== null && (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MAX_PERMITS)) {
+    refuse(
+      'permits',
+      value,
+      `a whole number from 0 (no reader gets in) to ${MAX_PERMITS}, or null (the calls say it again)`,
+    );
   }
 }
 

@@ -13,7 +13,7 @@ import {
 } from '../core/lock.errors.js';
 import { type LockEventMap } from '../core/lock.events.js';
 import { type LockOptions } from '../core/lock.options.js';
-import { type OnUnavailable } from '../core/option-checks.js';
+import { type OnUnavailable, checkFits } from '../core/option-checks.js';
 import { UnlockedHandle } from '../core/reentry/unlocked-run.js';
 import { type FireClaim } from '../core/store/fires.js';
 import { type Key } from '../core/call-arguments.js';
@@ -130,17 +130,18 @@ function optionsOf(host: EntryHost, call: LockedCall): LockOptions {
 
 /** The options that may be functions of the arguments, with the results of those. */
 function resultsOf({ where, options }: LockedCall, { self, args }: Caller): Pick<LockOptions, PerCall> {
-  const results: Record<string, unknown> = {};
-  for (const name of PER_CALL_NAMES) {
+  const results: Pick<LockOptions, PerCall> = {};
+  const given = PER_CALL_NAMES.filter((name) => options[name] !== undefined);
+  const values = given.map((name): unknown => {
     const option: unknown = options[name];
-    if (option === undefined) continue;
-    const result: unknown = typeof option === 'function' ? option.apply(self, [...args]) : option;
-    try {
-      PER_CALL[name].check(result, name);
-    } catch (error) {
-      throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
-    }
-    results[name] = result;
+    return typeof option === 'function' ? option.apply(self, [...args]) : option;
+  });
+  try {
+    given.forEach((name, i) => PER_CALL[name].check(values[i], name));
+    Object.assign(results, Object.fromEntries(given.map((name, i) => [name, values[i]])));
+    checkFits(results);
+  } catch (error) {
+    throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
   }
   return results;
 }

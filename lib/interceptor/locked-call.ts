@@ -33,14 +33,10 @@ export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy):
 }
 
 function acquireOptionsOf(options: LockedCall['options']): LockOptions | undefined {
-  if (options.oncePer !== undefined || PER_CALL_NAMES.some((name) => typeof options[name] === 'function'))
-    return undefined;
-  const { permits, note } = options as LockOptions;
-  return {
-    ...lockOptionsOf(options),
-    ...(permits === undefined ? {} : { permits }),
-    ...(note === undefined ? {} : { note }),
-  };
+  const { oncePer } = options;
+  if (oncePer !== undefined || PER_CALL_NAMES.some((name) => typeof options[name] === 'function')) return undefined;
+  const given = PER_CALL_NAMES.filter((name) => options[name] !== undefined);
+  return { ...lockOptionsOf(options), ...Object.fromEntries(given.map((name) => [name, options[name]])) };
 }
 
 /** What is left of the options of a call for its acquisition, without those of PER_CALL; a call that does not wait tries once. */
@@ -53,6 +49,7 @@ export function lockOptionsOf({
   onUnavailable: _onUnavailable,
   permits: _permits,
   note: _note,
+  take: _take,
   ...options
 }: LockedCall['options']): LockOptions {
   return ifBusy === 'wait' || ifBusy === 'share' ? options : { ...options, waitMs: 0 };

@@ -1,7 +1,7 @@
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type LockOptions, checkLockOptions, LOCK_OPTION_NAMES, MAX_LEASE_MS } from '../core/lock.options.js';
 import { type OnUnavailable, checkConnectionName, checkDuration, checkNote } from '../core/option-checks.js';
-import { checkOnUnavailable, checkPermits } from '../core/option-checks.js';
+import { checkOnUnavailable, checkPermits, checkTake, MAX_PERMITS } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
@@ -19,6 +19,12 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | PerCall> {
    * `inspect`, `list` and the errors of those who wait show it beside the holder. It is stored as it is.
    */
   note?: string | ((...args: any[]) => string);
+  /**
+   * With mode `read`: how many permits a call takes, at most `permits`, or a function of the arguments that returns the number, called
+   * with `this` = the instance. Without `permits`, it counts where they are set at run time (`setPermits`), and for other calls.
+   * @default 1
+   */
+  take?: number | ((...args: any[]) => number);
   /**
    * What a call does when the lock is busy: `wait` up to `waitMs`, `skip` (resolve to `undefined` without running), `throw`
    * a `LockBusyError` at once, or resolve to what a function of the key and the arguments returns. These others try once.
@@ -64,7 +70,9 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | PerCall> {
 
 /** The options that may be functions of the arguments: how a result is checked, and a value that stands for it until then. */
 export const PER_CALL = {
-  permits: { check: checkPermits, standIn: 1 },
+  // One that fits to any number of permits.
+  permits: { check: checkPermits, standIn: MAX_PERMITS },
+  take: { check: checkTake, standIn: 1 },
   note: { check: checkNote, standIn: '' },
 } satisfies { readonly [name in keyof LockOptions]: unknown };
 

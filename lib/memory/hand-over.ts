@@ -1,7 +1,7 @@
 import { TOKENS_OF_A_WRITER, type WakeUp } from '../core/store/lock-store.js';
 import { type MemoryLock } from './memory-lock.js';
 import { type ReceivedRequest, type Waiter } from './memory-queue.js';
-import { admits, shareEntry } from './rules.js';
+import { admits, exceeds, shareEntry } from './rules.js';
 
 /** Sends a wake-up to the client of an attempt; returns false when nobody listens there. */
 export type Tell = (attempt: string, wakeUp: WakeUp) => boolean;
@@ -30,14 +30,17 @@ export class HandOver {
 
   /** Grants with the token of the owner, or with a new one. */
   grant(lock: MemoryLock, request: ReceivedRequest, lease: number, token = this.#nextToken(lock)): void {
-    const { owner, mode, attempt, holder } = request;
+    const { owner, mode, attempt, holder, permits, take = 1 } = request;
     lock.writes.add();
     lock.token = Math.max(lock.token, token);
-    const hold = { owner, mode, token, lease, holder, since: lock.now, deadline: lock.now + lease, entry: token };
+    const hold = { owner, mode, take, token, lease, holder, since: lock.now, deadline: lock.now + lease, entry: token };
     lock.holds.set(attempt, hold);
     lock.bounds.include(hold);
     if (mode === 'write') lock.writer = request;
-    else shareEntry(lock, hold);
+    else {
+      shareEntry(lock, hold);
+      lock.limit = permits;
+    }
   }
 
   /** Serves the queue from its head; returns true when it is the turn of `me`, whose request this is. */
@@ -51,7 +54,11 @@ export class HandOver {
       lock.unserved = this.isShort() && places > MOST_PLACES;
       if (lock.unserved) return false;
       const waiter = queue.at(queue.head);
-      if (waiter) {
+      if (waiter && exceeds(lock, waiter)) {
+        // Its request is refused then.
+        this.#wake(waiter);
+        queue.goOn(true);
+      } else if (waiter) {
         if (!admits(lock, waiter)) return false;
         if (waiter.attempt === me) return true;
         const mustAsk = !waiter.fair || isGrantedOnRequest(waiter);

@@ -106,6 +106,10 @@ export class MemoryLockStore implements LockStore {
     return holds > 0;
   }
 
+  setPermits(key: string, permits: number | null): Promise<void> {
+    return this.#run(key, (locks) => locks.setPermits(this.keyPrefix + key, permits ?? undefined));
+  }
+
   inspect(key: string): Promise<LockState> {
     return this.#run(key, (locks) => stateOf(key, locks.look(this.keyPrefix + key)));
   }

@@ -7,6 +7,8 @@ import { Writes } from './writes.js';
 export interface Hold {
   readonly owner: string | undefined;
   readonly since: number;
+  /** How many permits it takes. */
+  readonly take: number;
   /** The holder, as text for people; empty for a parked hold. */
   readonly holder: string;
   token: number;
@@ -38,6 +40,9 @@ export interface Job {
 /** How many attempts a lock remembers as released, or revoked; a later acquire of them is refused. */
 const REMEMBERED = 7;
 
+/** For how long the permits are remembered that an operator has set. */
+const PERMITS_KEPT_MS = 30 * 24 * 3_600_000;
+
 /** How many attempts a lock remembers whose commands may still arrive, and for how long. */
 const LATE = 16;
 const LATE_MICROS = 20_000_000;
@@ -68,6 +73,10 @@ export class MemoryLock {
   readonly jobs = new Map<string, Job>();
   /** The request that was granted for writing last. */
   writer: ReceivedRequest | undefined;
+  /** How many permits there are, if an operator has set that; else each request says so. */
+  permits: number | undefined;
+  /** How many permits the reader counted that was granted last; 0: it counted none. */
+  limit = 0;
   micros = 0;
   /** The attempts that were given back while a command of theirs had no answer, and when, in microseconds. */
   late: { readonly attempt: string; readonly micros: number }[] = [];
@@ -99,6 +108,7 @@ export class MemoryLock {
       this.bounds.forget();
       this.writer = undefined;
     }
+    if (this.taken === 0) this.limit = 0;
     this.queue.settle();
     this.#forgetLate();
     if (this.isPacked) this.narrowBounds();
@@ -116,7 +126,8 @@ export class MemoryLock {
     const held = this.holds.size > 0 ? this.bounds.latest - this.now : 0;
     const jobs = [...this.jobs.values()].map(({ until }) => until - this.now);
     const spare = Math.floor(keepMs / 4);
-    return Math.max(keepMs + spare + Math.max(held, spare), ...jobs);
+    const permits = this.permits === undefined ? 0 : PERMITS_KEPT_MS;
+    return Math.max(keepMs + spare + Math.max(held, spare), permits, ...jobs);
   }
 
   /** Whether Redis has the lock in one field, with exact bounds: it is free, or held once for writing without an owner. */
@@ -124,6 +135,7 @@ export class MemoryLock {
     const { queue, jobs, revoked, late, token, holds } = this;
     const { first, tail } = queue.pointers;
     if (first <= tail || jobs.size > 0 || revoked.length > 0 || late.length > 0 || token < LEAST_PACKED) return false;
+    if (this.permits !== undefined) return false;
     return holds.size === 0 || (holds.size === 1 && [...holds].every(([attempt, hold]) => this.#fits(attempt, hold)));
   }
 
@@ -165,6 +177,11 @@ export class MemoryLock {
   end(attempt: string): void {
     this.holds.delete(attempt);
     this.freed = true;
+  }
+
+  /** How many permits are taken. */
+  get taken(): number {
+    return [...this.holds.values()].reduce((sum, { mode, take }) => sum + (mode === 'read' ? take : 0), 0);
   }
 
   /** The holds of an owner that are not parked. */

@@ -13,6 +13,7 @@ import { type Hold, MemoryLock, remember } from './memory-lock.js';
 import { type ReceivedRenewal, type ReceivedRequest } from './memory-queue.js';
 import { type Look } from './memory-state.js';
 import { type MemorySettings, Requests } from './requests.js';
+import { changePermits, revoke, type Revoked, seenHolds } from './operator-rules.js';
 import { adopt, endOrPark, endRun, lostReply, makeRead, replaceToken } from './rules.js';
 import { type BusyReply, type LateReply } from './rules.js';
 import { Writes } from './writes.js';
@@ -172,27 +173,24 @@ export class MemoryLocks {
    * Ends all holds with tokens up to `seenToken`, and notifies the holders; a `command` that is sent again ends nothing.
    * Returns how many were ended.
    */
-  forceRelease(
-    key: string,
-    command: string,
-    seenToken = Infinity,
-  ): { readonly outcome: 'revoked' | 'again'; readonly holds: number } {
+  forceRelease(key: string, command: string, seenToken = Infinity): Revoked {
     const lock = this.#begun(key);
     const isAgain = lock.wasRevoked(command);
-    const granted = (hold: Hold): number => hold.token || Math.min(hold.since * 1_000, lock.token);
-    const seen = [...lock.holds].filter(([, hold]) => granted(hold) <= seenToken);
-    const ended = isAgain ? [] : seen.map(([attempt]) => attempt).toSorted();
+    const ended = isAgain ? [] : seenHolds(lock, seenToken);
     lock.keep(this.settings.keepMs);
-    for (const attempt of ended.filter((one) => lock.liveHold(one))) {
-      remember(lock.released, attempt);
-      remember(lock.revoked, attempt);
-      lock.rememberLate(attempt);
-      this.tell(attempt, { kind: 'revoked' });
-    }
-    for (const attempt of ended) lock.end(attempt);
+    revoke(lock, ended, this.tell);
     if (ended.length > 0) remember(lock.revoked, command);
     this.#handOverAndSave(lock, ended.length > 0);
     return { outcome: isAgain ? 'again' : 'revoked', holds: ended.length };
+  }
+
+  /** Sets how many permits there are, whatever the requests say; undefined: they say it again. */
+  setPermits(key: string, permits: number | undefined): void {
+    const lock = this.#begun(key);
+    if (!lock.swept && permits === undefined && lock.permits === undefined) return;
+    lock.keep(this.settings.keepMs);
+    changePermits(lock, permits);
+    this.#serveAndSave(lock);
   }
 
   #begin(): void {
@@ -227,10 +225,14 @@ export class MemoryLocks {
     // The deadline of the only hold is known to the millisecond.
     if (lock.holds.size === 1) lock.bounds.forget();
     lock.stretch(hold, leaseMs);
+    this.#serveAndSave(lock);
+    return hold.deadline - lock.now;
+  }
+
+  #serveAndSave(lock: MemoryLock): void {
     if (lock.freed) this.#handOver.serve(lock);
     lock.queue.sweep();
     lock.save(this.settings.keepMs);
-    return hold.deadline - lock.now;
   }
 
   #handOverAndSave(lock: MemoryLock, isChanged: boolean): void {

@@ -103,6 +103,11 @@ export class MemoryQueue {
     return this.#waiters.delete(waiter.place);
   }
 
+  /** Goes back to those who were passed over. */
+  goBack(): void {
+    this.head = this.#first;
+  }
+
   /** Moves the head to the next place; a waiter that was passed over keeps its own. */
   goOn(isPassedOver: boolean): void {
     if (this.head === this.#first && !isPassedOver) this.#first += 1;

@@ -1,5 +1,5 @@
 import { readHolderText, waitsUntil } from '../core/store/holder-text.js';
-import { modeOf } from '../core/store/lock-state.js';
+import { modeOf, permitsOf } from '../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../core/store/lock-state.js';
 import { type Hold, type MemoryLock } from './memory-lock.js';
 import { type Waiter } from './memory-queue.js';
@@ -16,13 +16,15 @@ export function stateOf(key: string, { lock, now }: Look): LockState {
   const all = [...lock.holds].map(([attempt, hold]) => holderOf(attempt, hold, now));
   const holders = all.filter(({ remainingMs }) => remainingMs > 0);
   const queue = lock.queue.waiters.filter(({ deadline }) => deadline > now).map((waiter, i) => waiterOf(waiter, i + 1));
-  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, fencingToken: lock.token };
+  const permits = permitsOf(holders, lock.permits ?? lock.limit, lock.permits !== undefined);
+  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, permits, fencingToken: lock.token };
 }
 
-const waiterOf = ({ attempt, owner = attempt, mode, holder, since }: Waiter, place: number): LockWaiter => ({
+const waiterOf = ({ attempt, owner = attempt, mode, take = 1, holder, since }: Waiter, place: number): LockWaiter => ({
   owner,
   attempt,
   mode,
+  take,
   ...readHolderText(holder),
   place,
   since: new Date(since),
@@ -31,12 +33,13 @@ const waiterOf = ({ attempt, owner = attempt, mode, holder, since }: Waiter, pla
 
 function holderOf(
   attempt: string,
-  { owner = attempt, mode, holder, since, token, ...hold }: Hold,
+  { owner = attempt, mode, take, holder, since, token, ...hold }: Hold,
   now: number,
 ): LockHolder {
   // More is left than was granted: the clock stepped back, and the next command shortens the lease.
   const remainingMs = Math.max(0, Math.min(hold.deadline - now, hold.lease));
-  return { owner, attempt, mode, ...readHolderText(holder), since: new Date(since), remainingMs, fencingToken: token };
+  const at = { since: new Date(since), remainingMs, fencingToken: token };
+  return { owner, attempt, mode, take, ...readHolderText(holder), ...at };
 }
 
 /** The last run of each job. */

@@ -41,10 +41,11 @@ export class Requests {
   /** Grants all locks, or none; then the attempt waits for each up to the first busy one. */
   acquire(locks: readonly MemoryLock[], request: ReceivedRequest): AcquireReply | BusyReply | LateReply {
     const isKnown = locks.some((lock) => knows(lock, request.attempt));
-    const reason = locks.map((lock) => refusal(lock, request, isKnown)).find((found) => found !== undefined);
-    if (reason) {
+    const refusals = locks.map((lock) => ({ lock, reason: this.#refusal(lock, request, isKnown) }));
+    const refused = refusals.find(({ reason }) => reason !== undefined);
+    if (refused) {
       for (const lock of locks) this.#refuse(lock, request.attempt);
-      return refusedReply(reason, { lock: locks[0]!, request, micros: locks[0]!.micros });
+      return refusedReply(refused.reason!, { lock: refused.lock, request });
     }
     const all = locks.map((lock) => standing(lock, request));
     const [busy] = all.filter((one) => !this.#checkTurn(one, request));
@@ -56,10 +57,17 @@ export class Requests {
     return reply;
   }
 
+  /** A fake grants what takes more permits than there are, too. */
+  #refusal(lock: MemoryLock, request: ReceivedRequest, isKnown: boolean): ReturnType<typeof refusal> {
+    const reason = refusal(lock, request, isKnown);
+    return reason === 'permits' && !this.settings.excludes ? undefined : reason;
+  }
+
   #refuse(lock: MemoryLock, attempt: string): void {
     const left = lock.leave(attempt);
     if (lock.freed) this.handOver.serve(lock);
     if (lock.swept || left) lock.save(this.settings.keepMs);
+    else if (lock.permits !== undefined) lock.keep(this.settings.keepMs);
   }
 
   /** Whether the lock can be granted now. A fair request first serves the waiters ahead of it. */

@@ -6,11 +6,17 @@ import { type ReceivedRequest } from './memory-queue.js';
 const FIRES = 16;
 
 /** Whether the lock has room for one more hold; parked ones count. */
-export function admits(lock: MemoryLock, { mode, permits }: ReceivedRequest): boolean {
+export function admits(lock: MemoryLock, { mode, permits, take = 1 }: ReceivedRequest): boolean {
   const held = [...lock.holds.values()];
   if (mode === 'write') return held.length === 0;
-  return held.every((hold) => hold.mode === 'read') && (permits === 0 || held.length < permits);
+  // What an operator has set counts for all requests.
+  const most = lock.permits ?? (permits || Infinity);
+  return held.every((hold) => hold.mode === 'read') && lock.taken + take <= most;
 }
+
+/** Whether a request takes more permits than an operator has left: it would wait until there are more. */
+export const exceeds = ({ permits = Infinity }: MemoryLock, { mode, take = 1 }: ReceivedRequest): boolean =>
+  mode === 'read' && take > permits;
 
 /** The token with which a named owner re-enters the lock that it holds. */
 export function entryToken(lock: MemoryLock, request: ReceivedRequest): number | undefined {
@@ -74,12 +80,13 @@ export function refusal(
   lock: MemoryLock,
   request: ReceivedRequest,
   isKnown: boolean,
-): 'released' | 'late' | 'upgrade' | 'claimed' | undefined {
+): 'released' | 'late' | 'permits' | 'upgrade' | 'claimed' | undefined {
   if (lock.liveHold(request.attempt)) return undefined;
   if (lock.holds.has(request.attempt) || lock.wasReleased(request.attempt) || lock.isLate(request.attempt))
     return 'released';
   if (!isKnown && isLate(lock, request)) return 'late';
   const mine = request.owner === undefined ? [] : lock.ofOwner(request.owner);
+  if (exceeds(lock, request) && mine.every(({ mode }) => mode === 'read')) return 'permits';
   if (request.mode === 'write' && mine.length > 0 && mine.every(({ mode }) => mode === 'read')) return 'upgrade';
   return isClaimed(lock, request) ? 'claimed' : undefined;
 }
@@ -181,6 +188,7 @@ export function busyReply(lock: MemoryLock, attempt: string): BusyReply {
     ahead: Math.max(place, 0),
     holder,
     owner: written && (written[1].owner ?? written[0]),
+    permits: lock.permits,
     serverTimeMs: lock.now,
     rough: {
       retryMs: remaining.length > 0 ? bounds.due - lock.now : 0,
@@ -197,14 +205,19 @@ export interface LateReply {
   readonly micros: number;
 }
 
-/** Builds the reply of an acquire that is refused for this reason; `lock` is the first one that it names. */
+/** Builds the reply of an acquire that this lock refuses for this reason. */
 export const refusedReply = (
   reason: NonNullable<ReturnType<typeof refusal>>,
-  { lock, request, micros }: { lock: MemoryLock; request: ReceivedRequest; micros: number },
+  { lock, request }: { lock: MemoryLock; request: ReceivedRequest },
 ): AcquireReply | LateReply =>
   reason === 'late'
-    ? { outcome: 'refused', reason, micros }
-    : { outcome: 'refused', reason, claimedBy: reason === 'claimed' ? claimedBy(lock, request) : undefined };
+    ? { outcome: 'refused', reason, micros: lock.micros }
+    : {
+        outcome: 'refused',
+        reason,
+        claimedBy: reason === 'claimed' ? claimedBy(lock, request) : undefined,
+        permits: reason === 'permits' ? lock.permits : undefined,
+      };
 
 /** Ends a hold that its holder releases; it stays parked until `holdAtLeastMs` after its grant. */
 export function endOrPark(

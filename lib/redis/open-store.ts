@@ -2,7 +2,8 @@ import { newClientId } from '../core/store/attempt-ids.js';
 import { type LockStore } from '../core/store/lock-store.js';
 import { QuorumLockStore } from './quorum/quorum-lock-store.js';
 import { type RedisConnection } from './client/redis-connection.js';
-import { RedisLockStore, type RedisLockStoreOptions } from './redis-lock-store.js';
+import { RedisLockStore } from './redis-lock-store.js';
+import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 
 interface StoreOptions extends Omit<RedisLockStoreOptions, 'connection' | 'clientId'> {
   /** One Redis, or the independent masters of a quorum. */

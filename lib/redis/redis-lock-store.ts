@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
-import { type Clock } from '../core/clock.js';
 import {
   type AcquireReply,
   type AcquireRequest,
@@ -17,18 +16,15 @@ import {
 } from '../core/store/lock-store.js';
 import { type LastRun, type ListOptions, type LockState } from '../core/store/lock-state.js';
 import { checkListOptions, lastRunOf, listLocks } from '../core/store/lock-state.js';
-import { type Reporter } from '../core/reporter.js';
-import { type Randomness } from '../core/randomness.js';
-import { type AfterTurn } from '../core/runtime.js';
 import { Acquirer } from './acquire/acquirer.js';
 import { ReplicaAcks } from './acquire/replica-acks.js';
 import { clientOf } from './client/client-libraries.js';
 import { type LeadsToMaster, type MasterWatch, type RedisClient } from './client/redis-client.js';
-import { type RedisConnection } from './client/redis-connection.js';
 import { readRuns, readLockState } from './codec/lock-record.js';
 import { RedisKeys, groupKeys } from './codec/redis-keys.js';
 import { type Operation, ScriptCalls } from './codec/script-calls.js';
 import {
+  checkSetPermitsReply,
   isUnservedRelease,
   readDowngradeReply,
   readForceReleaseReply,
@@ -39,26 +35,10 @@ import {
 import { CommandRunner } from './connection/command-runner.js';
 import { ServerCheck } from './connection/server-check.js';
 import { OperationBatches } from './operation-batches.js';
+import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
-import { type LockScripts } from './scripts/lock-scripts.js';
 import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
 import { WakeUpChannel, withoutGrants } from './wake-ups/wake-up-channel.js';
-
-export interface RedisLockStoreOptions {
-  /** The client id of the quorum that this store is a node of; by default, the store has one of its own. */
-  readonly clientId?: string;
-  readonly connection: RedisConnection;
-  readonly keyPrefix: string;
-  readonly keepMs: number;
-  readonly minReplicas: number;
-  readonly replicaTimeoutMs: number;
-  readonly hashTag?: ((key: string) => string | undefined) | undefined;
-  readonly scripts: LockScripts;
-  readonly clock: Clock;
-  readonly random: Randomness;
-  readonly afterTurn: AfterTurn;
-  readonly reporter: Reporter;
-}
 
 /** Locks in one Redis: turns requests into scripts, and their replies into outcomes. */
 export class RedisLockStore implements LockStore {
@@ -213,6 +193,11 @@ export class RedisLockStore implements LockStore {
       const hasEnded = readForceReleaseReply(key, await this.commands.run(call));
       if (hasEnded || holders.length === 0 || tries === MAX_REVOKE_TRIES) return hasEnded;
     }
+  }
+
+  async setPermits(key: string, permits: number | null): Promise<void> {
+    const call = this.#calls.setPermits(key, randomAttempt(this.clientId, this.options.random), permits);
+    checkSetPermitsReply(key, await this.commands.run(call));
   }
 
   async inspect(key: string): Promise<LockState> {

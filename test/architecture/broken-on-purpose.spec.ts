@@ -5,6 +5,7 @@ import { MUTANTS, mutate } from '../scripts/mutants.js';
 import { BATCH_MUTANTS, PLAIN_MUTANTS } from '../scripts/plain-mutants.js';
 import { VOID_CLAIM_MUTANTS, WRITE_BACK_MUTANTS } from '../scripts/quorum-mutants.js';
 import { virtualScripts } from '../scripts/run-script.js';
+import { SEMAPHORE_MUTANTS } from '../scripts/semaphore-mutants.js';
 import { type Change, ROOT, changedSource, createLoader } from '../simulation/library/typescript-loader.mjs';
 import type * as Planted from '../simulation/planted/find-bug.js';
 
@@ -22,7 +23,8 @@ describe('the text that is replaced', () => {
     expect(changedSource(join(ROOT, change.file), [change])).toContain(change.replace);
   });
 
-  const mutants = [MUTANTS, PLAIN_MUTANTS, BATCH_MUTANTS, ADOPT_MUTANTS, WRITE_BACK_MUTANTS, VOID_CLAIM_MUTANTS].flat();
+  const ofScripts = [MUTANTS, PLAIN_MUTANTS, BATCH_MUTANTS, ADOPT_MUTANTS, SEMAPHORE_MUTANTS];
+  const mutants = [...ofScripts, WRITE_BACK_MUTANTS, VOID_CLAIM_MUTANTS].flat();
   it.each(mutants)('stands in a script: $name', (mutant) => {
     expect(() => mutate(virtualScripts(), mutant)).not.toThrow();
   });

@@ -2,8 +2,8 @@ import * as fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { startRedisServer } from '../../scripts/redis.mjs';
 import { type Arena, LockGame } from './game.js';
-import { KNOWN_ADOPTIONS, KNOWN_GAMES } from './known-games.js';
-import { adoptionGameArbitrary, CLIENTS, DEAD_CLIENT, gameArbitrary } from './random-steps.js';
+import { KNOWN_ADOPTIONS, KNOWN_GAMES, KNOWN_SEMAPHORES } from './known-games.js';
+import { adoptionGameArbitrary, CLIENTS, DEAD_CLIENT, gameArbitrary, semaphoreGameArbitrary } from './random-steps.js';
 import { type AnyScripts } from './run-script.js';
 
 /** A server of its own, since games fill it, with a connection that listens for all clients but the dead one. */
@@ -58,18 +58,26 @@ export interface PlayOptions {
   readonly shrink: boolean;
   /** Whether the exact model plays, too, beside the reference model. @default true */
   readonly exact?: boolean;
-  /** Whether holds change hands. @default false */
-  readonly adopts?: boolean;
+  /** Which games: those in which holds change hands, or whose requests take several permits. @default 'plain' */
+  readonly kind?: GameKind;
 }
+
+export type GameKind = 'plain' | 'adoptions' | 'semaphores';
+
+const GAMES = {
+  plain: { known: KNOWN_GAMES, random: gameArbitrary },
+  adoptions: { known: KNOWN_ADOPTIONS, random: adoptionGameArbitrary },
+  semaphores: { known: KNOWN_SEMAPHORES, random: semaphoreGameArbitrary },
+};
 
 /** Plays random games; resolves with the number of operations, rejects with the smallest failing game. */
 export async function playGames(
   arena: Arena,
-  { seed, runs, shrink, exact = true, adopts = false }: PlayOptions,
+  { seed, runs, shrink, exact = true, kind = 'plain' }: PlayOptions,
 ): Promise<number> {
-  const known = adopts ? KNOWN_ADOPTIONS : KNOWN_GAMES;
+  const { known, random } = GAMES[kind];
   let operations = 0;
-  const property = fc.asyncProperty(adopts ? adoptionGameArbitrary : gameArbitrary, async (game) => {
+  const property = fc.asyncProperty(random, async (game) => {
     const played = new LockGame(arena, game, exact);
     await played.play();
     operations += played.operations;

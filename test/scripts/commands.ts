@@ -8,6 +8,7 @@ export interface Request {
   readonly waiterLeaseMs: number;
   readonly fair: number;
   readonly permits: number;
+  readonly take: number;
   readonly maxWaiters: number;
   readonly holder: string;
   readonly job: string;
@@ -56,6 +57,12 @@ interface ForceRelease extends ToOne {
   readonly seenToken: string;
 }
 
+interface SetPermits extends ToOne {
+  readonly name: 'setPermits';
+  /** `-`: the requests say it again. */
+  readonly permits: number | '-';
+}
+
 interface WriteBack extends ToOne {
   readonly name: 'writeBack';
   readonly token: string;
@@ -69,7 +76,7 @@ interface Acquire {
   readonly sentMicros: number;
 }
 
-export type Command = Acquire | Release | Renew | Downgrade | Adopt | ForceRelease | WriteBack;
+export type Command = Acquire | Release | Renew | Downgrade | Adopt | ForceRelease | SetPermits | WriteBack;
 
 /** The locks that a command is about. */
 export const keysOf = (command: Command): readonly string[] =>

@@ -2,7 +2,7 @@ type Fields = Readonly<Record<string, string>>;
 type Told = string | number | boolean;
 
 const KNOWN =
-  /^(v|token|released|revoked|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
+  /^(v|token|extra|limit|permits|released|revoked|late|floor|latest|first|cursor|jobs|writes|reads|parked|owner|writer|fence|due|seen|head|tail|(hold|id|queue|place|owned|fires|run):.+)$/;
 
 const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
   Object.entries(hash)
@@ -11,9 +11,10 @@ const entriesOf = (hash: Fields, prefix: string): [string, string][] =>
 
 const holdsOf = (hash: Fields) =>
   entriesOf(hash, 'hold:').map(([attempt, record]) => {
-    const [deadline, lease, mode, token, since, owner] = record.split(' ');
+    const [deadline, lease, how, token, since, owner] = record.split(' ');
+    const [, mode, take = 1] = /^([a-z]+)(\d+)?$/.exec(how!)!;
     const times = { deadline: Number(deadline), lease: Number(lease), since: Number(since) };
-    return { attempt, mode: mode!, token: Number(token), owner: owner!, ...times };
+    return { attempt, mode: mode!, take: Number(take), token: Number(token), owner: owner!, ...times };
   });
 
 const waitersOf = (hash: Fields) =>
@@ -67,6 +68,7 @@ function wrongCounts(hash: Fields): string[] {
   const expected: [string, Told, Told][] = [
     ['writes', Number(hash['writes'] ?? 0), writes.length],
     ['reads', Number(hash['reads'] ?? 0), holds.length - writes.length],
+    ['extra', Number(hash['extra'] ?? 0), holds.reduce((sum, { take }) => sum + take - 1, 0)],
     ['parked', Number(hash['parked'] ?? 0), writes.length - live.length],
     ['writes is there', 'writes' in hash, holds.length > 0],
     ['owner', hash['owner'] ?? '', owner ?? ''],

@@ -41,6 +41,7 @@ const profile: Profile = {
   owners: ['-', 'ann'],
   permits: 0,
   maxWaiters: 0,
+  takes: [1],
   locks: 1,
   jobs: false,
 };
@@ -417,3 +418,6 @@ export const KNOWN_ADOPTIONS: readonly Game[] = [
     steps: [acquire('-', 'write'), release(1, 90_000), adopt(2, true)],
   },
 ];
+
+/** The same of semaphores. */
+export const KNOWN_SEMAPHORES: readonly Game[] = [];

@@ -93,7 +93,7 @@ describe('every lock script', () => {
   it('takes the arguments that its header names', () => {
     const documented = scripts.map(([name, { args }]) => [name, [...args].sort()]);
     const many =
-      'attempt channelPrefix countReceivers fair holder keepMs leaseMs maxWaiters mode owner permits sentMicros untilMicros waiterLeaseMs';
+      'attempt channelPrefix countReceivers fair holder keepMs leaseMs maxWaiters mode owner permits sentMicros take untilMicros waiterLeaseMs';
     expect(Object.fromEntries(documented)).toEqual({
       acquire: [
         ...many.split(' '),
@@ -112,6 +112,7 @@ describe('every lock script', () => {
       adopt: 'attempt channelPrefix countReceivers from holder keepMs leaseMs token unanswered'.split(' '),
       downgrade: 'attempt channelPrefix countReceivers keepMs token'.split(' '),
       forceRelease: 'attempt channelPrefix countReceivers keepMs seenToken'.split(' '),
+      setPermits: 'attempt channelPrefix countReceivers keepMs permits'.split(' '),
       release: 'attempt channelPrefix countReceivers holdAtLeastMs job keepMs plain runOutcome unanswered'.split(' '),
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode plain token ttlMs'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),

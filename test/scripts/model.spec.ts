@@ -6,14 +6,15 @@ const runs = Number(process.env['FUZZ_RUNS'] ?? 500);
 
 describe('lock scripts against the model', () => {
   it.each([
-    ['', false],
-    [' in which holds change hands', true],
-  ])(
+    ['', 'plain'],
+    [' in which holds change hands', 'adoptions'],
+    [' of semaphores', 'semaphores'],
+  ] as const)(
     `agree in ${runs} random games%s of seed ${seed}`,
-    async (_, adopts) => {
+    async (_, kind) => {
       const arena = await openArena(virtualScripts(), 'model');
       try {
-        const operations = await playGames(arena, { seed, runs, shrink: true, adopts });
+        const operations = await playGames(arena, { seed, runs, shrink: true, kind });
         process.stdout.write(`Lock model: ${operations} operations agreed (seed ${seed}).\n`);
         expect(operations).toBeGreaterThan(runs * 10);
       } finally {

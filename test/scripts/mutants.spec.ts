@@ -1,9 +1,10 @@
 import { ADOPT_MUTANTS } from './adopt-mutants.js';
-import { openArena, playGames } from './arena.js';
+import { type GameKind, openArena, playGames } from './arena.js';
 import { MUTANTS, type Mutant, mutate } from './mutants.js';
 import { BATCH_MUTANTS, PLAIN_MUTANTS } from './plain-mutants.js';
 import { WRITE_BACK_MUTANTS } from './quorum-mutants.js';
 import { type AnyScripts, virtualScripts } from './run-script.js';
+import { SEMAPHORE_MUTANTS } from './semaphore-mutants.js';
 
 /** As many games as each mutant may survive; the true scripts must survive the same ones. */
 const SEED = 4_711;
@@ -56,23 +57,23 @@ const BREAK_A_PROMISE = new Set([
 ]);
 
 describe('the model test notices broken scripts', () => {
-  const survive = async (scripts: AnyScripts, exact = true, adopts = false): Promise<void> => {
+  const survive = async (scripts: AnyScripts, exact = true, kind: GameKind = 'plain'): Promise<void> => {
     const arena = await openArena(scripts, 'mutants');
     try {
-      await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact, adopts });
+      await playGames(arena, { seed: SEED, runs: RUNS, shrink: false, exact, kind });
     } finally {
       await arena.close();
     }
   };
 
-  it.each([false, true])(
-    'and passes the unmodified ones (holds change hands: %s)',
-    (adopts) => survive(virtualScripts(), true, adopts),
+  it.each(['plain', 'adoptions', 'semaphores'] as const)(
+    'and passes the unmodified ones (games: %s)',
+    (kind) => survive(virtualScripts(), true, kind),
     60_000,
   );
 
-  const expectNoticed = async (mutant: Mutant, exact: boolean, adopts = false): Promise<void> => {
-    const failure = await survive(mutate(virtualScripts(), mutant), exact, adopts).then(
+  const expectNoticed = async (mutant: Mutant, exact: boolean, kind: GameKind = 'plain'): Promise<void> => {
+    const failure = await survive(mutate(virtualScripts(), mutant), exact, kind).then(
       () => 'It survived.',
       (error: Error) => `${error.message} ${String(error.cause)}`,
     );
@@ -87,7 +88,9 @@ describe('the model test notices broken scripts', () => {
 
   it.each(BATCH_MUTANTS)('of a batch when $name', (mutant) => expectNoticed(mutant, true));
 
-  it.each(ADOPT_MUTANTS)('of an adoption when $name', (mutant) => expectNoticed(mutant, true, true));
+  it.each(ADOPT_MUTANTS)('of an adoption when $name', (mutant) => expectNoticed(mutant, true, 'adoptions'));
+
+  it.each(SEMAPHORE_MUTANTS)('of a semaphore when $name', (mutant) => expectNoticed(mutant, true, 'semaphores'));
 
   it.each(WRITE_BACK_MUTANTS)('of a write-back when $name', (mutant) => expectNoticed(mutant, true));
 

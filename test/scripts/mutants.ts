@@ -25,7 +25,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { name: 'a writer ignores readers', find: 'or reads == 0\nend', replace: "or mode == 'write'\nend" },
   { name: 'a reader ignores writers', find: 'if writes > 0 then return false end', replace: '' },
-  { name: 'one reader too many', find: 'reads < permits', replace: 'reads <= permits' },
+  { name: 'one reader too many', find: 'asked.take <= permits', replace: 'asked.take <= permits + 1' },
   {
     name: 'tokens do not rise within a microsecond',
     find: 'reads > 0 and 1 or 64',
@@ -200,7 +200,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the hand-over grants too many',
-    find: 'if not admits(waiter.mode, waiter.permits) then break end',
+    find: 'if not admits(waiter) then break end',
     replace: '',
   },
   {
@@ -210,7 +210,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'waiters that must wait on are woken',
-    find: 'not woken[process] and admits(waiter.mode, waiter.permits)',
+    find: 'not woken[process] and admits(waiter)',
     replace: 'not woken[process]',
   },
   { name: 'an upgrade is not refused', find: "if owned_token and mode == 'write' then", replace: 'if false then' },
@@ -231,8 +231,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a refusal does not save what it swept',
-    find: 'if swept or left then save() end',
-    replace: 'if left then save() end',
+    find: 'if swept or left then save() elseif',
+    replace: 'if left then save() elseif',
   },
   // Late commands.
   {
@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'a waiter is refused as late', find: 'if is_late() and not is_known() then', replace: 'if is_late() then' },
   {
     name: 'a command that is refused as late leaves no trace',
-    find: "if detail == 'late' then return int(micros) end",
+    find: "if reason == 'late' then return int(micros) end",
     replace: '',
   },
   // The queue of those that come and ask.
@@ -308,8 +308,8 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a refusal of one key is not a refusal of all',
-    find: 'refusal = refusal or locks[i].detail end',
-    replace: "locks[i].stands, locks[i].detail = 'waiting', nil end",
+    find: 'refusal = refusal or lock end',
+    replace: "lock.stands, lock.detail = 'waiting', nil end",
   },
   {
     name: 'after a refusal, places in the other queues stay',
@@ -378,7 +378,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: 'run_attempt == <attempt> and int(run_fire)',
     replace: 'false and int(run_fire)',
   },
-  { name: 'the fires are kept no longer than the lock', find: ', remember - now)', replace: ')' },
+  { name: 'the fires are kept no longer than the lock', find: 'remember - now,', replace: '0,' },
   { name: 'a run does not end', find: "if outcome == 'released' or", replace: 'if' },
   {
     name: 'a release ends the run of another',
@@ -542,7 +542,7 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'the time to live forgets a parked hold', find: 'math.max(held, spare)', replace: 'spare' },
   {
     name: 'a free lock is forgotten at once',
-    find: 'math.max(keep_ms + spare + math.max(held, spare), remember - now)',
+    find: 'keep_ms + spare + math.max(held, spare), remember - now',
     replace: 'math.max(held, remember - now, 1)',
   },
   { name: 'the key lives no longer than the first lease', find: 'latest - now or 0', replace: 'due - now or 0' },

@@ -59,12 +59,16 @@ export class NextCommand {
       const runOutcome = job === '-' ? '-' : action.runOutcome;
       return { name: 'release', key, attempt, holdAtLeastMs, job, runOutcome, unanswered };
     }
+    if (action.kind === 'setPermits') {
+      const { permits } = action;
+      return { name: 'setPermits', key, attempt: this.#operator(), permits };
+    }
     return this.#ofHold(action, key, attemptOf(holding) ?? NOBODY);
   }
 
   /** A command about a hold, which is at times gone, or has another token. */
   #ofHold(
-    action: Exclude<Sent, { kind: 'acquire' | 'again' | 'poll' | 'release' }>,
+    action: Exclude<Sent, { kind: 'acquire' | 'again' | 'poll' | 'release' | 'setPermits' }>,
     key: string,
     attempt: string,
   ): Command {
@@ -90,17 +94,20 @@ export class NextCommand {
       case 'writeBack':
         return { name: 'writeBack', key, attempt, token, newToken: `${Math.max(known + action.by, 1)}` };
       default: {
-        this.#operatorCommands += 1;
-        const operator = `op.force${String(this.#operatorCommands).padStart(3, '0')}`;
         // At times the operator looked long ago.
         return {
           name: 'forceRelease',
           key,
-          attempt: operator,
+          attempt: this.#operator(),
           seenToken: pick % 4 === 0 ? `${known}` : EVERY_TOKEN,
         };
       }
     }
+  }
+
+  #operator(): string {
+    this.#operatorCommands += 1;
+    return `op.force${String(this.#operatorCommands).padStart(3, '0')}`;
   }
 
   /** That of the attempt; at times another one, which is none of its business. */
@@ -129,7 +136,7 @@ export class NextCommand {
   }
 
   #newRequest({ client, keys, fire, ...action }: Extract<Action, { kind: 'acquire' }>): Request {
-    const { modes, fairness, owners, permits, maxWaiters, jobs } = this.known.profile;
+    const { modes, fairness, owners, permits, takes, maxWaiters, jobs } = this.known.profile;
     const allowed = <T>(wanted: T, list: readonly T[]): T => (list.includes(wanted) ? wanted : list[0]!);
     const attempt = this.#nextAttempt(client);
     const mode = allowed(action.mode, modes);
@@ -147,6 +154,7 @@ export class NextCommand {
       leaseMs: action.leaseMs,
       waiterLeaseMs: action.waiterLeaseMs,
       permits,
+      take: mode === 'read' ? takes[this.requests.size % takes.length]! : 1,
       maxWaiters,
       holder: `host:1 ${attempt}`,
       ...(claims ? { ...fire, fireMs } : NO_FIRE),

@@ -256,7 +256,7 @@ export const VOID_CLAIM_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the claimant is reported with every refusal',
-    find: "detail == 'claimed' and claimed_by() or ''",
+    find: "detail == 'claimed' and claimed_by() or refusal_detail(detail)",
     replace: 'claimed_by()',
   },
   { name: 'the owner is not reported', find: 'int(ahead), holder, owner,', replace: "int(ahead), holder, ''," },

@@ -34,6 +34,7 @@ export type Action =
       readonly foreign: boolean;
     }
   | { readonly kind: 'forceRelease'; readonly pick: number }
+  | { readonly kind: 'setPermits'; readonly pick: number; readonly permits: number | '-' }
   /** A quorum has chosen a token for a hold: by so much greater than the one that it has. */
   | { readonly kind: 'writeBack'; readonly pick: number; readonly by: number; readonly foreign: boolean }
   /** The server refuses commands from now on, or no more. */
@@ -72,6 +73,8 @@ export interface Profile {
   readonly owners: readonly string[];
   readonly permits: number;
   readonly maxWaiters: number;
+  /** How many permits a request takes, by its number: each in turn. */
+  readonly takes: readonly number[];
   /** How many locks there are. */
   readonly locks: number;
   /** Writers claim fires. */
@@ -204,7 +207,17 @@ const advanceMicros = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(46.5 * SECOND, 46.5 * SECOND + 1_000) },
 );
 
-const profile: fc.Arbitrary<Omit<Profile, 'maxWaiters'>> = fc.record({
+/** The same of the permits that an operator sets. */
+const setPermits: fc.WeightedArbitrary<Action> = {
+  weight: 8,
+  arbitrary: fc.record({
+    kind: fc.constant('setPermits' as const),
+    pick,
+    permits: fc.constantFrom<(number | '-')[]>('-', 0, 1, 2, 3, 4, 5),
+  }),
+};
+
+const profile: fc.Arbitrary<Omit<Profile, 'maxWaiters' | 'takes'>> = fc.record({
   modes: fc.constantFrom(['write'], ['read'], ['write', 'read'], ['write', 'read']),
   fairness: fc.constantFrom([1], [1], [0], [1, 0]),
   owners: fc.constantFrom([NOBODY], [NOBODY, 'ann'], [NOBODY, 'ann', 'bob']),
@@ -222,10 +235,24 @@ const gamesOf = (action: fc.Arbitrary<Action>): fc.Arbitrary<Game> =>
     // Every eighth game bounds the queue. By its length: a random number more would make other games of each known seed.
     .map((game) => {
       const maxWaiters = { 3: 1, 15: 2 }[game.steps.length % 16] ?? 0;
-      return { ...game, profile: { ...game.profile, maxWaiters } };
+      return { ...game, profile: { ...game.profile, maxWaiters, takes: [1] } };
     });
 
 export const gameArbitrary = gamesOf(fc.oneof(...actions));
 
 /** Games in which holds change hands, too. */
 export const adoptionGameArbitrary = gamesOf(fc.oneof(...actions, adopt));
+
+/** Games of semaphores whose requests take several permits, and whose permits an operator sets. */
+export const semaphoreGameArbitrary = gamesOf(fc.oneof(...actions, adopt, setPermits)).map((game): Game => {
+  const { profile, steps } = game;
+  const modes = profile.modes.includes('read') ? profile.modes : ['read', 'write'];
+  const takes = [
+    [1, 2, 3],
+    [2, 1],
+    [3, 1, 1],
+  ][steps.length % 3]!;
+  // No more than there are, unless an operator lowers their number.
+  const permits = profile.permits === 0 ? 0 : profile.permits + 2;
+  return { steps, profile: { ...profile, modes, permits, takes } };
+});

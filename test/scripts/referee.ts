@@ -77,6 +77,8 @@ export class Referee {
   #judgeOne(command: Exclude<Command, { name: 'acquire' }>, reply: readonly string[], now: number): void {
     const [outcome, attempt = '', , fourth] = reply;
     const model = this.#of(command.key);
+    if (outcome === 'set' && command.name === 'setPermits')
+      model.permitsSet(command.permits === '-' ? undefined : command.permits);
     if (outcome === 'revoked' && command.name === 'forceRelease') model.revoked(Number(command.seenToken));
     if (command.name === 'release') this.#endRun(command, outcome!);
     if (command.name === 'release') model.released(attempt, outcome!, now, command.holdAtLeastMs);

@@ -28,6 +28,8 @@ export class ReferenceModel {
   #hasSteppedBack = false;
   /** Whether Redis knows no token: the next one comes from its clock alone. */
   #isForgotten = false;
+  /** How many permits an operator has set. */
+  #permits: number | undefined;
 
   constructor(private readonly hears: (client: string) => boolean) {}
 
@@ -93,9 +95,13 @@ export class ReferenceModel {
     if (conflict) throw new Error(`${request.attempt} was granted beside ${conflict.request.attempt}`);
     // Under its own write hold, an owner writes and reads as often as it likes.
     const writes = mine.some((belief) => belief.request.mode === 'write');
-    const readers = writes ? 0 : live.filter((belief) => belief.request.mode === 'read').length;
+    const reading = writes ? [] : live.filter((belief) => belief.request.mode === 'read');
+    const readers = reading.length;
+    const taken = reading.reduce((sum, { request: { take } }) => sum + take, 0);
     if (readers > 0 && request.mode === 'write') throw new Error(`${request.attempt} was upgraded`);
-    if (request.permits > 0 && readers >= request.permits) throw new Error(`${request.attempt} is one reader too many`);
+    const permits = this.#permits ?? (request.permits || Infinity);
+    const isLimited = request.mode === 'read' && !writes;
+    if (isLimited && taken + request.take > permits) throw new Error(`${request.attempt} takes too many permits`);
     // Also an attempt whose own hold has ended re-enters, beside another of its owner's.
     const reentry = inside && [...kin, known].some((belief) => belief?.tokens.includes(token));
     if (token <= this.#greatest && !reentry) throw new Error(`token ${token} is not above ${this.#greatest}`);
@@ -117,8 +123,8 @@ export class ReferenceModel {
     const mine = this.#beliefs.get(attempt);
     if (mine && !mine.parked && mine.atMost > now) return this.#prolong(mine, now, remaining);
     const given = this.#held(from, now);
-    const { owner, mode } = given.request;
-    const belief = { ...given, request: { ...request, owner, mode }, tokens: [...given.tokens] };
+    const { owner, mode, take } = given.request;
+    const belief = { ...given, request: { ...request, owner, mode, take }, tokens: [...given.tokens] };
     this.#beliefs.set(attempt, belief);
     Object.assign(given, { parked: true, until: -Infinity, atMost: -Infinity });
     this.#releasedLast = from;
@@ -136,9 +142,15 @@ export class ReferenceModel {
     this.#greatest = Math.max(this.#greatest, token);
   }
 
+  /** An operator has set how many permits there are; undefined: the requests say it again. */
+  permitsSet(permits: number | undefined): void {
+    this.#permits = permits;
+  }
+
   /** Nothing is left in Redis. By then, each command that is still under way is too old. */
   expired(now: number): void {
     this.#releasedLast = undefined;
+    this.#permits = undefined;
     this.#isForgotten = true;
     if (this.#hasSteppedBack && now * 1_000 <= this.#greatest) this.#greatest = 0;
   }

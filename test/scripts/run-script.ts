@@ -14,7 +14,15 @@ export type AnyScripts = Readonly<Record<keyof LockScripts, AnyScript>>;
 export const EVERY_TOKEN = `${Number.MAX_SAFE_INTEGER}`;
 
 /** The operands of an acquire that writes, and does not wait, without its lease. */
-export const PLAIN_WRITER = { owner: '-', mode: 'write', waiterLeaseMs: 0, fair: 1, permits: 0, maxWaiters: 0 };
+export const PLAIN_WRITER = {
+  owner: '-',
+  mode: 'write',
+  waiterLeaseMs: 0,
+  fair: 1,
+  permits: 0,
+  take: 1,
+  maxWaiters: 0,
+};
 
 /** The operands of an acquire that is for no fire of a job. */
 export const NO_CLAIM = { job: '-', fireKind: '-', fireMs: 0, fireAgeMs: 0, rememberMs: 0, rerun: 0 };

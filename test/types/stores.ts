@@ -18,6 +18,7 @@ declare class MyStore implements LockStore {
   readonly downgrade: LockStore['downgrade'];
   readonly adopt: LockStore['adopt'];
   readonly forceRelease: LockStore['forceRelease'];
+  readonly setPermits: LockStore['setPermits'];
   readonly inspect: LockStore['inspect'];
   readonly lastRun: LockStore['lastRun'];
   readonly list: LockStore['list'];

@@ -1,7 +1,7 @@
 import type { AcquireRequest, LockMode } from 'nestjs-redis-lock';
 
 /** What a request asks for, as far as it decides whether the lock can be entered. */
-export type Wanted = Pick<AcquireRequest, 'attempt' | 'owner' | 'mode' | 'permits' | 'fair'>;
+export type Wanted = Pick<AcquireRequest, 'attempt' | 'owner' | 'mode' | 'permits' | 'take' | 'fair'>;
 
 /** One hold. With token 0 it is parked: it belongs to nobody, and keeps the lock taken until `holdAtLeastMs` is over. */
 export interface Hold {
@@ -9,6 +9,8 @@ export interface Hold {
   readonly owner?: string | undefined;
   readonly holder: string;
   readonly since: number;
+  readonly take: number;
+  readonly permits: number;
   mode: LockMode;
   token: number;
   until: number;
@@ -50,9 +52,14 @@ export interface LockRecord {
   /** The attempts that were released or revoked lately: an acquire of theirs that is sent again must not get the lock. */
   ended: { readonly attempt: string; readonly isRevoked: boolean }[];
   jobs: Job[];
+  /** How many permits there are, if an operator has set that. */
+  permits?: number | undefined;
 }
 
 const ENDED_REMEMBERED = 32;
+
+/** For how long the permits that an operator has set outlast the last use of the lock. */
+const PERMITS_KEPT_MS = 30 * 24 * 3_600_000;
 
 export const newRecord = (): LockRecord => ({ token: 0, holds: [], waiters: [], ended: [], jobs: [] });
 
@@ -84,5 +91,7 @@ export function leaveQueue(record: LockRecord, attempt: string): void {
 }
 
 /** Until when the row has to be kept. */
-export const keptUntil = ({ holds, waiters, jobs }: LockRecord, now: number, keepMs: number): number =>
-  Math.max(now, ...[...holds, ...waiters, ...jobs].map(({ until }) => until)) + keepMs;
+export function keptUntil({ holds, waiters, jobs, permits }: LockRecord, now: number, keepMs: number): number {
+  const last = Math.max(now, ...[...holds, ...waiters, ...jobs].map(({ until }) => until)) + keepMs;
+  return permits === undefined ? last : Math.max(last, now + PERMITS_KEPT_MS);
+}

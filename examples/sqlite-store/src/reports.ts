@@ -1,31 +1,43 @@
-import { type LastRun, type LockState, readHolderText, waitsUntil } from 'nestjs-redis-lock';
+import { type LastRun, type LockPermits, type LockState, readHolderText, waitsUntil } from 'nestjs-redis-lock';
 import { isRunning } from './jobs.js';
 import { type LockRecord } from './lock-record.js';
 
 // What people see of a record.
 
-export function stateOf(key: string, { holds, waiters, token }: LockRecord, now: number): LockState {
+export function stateOf(key: string, record: LockRecord, now: number): LockState {
+  const { holds, waiters, token } = record;
   const isWritten = holds.some(({ mode }) => mode === 'write');
-  const holders = holds.map(({ attempt, owner = attempt, mode, holder, since, until, token: fencingToken }) => ({
+  const holders = holds.map(({ attempt, owner = attempt, mode, take, holder, since, until, token: fencingToken }) => ({
     ...readHolderText(holder),
     owner,
     attempt,
     mode,
+    take,
     since: new Date(since),
     remainingMs: until - now,
     fencingToken,
   }));
   const mode = holds.length === 0 ? 'free' : isWritten ? 'write' : 'read';
-  const queue = waiters.map(({ attempt, owner = attempt, mode, holder, since }, i) => ({
+  const queue = waiters.map(({ attempt, owner = attempt, mode, take, holder, since }, i) => ({
     ...readHolderText(holder),
     owner,
     attempt,
     mode,
+    take,
     place: i + 1,
     since: new Date(since),
     until: waitsUntil(holder, since),
   }));
-  return { key, mode, holders, waiters: queue.length, queue, fencingToken: token };
+  return { key, mode, holders, waiters: queue.length, queue, permits: permitsOf(record), fencingToken: token };
+}
+
+/** How many there are is what an operator has set, or what the last reader counted. */
+function permitsOf({ holds, permits }: LockRecord): LockPermits | null {
+  const readers = holds.filter(({ mode }) => mode === 'read');
+  const allowed = permits ?? (readers.at(-1)?.permits || undefined);
+  if (allowed === undefined) return null;
+  const used = readers.reduce((sum, { take }) => sum + take, 0);
+  return { allowed, used, available: readers.length === holds.length ? Math.max(allowed - used, 0) : 0 };
 }
 
 /** The run of this job; without one, the run that began last. */

@@ -26,18 +26,25 @@ import {
 
 export type Acquire = Omit<AcquireRequest, 'claim'> & { readonly claim?: Claim | undefined };
 
-/** Whether these holds leave room for one more. */
-function admits(holds: readonly Pick<Hold, 'mode'>[], { mode, permits }: Wanted): boolean {
-  if (mode === 'write') return holds.length === 0;
-  return holds.every((hold) => hold.mode === 'read') && (permits === 0 || holds.length < permits);
+type Taking = Pick<Wanted, 'mode' | 'take'>;
+
+/** Whether these holds leave room for one more; `permits`: how many an operator has set. */
+function admits(holds: readonly Taking[], wanted: Wanted, permits = wanted.permits || Infinity): boolean {
+  if (wanted.mode === 'write') return holds.length === 0;
+  const taken = [...holds, wanted].reduce((sum, { take = 1 }) => sum + take, 0);
+  return holds.every((hold) => hold.mode === 'read') && taken <= permits;
 }
 
+/** Whether it takes more permits than an operator has left. Such a request waits for nothing, and holds nobody back. */
+const exceeds = ({ permits = Infinity }: LockRecord, { mode, take = 1 }: Taking): boolean =>
+  mode === 'read' && take > permits;
+
 /** The token with which an owner enters a lock that it holds. */
-function tokenOfOwner({ holds }: LockRecord, wanted: Wanted): number | undefined {
+function tokenOfOwner({ holds, permits }: LockRecord, wanted: Wanted): number | undefined {
   const own = holds.filter(({ owner, token }) => token > 0 && owner !== undefined && owner === wanted.owner);
   if (own.length === 0) return undefined;
   const isWriter = own.some(({ mode }) => mode === 'write');
-  return isWriter || admits(holds, wanted) ? Math.max(...own.map(({ token }) => token)) : undefined;
+  return isWriter || admits(holds, wanted, permits) ? Math.max(...own.map(({ token }) => token)) : undefined;
 }
 
 /**
@@ -45,21 +52,24 @@ function tokenOfOwner({ holds }: LockRecord, wanted: Wanted): number | undefined
  * and readers do not.
  */
 export function canEnter(record: LockRecord, wanted: Wanted): boolean {
-  const { holds, waiters } = record;
+  const { holds, permits } = record;
+  const waiters = record.waiters.filter((waiter) => !exceeds(record, waiter));
   if (liveHold(record, wanted.attempt) || tokenOfOwner(record, wanted) !== undefined) return true;
-  if (!wanted.fair) return admits(holds, wanted);
+  if (!wanted.fair) return admits(holds, wanted, permits);
   const place = waiters.findIndex(({ attempt }) => attempt === wanted.attempt);
-  return admits([...holds, ...(place < 0 ? waiters : waiters.slice(0, place))], wanted);
+  return admits([...holds, ...(place < 0 ? waiters : waiters.slice(0, place))], wanted, permits);
 }
 
 /** Grants all locks, or none. A busy request waits for each lock up to the first busy one. */
 export function acquire(records: readonly LockRecord[], request: Acquire, now: number): AcquireReply {
   const reasons = records.map((record) => refusal(record, request, now));
-  const reason = reasons.find((one) => one !== undefined);
+  const refuser = reasons.findIndex((one) => one !== undefined);
+  const reason = reasons[refuser];
   if (reason) {
     for (const record of records) leaveQueue(record, request.attempt);
     const claimer = reason === 'claimed' ? claimedBy(records[0]!, request.claim!, now) : undefined;
-    return { outcome: 'refused', reason, claimedBy: claimer };
+    const permits = reason === 'permits' ? records[refuser]!.permits : undefined;
+    return { outcome: 'refused', reason, claimedBy: claimer, permits };
   }
   const busy = records.findIndex((record) => !canEnter(record, request));
   if (busy < 0) return grant(records, request, now);
@@ -77,11 +87,14 @@ function isQueueFull({ waiters }: LockRecord, { attempt, waiterLeaseMs, maxWaite
   return waiters.length >= maxWaiters && !waiters.some((waiter) => waiter.attempt === attempt);
 }
 
-function refusal(record: LockRecord, request: Acquire, now: number): 'released' | 'upgrade' | 'claimed' | undefined {
+type Refusal = Extract<AcquireReply, { outcome: 'refused' }>['reason'];
+
+function refusal(record: LockRecord, request: Acquire, now: number): Refusal | undefined {
   const { attempt, owner, mode, claim } = request;
   if (liveHold(record, attempt)) return undefined;
   if (hasEnded(record, attempt)) return 'released';
   const own = record.holds.filter((hold) => hold.token > 0 && owner !== undefined && hold.owner === owner);
+  if (exceeds(record, request) && own.every((hold) => hold.mode === 'read')) return 'permits';
   // It would wait for itself.
   if (mode === 'write' && own.length > 0 && own.every((hold) => hold.mode === 'read')) return 'upgrade';
   return claim && isClaimed(record, claim, now) ? 'claimed' : undefined;
@@ -99,14 +112,15 @@ function grant(records: readonly LockRecord[], request: Acquire, now: number): A
 }
 
 function take(record: LockRecord, request: Acquire, now: number): Hold {
-  const { attempt, owner, holder, mode, leaseMs } = request;
+  const { attempt, owner, holder, mode, permits, take: count = 1, leaseMs } = request;
   leaveQueue(record, attempt);
   const known = liveHold(record, attempt);
   if (known) return stretch(known, leaseMs, now);
   // Microseconds since the epoch: tokens go on rising when the record was forgotten.
   const token = tokenOfOwner(record, request) ?? Math.max(record.token + 1, now * 1_000);
   record.token = Math.max(record.token, token);
-  const hold = { attempt, owner, holder, mode, token, since: now, until: now + leaseMs, leaseMs };
+  const terms = { attempt, owner, holder, mode, permits, take: count };
+  const hold = { ...terms, token, since: now, until: now + leaseMs, leaseMs };
   record.holds.push(hold);
   return hold;
 }
@@ -120,17 +134,17 @@ function stretch(hold: Hold, leaseMs: number, now: number): Hold {
 
 function joinQueue(
   record: LockRecord,
-  { attempt, owner, mode, permits, fair, waiterLeaseMs, holder }: Acquire,
+  { attempt, owner, mode, permits, take, fair, waiterLeaseMs, holder }: Acquire,
   now: number,
 ): void {
   const lease: Pick<Waiter, 'until' | 'leaseMs'> = { until: now + waiterLeaseMs, leaseMs: waiterLeaseMs };
   const known = record.waiters.find((waiter) => waiter.attempt === attempt);
   if (known) Object.assign(known, lease);
-  else record.waiters.push({ attempt, owner, mode, permits, fair, holder, since: now, ...lease });
+  else record.waiters.push({ attempt, owner, mode, permits, take, fair, holder, since: now, ...lease });
 }
 
 function busyReply(
-  { holds, waiters }: LockRecord,
+  { holds, waiters, permits }: LockRecord,
   attempt: string,
   now: number,
 ): Extract<AcquireReply, { outcome: 'busy' }> {
@@ -144,6 +158,7 @@ function busyReply(
     ),
     holder: writer?.holder,
     owner: writer && (writer.owner ?? writer.attempt),
+    permits,
     serverTimeMs: now,
   };
 }
@@ -223,4 +238,9 @@ export function forceRelease(record: LockRecord): boolean {
   for (const { attempt } of holds) rememberEnd(record, attempt, true);
   record.holds = [];
   return holds.length > 0;
+}
+
+/** Sets how many permits there are, whatever the requests say; null: they say it again. */
+export function setPermits(record: LockRecord, permits: number | null): void {
+  record.permits = permits ?? undefined;
 }

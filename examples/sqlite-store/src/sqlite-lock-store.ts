@@ -20,7 +20,7 @@ import {
 } from 'nestjs-redis-lock';
 import { LockDatabase } from './database.js';
 import { lastRunOf, stateOf } from './reports.js';
-import { acquire, adopt, downgrade, forceRelease, release, renew } from './rules.js';
+import { acquire, adopt, downgrade, forceRelease, release, renew, setPermits } from './rules.js';
 import { Watch } from './watch.js';
 
 const MAX_KEY_BYTES = 1_024;
@@ -137,6 +137,10 @@ export class SqliteLockStore implements LockStore {
 
   async forceRelease(key: string): Promise<boolean> {
     return this.#change(key, (record) => forceRelease(record));
+  }
+
+  async setPermits(key: string, permits: number | null): Promise<void> {
+    return this.#change(key, (record) => setPermits(record, permits));
   }
 
   async inspect(key: string): Promise<LockState> {

@@ -1,4 +1,4 @@
-import { busyError, claimedError, queueFullError, upgradeError } from '../error-texts.js';
+import { busyError, claimedError, exceededPermitsError, queueFullError, upgradeError } from '../error-texts.js';
 import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
 import { nameOfHolder } from '../store/holder-text.js';
@@ -137,6 +137,8 @@ export class Acquisition implements WaitingCall, LimitedCall {
     } else if (reply.reason === 'released') {
       // A release of ours overtook the command, or (very rarely) the store takes the attempt for another, released one.
       this.#askWithNewAttempt();
+    } else if (reply.reason === 'permits') {
+      this.#fail(exceededPermitsError(nameOf(this.#call.request), reply.permits!));
     } else {
       this.#fail((reply.reason === 'upgrade' ? upgradeError : claimedError)(nameOf(this.#call.request)));
     }

@@ -117,6 +117,7 @@ function grantOf(adoption: Adoption, attempt: string): Omit<Grant, 'lease' | 'se
     label: NO_LABEL,
     // Only calls inside of a hold ask for them, and a handle has none.
     permits: 0,
+    take: 1,
     fire: undefined,
     waitedMs: 0,
     serverTimeMs: 0,

@@ -46,7 +46,12 @@ export type Granted = Pick<
 >;
 
 /** How the errors of a request name its lock. */
-export const nameOf = ({ name, options: { mode, permits } }: LockRequest): LockName => ({ key: name, mode, permits });
+export const nameOf = ({ name, options: { mode, permits, take } }: LockRequest): LockName => ({
+  key: name,
+  mode,
+  permits,
+  take,
+});
 
 /** How the events of a request name its lock. */
 export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
@@ -78,6 +83,7 @@ export const grantOf = (
   holdAtLeastMs: options.holdAtLeastMs,
   awaitRelease: options.awaitRelease,
   permits: options.permits,
+  take: options.take,
   fire,
   waitedMs: waitedMsOf({ startedAt }, now),
   unanswered,
@@ -99,7 +105,7 @@ export const requestedLeaseMs = ({ options: { leaseMs, holdAtLeastMs } }: LockRe
 /** The command that an attempt sends to the store. A call that has waited keeps its right to wait (`maxWaiters`). */
 export function acquireRequestOf(request: LockRequest, attempt: string, hasWaited: boolean): AcquireRequest {
   const { keys, claim, options, holder } = request;
-  const { mode, leaseMs, waitMs, maxWaiters, owner, fair, permits } = options;
+  const { mode, leaseMs, waitMs, maxWaiters, owner, fair, permits, take } = options;
   return {
     keys,
     attempt,
@@ -110,6 +116,7 @@ export function acquireRequestOf(request: LockRequest, attempt: string, hasWaite
     fair: fair !== false,
     maxWaiters: hasWaited ? 0 : maxWaiters,
     permits,
+    take,
     holder,
     claim,
   };

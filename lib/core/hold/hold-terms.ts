@@ -19,6 +19,8 @@ export interface HoldTerms {
   readonly awaitRelease: boolean;
   /** Of a semaphore; 0: any number of readers. */
   readonly permits: number;
+  /** How many of them it takes. */
+  readonly take: number;
   /** The fire of a scheduled job that was claimed with it. */
   readonly fire: GrantedFire | undefined;
   readonly label: LockLabel;
@@ -54,8 +56,9 @@ export class SharedTerms {
 
 /** Only the terms: what is copied may be a whole grant. */
 function copyOf(terms: HoldTerms): HoldTerms {
-  const { mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, awaitRelease, permits, fire, label } = terms;
-  return { mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, awaitRelease, permits, fire, label };
+  const { mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, awaitRelease, permits, take, fire, label } =
+    terms;
+  return { mode, owner, holder, leaseMs, renew, maxHoldMs, holdAtLeastMs, awaitRelease, permits, take, fire, label };
 }
 
 const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
@@ -68,5 +71,6 @@ const areEqual = (a: HoldTerms, b: HoldTerms): boolean =>
   a.holdAtLeastMs === b.holdAtLeastMs &&
   a.awaitRelease === b.awaitRelease &&
   a.permits === b.permits &&
+  a.take === b.take &&
   a.fire === b.fire &&
   a.label === b.label;

@@ -199,13 +199,13 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   }
 
   isPermit(): boolean {
-    return this.terms.permits > 0;
+    return this.terms.permits > 0 || this.terms.take > 1;
   }
 
   maxHoldersOf(): number {
     // Also after a downgrade: other holders came in by counting this hold as it was granted.
     if (this.terms.mode === 'write') return 1;
-    return this.isPermit() ? this.terms.permits : Infinity;
+    return this.terms.permits || Infinity;
   }
 
   checkDowngrade(): void {

@@ -8,6 +8,8 @@ export interface LockHolder extends LockCaller {
   readonly owner: string;
   readonly attempt: string;
   readonly mode: LockMode;
+  /** How many permits it takes, if the lock is a semaphore. */
+  readonly take: number;
   /** When it was granted, by the store's clock. */
   readonly since: Date;
   readonly remainingMs: number;
@@ -20,12 +22,24 @@ export interface LockWaiter extends LockCaller {
   readonly owner: string;
   readonly attempt: string;
   readonly mode: LockMode;
+  /** How many permits it will take, if the lock is a semaphore. */
+  readonly take: number;
   /** Its place in the queue, from 1. */
   readonly place: number;
   /** Since when it waits, by the store's clock. */
   readonly since: Date;
   /** When it gives up, by the store's clock; null: it waits for ever, or nobody knows. */
   readonly until: Date | null;
+}
+
+/** The permits of a semaphore. */
+export interface LockPermits {
+  /** How many there are: what `setPermits` has set, otherwise as many as the call counted that was granted last. */
+  readonly allowed: number;
+  /** How many the present holders take; more than there are when the number was lowered. */
+  readonly used: number;
+  /** How many are free; 0 while a writer holds the lock. */
+  readonly available: number;
 }
 
 /** The state of one lock at one moment. */
@@ -44,6 +58,8 @@ export interface LockState {
    * one that came first.
    */
   readonly queue: readonly LockWaiter[];
+  /** The permits of a semaphore; null if none are known: the key is none, or nobody holds it. */
+  readonly permits: LockPermits | null;
   /** The last fencing token that was granted; 0 if none is remembered. */
   readonly fencingToken: number;
 }
@@ -71,11 +87,27 @@ export function modeOf(holders: readonly { readonly mode: LockMode }[]): LockSta
   return holders.some(({ mode }) => mode === 'write') ? 'write' : 'read';
 }
 
+/** The permits of a lock with these holders; `allowed` is 0 where no number is known, unless an operator has set it. */
+export function permitsOf(
+  holders: readonly Pick<LockHolder, 'mode' | 'take'>[],
+  allowed: number,
+  isSet: boolean,
+): LockPermits | null {
+  const readers = holders.filter(({ mode }) => mode === 'read');
+  if (!isSet && (allowed === 0 || readers.length === 0)) return null;
+  const used = readers.reduce((sum, { take }) => sum + take, 0);
+  const isFree = readers.length === holders.length;
+  return { allowed, used, available: isFree ? Math.max(allowed - used, 0) : 0 };
+}
+
 /** Which locks to list: those whose key begins with `prefix`, at most `limit`. */
 export interface ListOptions {
   readonly prefix: string;
   readonly limit: number;
 }
+
+/** The names of the options of `list`. */
+export const LIST_OPTION_NAMES = ['prefix', 'limit'] satisfies readonly (keyof ListOptions)[];
 
 /** @throws LockConfigurationError */
 export function checkListOptions({ prefix, limit }: ListOptions): void {

@@ -29,6 +29,8 @@ export interface AcquireRequest {
   readonly maxWaiters?: number | undefined;
   /** With mode `read`: at most this many readers; 0: any number. */
   readonly permits: number;
+  /** With mode `read`: how many permits it takes. @default 1 */
+  readonly take?: number | undefined;
   /** The caller, for people to read, in one line (see `readHolderText`). It begins with `host:pid where`. */
   readonly holder: string;
   /** Only with one key and mode `write`; when a hold is restored, its mode may be `read` by now. */
@@ -64,6 +66,8 @@ export type AcquireReply =
       readonly unanswered?: boolean;
       /** As many others wait as the attempt accepts (`maxWaiters`), and it has not joined them. */
       readonly isFull?: boolean;
+      /** How many permits an operator has set; undefined: none. */
+      readonly permits?: number | undefined;
       readonly nodes?: readonly NodeAnswer[];
       /**
        * Of a quorum: the grants of some nodes were given back. The attempt keeps its places in the queues, but only a new
@@ -78,10 +82,15 @@ export type AcquireReply =
     }
   /** It was granted, and given back because the grant does not count; the attempt is used up. */
   | { readonly outcome: 'given-back'; readonly cause: LockStoreError }
-  /** `released`: the attempt was released before; `claimed`: this fire was run, or is being run. */
+  /**
+   * `released`: the attempt was released before; `claimed`: this fire was run, or is being run; `permits`: it takes more permits than
+   * an operator has set.
+   */
   | {
       readonly outcome: 'refused';
-      readonly reason: 'released' | 'upgrade' | 'claimed';
+      readonly reason: 'released' | 'upgrade' | 'claimed' | 'permits';
+      /** How many permits an operator has set. */
+      readonly permits?: number | undefined;
       /** The attempt that claimed the fire, if it has not reported the outcome of its run: it may not run it after all. */
       readonly claimedBy?: string | undefined;
       readonly unanswered?: boolean;
@@ -219,6 +228,11 @@ export interface LockStore {
   adopt(request: AdoptRequest, timeoutMs: number): Promise<AdoptReply>;
   /** Revokes the holds of all holders and notifies them. Returns false if there were none. Waiters go on waiting. */
   forceRelease(key: string): Promise<boolean>;
+  /**
+   * Sets how many permits the key has, whatever its requests say; 0 lets no reader in, null leaves it to the requests again. Grants
+   * to the waiters that fit now, and takes nothing from those who hold it. The number is kept for 30 days after the last use.
+   */
+  setPermits(key: string, permits: number | null): Promise<void>;
   inspect(key: string): Promise<LockState>;
   /** The last run of this job; without one, the run of any job of this key that began last. */
   lastRun(key: string, job?: string): Promise<LastRun | null>;

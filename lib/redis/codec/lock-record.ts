@@ -1,7 +1,7 @@
 import { type LockMode } from '../../core/lock.errors.js';
 import { ReplyParts } from './reply-parts.js';
 import { readHolderText, waitsUntil } from '../../core/store/holder-text.js';
-import { modeOf } from '../../core/store/lock-state.js';
+import { modeOf, permitsOf } from '../../core/store/lock-state.js';
 import { type LastRun, type LockHolder, type LockState, type LockWaiter } from '../../core/store/lock-state.js';
 
 /** Reads the reply of the inspect script: the server's time, then the fields of the hash (scripts/parts/state.ts). */
@@ -24,14 +24,22 @@ export function readLockState(key: string, reply: readonly string[]): LockState 
   }
   const queue = places.sort(([a], [b]) => a - b).map(([, record], i) => readWaiter(record, i + 1, fields));
   const fencingToken = new ReplyParts(key, [fields.get('token') ?? '0']).whole(0);
-  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, fencingToken };
+  const permits = readPermits(
+    new ReplyParts(key, [fields.get('permits') ?? fields.get('limit') ?? '0']),
+    fields,
+    holders,
+  );
+  return { key, mode: modeOf(holders), holders, waiters: queue.length, queue, permits, fencingToken };
 }
 
-/** `deadline lease mode token since owner`; the owner is percent-encoded. */
-const HOLD = /^\d+ \d+ (?:read|write) \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+$/;
+const readPermits = (parts: ReplyParts, fields: ReadonlyMap<string, string>, holders: readonly LockHolder[]) =>
+  permitsOf(holders, parts.whole(0), fields.has('permits'));
+
+/** `deadline lease mode token since owner`; the mode is followed by the permits, and the owner is percent-encoded. */
+const HOLD = /^\d+ \d+ (?:read|write)\d{0,6} \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+$/;
 
 /** `deadline waiter-lease mode fair permits lease owner attempt`. */
-const WAITER = /^\d+ \d+ (?:read|write) [012] \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+ \S+$/;
+const WAITER = /^\d+ \d+ (?:read|write)\d{0,6} [012] \d+ \d+ (?:[^\s%]|%[0-9A-F]{2})+ \S+$/;
 
 const RUN = /^run:(?!by:)(?<job>.+)$/u;
 
@@ -89,7 +97,7 @@ function readHolder(attempt: string, record: string, id: string, now: number): L
   return {
     owner: owner === '-' ? attempt : decoded(owner!),
     attempt,
-    mode: mode as LockMode,
+    ...readMode(mode!),
     ...readHolderText(id),
     since: new Date(Number(since)),
     // More may be left than was granted when the server's clock was set back; the next script clamps it.
@@ -98,6 +106,12 @@ function readHolder(attempt: string, record: string, id: string, now: number): L
   };
 }
 
+/** The mode, and behind it the permits if there are several. */
+const readMode = (text: string): { readonly mode: LockMode; readonly take: number } => ({
+  mode: text.replace(/\d+$/, '') as LockMode,
+  take: Number(/\d+$/.exec(text)?.[0] ?? 1),
+});
+
 function readWaiter(record: string, place: number, fields: ReadonlyMap<string, string>): LockWaiter {
   const [, , mode, , , , owner, attempt] = record.split(' ');
   const text = fields.get(`id:${attempt}`) ?? '';
@@ -105,7 +119,7 @@ function readWaiter(record: string, place: number, fields: ReadonlyMap<string, s
   return {
     owner: owner === '-' ? attempt! : decoded(owner!),
     attempt: attempt!,
-    mode: mode as LockMode,
+    ...readMode(mode!),
     ...readHolderText(text),
     place,
     since: new Date(since),

@@ -17,7 +17,7 @@ export interface SharedOperands {
 /** The fields of a request on which its terms depend. */
 type Requested = Pick<
   AcquireRequest,
-  'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'maxWaiters' | 'permits' | 'holder' | 'fair'
+  'owner' | 'mode' | 'leaseMs' | 'waiterLeaseMs' | 'maxWaiters' | 'permits' | 'take' | 'holder' | 'fair'
 >;
 type Renewed = Pick<RenewRequest, 'leaseMs' | 'mode'>;
 type Released = Pick<ReleaseRequest, 'holdAtLeastMs' | 'runOutcome' | 'job' | 'unanswered'>;
@@ -29,6 +29,7 @@ const requestTheSame = (a: Requested, b: Requested): boolean =>
   a.waiterLeaseMs === b.waiterLeaseMs &&
   a.maxWaiters === b.maxWaiters &&
   a.permits === b.permits &&
+  a.take === b.take &&
   a.holder === b.holder &&
   a.fair === b.fair;
 
@@ -105,9 +106,9 @@ function keepingLast<Request extends object>(
 
 /** What an acquire of one lock, or of several, asks for. */
 export function requestedOperands(requested: Requested) {
-  const { owner, mode, leaseMs, waiterLeaseMs, maxWaiters = 0, permits, holder, fair } = requested;
+  const { owner, mode, leaseMs, waiterLeaseMs, maxWaiters = 0, permits, take = 1, holder, fair } = requested;
   const hold = { owner: encodeOwner(owner), mode, leaseMs: padded(leaseMs), waiterLeaseMs, maxWaiters, permits };
-  return { ...hold, holder: oneLine(holder), fair: fair ? 1 : 0 };
+  return { ...hold, take, holder: oneLine(holder), fair: fair ? 1 : 0 };
 }
 
 /** Terms are one text with a value per line. */

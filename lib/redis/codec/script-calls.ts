@@ -113,6 +113,14 @@ export class ScriptCalls {
     return this.#call(forceRelease, operands, { key, attempt }, OPERATOR_TIMEOUT_MS);
   }
 
+  /** `permits`: null leaves their number to the requests. */
+  setPermits(key: string, attempt: string, permits: number | null): ScriptCall {
+    const { setPermits } = this.scripts;
+    const lock = this.keys.storageKey(key);
+    const operands = setPermits.operands({ ...this.#shared, lock, attempt, permits: permits ?? '-' });
+    return this.#call(setPermits, operands, { key, attempt }, OPERATOR_TIMEOUT_MS);
+  }
+
   inspect(key: string): ScriptCall {
     const { inspect } = this.scripts;
     const operands = inspect.operands({ lock: this.keys.storageKey(key) });

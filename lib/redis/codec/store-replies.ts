@@ -28,7 +28,8 @@ export function readAcquireReply(
   const outcome = parts.oneOf(0, ['granted', 'busy', 'refused']);
   if (outcome === 'busy') return readBusyReply(parts);
   if (outcome === 'refused') {
-    const reason = parts.oneOf(3, ['released', 'upgrade', 'claimed']);
+    const reason = parts.oneOf(3, ['released', 'upgrade', 'claimed', 'permits']);
+    if (reason === 'permits') return { outcome, reason, permits: parts.whole(4) };
     return { outcome, reason, claimedBy: parts.text(4) || undefined };
   }
   const serverTimeMs = parts.whole(2);
@@ -50,7 +51,9 @@ function readBusyReply(parts: ReplyParts): AcquireReply {
   const place = { retryMs: parts.whole(3), ahead: parts.whole(4) };
   const [holder, owner] = [parts.text(5) || undefined, parts.text(6) || undefined];
   const isFull = parts.oneOf(10, ['', '1']) === '1';
-  return { outcome: 'busy', ...place, holder, owner, serverTimeMs: parts.whole(2), lastToken: parts.whole(9), isFull };
+  const permits = parts.text(11) ? parts.whole(11) : undefined;
+  const state = { serverTimeMs: parts.whole(2), lastToken: parts.whole(9), isFull, permits };
+  return { outcome: 'busy', ...place, holder, owner, ...state };
 }
 
 /** Whether an acquire was refused as late: it was sent too long ago, or at an unknown time. */
@@ -108,6 +111,11 @@ export const readWriteBackReply = (key: string, reply: Reply): boolean =>
 export function readForceReleaseReply(key: string, reply: Reply): boolean {
   const parts = new ReplyParts(key, reply);
   return parts.oneOf(0, ['revoked', 'again']) === 'again' || parts.whole(3) > 0;
+}
+
+/** Checks the reply of the set-permits script. @throws LockStoreError for anything else */
+export function checkSetPermitsReply(key: string, reply: Reply): void {
+  new ReplyParts(key, reply).oneOf(0, ['set']);
 }
 
 const RELEASE_OUTCOMES = ['released', 'again', 'cancelled', 'expired', 'revoked', 'unknown'] as const;

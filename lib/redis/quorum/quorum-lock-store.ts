@@ -13,6 +13,7 @@ import {
   type RenewRequest,
   type WakeUpListener,
 } from '../../core/store/lock-store.js';
+import { LockConfigurationError } from '../../core/lock.errors.js';
 import { type LastRun, type LockState } from '../../core/store/lock-state.js';
 import { type ListOptions, checkListOptions, listLocks } from '../../core/store/lock-state.js';
 import { type Reporter } from '../../core/reporter.js';
@@ -164,6 +165,14 @@ export class QuorumLockStore implements LockStore {
 
   async forceRelease(key: string): Promise<boolean> {
     return (await this.#answers(key, (store) => store.forceRelease(key))).some(Boolean);
+  }
+
+  async setPermits(key: string): Promise<never> {
+    throw new LockConfigurationError(
+      'A quorum of masters cannot keep permits (a counting semaphore): majorities could admit more holders. Use `setPermits` with a ' +
+        '`connection` to one Redis or a cluster.',
+      { key },
+    );
   }
 
   async inspect(key: string): Promise<LockState> {

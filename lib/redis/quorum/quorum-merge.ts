@@ -150,7 +150,8 @@ export function mergeStates(key: string, nodes: readonly QuorumNode[], states: r
     enough,
   );
   const fencingToken = mostCommon(states.map((state) => state.fencingToken));
-  return { key, mode: first?.mode ?? 'free', holders, waiters, queue: mergeQueues(states, enough), fencingToken };
+  const queue = mergeQueues(states, enough);
+  return { key, mode: first?.mode ?? 'free', holders, waiters, queue, permits: null, fencingToken };
 }
 
 /** Those who wait on enough nodes, by the time since when they do: each node has an order of its own. */

@@ -41,6 +41,10 @@ ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
     refuse(swept)
   end
 
+  function this.refusal_detail()
+    return refusal_detail(this.detail)
+  end
+
   function this.check_turn()
     check_place()
     this.has_turn = this.stands ~= 'waiting' or has_turn()
@@ -77,7 +81,7 @@ ${inOrder(STATE, SAVE, EXPIRY, QUEUE, HAND_OVER, REQUEST)}
 end
 
 local now = string.sub(time, 1, -4)
-local locks, refusal = {}, nil
+local locks, refusal = {}, nil        -- of the first lock that refuses it
 -- A key of another type fails here, before anything is written.
 for i, lock_key in ipairs(KEYS) do locks[i] = at(lock_key) end
 for _, lock in ipairs(locks) do lock.begin() end
@@ -90,13 +94,13 @@ local function is_known()
   return false
 end
 
-for i, lock in ipairs(locks) do
+for _, lock in ipairs(locks) do
   lock.stand(is_known)
-  if locks[i].stands == 'refused' then refusal = refusal or locks[i].detail end
+  if lock.stands == 'refused' then refusal = refusal or lock end
 end
 if refusal then
   for _, lock in ipairs(locks) do lock.refuse() end
-  return { 'refused', ${attempt}, now, refusal, refusal == 'late' and time or '' }
+  return { 'refused', ${attempt}, now, refusal.detail, refusal.refusal_detail() }
 end
 
 local busy = nil

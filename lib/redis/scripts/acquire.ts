@@ -54,7 +54,7 @@ end
  * KEYS: `lock`, the lock's hash.
  * ARGV: `attempt` id of this acquisition; `owner` or `-`; `mode` write or read; `leaseMs`, of 10 digits; `waiterLeaseMs`
  * (0: do not queue); `fair` 1 or 0; `maxWaiters` (0: any number of others may wait when it joins the queue); `permits` of readers
- * (0: no limit); `holder` text for people; `sentMicros` when this command was
+ * (0: no limit), of which it takes `take`; `holder` text for people; `sentMicros` when this command was
  * sent, by this server's clock as the client knows it (0: it does not), `untilMicros` after which it is refused, both with 16
  * digits; `keepMs`; `channelPrefix`; `countReceivers` 1 when this server knows all listeners. For a fire of a job: `job`;
  * `fireKind` (`-` none, `at`, `slot`, `gap`), `fireMs` (its time, the width, the distance), `fireAgeMs` since the method was
@@ -65,12 +65,13 @@ end
  * long as it was asked for. Otherwise a list: first the outcome, then always the attempt and the server's time in ms:
  * - `granted attempt now token remainingMs holds fireMs`: the same again when the command is sent again; `fireMs` may be
  *   empty;
- * - `busy attempt now retryMs ahead holder owner listeners unserved token full`: `retryMs` until the earliest lease may end (0:
+ * - `busy attempt now retryMs ahead holder owner listeners unserved token full permits`: `retryMs` until the earliest lease may end (0:
  *   unknown), `owner` of the write hold, a name or an attempt, `listeners` of the caller that this server knows (empty:
  *   unknown), `unserved` 1 when the client has to send the command again at once, to serve the queue further, `token` the
- *   last that was granted, `full` 1 when the attempt did not join the queue because of `maxWaiters`;
+ *   last that was granted, `full` 1 when the attempt did not join the queue because of `maxWaiters`, `permits` how many an
+ *   operator has set (empty: none);
  * - `refused attempt now reason detail`: `released` (given back before), `late` (`detail` is the server's time in
- *   microseconds), `upgrade` (this owner reads) or `claimed` (this fire; `detail` is the attempt whose run of it has no
+ *   microseconds), `permits` (it takes more than `detail`, which an operator has set), `upgrade` (this owner reads) or `claimed` (this fire; `detail` is the attempt whose run of it has no
  *   outcome yet, otherwise empty).
  */
 export const ACQUIRE = defineOperation({
@@ -81,14 +82,9 @@ export const ACQUIRE = defineOperation({
 local swept = end_expired()
 local stands, detail = standing(knows_attempt)
 if stands ~= 'held' and stands ~= 'refused' and claimed() then stands, detail = 'refused', 'claimed' end
-local function refusal_detail()
-  if detail == 'late' then return int(micros) end
-  return detail == 'claimed' and claimed_by() or ''
-end
-
 if stands == 'refused' then
   refuse(swept)
-  return { 'refused', ${attempt}, int(now), detail, refusal_detail() }
+  return { 'refused', ${attempt}, int(now), detail, detail == 'claimed' and claimed_by() or refusal_detail(detail) }
 end
 
 if stands == 'waiting' then

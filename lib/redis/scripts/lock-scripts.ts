@@ -9,6 +9,7 @@ import { type LuaScript } from './lua.js';
 import { SERVER_CLOCK } from './parts/clock.js';
 import { RELEASE } from './release.js';
 import { RENEW } from './renew.js';
+import { setPermitsScript } from './set-permits.js';
 import { writeBackScript } from './write-back.js';
 
 /** Builds the scripts on a clock: Lua that defines `time`, in microseconds, as a text. Another clock is for tests only. */
@@ -21,6 +22,7 @@ export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK)
   downgrade: downgradeScript(clock),
   adopt: adoptScript(clock),
   forceRelease: forceReleaseScript(clock),
+  setPermits: setPermitsScript(clock),
   writeBack: writeBackScript(clock),
   inspect: inspectScript(clock),
 });

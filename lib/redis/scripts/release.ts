@@ -70,7 +70,8 @@ local function park_or_drop(hold)
   -- Otherwise the key would be kept for the lease of a hold that is gone.
   if hold.deadline >= latest and latest - now > tonumber(${arg('keepMs')}) then sweep() end
   if until_ms <= now then return end
-  hold = { deadline = until_ms, lease = until_ms - now, mode = hold.mode, token = '0', since = hold.since, owner = hold.owner }
+  hold = { deadline = until_ms, lease = until_ms - now, mode = hold.mode, take = hold.take, token = '0', since = hold.since,
+    owner = hold.owner }
   write_hold(${attempt}, hold)
   count_hold(hold, 1)
   bound_by(hold)

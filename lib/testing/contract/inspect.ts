@@ -8,7 +8,7 @@ export const INSPECT: readonly PortCase[] = [
     name: 'inspect() reports a lock that was never held as free, with a fencing token of 0',
     async run(scene) {
       const { store } = await scene.client();
-      const free = { key: scene.key, mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 0 };
+      const free = { key: scene.key, mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 };
       same(await store.inspect(scene.key), free, 'the state');
     },
   },
@@ -22,7 +22,7 @@ export const INSPECT: readonly PortCase[] = [
       same([state.key, state.mode, state.waiters, holders.length], [scene.key, 'write', 0, 1], 'the state');
       const { since, remainingMs, ...holder } = holders[0]!;
       const told = { host: 'host-1', pid: 4711, where: 'Orders.pay', note: '' };
-      same(holder, { owner: attempt, attempt, mode: 'write', ...told, fencingToken }, 'the holder');
+      same(holder, { owner: attempt, attempt, mode: 'write', take: 1, ...told, fencingToken }, 'the holder');
       scene.sameTime(since.getTime(), serverTimeMs, '`since`');
       promised(remainingMs > 0 && remainingMs <= LONG_MS, 'the rest of the lease', remainingMs);
     },
@@ -72,8 +72,8 @@ export const INSPECT: readonly PortCase[] = [
       same(
         told,
         [
-          { ...callers[0], mode: 'write', place: 1 },
-          { ...callers[1], mode: 'read', place: 2 },
+          { ...callers[0], mode: 'write', take: 1, place: 1 },
+          { ...callers[1], mode: 'read', take: 1, place: 2 },
         ],
         'the queue',
       );

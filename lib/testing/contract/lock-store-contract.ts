@@ -17,12 +17,22 @@ import { type PortCase } from './kit/port-case.js';
 import { QUEUE } from './queue.js';
 import { RELEASE } from './release.js';
 import { type LockStoreContractOptions, Scene } from './kit/scene.js';
+import { SEMAPHORES } from './semaphores.js';
 import { SEVERAL_KEYS } from './several-keys.js';
 import { TOKENS } from './tokens.js';
 import { WAKE_UPS } from './wake-ups.js';
 
 const HOLDS = [...EXCLUSION, ...TOKENS, ...OWNERS, ...REPEATED_ACQUIRES, ...RELEASE, ...LEASES, ...HOLD_AT_LEAST];
-const WAITING = [...QUEUE, ...WAKE_UPS, ...SEVERAL_KEYS, ...KEYS, ...DOWNGRADE, ...ADOPTION, ...FORCE_RELEASE];
+const WAITING = [
+  ...QUEUE,
+  ...SEMAPHORES,
+  ...WAKE_UPS,
+  ...SEVERAL_KEYS,
+  ...KEYS,
+  ...DOWNGRADE,
+  ...ADOPTION,
+  ...FORCE_RELEASE,
+];
 const JOBS = [...CLAIMS, ...CLAIM_KINDS, ...LAST_RUN];
 const CASES: readonly PortCase[] = [...HOLDS, ...WAITING, ...JOBS, ...INSPECT, ...LIST, ...CLOSE];
 

@@ -29,6 +29,7 @@ export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
   holdAtLeastMs: wholeFrom(0, DAYS_30),
   renew: isBoolean,
   permits: wholeFrom(1, 100_000),
+  take: wholeFrom(1, 100_000),
   fair: isBoolean,
   owner: isOwner,
   note: isNote,
@@ -41,8 +42,10 @@ export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
 export function wrongOptions(options: ReadonlyMap<string, unknown>): string[] {
   const given = [...options].filter(([, value]) => value !== undefined);
   const wrong = given.filter(([name, value]) => !isValid[name as keyof LockOptions](value)).map(([name]) => name);
-  const permits = options.get('permits');
+  const [permits, take] = [options.get('permits'), options.get('take')];
   if (permits !== undefined && options.get('mode') !== 'read') wrong.push('permits');
+  if (take !== undefined && (options.get('mode') !== 'read' || Number(take) > Number(permits ?? take)))
+    wrong.push('take');
   return wrong;
 }
 
@@ -53,6 +56,7 @@ export function wrongOperands(operands: Readonly<Record<string, string>>): strin
     'waiterLeaseMs',
     'maxWaiters',
     'permits',
+    'take',
     'sentMicros',
     'untilMicros',
     'keepMs',

@@ -194,6 +194,7 @@ it('LOCK_SCRIPTS is exported by the module', async () => {
     'inspect',
     'release',
     'renew',
+    'setPermits',
     'writeBack',
   ]);
 });

@@ -24,6 +24,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   holdAtLeastMs: 0,
   renew: true,
   permits: 0,
+  take: 1,
   fair: true,
   owner: undefined,
   note: '',
@@ -83,7 +84,7 @@ export function heldLock(keeper: HoldKeeper = new FakeKeeper(), { key = 'k', ...
   const sent = moment(keeper.clock);
   const { leaseMs = 3_000, attempt = 'client.1' } = grant;
   const rest = { mode: 'write', owner: undefined, renew: true, maxHoldMs: Infinity, holdAtLeastMs: 0 } as const;
-  const asked = { awaitRelease: true, permits: 0, fire: undefined, label: NO_LABEL };
+  const asked = { awaitRelease: true, permits: 0, take: 1, fire: undefined, label: NO_LABEL };
   const told = { holder: 'host:1', waitedMs: 0, serverTimeMs: 0, ...asked, unanswered: () => false };
   const holds = [{ key, attempt, fencingToken: 100 }];
   const timed = { leaseMs, lease: leaseFrom(sent, leaseMs), sent };

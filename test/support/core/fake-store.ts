@@ -52,7 +52,7 @@ export class FakeStore implements LockStore {
   onDowngrade: Answering<HoldRef, DowngradeReply> = null;
   onAdopt: Answering<AdoptRequest, AdoptReply> = null;
   onInspect = (key: string): Promise<LockState> =>
-    Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 0 });
+    Promise.resolve({ key, mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 });
   listener: WakeUpListener | null = null;
   /** Which keys one command may name together; all of them, unless a test says otherwise. */
   groups: (keys: readonly string[]) => readonly (readonly string[])[] = (keys) => [keys.toSorted()];
@@ -106,6 +106,10 @@ export class FakeStore implements LockStore {
 
   forceRelease(): Promise<boolean> {
     return Promise.resolve(false);
+  }
+
+  setPermits(): Promise<void> {
+    return Promise.resolve();
   }
 
   inspect(key: string): Promise<LockState> {

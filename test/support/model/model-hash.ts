@@ -34,8 +34,13 @@ function allFields(lock: MemoryLock): Fields {
   if (revoked.length > 0) fields.push(['revoked', ring(revoked)]);
   if (late.length > 0) fields.push(['late', ring(late.map(({ attempt, micros }) => `${attempt} ${micros}`))]);
   if (floor > 0) fields.push(['floor', floor]);
+  if (lock.permits !== undefined) fields.push(['permits', lock.permits]);
   return [...fields, ...holdFields(lock), ...queueFields(lock), ...jobFields(lock)];
 }
+
+/** Followed by the permits that are taken, unless it is one. */
+const modeOf = ({ mode, take = 1 }: { readonly mode: string; readonly take?: number | undefined }): string =>
+  take > 1 ? `${mode}${take}` : mode;
 
 const ring = (values: readonly (string | number)[]): string => [';', ...values.map((value) => `${value};`)].join('');
 
@@ -54,14 +59,21 @@ function holdFields(lock: MemoryLock): Fields {
     ['writer', writer?.attempt ?? ''],
     // Nobody re-enters with it when nobody writes.
     ...(writing ? [['fence', writing.entry] satisfies Fields[number]] : []),
+    ...permitFields(lock, all.length - writes.length),
     ...Object.entries(bounds),
     ...all.flatMap(([who, hold]) => oneHold(who, hold)),
     ...ownedFields(lock),
   ];
 }
 
-function oneHold(attempt: string, { deadline, lease, mode, token, since, owner, holder }: Hold): Fields {
-  const record = [deadline, lease, mode, token, since, owner ?? '-'].join(' ');
+function permitFields({ taken, limit }: MemoryLock, reads: number): Fields {
+  const fields: Fields = taken > reads ? [['extra', taken - reads]] : [];
+  return limit > 0 ? [...fields, ['limit', limit]] : fields;
+}
+
+function oneHold(attempt: string, hold: Hold): Fields {
+  const { deadline, lease, token, since, owner, holder } = hold;
+  const record = [deadline, lease, modeOf(hold), token, since, owner ?? '-'].join(' ');
   return [[`hold:${attempt}`, record], ...(token > 0 ? [[`id:${attempt}`, holder] satisfies Fields[number]] : [])];
 }
 
@@ -82,11 +94,10 @@ function queueFields({ queue }: MemoryLock): Fields {
 }
 
 function waiterFields(waiter: Waiter): Fields {
-  const { attempt, deadline, waiterLeaseMs, mode, fair, permits, leaseMs, owner, keys, claim, place, since, holder } =
-    waiter;
+  const { attempt, deadline, waiterLeaseMs, fair, permits, leaseMs, owner, keys, claim, place, since, holder } = waiter;
   // 2: has to send its request again in its turn.
   const howFair = !fair ? 0 : keys.length > 1 || claim ? 2 : 1;
-  const record = [deadline, waiterLeaseMs, mode, howFair, permits, leaseMs, owner ?? '-', attempt].join(' ');
+  const record = [deadline, waiterLeaseMs, modeOf(waiter), howFair, permits, leaseMs, owner ?? '-', attempt].join(' ');
   return [
     [`queue:${place}`, record],
     [`place:${attempt}`, `${place} ${since}`],

@@ -114,9 +114,11 @@ export class ScriptModel {
     const reply = this.locks.acquire(request);
     const { now, holds } = this.locks.lock(keys[0]!);
     if (reply.outcome === 'refused' && reply.reason === 'late') return ['refused', attempt, now, 'late', reply.micros];
-    if (reply.outcome === 'refused') return ['refused', attempt, now, reply.reason, reply.claimedBy ?? ''];
+    if (reply.outcome === 'refused') {
+      return ['refused', attempt, now, reply.reason, reply.claimedBy ?? reply.permits ?? ''];
+    }
     if ('rough' in reply) {
-      const { rough, holder = '', owner = '', lastToken, isFull } = reply;
+      const { rough, holder = '', owner = '', lastToken, isFull, permits = '' } = reply;
       const { retryMs, ahead, unserved } = rough;
       const state = [
         retryMs,
@@ -127,6 +129,7 @@ export class ScriptModel {
         unserved ? 1 : '',
         lastToken!,
         isFull ? 1 : '',
+        permits,
       ];
       return ['busy', attempt, now, ...state];
     }
@@ -179,6 +182,13 @@ export class ScriptModel {
     const { key, attempt } = holdOf(values);
     const { outcome, holds } = this.locks.forceRelease(key, attempt, numberOf(values, 'seenToken'));
     return [outcome, ...this.#echo({ key, attempt }), holds];
+  }
+
+  private setPermits(values: Values): Reply {
+    const { key, attempt } = holdOf(values);
+    const permits = textOf(values, 'permits');
+    this.locks.setPermits(key, permits === '-' ? undefined : Number(permits));
+    return ['set', ...this.#echo({ key, attempt })];
   }
 
   private inspect(values: Values): Reply {

@@ -65,6 +65,7 @@ export function requestOf(values: Values): ReceivedRequest {
     waiterLeaseMs: number('waiterLeaseMs'),
     fair: textOf(values, 'fair') === '1',
     permits: number('permits'),
+    take: number('take'),
     maxWaiters: number('maxWaiters'),
     holder: textOf(values, 'holder'),
     claim: claimOf(values),

@@ -4,8 +4,8 @@ import { checkDuration } from '../../../lib/core/option-checks.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [
-  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'fair', 'owner', 'note', 'signal',
-  'reentrant', 'awaitRelease',
+  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'take', 'fair', 'owner', 'note',
+  'signal', 'reentrant', 'awaitRelease',
 ]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
 
@@ -51,6 +51,8 @@ describe('the options of a lock', () => {
     ['permits', 0, 'a whole number from 1 to 100000, got `0` (number)'],
     ['permits', 100_001, 'a whole number from 1 to 100000, got `100001` (number)'],
     ['permits', 1.5, 'a whole number from 1 to 100000, got `1.5` (number)'],
+    ['take', 0, 'a whole number from 1 to 100000, got `0` (number)'],
+    ['take', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
     ['permits', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
     ['fair', 0, "true, false or 'strict', got `0` (number)"],
     ['reentrant', 'no', 'true or false, got `no` (string)'],
@@ -118,6 +120,7 @@ describe('the options of a lock', () => {
     const open = {
       maxWaiters: 0,
       permits: 0,
+      take: 1,
       fair: true,
       owner: undefined,
       note: '',
@@ -134,7 +137,7 @@ describe('the options of a lock', () => {
       maxHoldMs: 5,
       mode: 'read',
     });
-    const semaphore = { mode: 'read', permits: 3, fair: false, owner: 'nightly' } as const;
+    const semaphore = { mode: 'read', permits: 3, take: 2, fair: false, owner: 'nightly' } as const;
     expect(resolveLockOptions(semaphore, DEFAULTS)).toEqual({ ...filled, ...semaphore });
     const noWait = { ...DEFAULTS, awaitRelease: false };
     expect(resolveLockOptions({}, noWait).awaitRelease).toBe(false);

@@ -15,7 +15,8 @@ const lock = key('lock');
  *
  * A message reaches the subscribers of replicas, too, and cannot be taken back. Therefore the listeners are counted before
  * anything is granted. A waiter without a listener is passed over; it keeps its place, and is first again when it sends its
- * request.
+ * request. A waiter that takes more permits than an operator has left is told to send its request, which is refused, and is
+ * passed over, too.
  *
  * A script that stops after 256 places does not remember that it did: the next one takes the waiter at the head for one that was
  * told. If that one is fair, it is looked at all the same. If it must ask, and its process is dead, it delays the others until
@@ -34,7 +35,7 @@ export const HAND_OVER = scriptPart(
 local function push_grant(waiter)
   local lease = math.min(waiter.lease, waiter.waiter_lease)
   token = next_token()
-  local hold = grant(waiter.attempt, waiter.mode, lease, waiter.owner, int(token))
+  local hold = grant(waiter.attempt, waiter, lease, int(token))
   if tell(waiter.attempt, table.concat({ 'granted', waiter.attempt, int(token), int(now), int(lease) }, ' ')) then
     leave_queue(waiter.attempt, waiter.sequence)
     return true
@@ -53,7 +54,7 @@ local function wake_some()
   while sequence <= tail and sequence < head + 16 and count < 2 do
     local waiter = waiter_at(int(sequence))
     local process = waiter and process_of(waiter.attempt)
-    local called = waiter and waiter.fair == '0' and not woken[process] and admits(waiter.mode, waiter.permits)
+    local called = waiter and waiter.fair == '0' and not woken[process] and admits(waiter)
     if called and wake(waiter) then
       woken[process] = true
       count = count + 1
@@ -90,8 +91,11 @@ local function hand_over(me)
     if unserved then return false end
     local waiter = waiter_at(int(head))
     local is_passed_over = false
-    if waiter then
-      if not admits(waiter.mode, waiter.permits) then break end
+    if waiter and exceeds(waiter) then
+      wake(waiter)
+      is_passed_over = true
+    elseif waiter then
+      if not admits(waiter) then break end
       if waiter.attempt == me then return true end
       local heard = waiter.fair == '1' and grants < 64 and listeners(waiter.attempt)
       if heard == nil or heard and heard > 0 then

@@ -9,15 +9,20 @@ export const HOLDS = scriptPart(
   {
     name: 'holds',
     needs: [STATE],
-    reads: 'now writes reads parked due seen latest packed_hold by',
-    writes: 'writes reads parked owner due seen latest packed_hold',
+    reads: 'now writes reads extra parked due seen latest packed_hold by',
+    writes: 'writes reads extra parked owner due seen latest packed_hold',
   },
   lua`
 local function read_hold(record)
-  local deadline, lease, mode, hold_token, since, hold_owner =
-    string.match(record, '^(%d+) (%d+) (%a+) (%d+) (%d+) (.+)$')
-  return { deadline = tonumber(deadline), lease = tonumber(lease), mode = mode, token = hold_token,
-    since = tonumber(since), owner = hold_owner }
+  local deadline, lease, mode, take, hold_token, since, hold_owner =
+    string.match(record, '^(%d+) (%d+) (%a+)(%d*) (%d+) (%d+) (.+)$')
+  return { deadline = tonumber(deadline), lease = tonumber(lease), mode = mode, take = tonumber(take) or 1,
+    token = hold_token, since = tonumber(since), owner = hold_owner }
+end
+
+-- The mode as records have it: followed by the permits that are taken, unless it is one.
+local function mode_of(mode, take)
+  return take > 1 and mode .. int(take) or mode
 end
 
 local function is_packed(attempt)
@@ -43,8 +48,8 @@ end
 -- The hold of a packed lock is written by save().
 local function write_hold(attempt, hold)
   if hold == packed_hold then return end
-  redis.call('HSET', ${lock}, 'hold:' .. attempt, table.concat({ int(hold.deadline), int(hold.lease), hold.mode,
-    hold.token, int(hold.since), hold.owner }, ' '))
+  redis.call('HSET', ${lock}, 'hold:' .. attempt, table.concat({ int(hold.deadline), int(hold.lease),
+    mode_of(hold.mode, hold.take), hold.token, int(hold.since), hold.owner }, ' '))
 end
 
 -- Counts a read hold of a named owner in (1) or out (-1), and keeps the greatest token that the owner got since it began to
@@ -69,6 +74,7 @@ local function count_hold(hold, change)
     if writes == parked then owner = '' end
   else
     reads = reads + change
+    extra = extra + change * (hold.take - 1)
   end
 end
 

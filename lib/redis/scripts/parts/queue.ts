@@ -25,8 +25,8 @@ end
 local function waiter_at(sequence)
   local record = redis.call('HGET', ${lock}, 'queue:' .. sequence)
   if not record then return nil end
-  local deadline, waiter_lease, mode, fair, permits, lease, waiter_owner, attempt =
-    string.match(record, '^(%d+) (%d+) (%a+) (%d) (%d+) (%d+) (%S+) (%S+)$')
+  local deadline, waiter_lease, mode, take, fair, permits, lease, waiter_owner, attempt =
+    string.match(record, '^(%d+) (%d+) (%a+)(%d*) (%d) (%d+) (%d+) (%S+) (%S+)$')
   deadline, waiter_lease = tonumber(deadline), tonumber(waiter_lease)
   -- More is left than was ever granted: the clock stepped back, and how long the waiter has waited is unknown.
   if deadline - now > waiter_lease then
@@ -38,8 +38,8 @@ local function waiter_at(sequence)
     redis.call('HDEL', ${lock}, 'id:' .. attempt)
     return nil
   end
-  return { attempt = attempt, mode = mode, fair = fair, permits = tonumber(permits), lease = tonumber(lease),
-    waiter_lease = waiter_lease, owner = waiter_owner, sequence = sequence }
+  return { attempt = attempt, mode = mode, take = tonumber(take) or 1, fair = fair, permits = tonumber(permits),
+    lease = tonumber(lease), waiter_lease = waiter_lease, owner = waiter_owner, sequence = sequence }
 end
 
 -- Removes waiters that died behind a live one. Each script looks at a few places, and at more while it finds them empty, up to

@@ -21,13 +21,15 @@ export const REQUEST = scriptPart(
   {
     name: 'request',
     needs: [STATE, SAVE, HOLDS, FINGERPRINTS, GRANT, QUEUE, MESSAGES, HAND_OVER],
-    defines: 'mode lease waiter_lease fair permits my_owner place full',
-    reads: 'micros now token released writes reads parked owner writer fence due head tail first floor freed unserved',
+    defines: 'mode lease waiter_lease fair my_owner asked place full',
+    reads:
+      'micros now token released writes reads parked owner writer fence due head tail first floor freed unserved set_permits',
     writes: 'token head tail freed',
   },
   lua`
 local mode, lease, waiter_lease = ${arg('mode')}, tonumber(${arg('leaseMs')}), tonumber(${arg('waiterLeaseMs')})
-local fair, permits, my_owner = ${arg('fair')}, tonumber(${arg('permits')}), ${arg('owner')}
+local fair, my_owner = ${arg('fair')}, ${arg('owner')}
+local asked = { mode = mode, permits = tonumber(${arg('permits')}), take = tonumber(${arg('take')}), owner = my_owner }
 local place = place_of(${attempt})
 
 -- Whether this attempt holds the lock, or waits for it.
@@ -52,12 +54,13 @@ local function standing(is_known)
   local given_back = is_in(released, ${attempt}) or is_in_late(${attempt})
   if hold or given_back then return 'refused', 'released' end
   if is_late() and not is_known() then return 'refused', 'late' end
-  if my_owner == '-' then return 'waiting' end
   -- A named owner that holds the lock already re-enters with the token it has, past the queue.
   if writes > 0 and owner == my_owner then return 'entering', fence end
+  if exceeds(asked) then return 'refused', 'permits' end
+  if my_owner == '-' then return 'waiting' end
   local owned_token = string.match(redis.call('HGET', ${lock}, 'owned:' .. my_owner) or '', '%d+$')
   if owned_token and mode == 'write' then return 'refused', 'upgrade' end
-  if owned_token and admits(mode, permits) then return 'entering', owned_token end
+  if owned_token and admits(asked) then return 'entering', owned_token end
   return 'waiting'
 end
 
@@ -74,8 +77,8 @@ end
 
 -- Whether the lock can be granted now. A fair request first serves the waiters ahead of it.
 local function has_turn()
-  if fair ~= '1' then return admits(mode, permits) end
-  return hand_over(${attempt}) or head > tail and admits(mode, permits)
+  if fair ~= '1' then return admits(asked) end
+  return hand_over(${attempt}) or head > tail and admits(asked)
 end
 
 -- Returns true when there was a place to leave.
@@ -91,7 +94,7 @@ end
 local function take(owned_token)
   leave_place()
   if not owned_token then token = next_token() end
-  local hold = grant(${attempt}, mode, lease, my_owner, owned_token or int(token))
+  local hold = grant(${attempt}, asked, lease, owned_token or int(token))
   redis.call('HSET', ${lock}, 'id:' .. ${attempt}, ${arg('holder')})
   hand_over(nil)
   return hold
@@ -127,8 +130,8 @@ local function join_queue(how_fair)
       place = int(tail)
       redis.call('HSET', ${lock}, 'place:' .. ${attempt}, place .. ' ' .. int(now), 'id:' .. ${attempt}, ${arg('holder')})
     end
-    redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease), mode,
-      how_fair, int(permits), int(lease), my_owner, ${attempt} }, ' '))
+    redis.call('HSET', ${lock}, 'queue:' .. place, table.concat({ int(now + waiter_lease), int(waiter_lease),
+      mode_of(mode, asked.take), how_fair, int(asked.permits), int(lease), my_owner, ${attempt} }, ' '))
   end
 end
 
@@ -137,7 +140,12 @@ end
 local function refuse(swept)
   local left = leave_place()
   if freed then hand_over(nil) end
-  if swept or left then save() end
+  if swept or left then save() elseif set_permits then keep() end
+end
+
+local function refusal_detail(reason)
+  if reason == 'late' then return int(micros) end
+  return reason == 'permits' and int(set_permits) or ''
 end
 
 local function busy_reply()
@@ -146,7 +154,7 @@ local function busy_reply()
   local holder = writes > parked and text_of(writer) or ''
   local heard = listeners(${attempt})
   return { 'busy', ${attempt}, int(now), int(retry), int(ahead), holder, owner, heard and int(heard) or '',
-    unserved and '1' or '', int(token), full and '1' or '' }
+    unserved and '1' or '', int(token), full and '1' or '', set_permits and int(set_permits) or '' }
 end
 `,
 );

@@ -12,17 +12,19 @@ export const SAVE = scriptPart(
     needs: [STATE, HOLDS],
     reads:
       'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first ' +
-      'cursor floor jobs remember late late_micros packed by packed_hold',
+      'cursor floor jobs remember late late_micros packed by packed_hold extra limit set_permits',
     writes: 'late floor packed_hold',
   },
   lua`
 -- The time to live of the key is for garbage collection only: the longest of the last lease and the jobs, and then \`keepMs\`,
--- which outlasts every place in the queue, and a half: most grants on the plain path do not prolong it (see acquire).
+-- which outlasts every place in the queue, and a half: most grants on the plain path do not prolong it (see acquire). The
+-- permits that an operator has set are kept for 30 days.
 local function keep()
   local held = writes + reads > 0 and latest - now or 0
   local keep_ms = tonumber(${arg('keepMs')})
   local spare = math.floor(keep_ms / 4)
-  redis.call('PEXPIRE', ${lock}, int(math.max(keep_ms + spare + math.max(held, spare), remember - now)))
+  redis.call('PEXPIRE', ${lock}, int(math.max(keep_ms + spare + math.max(held, spare), remember - now,
+    set_permits and 2592000000 or 0)))
 end
 
 -- A server without memory refuses HSET as the first write of a script, but neither PEXPIRE nor what follows it. Call this
@@ -39,7 +41,9 @@ end
 
 -- The value of \`s\`; nil when the lock cannot be packed.
 local function packed_value()
-  if first <= tail or jobs ~= '' or revoked ~= ';' or late ~= ';' or token < 1000000000000000 then return nil end
+  if first <= tail or jobs ~= '' or revoked ~= ';' or late ~= ';' or token < 1000000000000000 or set_permits then
+    return nil
+  end
   if writes + reads == 0 then return '1' .. int(token) end
   local hold = writes + reads == 1 and #writer <= 24 and find_hold(writer)
   if not hold or hold.owner ~= '-' or hold.token ~= int(token) or hold.since ~= math.floor(token / 1000) then return nil end
@@ -50,7 +54,7 @@ local function save_packed(value)
   redis.call('HSET', ${lock}, 's', value, 'released', released)
   if loaded[1] then
     redis.call('HDEL', ${lock}, 'v', 'token', 'revoked', 'late', 'floor', 'writes', 'reads', 'parked', 'owner', 'writer',
-      'fence', 'due', 'seen', 'latest', 'head', 'tail', 'first', 'cursor')
+      'fence', 'due', 'seen', 'latest', 'extra', 'limit', 'permits', 'head', 'tail', 'first', 'cursor')
   end
   if writes == 0 or packed_hold then return end
   redis.call('HSET', ${lock}, 'by', text_of(writer))
@@ -65,6 +69,20 @@ local function unpack()
     redis.call('HSET', ${lock}, 'id:' .. hold.attempt, by)
   end
   redis.call('HDEL', ${lock}, 's', 'by')
+end
+
+local function save_or_drop(field, value, was_there)
+  if value then
+    redis.call('HSET', ${lock}, field, int(value))
+  elseif was_there then
+    redis.call('HDEL', ${lock}, field)
+  end
+end
+
+local function save_permits()
+  save_or_drop('extra', extra > 0 and extra, loaded[23])
+  save_or_drop('limit', reads > 0 and limit > 0 and limit, loaded[24])
+  save_or_drop('permits', set_permits, loaded[25])
 end
 
 local function save_fields()
@@ -83,6 +101,7 @@ local function save_fields()
   elseif loaded[3] then
     redis.call('HDEL', ${lock}, 'writes', 'reads', 'parked', 'owner', 'writer', 'fence', 'due', 'seen', 'latest')
   end
+  save_permits()
   if first <= tail then
     redis.call('HSET', ${lock}, 'head', int(head), 'tail', int(tail), 'first', int(first), 'cursor', int(cursor))
   elseif loaded[11] then

@@ -27,6 +27,9 @@ const lock = key('lock');
  * | `hold:<attempt>` | one hold: `deadline lease mode token since owner` (`token` 0: parked, see release) |
  * | `id:<attempt>` | the holder or waiter (see holder-text.ts), for people; opaque here, and longer than 64 bytes if it has a note |
  * | `writes`, `reads` | how many holds of each mode there are |
+ * | `extra` | how many permits the read holds take beyond one each |
+ * | `limit` | how many permits the reader counted that was granted last |
+ * | `permits` | how many permits there are, if an operator has set that (see set-permits); else each request says so |
  * | `parked` | how many of the write holds are parked |
  * | `owner`, `writer`, `fence` | owner, latest attempt and token of the write holds |
  * | `due`, `seen`, `latest` | bounds of all leases: at most the first end; at least the last start; at least the last end |
@@ -40,6 +43,8 @@ const lock = key('lock');
  * | `fires:<job>` | the latest fires of that job that were granted, in ms: `;1000;2000;` (see claim) |
  * | `run:<job>` | its last run: `fire attempt started ended outcome` (`0 -` while they are unknown) |
  * | `run:by:<job>` | the instance that runs or ran it: `host:pid` |
+ *
+ * The mode of a reader that takes several permits is followed by their number: `read3`.
  *
  * A waiter with `fair` 0 races for the lock when it is woken. One with 1 is granted the lock in its turn. One with 2 is told in
  * its turn to send its request again: it needs several keys, or a fire.
@@ -58,7 +63,7 @@ export const STATE = scriptPart(
     needs: [VERSION],
     defines:
       'micros now loaded token released writes reads parked owner writer fence due seen head tail revoked latest first cursor ' +
-      'floor jobs remember late late_micros packed by packed_hold freed',
+      'floor jobs remember late late_micros packed by packed_hold freed extra limit set_permits',
   },
   lua`
 local micros = tonumber(time)
@@ -69,7 +74,8 @@ local function int(value)
 end
 
 local loaded = redis.call('HMGET', ${lock}, 'token', 'released', 'writes', 'reads', 'parked', 'owner', 'writer', 'fence',
-  'due', 'seen', 'head', 'tail', 'revoked', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late', 's', 'by', 'v')
+  'due', 'seen', 'head', 'tail', 'revoked', 'latest', 'first', 'cursor', 'floor', 'jobs', 'late', 's', 'by', 'v', 'extra',
+  'limit', 'permits')
 refuse_newer(loaded[20], loaded[22])
 local token, released = tonumber(loaded[1] or 0), loaded[2] or ';'
 local writes, reads, parked = tonumber(loaded[3] or 0), tonumber(loaded[4] or 0), tonumber(loaded[5] or 0)
@@ -84,6 +90,7 @@ if floor > micros then floor = 0 end
 for time in string.gmatch(jobs, '%S+ (%d+)') do remember = math.max(remember, tonumber(time)) end
 -- By then, a command of a late attempt is too old to be carried out (ADR 11).
 local late_micros = 20000000
+local extra, limit, set_permits = tonumber(loaded[23] or 0), tonumber(loaded[24] or 0), tonumber(loaded[25])
 local freed = false
 
 local packed, by, packed_hold = loaded[20], loaded[21] or '', nil
@@ -92,7 +99,7 @@ if packed then
   token = tonumber(packed_token)
   if #packed > 17 then
     packed_hold = { attempt = string.sub(packed, 41), deadline = tonumber(string.sub(packed, 18, 30)),
-      lease = tonumber(string.sub(packed, 31, 40)), mode = 'write', token = packed_token,
+      lease = tonumber(string.sub(packed, 31, 40)), mode = 'write', take = 1, token = packed_token,
       since = math.floor(token / 1000), owner = '-' }
     writes, owner, writer, fence = 1, packed_hold.attempt, packed_hold.attempt, packed_token
     due, latest, seen = packed_hold.deadline, packed_hold.deadline, packed_hold.deadline - packed_hold.lease

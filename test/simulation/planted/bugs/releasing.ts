@@ -49,7 +49,7 @@ export const RELEASING: readonly FoundBug[] = [
   },
   {
     name: 'an operator ends holds that he has not seen',
-    file: 'lib/memory/memory-locks.ts',
+    file: 'lib/memory/operator-rules.ts',
     find: 'granted(hold) <= seenToken',
     replace: 'true',
     rules: ['an operator revokes what was seen'],

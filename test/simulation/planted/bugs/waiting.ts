@@ -14,8 +14,8 @@ export const WAITING: readonly FoundBug[] = [
   {
     name: 'a semaphore has one permit too many',
     file: 'lib/memory/rules.ts',
-    find: 'held.length < permits)',
-    replace: 'held.length <= permits)',
+    find: 'lock.taken + take <= most',
+    replace: 'lock.taken + take <= most + 1',
     rules: ['1: permits'],
     profile: 'calm',
     seeds: 6,
@@ -86,8 +86,8 @@ export const WAITING: readonly FoundBug[] = [
   {
     name: 'a reader waits for readers',
     file: 'lib/memory/rules.ts',
-    find: "return held.every((hold) => hold.mode === 'read') && (permits",
-    replace: 'return held.length === 0 && (permits',
+    find: "return held.every((hold) => hold.mode === 'read') && lock.taken",
+    replace: 'return held.length === 0 && lock.taken',
     rules: ['6: the first waiter is served'],
     profile: 'calm',
     seeds: 3,

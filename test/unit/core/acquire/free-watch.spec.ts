@@ -12,13 +12,14 @@ import { settled } from '../../../support/core/fake-clock.js';
 import { outcomeOf } from '../../../support/waiting/outcome.js';
 import { rejection, thrownBy } from '../../../support/waiting/rejection.js';
 
-const FREE = { mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 9 } as const;
+const FREE = { mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 9 } as const;
 
 const heldFor = (remainingMs: number): Omit<LockState, 'key'> => {
   const holder = {
     owner: 'o',
     attempt: 'other.1',
     mode: 'write',
+    take: 1,
     host: 'far',
     pid: 7,
     where: 'Shop.sell',

@@ -13,7 +13,7 @@ const read = (...fields: string[]) => readLockState('k', [String(NOW), ...fields
 
 describe('the record of a lock', () => {
   it('is free when it does not exist', () => {
-    expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, queue: [], fencingToken: 0 });
+    expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 });
   });
 
   it('remembers its last token when it is free', () => {
@@ -27,12 +27,14 @@ describe('the record of a lock', () => {
       mode: 'write',
       waiters: 0,
       queue: [],
+      permits: null,
       fencingToken: TOKEN,
       holders: [
         {
           owner: 'c.1',
           attempt: 'c.1',
           mode: 'write',
+          take: 1,
           host: 'web-1',
           pid: 42,
           where: 'Orders.charge',
@@ -89,15 +91,15 @@ describe('the record of a lock', () => {
       `${sequence} ${NOW - 1_000}`,
       ...id.flatMap((text) => [`id:c.${sequence}`, text]),
     ];
-    const second = waiter(10, 'read', 'job%207', 'web-2:43\t\tthe note');
+    const second = waiter(10, 'read3', 'job%207', 'web-2:43\t\tthe note');
     const first = waiter(9, 'write', '-', 'web-1:42 Orders.charge\t5000');
     const since = new Date(NOW - 1_000);
     expect(read(...second, ...waiter(11, 'write', '-'), ...first).queue).toEqual([
-      { owner: 'c.9', attempt: 'c.9', mode: 'write', host: 'web-1', pid: 42, where: 'Orders.charge', note: '', place: 1, since,
+      { owner: 'c.9', attempt: 'c.9', mode: 'write', take: 1, host: 'web-1', pid: 42, where: 'Orders.charge', note: '', place: 1, since,
         until: new Date(NOW + 4_000) },
-      { owner: 'job 7', attempt: 'c.10', mode: 'read', host: 'web-2', pid: 43, where: '', note: 'the note', place: 2,
+      { owner: 'job 7', attempt: 'c.10', mode: 'read', take: 3, host: 'web-2', pid: 43, where: '', note: 'the note', place: 2,
         since, until: null },
-      { owner: 'c.11', attempt: 'c.11', mode: 'write', host: '', pid: 0, where: '', note: '', place: 3, since, until: null },
+      { owner: 'c.11', attempt: 'c.11', mode: 'write', take: 1, host: '', pid: 0, where: '', note: '', place: 3, since, until: null },
     ]); // prettier-ignore
   });
 

@@ -4,9 +4,16 @@ import { type BadStore } from './bad-stores.js';
 import { BAD_ADOPTIONS } from './bad-stores-adoptions.js';
 import { BAD_HOLDS } from './bad-stores-holds.js';
 import { BAD_JOBS } from './bad-stores-jobs.js';
+import { BAD_SEMAPHORES } from './bad-stores-semaphores.js';
 import { BAD_WAITING } from './bad-stores-waiting.js';
 
-const BAD_STORES: readonly BadStore[] = [...BAD_HOLDS, ...BAD_WAITING, ...BAD_ADOPTIONS, ...BAD_JOBS];
+const BAD_STORES: readonly BadStore[] = [
+  ...BAD_HOLDS,
+  ...BAD_WAITING,
+  ...BAD_ADOPTIONS,
+  ...BAD_SEMAPHORES,
+  ...BAD_JOBS,
+];
 
 describe('the contract of a store notices one of which', () => {
   it.each(BAD_STORES)('$name', async ({ store: Store, noticedBy }) => {

@@ -136,7 +136,8 @@ describe('the count of waiting calls', () => {
     expect(locker.live.waiting).toBe(4);
     await settled();
     expect(locker.live).toMatchObject({ locks: 2, waiting: 2 });
-    const state = { key: 'k', mode: 'write', holders: [], waiters: 5, queue: [], fencingToken: 1 } as const;
+    const base = { key: 'k', mode: 'write', holders: [], fencingToken: 1 } as const;
+    const state = { ...base, waiters: 5, queue: [], permits: null } as const;
     expect(locker.withWaiters(state).waiters).toBe(7);
     expect(locker.withWaiters({ ...state, key: 'other' }).waiters).toBe(5);
     expect(second).toEqual({});

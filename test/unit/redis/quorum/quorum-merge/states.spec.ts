@@ -12,6 +12,7 @@ const holder = (attempt: string, rest: Partial<LockHolder> = {}): LockHolder => 
   owner: attempt,
   attempt,
   mode: 'write',
+  take: 1,
   host: 'host',
   pid: 1,
   where: '',
@@ -30,6 +31,7 @@ const state = (holders: readonly LockHolder[] = [], rest: Partial<LockState> = {
   holders,
   waiters: 0,
   queue: [],
+  permits: null,
   fencingToken: Math.max(0, ...holders.map(({ fencingToken }) => fencingToken)),
   ...rest,
 });
@@ -144,6 +146,7 @@ describe('the state of a lock', () => {
       holders: [],
       waiters: 1,
       queue: [],
+      permits: null,
       fencingToken: 9,
     });
   });
