@@ -7,7 +7,7 @@ import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** The options of the decorators. All durations are whole milliseconds. */
-export interface LockedOptions extends Omit<LockOptions, 'mode' | PerCall> {
+export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'take' | 'note'> {
   /**
    * With mode `read`: at most this many holders at once (a counting semaphore), or a function of the arguments that
    * returns the number, called with `this` = the instance. Each call counts all readers of the key.

@@ -46,6 +46,7 @@ describe('a hand-over to very many waiters', () => {
     leaseMs: 10_000,
     waiterLeaseMs: 6_000,
     permits: 0,
+    take: 1,
     maxWaiters: 0,
     holder: 'host:1',
     ...NO_CLAIM,

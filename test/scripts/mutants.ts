@@ -23,7 +23,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: "if hold and hold.token ~= '0' then return 'held', hold end",
     replace: '',
   },
-  { name: 'a writer ignores readers', find: 'or reads == 0\nend', replace: "or mode == 'write'\nend" },
+  { name: 'a writer ignores readers', find: 'or reads == 0\nend', replace: "or asked.mode == 'write'\nend" },
   { name: 'a reader ignores writers', find: 'if writes > 0 then return false end', replace: '' },
   { name: 'one reader too many', find: 'asked.take <= permits', replace: 'asked.take <= permits + 1' },
   {

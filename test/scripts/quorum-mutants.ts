@@ -85,7 +85,7 @@ export const WRITE_BACK_MUTANTS: readonly Mutant[] = [
     name: 'a hold that ended comes back',
     find: FOUND,
     replace:
-      "local hold = find_hold(<attempt>) or { deadline = now + 1000, lease = 1000, mode = 'write', " +
+      "local hold = find_hold(<attempt>) or { deadline = now + 1000, lease = 1000, mode = 'write', take = 1, " +
       "token = <token>, since = now, owner = '-' }\nif hold.token == '0' or",
   },
   {

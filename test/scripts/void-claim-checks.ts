@@ -307,6 +307,7 @@ const OF_REPLIES: Checks = {
       '',
       await lock.lastToken(),
       '',
+      '',
     ];
     await claim(lock, A, at(1_000));
     expect(await lock.acquire(C, at(2_000))).toEqual(await busy('host-1:4711 Orders.pay', A));
@@ -323,7 +324,7 @@ const OF_REPLIES: Checks = {
     await claim(lock, A, { ...at(1_000), owner: 'ann' });
     await lock.release(A, { ...DONE, holdAtLeastMs: 20_000 });
     const token = await lock.lastToken();
-    expect((await lock.acquire(C, at(2_000))).slice(3)).toEqual(['20000', '0', '', '', '', '', token, '']);
+    expect((await lock.acquire(C, at(2_000))).slice(3)).toEqual(['20000', '0', '', '', '', '', token, '', '']);
   },
 };
 

@@ -13,7 +13,15 @@ const read = (...fields: string[]) => readLockState('k', [String(NOW), ...fields
 
 describe('the record of a lock', () => {
   it('is free when it does not exist', () => {
-    expect(read()).toEqual({ key: 'k', mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 });
+    expect(read()).toEqual({
+      key: 'k',
+      mode: 'free',
+      holders: [],
+      waiters: 0,
+      queue: [],
+      permits: null,
+      fencingToken: 0,
+    });
   });
 
   it('remembers its last token when it is free', () => {

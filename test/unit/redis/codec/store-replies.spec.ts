@@ -37,13 +37,22 @@ describe('a reply of the acquire script', () => {
   });
 
   it('describes a busy lock, its holder, and the owner that writes', () => {
-    const busy = { outcome: 'busy', retryMs: 30, ahead: 2, serverTimeMs: 5, lastToken: 77, isFull: false };
+    const busy = {
+      outcome: 'busy',
+      retryMs: 30,
+      ahead: 2,
+      serverTimeMs: 5,
+      lastToken: 77,
+      isFull: false,
+      permits: undefined,
+    };
     const nobody = { ...busy, holder: undefined, owner: undefined };
-    expect(read('busy c.1 5 30 2     77 ')).toStrictEqual(nobody);
-    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77', ''];
+    expect(read('busy c.1 5 30 2     77  ')).toStrictEqual(nobody);
+    const reply = ['busy', 'c.1', '5', '30', '2', 'host:1 A.b', 'ann', '1', '', '77', '', ''];
     expect(readAcquireReply(ONE, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     expect(readAcquireReply(SEVERAL, reply)).toStrictEqual({ ...busy, holder: 'host:1 A.b', owner: 'ann' });
     expect(readAcquireReply(ONE, reply.with(10, '1'))).toMatchObject({ isFull: true });
+    expect(readAcquireReply(ONE, reply.with(11, '3'))).toMatchObject({ permits: 3 });
     // A parked hold has no holder, and a hold without a record still has an owner.
     expect(readAcquireReply(ONE, reply.with(5, ''))).toMatchObject({ holder: undefined, owner: 'ann' });
   });
