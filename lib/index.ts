@@ -1,4 +1,4 @@
-export type { Key, WaitUntilFreeOptions } from './core/call-arguments.js';
+export type { AdoptOptions, Key, TransferOptions, WaitUntilFreeOptions } from './core/call-arguments.js';
 export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
@@ -32,7 +32,6 @@ export type { LockStoreContext, LockStoreFactory } from './core/store/given-stor
 export { readHolderText, waitsUntil } from './core/store/holder-text.js';
 export type { LockCaller } from './core/store/holder-text.js';
 export type { LastRun, LockHolder, LockPermits, LockState, LockWaiter } from './core/store/lock-state.js';
-export type { AdoptOptions, TransferOptions } from './core/transfer.options.js';
 export { TOKENS_OF_A_WRITER } from './core/store/lock-store.js';
 export type {
   AcquireReply,

@@ -3,8 +3,8 @@ import { type Locker } from './core/acquire/locker.js';
 import { type Entry, NO_ENTRY } from './core/acquire/request.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
-import { type Key, type WaitUntilFreeOptions } from './core/call-arguments.js';
-import { checkJob, checkWork, keysOf, readWaitOptions } from './core/call-arguments.js';
+import { type AdoptOptions, type Key, type WaitUntilFreeOptions } from './core/call-arguments.js';
+import { checkAdoptOptions, checkJob, checkWaitOptions, checkWork, keysOf } from './core/call-arguments.js';
 import { jobName } from './core/key.js';
 import { LockBusyError } from './core/lock.errors.js';
 import { type LockEvents } from './core/lock.events.js';
@@ -17,7 +17,6 @@ import { runWithLock } from './core/reentry/run.js';
 import { type LockStore } from './core/store/lock-store.js';
 import { askEach } from './core/store/ask-each.js';
 import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './core/store/lock-state.js';
-import { type AdoptOptions, checkAdoptOptions } from './core/transfer.options.js';
 import { Leaders } from './leader/leaders.js';
 import { type LeadOptions } from './leader/lead.options.js';
 import { type Leadership } from './leader/leadership.js';
@@ -185,7 +184,7 @@ export class RedisLockService {
    */
   async waitUntilFree(key: Key, options: WaitUntilFreeOptions = NO_OPTIONS): Promise<void> {
     const keys = keysOf(key);
-    return this.locker.waitUntilFree(keys, resolveLockOptions(readWaitOptions(options), this.defaults));
+    return this.locker.waitUntilFree(keys, resolveLockOptions(checkWaitOptions(options), this.defaults));
   }
 
   /**

@@ -1,7 +1,6 @@
 import { checkedKey } from './key.js';
 import { LockConfigurationError, LockKeyError } from './lock.errors.js';
-import { checkLockOptions, type LockOptions } from './lock.options.js';
-import { readOptions } from './read-options.js';
+import { checkSomeOptions, type LockOptions } from './lock.options.js';
 import { messageOf } from './reporter.js';
 
 /** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
@@ -10,7 +9,37 @@ export type Key = string | readonly string[];
 /** The options of `waitUntilFree`. */
 export type WaitUntilFreeOptions = Pick<LockOptions, 'waitMs' | 'signal'>;
 
+/** The options of `transfer`. */
+export interface TransferOptions {
+  /**
+   * How long the lock is kept for the process that adopts it, in milliseconds; the lease is never shortened.
+   * @default the `leaseMs` of the lock
+   */
+  leaseMs?: number;
+}
+
+/** The options of `adopt`; what is left out is as it was in the process that transferred the lock. Durations are milliseconds. */
+export interface AdoptOptions {
+  /**
+   * How long Redis grants the lock for from now on; the lease is never shortened.
+   * @default that of the lock
+   */
+  leaseMs?: number;
+  /**
+   * How long the lock may be held from now on.
+   * @default what was left of it when the lock was transferred
+   */
+  maxHoldMs?: number;
+  /**
+   * Whether the watchdog renews the lease.
+   * @default as before
+   */
+  renew?: boolean;
+}
+
 const WAIT_OPTIONS = { waitMs: true, signal: true } satisfies Record<keyof WaitUntilFreeOptions, true>;
+const TRANSFER_OPTIONS = { leaseMs: true } satisfies Record<keyof TransferOptions, true>;
+const ADOPT_OPTIONS = { leaseMs: true, maxHoldMs: true, renew: true } satisfies Record<keyof AdoptOptions, true>;
 
 /** @throws LockKeyError for anything but a text, or a list with texts only */
 export function keysOf(key: Key): readonly string[] {
@@ -53,5 +82,12 @@ export function checkJob(key: string, job: unknown): string {
 }
 
 /** @throws LockConfigurationError */
-export const readWaitOptions = (options: WaitUntilFreeOptions): LockOptions =>
-  checkLockOptions(readOptions(options, Object.keys(WAIT_OPTIONS)));
+export const checkWaitOptions = (options: WaitUntilFreeOptions): WaitUntilFreeOptions =>
+  checkSomeOptions(options, WAIT_OPTIONS);
+
+/** @throws LockConfigurationError */
+export const checkTransferOptions = (options: TransferOptions): TransferOptions =>
+  checkSomeOptions(options, TRANSFER_OPTIONS);
+
+/** @throws LockConfigurationError */
+export const checkAdoptOptions = (options: AdoptOptions): AdoptOptions => checkSomeOptions(options, ADOPT_OPTIONS);

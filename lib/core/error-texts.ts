@@ -1,6 +1,5 @@
 import {
   type LockMode,
-  LockBusyError,
   LockClaimedError,
   LockConfigurationError,
   LockLostError,
@@ -9,13 +8,11 @@ import {
   LockReentryError,
   LockShutdownError,
   LockStoreError,
-  LockWaitTimeoutError,
   type NodeAnswer,
 } from './lock.errors.js';
 import { type Lock } from './lock.js';
 import { printable } from './printable.js';
 import { messageOf } from './reporter.js';
-import { type AcquireReply } from './store/lock-store.js';
 
 /** The lock that an error names; several keys are joined by `, `. */
 export interface LockName {
@@ -25,54 +22,6 @@ export interface LockName {
   readonly permits?: number | undefined;
   /** How many of them the call takes; undefined: one. */
   readonly take?: number | undefined;
-}
-
-/** The parts of a `busy` reply that the texts use. */
-type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner' | 'permits'>;
-
-export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
-  const { key, mode } = name;
-  const { holder, nodes } = busy;
-  const permits = takenPermits(name, busy);
-  const state = permits ? `busy: ${permitsText(permits, name.take)}` : `held${holder ? ` by ${holder}` : ''}`;
-  const text =
-    `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or give it a \`waitMs\`.` +
-    nodesText(nodes);
-  return new LockBusyError(text, { key, mode, nodes, permits });
-}
-
-/** The call may wait, but as many others wait as it accepts. */
-export function queueFullError({ key, mode }: LockName, maxWaiters: number): LockBusyError {
-  const waiters = maxWaiters === 1 ? 'another call waits' : `${maxWaiters} other calls wait`;
-  const text = `The lock "${key}" (${mode}) is busy, and ${waiters} already. Try later, or accept more (\`maxWaiters\`).`;
-  return new LockBusyError(text, { key, mode, maxWaiters });
-}
-
-export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): LockWaitTimeoutError {
-  const { key, mode } = name;
-  const { holder, ahead, nodes } = busy;
-  const permits = takenPermits(name, busy);
-  const state = permits ? `: ${permitsText(permits, name.take)}` : holder ? `, held by ${holder}` : '';
-  const text =
-    `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
-    `${ahead > 0 ? `, with ${ahead} waiting ahead` : ''}. Wait longer (\`waitMs\`), or hold it for less time.${nodesText(nodes)}`;
-  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, permits });
-}
-
-/** A store names only holders that write. Without one, the permits are taken, or a waiting writer holds readers back. */
-const takenPermits = ({ mode, permits }: LockName, { holder, owner, ...busy }: Omit<Busy, 'ahead'>) =>
-  (!holder && !owner && ((mode === 'read' && busy.permits) || permits)) || undefined;
-
-function permitsText(permits: number, take = 1): string {
-  if (take > 1) return `fewer than ${take} of its ${permits} permits are free`;
-  return permits === 1 ? 'its only permit is taken' : `all ${permits} permits are taken`;
-}
-
-/** The call takes more permits than an operator has set. */
-export function exceededPermitsError({ key, mode, take = 1 }: LockName, permits: number): LockBusyError {
-  const state = permits === 0 ? 'closed: it has 0 permits' : `busy: the call takes ${take} of ${permits} permits`;
-  const text = `The lock "${key}" (${mode}) is ${state} (\`setPermits\`). Set more, or try later.`;
-  return new LockBusyError(text, { key, mode, permits });
 }
 
 export function unansweredError({ key, mode }: LockName, waitedMs: number, cause: unknown): LockStoreError {

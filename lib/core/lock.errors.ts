@@ -41,6 +41,8 @@ export interface LockErrorDetails {
   readonly nodes?: readonly NodeAnswer[] | undefined;
   /** How many permits there are, if too few of them are free. */
   readonly permits?: number | undefined;
+  /** How many permits this process may have, if it has as many. */
+  readonly perInstance?: number | undefined;
   /** How many others wait, if the call does not accept that. */
   readonly maxWaiters?: number | undefined;
 }
@@ -112,12 +114,15 @@ function define(type: { readonly prototype: LockError }, name: string, code?: Lo
 export class LockBusyError extends LockError {
   /** How many permits there are, if too few of them are free; undefined if it is no semaphore, or is held for writing. */
   readonly permits: number | undefined;
+  /** The `perInstance` of the call, if this process has as many permits; otherwise undefined. */
+  readonly perInstance: number | undefined;
   /** The `maxWaiters` of the call, if so many others wait; otherwise undefined. */
   readonly maxWaiters: number | undefined;
 
   constructor(message: string, details: LockErrorDetails = {}) {
     super(message, details);
     this.permits = details.permits;
+    this.perInstance = details.perInstance;
     this.maxWaiters = details.maxWaiters;
   }
 }
@@ -133,10 +138,13 @@ export class LockWaitTimeoutError extends LockError {
   readonly holder: string | undefined;
   /** See `LockBusyError.permits`. */
   readonly permits: number | undefined;
+  /** See `LockBusyError.perInstance`. */
+  readonly perInstance: number | undefined;
 
   constructor(message: string, details: LockErrorDetails & { waitedMs: number; holder?: string | undefined }) {
     super(message, details);
     this.permits = details.permits;
+    this.perInstance = details.perInstance;
     this.waitedMs = details.waitedMs;
     this.holder = details.holder;
   }

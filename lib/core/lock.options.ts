@@ -56,6 +56,12 @@ export interface LockOptions {
    */
   take?: number;
   /**
+   * With `permits`: at most this many of them in this process, from 1 to 100,000. The other calls of the process wait in it, first
+   * in, first out, before they ask for a permit. It counts the calls of this module that have a `perInstance`, for one key each.
+   * @default no limit
+   */
+  perInstance?: number;
+  /**
    * First in, first out, and a waiting writer holds back new readers. The callers of one process may hand a write lock to each
    * other for up to 10 ms before another process gets it: each process has its turn. `'strict'`: first in, first out among
    * all callers of all processes; each of them sends commands of its own. `false`: the next caller to ask gets a free lock;
@@ -104,6 +110,8 @@ export interface ResolvedLockOptions {
   /** 0: no limit. */
   readonly permits: number;
   readonly take: number;
+  /** 0: no limit. */
+  readonly perInstance: number;
   readonly fair: boolean | 'strict';
   readonly owner: string | undefined;
   /** Empty: none. */
@@ -137,6 +145,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   renew: checkBoolean,
   permits: checkPermits,
   take: checkTake,
+  perInstance: checkPermits,
   fair: (value, where) => {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");
   },
@@ -165,9 +174,19 @@ export function checkLockOptions(options: object, allowed: readonly string[] = [
     if (own[name] !== undefined && own.mode !== 'read')
       refuse(name, own[name], "left out, or used with `mode: 'read'`");
   }
+  const { permits, perInstance } = own;
+  if (perInstance !== undefined && permits === undefined)
+    refuse('perInstance', perInstance, 'left out, or used with `permits`');
   checkFits(own);
   return own;
 }
+
+/**
+ * Checks the options of a call that takes only some of those of an acquisition: the names in `known`.
+ * @throws LockConfigurationError
+ */
+export const checkSomeOptions = (options: object, known: object): LockOptions =>
+  checkLockOptions(readOptions(options, Object.keys(known)));
 
 /**
  * Fills in the defaults of options that have been checked.
@@ -185,6 +204,7 @@ export function resolveLockOptions(options: LockOptions, defaults: LockDefaults)
     renew: options.renew ?? true,
     permits: options.permits ?? 0,
     take: options.take ?? 1,
+    perInstance: options.perInstance ?? 0,
     fair: options.fair ?? !defaults.isQuorum,
     owner: options.owner,
     note: options.note ?? '',

@@ -1,5 +1,5 @@
 import { type LockMode } from './lock.errors.js';
-import { type TransferOptions } from './transfer.options.js';
+import { type TransferOptions } from './call-arguments.js';
 
 /** One held lock. `await using lock = await locks.acquire('a')` releases it at the end of the block. */
 export interface Lock extends AsyncDisposable {

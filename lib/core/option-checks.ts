@@ -58,9 +58,15 @@ export const checkTake = (value: unknown, where: string): void =>
  * Checks that a call takes no more permits than there are: it would wait for ever.
  * @throws LockConfigurationError
  */
-export function checkFits({ permits, take }: { readonly permits?: number; readonly take?: number }): void {
-  if (permits === undefined || take === undefined || take <= permits) return;
-  refuse('take', take, `at most the \`permits\`, which are ${permits}`);
+export function checkFits({
+  take,
+  ...limits
+}: { readonly [name in 'permits' | 'perInstance' | 'take']?: number } & object): void {
+  for (const name of ['permits', 'perInstance'] as const) {
+    const limit = limits[name];
+    if (limit !== undefined && take !== undefined && take > limit)
+      refuse('take', take, `at most \`${name}\`, which is ${limit}`);
+  }
 }
 
 /**

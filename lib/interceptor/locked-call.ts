@@ -28,6 +28,7 @@ export interface LockedCall {
 export function compileCall(key: KeySpec, options: LockedOptions, by: LockedBy): Omit<LockedCall, 'name' | 'method'> {
   const { where, kind } = by;
   const own = checkLockedOptions(options, by);
+  if (own.perInstance !== undefined && typeof key !== 'function') checkIsOneKey(key, where, 'perInstance');
   const keyOf = own.oncePer === undefined ? compileKeySpec(key, where) : compileJobKey(key, where);
   return { where, kind, template: describeKeySpec(key), keyOf, options: own, acquireOptions: acquireOptionsOf(own) };
 }
@@ -48,8 +49,9 @@ export function lockOptionsOf({
   connection: _connection,
   onUnavailable: _onUnavailable,
   permits: _permits,
-  note: _note,
+  perInstance: _perInstance,
   take: _take,
+  note: _note,
   ...options
 }: LockedCall['options']): LockOptions {
   return ifBusy === 'wait' || ifBusy === 'share' ? options : { ...options, waitMs: 0 };
@@ -57,17 +59,19 @@ export function lockOptionsOf({
 
 /** A fire is claimed on one key. */
 function compileJobKey(key: KeySpec, where: string): KeyOfCall {
-  if (typeof key !== 'function') checkIsOneKey(key, where);
+  if (typeof key !== 'function') checkIsOneKey(key, where, 'oncePer');
   const keyOf = compileKeySpec(key, where);
   if (typeof key !== 'function') return keyOf;
   return (self, args) => {
     const keys = keyOf(self, args);
-    checkIsOneKey(keys, where);
+    checkIsOneKey(keys, where, 'oncePer');
     return keys;
   };
 }
 
-function checkIsOneKey(key: string | readonly string[], where: string): void {
+const INSTEAD = { oncePer: 'give the job one name', perInstance: 'leave it out, or lock the keys one by one' };
+
+function checkIsOneKey(key: string | readonly string[], where: string, option: keyof typeof INSTEAD): void {
   if (!Array.isArray(key) || key.length < 2) return;
-  throw new LockConfigurationError(`${where}: \`oncePer\` needs one key, got ${key.length}; give the job one name.`);
+  throw new LockConfigurationError(`${where}: \`${option}\` needs one key, got ${key.length}; ${INSTEAD[option]}.`);
 }

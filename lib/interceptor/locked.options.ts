@@ -7,13 +7,20 @@ import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
 
 /** The options of the decorators. All durations are whole milliseconds. */
-export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'take' | 'note'> {
+export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 'perInstance' | 'take' | 'note'> {
   /**
    * With mode `read`: at most this many holders at once (a counting semaphore), or a function of the arguments that
    * returns the number, called with `this` = the instance. Each call counts all readers of the key.
    * @default no limit
    */
   permits?: number | ((...args: any[]) => number);
+  /**
+   * With `permits`: at most this many of them in this process, or a function of the arguments that returns the number, called with
+   * `this` = the instance. The other calls of the process wait in it, first in, first out, before they ask for a permit. It counts
+   * the calls of this module that have a `perInstance`, for one key each.
+   * @default no limit
+   */
+  perInstance?: number | ((...args: any[]) => number);
   /**
    * A label for people, of at most 256 bytes, or a function of the arguments that returns it, called with `this` = the instance:
    * `inspect`, `list` and the errors of those who wait show it beside the holder. It is stored as it is.
@@ -72,6 +79,7 @@ export interface LockedOptions extends Omit<LockOptions, 'mode' | 'permits' | 't
 export const PER_CALL = {
   // One that fits to any number of permits.
   permits: { check: checkPermits, standIn: MAX_PERMITS },
+  perInstance: { check: checkPermits, standIn: MAX_PERMITS },
   take: { check: checkTake, standIn: 1 },
   note: { check: checkNote, standIn: '' },
 } satisfies { readonly [name in keyof LockOptions]: unknown };

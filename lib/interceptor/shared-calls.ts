@@ -3,7 +3,7 @@ import { type Locker } from '../core/acquire/locker.js';
 import { waitedMsOf } from '../core/acquire/request.js';
 import { type Key, keysOf } from '../core/call-arguments.js';
 import { CallContext } from '../core/call-context.js';
-import { busyError, waitTimeoutError } from '../core/error-texts.js';
+import { busyError, waitTimeoutError } from '../core/busy-errors.js';
 import { type LockError } from '../core/lock.errors.js';
 import { type LockEvent } from '../core/lock.events.js';
 import { isInside } from '../core/reentry/context.js';

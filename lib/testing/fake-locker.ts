@@ -1,6 +1,7 @@
 import { type WaitLimits } from '../core/acquire/free-watch.js';
 import { eventOf, failedEvent, type LockRequest } from '../core/acquire/request.js';
-import { busyError, queueFullError, unansweredError, waitTimeoutError } from '../core/error-texts.js';
+import { busyError, queueFullError, waitTimeoutError } from '../core/busy-errors.js';
+import { unansweredError } from '../core/error-texts.js';
 import { FIRST_ANSWER_MS } from '../core/timing.js';
 import { type Clock } from '../core/clock.js';
 import { type ResolvedLockOptions } from '../core/lock.options.js';
@@ -89,7 +90,8 @@ export class FakeLocker extends Locker {
     const isRequested = !this.isClosing && !options.signal?.aborted;
     const failure = isRequested ? this.#failureOf(request) : undefined;
     if (failure) throw failure;
-    return super.acquire(request, toResult);
+    // A fake excludes nobody: no call waits for others of its process either.
+    return super.acquire({ ...request, options: { ...options, perInstance: 0 } }, toResult);
   }
 
   override async waitUntilFree(keys: readonly string[], limits: WaitLimits): Promise<void> {

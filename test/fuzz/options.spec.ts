@@ -18,6 +18,7 @@ const RIGHT: Record<keyof LockOptions, fc.Arbitrary<Named>> = {
   renew: oneOf(true, false, 0, 'true'),
   permits: oneOf(0, 1, 100_000, 100_001),
   take: oneOf(0, 1, 2, 100_000, 100_001),
+  perInstance: oneOf(0, 1, 100_000, 100_001),
   fair: oneOf(true, false, 1),
   owner: oneOf('me', '-', 'a b', 'x'.repeat(128), 'x'.repeat(129), '\u{1F600}'),
   note: oneOf('', 'order 17', 'a\nb', 'x'.repeat(256), 'x'.repeat(257), 'é'.repeat(129), '\u{D83D}'),

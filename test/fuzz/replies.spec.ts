@@ -21,6 +21,7 @@ const CALLS = {
   hold: ['renew', 'release'],
   extend: ['renew'],
   downgrade: ['downgrade', 'inspect'],
+  adopt: ['adopt', 'adopt', 'renew', 'release'],
   withLock: ['acquire', 'release'],
   inspect: ['inspect'],
   isLocked: ['inspect'],
@@ -92,6 +93,16 @@ async function withOne(scene: BareScene, use: (lock: Lock) => Promise<unknown>):
   }
 }
 
+/** Gives a lock away, and goes on with it. */
+async function adopt({ locks }: BareScene, lock: Lock, backing: Backing): Promise<void> {
+  const text = await lock.transfer();
+  backing.onTransferred();
+  backing.check(lock.held);
+  const adopted = await locks.adopt(text);
+  backing.check(adopted.held);
+  await adopted.release();
+}
+
 function make(scene: BareScene, call: Case['call'], backing: Backing): Promise<unknown> {
   const { locks } = scene;
   switch (call) {
@@ -108,6 +119,8 @@ function make(scene: BareScene, call: Case['call'], backing: Backing): Promise<u
       return withOne(scene, (lock) => lock.extend(2 * LEASE_MS).finally(() => backing.check(lock.held)));
     case 'downgrade':
       return withOne(scene, (lock) => lock.downgrade().finally(() => backing.check(lock.held)));
+    case 'adopt':
+      return withOne(scene, (lock) => adopt(scene, lock, backing));
     case 'list':
       return list(scene);
     default:

@@ -11,6 +11,7 @@ import { buildTopology } from './server/build-topology.js';
 import { type NewScripts } from './server/dataset.js';
 import { ServerScripts } from './server/server-scripts.js';
 import { SimServer } from './server/sim-server.js';
+import { Adopter } from './workload/adopter.js';
 import { Application } from './workload/application.js';
 import { Caller } from './workload/caller.js';
 import { type Plan, type PlannedCall, serverCount } from './workload/plan.js';
@@ -69,8 +70,8 @@ class Simulation implements Stage {
     this.#facts = new Facts(this.#world, this.#network, plan);
     this.#judge = new Judge(this.#facts, library, rulesFor(this.#facts));
     this.#ends = new ProcessEnd(this.#facts);
-    this.#caller = new Caller(library, this.#judge);
     this.#apps = slots.map(() => undefined);
+    this.#caller = new Caller(library, this.#judge, new Adopter(this.#judge, (slot) => this.#apps[slot]));
     this.#starts = slots.map(() => 0);
     this.#addServers();
   }

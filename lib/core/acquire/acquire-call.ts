@@ -2,7 +2,7 @@ import { CallContext } from '../call-context.js';
 import { type StoreHold } from '../hold/store-hold.js';
 import { type LockRequest } from './request.js';
 
-/** What the acquisition of a call tells the turn of its process, and asks it. */
+/** What the acquisition of a call tells the turn, or the gate, of its process, and asks it. */
 export interface TurnOfCall {
   /** The store has answered that the lock is busy. */
   onBusy(): void;
@@ -27,10 +27,10 @@ export class AcquireCall {
 
   constructor(
     readonly request: LockRequest,
-    /** The turn of its process that it takes part in; null: it acquires the lock for itself. */
+    /** Where the calls of its process wait for each other; null: it acquires the lock for itself. */
     readonly turn: TurnOfCall | null,
-    /** On the monotonic clock; it may have waited elsewhere before. */
-    readonly beganAt: number,
+    /** When it began to ask, on the monotonic clock; it may have waited elsewhere before. */
+    public beganAt: number,
     private readonly toResult: (hold: StoreHold) => unknown,
   ) {
     this.result = new Promise((resolve, reject) => {

@@ -1,4 +1,5 @@
-import { busyError, claimedError, exceededPermitsError, queueFullError, upgradeError } from '../error-texts.js';
+import { busyError, exceededPermitsError, queueFullError } from '../busy-errors.js';
+import { claimedError, upgradeError } from '../error-texts.js';
 import { leaseFrom, type Moment, moment, remainingOf } from '../hold/lease.js';
 import { type LockError, LockStoreError, mayBeCarriedOut } from '../lock.errors.js';
 import { nameOfHolder } from '../store/holder-text.js';

@@ -1,4 +1,5 @@
-import { busyError, unansweredError, waitTimeoutError } from '../error-texts.js';
+import { busyError, waitTimeoutError } from '../busy-errors.js';
+import { unansweredError } from '../error-texts.js';
 import { type Lease, leaseOfPush, type Moment } from '../hold/lease.js';
 import { type LockBusyError, type LockStoreError, type LockWaitTimeoutError } from '../lock.errors.js';
 import { type AcquireReply, type WakeUp } from '../store/lock-store.js';

@@ -1,7 +1,8 @@
 import { onAbort } from '../abort-listener.js';
 import { type AwaitedCalls } from '../awaited-calls.js';
 import { type Clock } from '../clock.js';
-import { busyError, unansweredError, waitTimeoutError } from '../error-texts.js';
+import { busyError, waitTimeoutError } from '../busy-errors.js';
+import { unansweredError } from '../error-texts.js';
 import { LockStoreError } from '../lock.errors.js';
 import { type LockEventMap, type LockEvents } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';

@@ -26,7 +26,7 @@ import { acquireGroups } from './acquire-groups.js';
 import { type Adoption, Adoptions } from './adoptions.js';
 import { Attempts } from './attempts.js';
 import { FreeWatch, type WaitLimits } from './free-watch.js';
-import { eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
+import { checked, eventOf, failedEvent, forKeys, inOrderOf, type LockRequest } from './request.js';
 import { Turns } from './turns.js';
 
 /** What the calls of a module acquire. */
@@ -105,7 +105,7 @@ export class Locker implements WakeUpListener {
 
   /**
    * Makes the request of a caller, and checks its keys. `waitMs` counts from now on.
-   * @throws LockKeyError
+   * @throws LockKeyError, LockConfigurationError
    */
   request(
     keys: readonly string[],
@@ -118,7 +118,7 @@ export class Locker implements WakeUpListener {
     const distinct = keys.length === 1 ? keys : [...new Set(keys)];
     const name = distinct.length === 1 ? distinct[0]! : distinct.join(', ');
     const holder = this.#holderTexts.of(label.where, options.waitMs, options.note);
-    return { keys: distinct, name, options, label, holder, claim, startedAt: this.clock.now() };
+    return checked({ keys: distinct, name, options, label, holder, claim, startedAt: this.clock.now() });
   }
 
   /**

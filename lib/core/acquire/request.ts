@@ -1,6 +1,12 @@
 import { type LockName } from '../error-texts.js';
 import { type Grant } from '../hold/hold-terms.js';
-import { LockBusyError, LockClaimedError, LockShutdownError, LockWaitTimeoutError } from '../lock.errors.js';
+import {
+  LockBusyError,
+  LockClaimedError,
+  LockConfigurationError,
+  LockShutdownError,
+  LockWaitTimeoutError,
+} from '../lock.errors.js';
 import { type AcquireFailure, type LockEvent, type LockEventMap, type LockLabel, NO_LABEL } from '../lock.events.js';
 import { type ResolvedLockOptions } from '../lock.options.js';
 import { type FireClaim } from '../store/fires.js';
@@ -24,6 +30,14 @@ export interface LockRequest {
   readonly claim?: FireClaim | undefined;
   /** When the call began, on the monotonic clock: `waitMs` counts from then on, whatever the call waits for. */
   readonly startedAt: number;
+}
+
+/** @throws LockConfigurationError for options that cannot go with its keys */
+export function checked(request: LockRequest): LockRequest {
+  const { keys, name, options } = request;
+  if (options.perInstance === 0 || keys.length === 1) return request;
+  const text = `\`perInstance\` needs one key, got ${keys.length} ("${name}"); leave it out, or lock the keys one by one.`;
+  throw new LockConfigurationError(text, { key: name });
 }
 
 /** The code that enters a lock, and the fire that it claims. */

@@ -1,4 +1,4 @@
-import { waitTimeoutError } from '../error-texts.js';
+import { waitTimeoutError } from '../busy-errors.js';
 import { moment, remainingOf } from '../hold/lease.js';
 import { type Grant } from '../hold/hold-terms.js';
 import { type StoreHold } from '../hold/store-hold.js';
@@ -10,8 +10,8 @@ import { TURN_MS } from '../timing.js';
 import { type AcquireCall, type TurnOfCall } from './acquire-call.js';
 import { Acquisition } from './acquisition.js';
 import { type AcquireContext } from './attempts.js';
+import { type LocalQueue, LocalWaiter } from './local-waiter.js';
 import { eventOf, grantOf, nameOf, waitedMsOf } from './request.js';
-import { TurnWaiter } from './turn-waiter.js';
 
 /** The collaborators of a `Turn`. */
 export interface TurnContext extends AcquireContext {
@@ -22,8 +22,18 @@ export interface TurnContext extends AcquireContext {
 /** A hold is handed on only when each command of its attempt was answered. */
 const isAnswered = (): boolean => false;
 
+/** A call that waits for its turn, with its number among all that have waited. */
+class TurnWaiter extends LocalWaiter {
+  constructor(
+    readonly nr: number,
+    ...rest: ConstructorParameters<typeof LocalWaiter>
+  ) {
+    super(...rest);
+  }
+}
+
 /** The calls of this process that want one key, and the hold that they hand on. */
-export class Turn implements TurnOfCall {
+export class Turn implements TurnOfCall, LocalQueue {
   /** The call that asks the store. */
   #contender: Acquisition | null = null;
   /** Whether the lock was held by anybody since the first call came: a call that waits has nothing to learn from an answer. */
@@ -154,7 +164,7 @@ export class Turn implements TurnOfCall {
     this.#lastNr += 1;
     call.keepContext();
     call.hasWaited = true;
-    const waiter = new TurnWaiter(this, call, this.#lastNr, this.context.timers, this.#wasBusy);
+    const waiter = new TurnWaiter(this.#lastNr, this, call, this.context.timers, this.#wasBusy);
     const ahead = this.waiting + (this.#contender ? 1 : 0);
     (this.#waiters ??= new Set()).add(waiter);
     const holder = nameOfHolder(this.#hold?.terms.holder);

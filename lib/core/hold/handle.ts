@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LockMode, LockNotHeldError } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
-import { type TransferOptions } from '../transfer.options.js';
+import { type TransferOptions } from '../call-arguments.js';
 import { printable } from '../printable.js';
 import { type Reporter } from '../reporter.js';
 import { type GarbageWatch, type Runtime } from '../runtime.js';

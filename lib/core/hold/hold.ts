@@ -1,8 +1,8 @@
+import { checkTransferOptions, type TransferOptions } from '../call-arguments.js';
 import { nestedWriterError, ofCallError, releasedError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
 import { type Lock } from '../lock.js';
 import { MAX_LEASE_MS } from '../lock.options.js';
-import { checkTransferOptions, type TransferOptions } from '../transfer.options.js';
 import { checkDuration } from '../option-checks.js';
 import { type Ending } from './ending.js';
 import { LocalSlot } from '../reentry/local-slot.js';

@@ -1,14 +1,8 @@
 import { onAbort } from '../abort-listener.js';
 import { type Locker } from '../acquire/locker.js';
 import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
-import {
-  busyError,
-  nestedUpgradeError,
-  notReentrantError,
-  unawaitedCallError,
-  uncountedPermitError,
-  waitTimeoutError,
-} from '../error-texts.js';
+import { busyError, waitTimeoutError } from '../busy-errors.js';
+import { nestedUpgradeError, notReentrantError, unawaitedCallError, uncountedPermitError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
 import { type Hold } from '../hold/hold.js';
 import { NestedHold } from '../hold/nested-hold.js';

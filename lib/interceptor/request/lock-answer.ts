@@ -51,7 +51,8 @@ export function answerTo(
     return body(HttpStatus.BAD_REQUEST, 'The request lacks a value that it has to have, or has a wrong one.');
   }
   if (isBusy(error)) {
-    const isFull = error.permits !== undefined || (error instanceof LockBusyError && error.maxWaiters !== undefined);
+    const isLimited = error.permits !== undefined || error.perInstance !== undefined;
+    const isFull = isLimited || (error instanceof LockBusyError && error.maxWaiters !== undefined);
     const byDefault = isFull ? HttpStatus.TOO_MANY_REQUESTS : LOCKED;
     const own = error instanceof HttpException ? error.getStatus() : undefined;
     return { ...body(own ?? status ?? byDefault, 'This is in use at the moment; try again.'), retryAfterMs };

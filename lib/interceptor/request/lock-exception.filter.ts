@@ -29,7 +29,7 @@ export interface LockExceptionFilterOptions {
   retryAfterMs?: number;
   /**
    * The HTTP status that answers a busy lock, from 400 to 599, unless `LockInterceptor.for` has another one.
-   * @default 423, and 429 when all permits are taken, or too many others wait (`maxWaiters`)
+   * @default 423, and 429 when no permit is free (of all, or of this instance), or too many others wait (`maxWaiters`)
    */
   status?: number;
 }
@@ -47,11 +47,11 @@ interface WsClient {
 const OPTIONS = Symbol.for('nestjs-redis-lock:exception-filter-options');
 
 /**
- * Answers lock errors so that clients know what is worth another try. A busy lock is 423 Locked; when all permits are
- * taken, or too many others wait (`maxWaiters`), it is 429 Too Many Requests; an unreachable Redis or an app that shuts down is 503. All of these have
- * `Retry-After`. A request from which `LockInterceptor.for` cannot fill its key is 400 Bad Request. Over HTTP (express and
- * fastify) the answer is a response, for microservices and WebSockets an error with the same fields, for GraphQL an error
- * with these fields in `extensions`. All other lock errors stay 500.
+ * Answers lock errors so that clients know what is worth another try. A busy lock is 423 Locked; when no permit is free (of all, or
+ * of this instance), or too many others wait (`maxWaiters`), it is 429 Too Many Requests; an unreachable Redis or an app that shuts
+ * down is 503. All of these have `Retry-After`. A request from which `LockInterceptor.for` cannot fill its key is 400 Bad Request.
+ * Over HTTP (express and fastify) the answer is a response, for microservices and WebSockets an error with the same fields, for
+ * GraphQL an error with these fields in `extensions`. All other lock errors stay 500.
  *
  * `app.useGlobalFilters(new LockExceptionFilter())`, or as a provider of `APP_FILTER`, or with `@UseFilters`.
  */

@@ -32,7 +32,7 @@ export interface RequestLockOptions extends Omit<LockedOptions, 'oncePer' | 'spr
   mode?: LockMode;
   /**
    * The HTTP status that answers a busy lock, from 400 to 599, with or without the `LockExceptionFilter`.
-   * @default that of the `LockExceptionFilter`: 423, and 429 when all permits are taken, or too many others wait
+   * @default that of the `LockExceptionFilter`: 423, and 429 when no permit is free (of all, or of this instance), or too many others wait
    */
   status?: number;
 }

@@ -82,7 +82,7 @@ describe('several permits in one call', () => {
     expect(await imports.run({ id, weight: 1 })).toBe('ran');
     const error = await rejection(imports.run({ id, weight: 6 }));
     expect(error).toBeInstanceOf(LockConfigurationError);
-    expect(error.message).toMatch(/^Imports\.run: Expected `take` to be at most the `permits`, which are 5, got `6`/);
+    expect(error.message).toMatch(/^Imports\.run: Expected `take` to be at most `permits`, which is 5, got `6`/);
     until.open();
     await running;
   });

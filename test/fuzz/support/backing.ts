@@ -14,10 +14,11 @@ export function leaseIn({ name, operands, keys }: Received, reply: Reply): numbe
   const parts = typeof reply === 'string' ? reply.split(' ') : reply;
   if (!Array.isArray(parts)) return 0;
   if (!parts.every(isPlain) || parts[1] !== operands['attempt']) return 0;
-  const at = { acquire: 4, acquireMany: 3, renew: 3 }[name];
-  if (at === undefined || parts[0] !== (name === 'renew' ? 'renewed' : 'granted')) return 0;
+  const at = { acquire: 4, acquireMany: 3, renew: 3, adopt: 3 }[name];
+  const outcome = { renew: 'renewed', adopt: 'adopted' }[name] ?? 'granted';
+  if (at === undefined || parts[0] !== outcome) return 0;
   const isPlainReply = name === 'renew' ? parts.length === 2 : parts.length === 3 && /^\d{16}$/.test(String(parts[2]));
-  if (isPlainReply && name !== 'acquireMany') return Number(operands['leaseMs']);
+  if (isPlainReply && (name === 'acquire' || name === 'renew')) return Number(operands['leaseMs']);
   if (!whole(parts[at], 1, MAX_LEASE_MS)) return 0;
   if (name !== 'renew' && !whole(parts[2], 0)) return 0;
   const tokens = name === 'acquire' ? [parts[3]] : name === 'acquireMany' ? parts.slice(4) : [];
@@ -32,6 +33,11 @@ export class Backing {
   onReply(command: Received, reply: Reply): void {
     const leaseMs = leaseIn(command, reply);
     if (leaseMs > 0) this.until = Math.max(this.until, performance.now() + leaseMs);
+  }
+
+  /** The holder has given its lock away: what it was granted lets nobody else hold it. */
+  onTransferred(): void {
+    this.until = 0;
   }
 
   /** Throws if a caller believes that it holds the lock, and the server has not let it. */

@@ -152,6 +152,7 @@ const GOOD: Readonly<Record<string, (command: Received) => Reply>> = {
     granted(operands, [operands['leaseMs']!, ...keys.map(() => String(nextToken()))]),
   renew: ({ operands }) => ['renewed', operands['attempt']!, now(), operands['leaseMs']!],
   release: ({ operands }) => ['released', operands['attempt']!, now(), '0', String(nextToken()), ''],
+  adopt: ({ operands }) => ['adopted', operands['attempt']!, now(), operands['leaseMs']!],
   downgrade: ({ operands }) => ['downgraded', operands['attempt']!, now()],
   forceRelease: ({ operands }) => ['revoked', operands['attempt']!, now(), '1'],
   inspect: () => [now()],

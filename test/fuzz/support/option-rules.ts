@@ -30,6 +30,7 @@ export const isValid: Record<keyof LockOptions, (value: unknown) => boolean> = {
   renew: isBoolean,
   permits: wholeFrom(1, 100_000),
   take: wholeFrom(1, 100_000),
+  perInstance: wholeFrom(1, 100_000),
   fair: isBoolean,
   owner: isOwner,
   note: isNote,
@@ -44,8 +45,14 @@ export function wrongOptions(options: ReadonlyMap<string, unknown>): string[] {
   const wrong = given.filter(([name, value]) => !isValid[name as keyof LockOptions](value)).map(([name]) => name);
   const [permits, take] = [options.get('permits'), options.get('take')];
   if (permits !== undefined && options.get('mode') !== 'read') wrong.push('permits');
-  if (take !== undefined && (options.get('mode') !== 'read' || Number(take) > Number(permits ?? take)))
+  if (
+    take !== undefined &&
+    (options.get('mode') !== 'read' ||
+      Number(take) > Number(permits ?? take) ||
+      Number(take) > Number(options.get('perInstance') ?? take))
+  )
     wrong.push('take');
+  if (permits === undefined && options.get('perInstance') !== undefined) wrong.push('perInstance');
   return wrong;
 }
 

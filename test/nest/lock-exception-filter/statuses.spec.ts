@@ -83,6 +83,12 @@ class OrdersController {
     return 'ran';
   }
 
+  @Get('limited-by-instance/:id')
+  @UseInterceptors(LockInterceptor.for(KEY, { ...LIMIT, permits: 20, perInstance: () => 1 }))
+  limitedByInstance(): string {
+    return 'ran';
+  }
+
   @Get('limited-method/:id')
   limitedMethod(@Param('id') id: string): Promise<string> {
     return this.orders.limited(id);
@@ -176,6 +182,14 @@ describe.each(PLATFORMS)('LockExceptionFilter on %s', (platform) => {
     expectTold(await app.get(`limited-by-request/${id}?seats=2`), TOO_MANY, id);
     expect((await app.get(`limited-by-request/${id}?seats=3`)).text).toBe('ran');
     expect((await app.get(`limited-by-request/${id}`)).status).toBe(500);
+  });
+
+  it('answers 429 when its instance has as many permits as it may', async () => {
+    const [app, id] = [await start(platform), freshKey()];
+    const held = await app.locks.acquire(`order:${id}`, { mode: 'read', permits: 20, perInstance: 1 });
+    expectTold(await app.get(`limited-by-instance/${id}`), TOO_MANY, id);
+    await held.release();
+    expect((await app.get(`limited-by-instance/${id}`)).text).toBe('ran');
   });
 
   it('answers 429 when permits stay taken for the whole wait', async () => {

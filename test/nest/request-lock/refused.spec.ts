@@ -15,6 +15,7 @@ const OPTIONS: Record<string, [options: object, words: string]> = {
   'an unknown mode': [{ mode: 'shared' }, "Expected `mode` to be 'write' or 'read'"],
   'permits without the mode read': [{ permits: 2 }, '`permits`'],
   'no permits': [{ mode: 'read', permits: 0 }, '`permits`'],
+  'permits for an instance without permits': [{ mode: 'read', perInstance: 2 }, '`perInstance`'],
   'a lease as a text': [{ leaseMs: '5s' }, 'Expected `leaseMs`'],
   'a negative waitMs': [{ waitMs: -1 }, 'Expected `waitMs`'],
   'waitMs beside a skip': [{ waitMs: 100, ifBusy: 'skip' }, '`waitMs: 100` has no effect'],

@@ -15,6 +15,8 @@ export class Judge implements ServerWatch {
   #before: readonly Snapshot[] = [];
   /** When each attempt was sent first, perhaps for another call of its process. */
   readonly #firstAskedAt = new Map<string, number>();
+  /** The attempt by which a hold was adopted last, by the one that had it before. */
+  readonly #adoptedAs = new Map<string, string>();
 
   constructor(
     readonly facts: Facts,
@@ -39,6 +41,7 @@ export class Judge implements ServerWatch {
       const hold = app.holdOf(attempt);
       if (hold) for (const rule of this.rules) rule.onAcquired?.(call, hold);
     });
+    app.locker.events.on('adopted', ({ attempt, from }) => void this.#adoptedAs.set(from, attempt));
     app.locker.events.on('acquireFailed', ({ where }) => {
       const call = facts.calls.get(where);
       if (call) for (const rule of this.rules) rule.onFailed?.(call);
@@ -170,6 +173,40 @@ export class Judge implements ServerWatch {
     for (const rule of this.rules) rule.onReleased?.(held, wasHeld, held.doneAt - held.releasedAt);
   }
 
+  /** The holder has given its lock away; `wasHeld`: what a release told it after that. */
+  onTransferred(held: Held, wasHeld: boolean): void {
+    const { world } = this.facts;
+    held.doneAt = world.now;
+    this.#forget(held);
+    this.facts.count('transferred');
+    world.log(() => `${held.call.process.name} ${held.call.name} has transferred its lock`);
+    for (const rule of this.rules) rule.onTransferred?.(held, wasHeld);
+  }
+
+  /** A call goes on with the lock of another one. What was wrong since that one asked for it excuses this one, too. */
+  onAdopted(from: Held, call: Call, lock: Lock): Held {
+    const { facts } = this;
+    const attempt = this.#adoptedAs.get(from.attempt)!;
+    call.granted.push(attempt);
+    Object.assign(call, { outcome: 'granted', settledAt: facts.world.now, askedAt: from.askedAt });
+    facts.calls.set(call.name, call);
+    facts.callOf.set(attempt, call);
+    facts.count('adopted');
+    facts.world.digest.text(`${call.name} adopted`);
+    const held = this.onHeld(call, lock);
+    for (const rule of this.rules) rule.onAdopted?.(from, held);
+    return held;
+  }
+
+  onNotAdopted(from: Held, call: Call, error: unknown): null {
+    const { facts } = this;
+    facts.count(`adopt: ${nameOf(error)}`);
+    facts.world.log(() => `${call.process.name} ${call.name} adopts nothing: ${textOf(error)}`);
+    if (!(error instanceof this.library.LockError)) this.#violate('errors are typed', call, textOf(error));
+    for (const rule of this.rules) rule.onNotAdopted?.(from, call);
+    return null;
+  }
+
   /** The work under the lock returned, and so did the call. */
   onWorkReturned(call: Call, result: unknown): void {
     const held = call.held!;
@@ -245,7 +282,8 @@ export class Judge implements ServerWatch {
 
   #findGrants(change: Change): void {
     const { before, lock, now } = change;
-    if (change.script.name === 'inspect') return;
+    // An adoption is no grant: the hold is the same.
+    if (['inspect', 'adopt'].includes(change.script.name)) return;
     for (const [attempt, hold] of lock.holds) {
       const was = before.holds.get(attempt);
       // A quorum writes its token back to a hold, which is no grant.

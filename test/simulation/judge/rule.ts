@@ -66,6 +66,11 @@ export interface Rule {
   onHeld?(held: Held): void;
   onLost?(held: Held): void;
   onReleased?(held: Held, wasHeld: boolean, tookMs: number): void;
+  /** A lock was transferred; `wasHeld`: a release of its handle after that says that it was held. */
+  onTransferred?(held: Held, wasHeld: boolean): void;
+  /** Another process goes on with what one has transferred, and cannot. */
+  onAdopted?(from: Held, held: Held): void;
+  onNotAdopted?(from: Held, call: Call): void;
   onSettled?(call: Call, outcome: Outcome, error: unknown): void;
   /** After each event. */
   onEvent?(): void;

@@ -23,6 +23,7 @@ import { Runs } from './runs.js';
 import { Siblings } from './siblings.js';
 import { Settling } from './settling.js';
 import { Tokens } from './tokens.js';
+import { Transfers } from './transfers.js';
 import { Turns } from './turns.js';
 import { WaitLimits } from './wait-limits.js';
 import { Waiting } from './waiting.js';
@@ -30,7 +31,7 @@ import { Waiting } from './waiting.js';
 // prettier-ignore
 const KINDS = [
   Exclusion, Belief, Tokens, Order, Settling, Waiting, Leftovers, Losses, Fires, Calm, Endings, Grants, HoldLimits,
-  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Turns, WaitLimits,
+  HandOvers, LocalWaits, LossReports, Moved, Nesting, Operators, Owners, QuorumLeftovers, Recovered, Runs, Siblings, Transfers, Turns, WaitLimits,
 ];
 
 /** All rules. */

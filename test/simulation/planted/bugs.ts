@@ -10,6 +10,7 @@ import { RELEASING } from './bugs/releasing.js';
 import { SEVERAL_KEYS } from './bugs/several-keys.js';
 import { SHUTDOWN } from './bugs/shutdown.js';
 import { TOPOLOGIES } from './bugs/topologies.js';
+import { TRANSFERS } from './bugs/transfers.js';
 import { TURNS } from './bugs/turns.js';
 import { WAITING } from './bugs/waiting.js';
 
@@ -19,6 +20,7 @@ export const BUGS: readonly FoundBug[] = [
   ...ACQUIRING,
   ...WAITING,
   ...TURNS,
+  ...TRANSFERS,
   ...JOBS,
   ...RELEASING,
   ...SHUTDOWN,

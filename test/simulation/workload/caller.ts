@@ -5,6 +5,7 @@ import { type Judge } from '../judge/judge.js';
 import { type Library } from '../library/library.js';
 import { EPOCH_MS } from '../world/sim-process.js';
 import { type Application } from './application.js';
+import { type Adopter } from './adopter.js';
 import { Call } from './call.js';
 import { hold } from './holder.js';
 import { ABORTED, WORK_FAILED } from './reasons.js';
@@ -18,6 +19,7 @@ export class Caller {
   constructor(
     private readonly library: Library,
     private readonly judge: Judge,
+    private readonly adopter: Adopter,
   ) {}
 
   /** Never rejects. */
@@ -52,6 +54,7 @@ export class Caller {
     if (!lock) return;
     const held = this.judge.onHeld(call, lock);
     await hold(held, this.judge);
+    if (call.plan.handsOn && (await this.adopter.handOn(held))) return;
     this.judge.onReleasing(held);
     if (call.plan.isDropped) {
       this.judge.onDropped(held);

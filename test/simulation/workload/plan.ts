@@ -23,13 +23,13 @@ export interface PlannedClaim {
 
 /**
  * One public call, and what its holder does. `acquire` and `tryAcquire` return a handle, `withLock` runs work inside the lock,
- * `enter` is what a decorator does.
+ * `enter` is what a decorator does, `adopt` goes on with a lock that another call has transferred.
  */
 export interface PlannedCall {
   readonly id: number;
   readonly slot: number;
   readonly at: number;
-  readonly entry: 'acquire' | 'tryAcquire' | 'withLock' | 'enter';
+  readonly entry: 'acquire' | 'tryAcquire' | 'withLock' | 'enter' | 'adopt';
   readonly keys: readonly string[];
   readonly options: Omit<LockOptions, 'signal'>;
   readonly abortMs?: number;
@@ -41,10 +41,18 @@ export interface PlannedCall {
   /** The handle is dropped without a release. */
   readonly isDropped?: boolean;
   readonly claim?: PlannedClaim;
+  /** The lock is transferred instead of released, and its text used by all of these. */
+  readonly handsOn?: readonly PlannedUse[];
   /** Calls inside the work, all at once. */
   readonly nested?: readonly PlannedCall[];
   /** The work does not wait for them. */
   readonly isDetached?: boolean;
+}
+
+/** A use of the text of a transferred lock, so long after the transfer. */
+export interface PlannedUse {
+  readonly afterMs: number;
+  readonly call: PlannedCall;
 }
 
 /** A place for processes: when one has ended, another may start in it. */
@@ -95,8 +103,8 @@ export type FaultOf<Kind extends FaultKind> = Extract<PlannedFault, { kind: Kind
 export type FaultRates = Partial<Record<FaultKind, number>>;
 
 /**
- * The share of calls with an owner, with nested calls, with several keys, with `holdAtLeastMs`, and of those to which others of
- * their process may hand the lock; and of runs with jobs.
+ * The share of calls with an owner, with nested calls, with several keys, with `holdAtLeastMs`, of those to which others of
+ * their process may hand the lock, and of handles whose locks are transferred; and of runs with jobs.
  */
 interface Shares {
   readonly owner?: number;
@@ -104,6 +112,7 @@ interface Shares {
   readonly severalKeys?: number;
   readonly kept?: number;
   readonly turns?: number;
+  readonly transfers?: number;
   readonly jobs?: number;
 }
 

@@ -48,6 +48,8 @@ const CLUSTER: Partial<Profile> = {
 
 const TURNS: Partial<Profile> = { shares: { turns: 0.8 }, shortLeases: false };
 
+const TRANSFERS: Partial<Profile> = { shares: { transfers: 0.4 }, shortLeases: false };
+
 const FAILOVERS: FaultRates = { failover: 12_000, partitionReplica: 6_000 };
 
 const profile = (...parts: readonly Partial<Profile>[]): Profile => Object.assign({}, CALM, ...parts);
@@ -127,4 +129,9 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
     BAD_NETWORK,
     faults(FAILOVERS, NETWORK, PROCESSES, { stopSentinel: 8_000, crash: 15_000, flushScripts: 10_000 }),
   ),
+
+  transfers: profile(TRANSFERS),
+  transfersTurns: profile(TURNS, { shares: { turns: 0.8, transfers: 0.4 } }),
+  transfersNetwork: profile(TRANSFERS, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
+  transfersProcesses: profile(TRANSFERS, faults(PROCESSES, { sleep: 5_000 })),
 };

@@ -25,6 +25,7 @@ export const lockOptions = (options: Partial<ResolvedLockOptions> = {}): Resolve
   renew: true,
   permits: 0,
   take: 1,
+  perInstance: 0,
   fair: true,
   owner: undefined,
   note: '',

@@ -4,8 +4,8 @@ import { checkDuration } from '../../../lib/core/option-checks.js';
 
 const DEFAULTS = { leaseMs: 30_000, waitMs: 10_000, maxHoldMs: Infinity, awaitRelease: true, isQuorum: false };
 const NAMES = [
-  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'take', 'fair', 'owner', 'note',
-  'signal', 'reentrant', 'awaitRelease',
+  'mode', 'leaseMs', 'waitMs', 'maxWaiters', 'maxHoldMs', 'holdAtLeastMs', 'renew', 'permits', 'take', 'perInstance', 'fair', 'owner',
+  'note', 'signal', 'reentrant', 'awaitRelease',
 ]; // prettier-ignore
 const DURATION = 'a whole number of milliseconds';
 
@@ -21,6 +21,7 @@ describe('the options of a lock', () => {
     ['to wait and hold for ever', { waitMs: Infinity, maxHoldMs: Infinity }],
     ['a lease of thirty days', { leaseMs: 30 * 24 * 3_600_000 }],
     ['a semaphore of one or of very many', { mode: 'read', permits: 1, fair: false }],
+    ['a few of its permits for each process', { mode: 'read', permits: 20, perInstance: 3 }],
     ['not to re-enter', { reentrant: false }],
     ['not to wait for the release', { awaitRelease: false }],
     ['the longest owner', { owner: 'o'.repeat(128) }],
@@ -54,6 +55,8 @@ describe('the options of a lock', () => {
     ['take', 0, 'a whole number from 1 to 100000, got `0` (number)'],
     ['take', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
     ['permits', 2, "left out, or used with `mode: 'read'`, got `2` (number)"],
+    ['perInstance', 0, 'a whole number from 1 to 100000, got `0` (number)'],
+    ['perInstance', 3, 'left out, or used with `permits`, got `3` (number)'],
     ['fair', 0, "true, false or 'strict', got `0` (number)"],
     ['reentrant', 'no', 'true or false, got `no` (string)'],
     ['awaitRelease', null, 'true or false, got `null` (object)'],
@@ -121,6 +124,7 @@ describe('the options of a lock', () => {
       maxWaiters: 0,
       permits: 0,
       take: 1,
+      perInstance: 0,
       fair: true,
       owner: undefined,
       note: '',
@@ -137,7 +141,7 @@ describe('the options of a lock', () => {
       maxHoldMs: 5,
       mode: 'read',
     });
-    const semaphore = { mode: 'read', permits: 3, take: 2, fair: false, owner: 'nightly' } as const;
+    const semaphore = { mode: 'read', permits: 3, take: 2, perInstance: 2, fair: false, owner: 'nightly' } as const;
     expect(resolveLockOptions(semaphore, DEFAULTS)).toEqual({ ...filled, ...semaphore });
     const noWait = { ...DEFAULTS, awaitRelease: false };
     expect(resolveLockOptions({}, noWait).awaitRelease).toBe(false);

@@ -53,7 +53,7 @@ describe('the dashboard for Grafana', () => {
   it('has the panels that the docs promise', () => {
     expect(dashboard.panels.map(({ title }) => title)).toEqual([
       'Held now', 'Waiting now', 'Timed out', 'Lost', 'Acquisitions by outcome', 'Time to acquire', 'Time held, p95',
-      'Held and waiting', 'Renewals by outcome', 'Losses',
+      'Held and waiting', 'Renewals by outcome', 'Losses', 'Who leads', 'Changes of leaders',
     ]); // prettier-ignore
     const quantiles = queries.flatMap(([title, expr]) => {
       const quantile = /histogram_quantile\((.*?),/.exec(expr)?.[1];

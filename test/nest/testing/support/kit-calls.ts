@@ -38,6 +38,7 @@ const KEYS: [string, unknown][] = [
 const OPTIONS: LockOptions[] = [
   { mode: 'read' },
   { mode: 'read', permits: 3 },
+  { mode: 'read', permits: 3, perInstance: 2 },
   { leaseMs: 5_000 },
   { waitMs: 0 },
   { waitMs: Infinity },
@@ -52,7 +53,7 @@ const OPTIONS: LockOptions[] = [
 ];
 
 const BAD_OPTIONS: [string, unknown][] = Object.entries({
-  'mode': 'both', 'leaseMs': 49, 'waitMs': -1, 'maxHoldMs': 0, 'holdAtLeastMs': 0.5, 'renew': 1, 'permits': 2, 'fair': 'no', 'owner': '', 'reentrant': 1,
+  'mode': 'both', 'leaseMs': 49, 'waitMs': -1, 'maxHoldMs': 0, 'holdAtLeastMs': 0.5, 'renew': 1, 'permits': 2, 'perInstance': 2, 'fair': 'no', 'owner': '', 'reentrant': 1,
   'awaitRelease': 1, 'signal': {}, 'lease': 5,
 }); // prettier-ignore
 

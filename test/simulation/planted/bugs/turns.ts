@@ -182,7 +182,7 @@ export const TURNS: readonly FoundBug[] = [
   },
   {
     name: 'calls that wait in a process do not hear that the lock is busy',
-    file: 'lib/core/acquire/turn-waiter.ts',
+    file: 'lib/core/acquire/local-waiter.ts',
     find: 'this.#limits.onFirstAnswer();',
     replace: '',
     rules: ['turns: nobody waits for longer than waitMs'],
@@ -191,8 +191,8 @@ export const TURNS: readonly FoundBug[] = [
   },
   {
     name: 'a call that waits in a process does not notice its abort',
-    file: 'lib/core/acquire/turn-waiter.ts',
-    find: 'cancel(error: unknown): void {\n    this.turn.leave(this, error);',
+    file: 'lib/core/acquire/local-waiter.ts',
+    find: 'cancel(error: unknown): void {\n    this.queue.leave(this, error);',
     replace: 'cancel(): void {',
     rules: ['an abort ends a wait at once'],
     profile: 'turns',

@@ -23,6 +23,12 @@ describe('a fake without rules', () => {
     expect(await locks.withLock(['a', 'b'], () => 'ran')).toBe('ran');
   });
 
+  it('excludes nobody of its process either', async () => {
+    const options = { mode: 'read', permits: 20, perInstance: 1, waitMs: 0 } as const;
+    expect((await locks.acquire('a', options)).held && (await locks.acquire('a', options)).held).toBe(true);
+    expect(locks.calls.map((call) => call.options.perInstance)).toEqual([1, 1]);
+  });
+
   it('returns handles like real ones: tokens rise, a release ends them, a downgrade changes their mode', async () => {
     const [first, second] = [await locks.acquire('a'), await locks.acquire('a')];
     expect(second.fencingToken).toBeGreaterThan(first.fencingToken);

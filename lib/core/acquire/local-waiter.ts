@@ -2,23 +2,23 @@ import { type TimerQueue } from '../timer-queue.js';
 import { type AcquireCall } from './acquire-call.js';
 import { type LimitedCall, Limits } from './limits.js';
 
-/** What a call that waits tells its turn. */
-interface WaitersTurn {
+/** What a call that waits tells the queue that it is in. */
+export interface LocalQueue {
   /** Its time is up. */
-  onLimit(waiter: TurnWaiter): void;
+  onLimit(waiter: LocalWaiter): void;
   /** It is cancelled. */
-  leave(waiter: TurnWaiter, error: unknown): void;
+  leave(waiter: LocalWaiter, error: unknown): void;
 }
 
 /** A call that waits behind others of its process. */
-export class TurnWaiter implements LimitedCall {
+export class LocalWaiter implements LimitedCall {
   readonly #limits: Limits;
 
   constructor(
-    private readonly turn: WaitersTurn,
+    private readonly queue: LocalQueue,
     readonly call: AcquireCall,
-    readonly nr: number,
     timers: TimerQueue,
+    /** Whether the lock is known to be busy. */
     isAnswered: boolean,
   ) {
     this.#limits = new Limits(timers, call, this, isAnswered);
@@ -34,11 +34,11 @@ export class TurnWaiter implements LimitedCall {
   }
 
   onLimit(): void {
-    this.turn.onLimit(this);
+    this.queue.onLimit(this);
   }
 
   cancel(error: unknown): void {
-    this.turn.leave(this, error);
+    this.queue.leave(this, error);
   }
 
   stop(): void {

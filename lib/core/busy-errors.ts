@@ -1,0 +1,61 @@
+import { type LockName, nodesText } from './error-texts.js';
+import { LockBusyError, type LockErrorDetails, LockWaitTimeoutError } from './lock.errors.js';
+import { type AcquireReply } from './store/lock-store.js';
+
+/** The parts of a `busy` reply that the texts use; `perInstance`: this process has as many permits as it may. */
+type Busy = Pick<Extract<AcquireReply, { outcome: 'busy' }>, 'holder' | 'ahead' | 'nodes' | 'owner' | 'permits'> & {
+  readonly perInstance?: number;
+};
+
+export function busyError(name: LockName, busy: Omit<Busy, 'ahead'>): LockBusyError {
+  const { key, mode } = name;
+  const { holder, nodes } = busy;
+  const { full, ...limit } = limitOf(name, busy);
+  const state = full ? `busy: ${full}` : `held${holder ? ` by ${holder}` : ''}`;
+  const text =
+    `The lock "${key}" (${mode}) is ${state}, and the call does not wait. Try later, or give it a \`waitMs\`.` +
+    nodesText(nodes);
+  return new LockBusyError(text, { key, mode, nodes, ...limit });
+}
+
+/** The call may wait, but as many others wait as it accepts. */
+export function queueFullError({ key, mode }: LockName, maxWaiters: number): LockBusyError {
+  const waiters = maxWaiters === 1 ? 'another call waits' : `${maxWaiters} other calls wait`;
+  const text = `The lock "${key}" (${mode}) is busy, and ${waiters} already. Try later, or accept more (\`maxWaiters\`).`;
+  return new LockBusyError(text, { key, mode, maxWaiters });
+}
+
+export function waitTimeoutError(name: LockName, waitedMs: number, busy: Busy): LockWaitTimeoutError {
+  const { key, mode } = name;
+  const { holder, ahead, nodes } = busy;
+  const { full, ...limit } = limitOf(name, busy);
+  const state = full ? `: ${full}` : holder ? `, held by ${holder}` : '';
+  const text =
+    `The lock "${key}" (${mode}) was still busy after ${waitedMs} ms${state}` +
+    `${ahead > 0 ? `, with ${ahead} waiting ahead` : ''}. Wait longer (\`waitMs\`), or hold it for less time.${nodesText(nodes)}`;
+  return new LockWaitTimeoutError(text, { key, mode, waitedMs, holder, nodes, ...limit });
+}
+
+interface ReachedLimit extends Pick<LockErrorDetails, 'permits' | 'perInstance'> {
+  readonly full?: string;
+}
+
+/** A store names only holders that write. Without one, the permits are taken, or a waiting writer holds readers back. */
+function limitOf(
+  { mode, permits: ofCall, take = 1 }: LockName,
+  { holder, owner, perInstance, permits: ofKey }: Omit<Busy, 'ahead'>,
+): ReachedLimit {
+  if (perInstance)
+    return { perInstance, full: `this instance has as many permits as it may (\`perInstance: ${perInstance}\`)` };
+  const permits = (mode === 'read' && ofKey) || ofCall;
+  if (!permits || holder || owner) return {};
+  if (take > 1) return { permits, full: `fewer than ${take} of its ${permits} permits are free` };
+  return { permits, full: permits === 1 ? 'its only permit is taken' : `all ${permits} permits are taken` };
+}
+
+/** The call takes more permits than an operator has set. */
+export function exceededPermitsError({ key, mode, take = 1 }: LockName, permits: number): LockBusyError {
+  const state = permits === 0 ? 'closed: it has 0 permits' : `busy: the call takes ${take} of ${permits} permits`;
+  const text = `The lock "${key}" (${mode}) is ${state} (\`setPermits\`). Set more, or try later.`;
+  return new LockBusyError(text, { key, mode, permits });
+}

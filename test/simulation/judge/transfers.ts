@@ -1,0 +1,64 @@
+import { type Call, type Held } from '../workload/call.js';
+import { type Facts } from './facts.js';
+import { type Change, type Rule } from './rule.js';
+
+/** The share of the lease within which a text is used for sure. */
+const SAFE_SHARE = 0.9;
+
+/**
+ * A lock that changes hands (ADR 20): the handle counts as released, the hold goes on with its fencing token, and its text works once,
+ * while the lease lasts. That nobody else is granted it meanwhile, is the rule of exclusion.
+ */
+export class Transfers implements Rule {
+  readonly #transferredAt = new Map<Held, number>();
+  readonly #adoptedBy = new Map<Held, Call>();
+
+  constructor(private readonly facts: Facts) {}
+
+  onTransferred(held: Held, wasHeld: boolean): void {
+    this.#transferredAt.set(held, this.facts.world.now);
+    if (held.lock.held || wasHeld) this.#violate('the first handle counts as released', held.call, 'is held still');
+  }
+
+  /** The script makes the hold that of another attempt, and of no other token. */
+  onChange({ script, before, lock, key, server }: Change): void {
+    if (script.name !== 'adopt') return;
+    const [attempt, from] = [script.text('attempt'), script.text('from')];
+    const was = before.holds.get(attempt) ?? before.holds.get(from);
+    const is = lock.holds.get(attempt);
+    const where = `${server.name} ${key}: ${this.facts.show(server, key)}`;
+    if (is && lock.holds.has(from)) this.#violateAt('one hold at a time', where);
+    if (is && is.token !== was?.token) this.#violateAt('the fencing token goes on', where);
+  }
+
+  onAdopted(from: Held, { call, lock }: Held): void {
+    const other = this.#adoptedBy.get(from);
+    this.#adoptedBy.set(from, call);
+    if (other) this.#violate('a text works once', call, `${other.text} has adopted it before`);
+    if (from.lock.held) this.#violate('the first handle counts as released', call, `${from.call.text} holds it still`);
+    const [ours, theirs] = [lock.fencingTokens.join(), from.lock.fencingTokens.join()];
+    if (ours !== theirs) this.#violate('the fencing token goes on', call, `has ${ours} after ${theirs}`);
+    if (lock.mode !== from.lock.mode) this.#violate('the mode goes on', call, `${lock.mode} after ${from.lock.mode}`);
+  }
+
+  /** In calm, nothing but another use of the text, and the end of the lease, keeps it from working. */
+  onNotAdopted(from: Held, call: Call): void {
+    const { plan, world } = this.facts;
+    const ageMs = world.now - this.#transferredAt.get(from)!;
+    const isOnly = from.call.plan.handsOn!.length === 1;
+    if (!plan.profile.isCalm || !isOnly || ageMs > from.call.leaseMs * SAFE_SHARE) return;
+    this.#violate(
+      'a text works while the lease lasts',
+      call,
+      `not after ${ageMs.toFixed(0)} of ${from.call.leaseMs} ms`,
+    );
+  }
+
+  #violate(rule: string, call: Call, text: string): void {
+    this.#violateAt(rule, `${call.text}: ${text}`);
+  }
+
+  #violateAt(rule: string, text: string): void {
+    this.facts.world.violate(`transfer: ${rule}`, text);
+  }
+}
