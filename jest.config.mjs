@@ -3,13 +3,17 @@ import { swcOptions } from './scripts/swc.mjs';
 
 const SPEC = '\\.spec\\.ts$';
 
+/** ioredis and node-redis in other versions: scripts/compatibility.mjs installs them in this folder. */
+const clientsFrom = process.env.CLIENTS_FROM;
+const otherVersions = clientsFrom ? { '^(ioredis|redis)$': `${clientsFrom}/$1` } : {};
+
 /** One project per kind of test, so that each can be run alone: `npm run test:jest -- --selectProjects unit`. */
 const common = {
   // Warnings and unhandled rejections fail tests.
   testEnvironment: '<rootDir>/test/support/strict/environment.mjs',
   waitForUnhandledRejections: true,
   extensionsToTreatAsEsm: ['.ts'],
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1', '^(.*/optional-peers)\\.cjs$': '$1' },
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1', '^(.*/optional-peers)\\.cjs$': '$1', ...otherVersions },
   transform: { '^.+\\.ts$': ['@swc/jest', swcOptions('es6')], '^.+\\.cts$': ['@swc/jest', swcOptions('commonjs')] },
 };
 
@@ -35,6 +39,17 @@ const OF_STORE = [
   'nothing-left',
   'several-keys/several-keys',
 ].map((path) => `/test/contract/${path}${SPEC}`);
+
+/** The part of the contract in which a cluster or sentinels are reached by the client: commands for one and several keys, and wake-ups. */
+const OF_CLIENT = [
+  ...OF_STORE,
+  ...['client-library', 'waiting/wake-up'].map((path) => `/test/contract/${path}${SPEC}`),
+];
+
+/** The faults that a client meets with one server; behind sentinels and on a cluster, ioredis and node-redis stand for all. */
+const ON_ONE_SERVER = ['client-options', 'databases', 'network/.*', 'outage/.*'].map(
+  (path) => `/test/faults/${path}${SPEC}`,
+);
 
 /** These test the tests of the scripts: they must notice each mutant. */
 const MUTANTS = `/test/scripts/.*mutants${SPEC}`;
@@ -65,13 +80,11 @@ const contractWith = (library) => project(`contract-${library}`, ['test/contract
 const contractWithOn = (library, topology) => {
   const { globals, moduleNameMapper } = withOnly(library);
   const extra = { globals: { ...globals, TOPOLOGY: topology }, moduleNameMapper, ...startedFor(topology) };
-  return project(`contract-${library}-${topology}`, ['test/contract'], { ...extra, ...without(STORE) });
-};
-
-/** Libraries of clients in other versions: scripts/compatibility.mjs installs them in this folder. */
-const clientsFrom = process.env.CLIENTS_FROM;
-const otherVersions = clientsFrom && {
-  moduleNameMapper: { ...common.moduleNameMapper, '^(ioredis|iovalkey|redis)$': `${clientsFrom}/$1` },
+  return project(`contract-${library}-${topology}`, ['test/contract'], {
+    ...extra,
+    ...only(...OF_CLIENT),
+    ...without(STORE),
+  });
 };
 
 /** The examples import the package by its name; here they are tested with its sources. */
@@ -112,7 +125,8 @@ export default {
     ...['cluster', 'sentinel'].map((topology) => contractWithOn('node-redis', topology)),
     project('faults', ['test/faults']),
     project('faults-node-redis', ['test/faults'], withOnly('node-redis')),
-    project('clients', ['test/clients'], otherVersions),
+    project('faults-iovalkey', ['test/faults'], { ...withOnly('iovalkey'), ...only(...ON_ONE_SERVER) }),
+    project('clients', ['test/clients']),
     project('nest', ['test/nest']),
     project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),

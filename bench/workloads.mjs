@@ -1,5 +1,5 @@
 // The workloads. `peers` is what a short run compares with: the best peer of this workload in the last full run.
-import { BASELINE, EARLY, OURS } from './candidates/index.mjs';
+import { BASELINE, EARLY, OURS, onNodeRedis } from './candidates/index.mjs';
 
 /** Peers that work at their defaults for this. */
 const POLLING = [
@@ -19,6 +19,9 @@ const FOR_RATE = contenders('20 ms');
 /** The highest rate of those on a hot key that had no failures. */
 const GREEDIEST = '@redis-kit/lock, 20 ms';
 const FOR_LATENCY = contenders('1 ms');
+
+/** Ours on a client of node-redis, which is compared with the baseline on such a client. */
+const ON_NODE_REDIS = [OURS, BASELINE].map(onNodeRedis);
 
 const own = (callers, peers) => ({
   name: callers === 1 ? 'one-caller' : `${callers}-callers`,
@@ -40,12 +43,12 @@ const hot = (callers, peers) => ({
 
 /** What is measured; `isAsked`: only by its name. */
 export const WORKLOADS = [
-  { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, BASELINE] },
-  own(64, ['@redis-kit/lock']),
+  { ...own(1, ['redis-semaphore']), candidates: [OURS, EARLY, BASELINE, ...ON_NODE_REDIS] },
+  { ...own(64, ['@redis-kit/lock']), candidates: [OURS, BASELINE, ...ON_NODE_REDIS] },
   own(512, ['@redis-kit/lock']),
   hot(2, ['redlock 5, 20 ms']),
   hot(8, [GREEDIEST]),
-  hot(64, [GREEDIEST]),
+  { ...hot(64, [GREEDIEST]), candidates: [OURS, BASELINE, ...ON_NODE_REDIS] },
   hot(256, [GREEDIEST]),
   {
     ...hot(8, [GREEDIEST]),

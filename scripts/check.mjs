@@ -25,8 +25,10 @@ const BUILT = [
 const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'fuzz'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
-/** The contract on the connections of other libraries than ioredis. */
-const OTHER_LIBRARIES = ['contract-iovalkey', 'contract-node-redis'];
+/** The contract on the connections of other libraries than ioredis, and what such connections do when something breaks. */
+const OTHER_LIBRARIES = ['contract-iovalkey', 'contract-node-redis', 'faults-iovalkey'];
+/** These start clusters, quorums and sentinels, too. */
+const NODE_REDIS = ['contract-node-redis-cluster', 'contract-node-redis-sentinel', 'faults-node-redis'];
 const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degraded'];
 /** The tests that use random input. */
 const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';
@@ -109,9 +111,15 @@ const REPEATS = [
   },
   {
     name: 'libraries',
-    title: 'The contract on other libraries of clients',
+    title: 'The contract and faults on other libraries of clients',
     needs: ['redis', 'build'],
     run: () => jest(OTHER_LIBRARIES, {}, WORKERS),
+  },
+  {
+    name: 'node-redis',
+    title: 'All faults on node-redis, and the contract on its cluster and sentinels',
+    needs: ['redis', 'build'],
+    run: () => jest(NODE_REDIS, {}, WORKERS),
   },
   {
     name: 'random',

@@ -9,12 +9,22 @@ export const AGAIN = `${BASELINE}, again`;
 /** Ours, with calls that return before their release. */
 export const EARLY = `${OURS}, awaitRelease: false`;
 
+/** The same on a client of node-redis, in place of ioredis. */
+export const onNodeRedis = (name) => `${name}, node-redis`;
+
+export const isOnNodeRedis = (name) => name.endsWith(onNodeRedis(''));
+
 const OWN = {
   [OURS]: () => import('./ours.mjs'),
   [BASELINE]: () => import('./by-hand.mjs'),
 };
 
-const SETTINGS = { again: {}, lean: { isLean: true }, 'awaitRelease: false': { awaitRelease: false } };
+const SETTINGS = {
+  again: {},
+  lean: { isLean: true },
+  'awaitRelease: false': { awaitRelease: false },
+  'node-redis': { library: 'node-redis' },
+};
 
 /** Whether a candidate is ours or the baseline. They may not fail; a peer may. */
 export const isOwn = (name) => plainName(name) in OWN;
@@ -36,11 +46,14 @@ export async function openCandidate(name, options) {
 
 const PACKAGES = ['ioredis', 'redis', 'redlock', 'redlock4', '@sesamecare-oss/redlock', 'redis-semaphore', 'redlock-universal', 'simple-redis-mutex', 'murlock', '@redis-kit/lock']; // prettier-ignore
 
+/** The libraries of clients that ours and the baseline run on. */
+const CLIENTS = ['ioredis', 'redis'];
+
 /** The versions of the packages that are measured. */
 export function versions() {
-  const folder = new URL('../node_modules/', import.meta.url);
-  const versionOf = (name) => JSON.parse(readFileSync(new URL(`${name}/package.json`, folder), 'utf8')).version;
-  const own = JSON.parse(readFileSync(new URL('../../node_modules/ioredis/package.json', import.meta.url), 'utf8'));
-  const all = PACKAGES.map((name) => [name, versionOf(name)]);
-  return { [`ioredis of ${OURS} and ${BASELINE}`]: own.version, ...Object.fromEntries(all) };
+  const versionIn = (folder, name) =>
+    JSON.parse(readFileSync(new URL(`${folder}${name}/package.json`, import.meta.url), 'utf8')).version;
+  const own = CLIENTS.map((name) => [`${name} of ${OURS} and ${BASELINE}`, versionIn('../../node_modules/', name)]);
+  const peers = PACKAGES.map((name) => [name, versionIn('../node_modules/', name)]);
+  return Object.fromEntries([...own, ...peers]);
 }

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 // The packages of this repository: murlock brings a Nest of its own, which is nearer.
 const require = createRequire(new URL('../../package.json', import.meta.url));
 require('reflect-metadata');
+const { createClient } = require('redis');
 const { Module } = require('@nestjs/common');
 const { NestFactory } = require('@nestjs/core');
 const { Locked, RedisLockModule, RedisLockService } = require('nestjs-redis-lock');
@@ -30,9 +31,18 @@ function decorate(type, name, decorator) {
   Object.defineProperty(type.prototype, name, descriptor);
 }
 
-export async function open({ port, connection = `redis://127.0.0.1:${port}`, leaseMs, waitMs = 60_000, awaitRelease }) {
+/** A client of node-redis that the app passes to the module; ioredis is installed, and opens URLs. */
+async function nodeRedis(url) {
+  const client = createClient({ url });
+  client.on('error', nothing);
+  return client.connect();
+}
+
+export async function open({ port, connection, library, leaseMs, waitMs = 60_000, awaitRelease }) {
   class AppModule {}
-  const options = { connection, leaseMs, awaitRelease };
+  const url = `redis://127.0.0.1:${port}`;
+  const client = library === 'node-redis' ? await nodeRedis(url) : null;
+  const options = { connection: client ?? connection ?? url, leaseMs, awaitRelease };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);
@@ -55,6 +65,9 @@ export async function open({ port, connection = `redis://127.0.0.1:${port}`, lea
     isLost: (lock) => !lock.held,
     listen: () => EVENTS.forEach((name) => locks.events.on(name, nothing)),
     stopListening: () => EVENTS.forEach((name) => locks.events.off(name, nothing)),
-    close: () => app.close(),
+    async close() {
+      await app.close();
+      await client?.close();
+    },
   };
 }

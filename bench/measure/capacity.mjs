@@ -1,7 +1,7 @@
 // What one core of Redis carries, and what locks, waiting calls, instances and names cost: the figures of docs/capacity.md.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startQuorum } from '../../scripts/topologies.mjs';
-import { OURS } from '../candidates/index.mjs';
+import { OURS, onNodeRedis } from '../candidates/index.mjs';
 import { leases } from './leases.mjs';
 import { countCommands, watchServers } from './server.mjs';
 import { startSide } from './side.mjs';
@@ -11,7 +11,7 @@ import { sum } from './figures.mjs';
 const MICROS = 1e6;
 
 /** Each part returns its rows: `[what, value, unit]`. */
-const PARTS = { pairs, contended, held, waiting, instances, names, quorum };
+const PARTS = { pairs, pairsOnNodeRedis, contended, held, waiting, instances, names, quorum };
 
 export async function capacity({ ms, rounds }, redis) {
   const rows = [];
@@ -26,10 +26,10 @@ export async function capacity({ ms, rounds }, redis) {
   return rows;
 }
 
-const withSides = async (count, options, work) => {
+const withSides = async (count, options, work, candidate = OURS) => {
   const sides = [];
   try {
-    for (let i = 0; i < count; i++) sides.push(await startSide(OURS, options));
+    for (let i = 0; i < count; i++) sides.push(await startSide(candidate, options));
     return await work(sides);
   } finally {
     await Promise.all(sides.map((side) => side.end()));
@@ -64,6 +64,18 @@ function pairs(redis, { ms, rounds }) {
       ['pairs reached on this machine', busy.rate, 'a second'],
     ];
   });
+}
+
+/** What differs by the library of clients: Redis gets the same commands. */
+function pairsOnNodeRedis(redis, { ms, rounds }) {
+  const measure = async (sides) => {
+    const { client, rate } = await useOf(sides, { callers: 256, ms: ms * rounds }, redis);
+    return [
+      ['client CPU of a pair on node-redis, 2 processes with 256 callers each', client, 'µs'],
+      ['such pairs reached on this machine', rate, 'a second'],
+    ];
+  };
+  return withSides(2, { port: redis.servers[0].port }, measure, onNodeRedis(OURS));
 }
 
 function contended(redis, { ms, rounds }) {

@@ -1,26 +1,30 @@
-import { AGAIN, BASELINE, isOwn } from '../candidates/index.mjs';
+import { AGAIN, BASELINE, isOnNodeRedis, isOwn, onNodeRedis } from '../candidates/index.mjs';
 import { sideBySide } from './side-by-side.mjs';
 
 /** Peers are measured so many at a time: their processes stay open from round to round. */
 const GROUP = 5;
 
-/** Compares candidates with the baseline, on one server. */
+/** Compares candidates with the baseline on the same library of clients, on one server. */
 export async function compare({ candidates, processes, ...workload }, redis) {
-  const own = [AGAIN, ...candidates.filter((name) => name !== BASELINE && isOwn(name))];
-  const peers = candidates.filter((name) => !isOwn(name));
   const rows = [];
-  for (const group of [[...own, ...peers.splice(0, GROUP - own.length)], ...groupsOf(peers)]) {
-    const teams = [BASELINE, ...group].map((name) => ({
-      name,
-      processes,
-      redis,
-      options: { port: redis.servers[0].port },
-    }));
+  for (const group of groupsOf(candidates)) {
+    const teams = group.map((name) => ({ name, processes, redis, options: { port: redis.servers[0].port } }));
     const [baseline, ...others] = await sideBySide(teams, workload);
-    rows.push(...(rows.length === 0 ? [baseline] : []), ...others);
+    const isKnown = rows.some(({ name }) => name === baseline.name);
+    rows.push(...(isKnown ? [] : [baseline]), ...others);
   }
   return rows;
 }
 
-const groupsOf = (names) =>
-  Array.from({ length: Math.ceil(names.length / GROUP) }, (_, i) => names.slice(i * GROUP, (i + 1) * GROUP));
+/** Those that are measured together; the first of each group is its baseline. */
+function groupsOf(candidates) {
+  const others = candidates.filter((name) => isOwn(name) && name !== BASELINE && !isOnNodeRedis(name));
+  const own = [BASELINE, AGAIN, ...others];
+  const peers = candidates.filter((name) => !isOwn(name));
+  const groups = [[...own, ...peers.splice(0, GROUP + 1 - own.length)]];
+  while (peers.length > 0) groups.push([BASELINE, ...peers.splice(0, GROUP)]);
+  const onBaseline = onNodeRedis(BASELINE);
+  const ofNodeRedis = candidates.filter((name) => isOnNodeRedis(name) && name !== onBaseline);
+  if (ofNodeRedis.length > 0) groups.splice(1, 0, [onBaseline, ...ofNodeRedis]);
+  return groups;
+}

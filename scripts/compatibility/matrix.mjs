@@ -3,7 +3,7 @@
 // A step runs `node args…` in the folder of its app. A step with `node` uses that version of Node, and `{tools}` in an
 // argument is a folder of packages; both come from the app "tools". `{root}` is this repository, and `{app}` the folder of the
 // app, also in `env`, which has further variables. `versions` names the packages whose versions are printed.
-// A step with `reports` ends with a list of what it checked.
+// A step with `reports` ends with a list of what it checked. `limitMs` is how long it may take, if more than two minutes.
 
 const ES_MODULES = ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning'];
 const JEST = 'node_modules/jest/bin/jest.js';
@@ -62,20 +62,34 @@ const withoutIoredis = (library, format = 'nodenext ESM') =>
     run(`without ioredis, ${library}`, main, { versions: ['@nestjs/core', library] }),
   ]);
 
-/** What the port on clients promises (test/clients of this repository), with a library that the app has installed. */
-const conformance = (library, name = library) => ({
-  title: `the promises of the port on clients, ${library}`,
+/** Tests of this repository, with the libraries of clients that the app has installed. */
+const ownTests = (title, name, project, paths) => ({
+  title,
   args: [
     ...ES_MODULES,
     `{root}/${JEST}`,
     '--rootDir={root}',
     '--config={root}/jest.config.mjs',
-    '--selectProjects=clients',
-    `--testPathPatterns=clients/${library}.spec`,
+    `--selectProjects=${project}`,
+    `--testPathPatterns=${paths}`,
   ],
   env: { CLIENTS_FROM: '{app}/node_modules' },
+  limitMs: 300_000,
   versions: [name],
 });
+
+/** What the port on clients promises (test/clients). */
+const conformance = (library, name = library) =>
+  ownTests(`the promises of the port on clients, ${library}`, name, 'clients', `clients/${library}.spec`);
+
+/** What a client does to commands and subscriptions when one server or its network fails. */
+const faults = (library, project, name = library) =>
+  ownTests(
+    `faults on one server, ${library}`,
+    name,
+    project,
+    'faults/(network/(late-commands|resend|subscriber)|outage/(redis-back|restart))',
+  );
 
 export const APPS = {
   'nest-11-commonjs': [
@@ -111,7 +125,12 @@ export const APPS = {
   'nest-12-vitest': [
     { title: 'Vitest', args: ['node_modules/vitest/vitest.mjs', 'run'], versions: [...APP, 'vitest', 'vite'] },
   ],
-  'older-clients': [conformance('ioredis'), conformance('node-redis', 'redis')],
+  'older-clients': [
+    conformance('ioredis'),
+    conformance('node-redis', 'redis'),
+    faults('ioredis', 'faults'),
+    faults('node-redis', 'faults-node-redis', 'redis'),
+  ],
   iovalkey: [withoutIoredis('iovalkey')],
   'node-redis': [withoutIoredis('redis')],
   'node-redis-5': [withoutIoredis('redis', 'nodenext')],

@@ -75,7 +75,11 @@ export class Steps {
     const fill = (text) => text.replace('{tools}', modules).replace('{root}', ROOT).replace('{app}', cwd);
     const args = step.args.map(fill);
     const more = Object.entries(step.env ?? {}).map(([name, value]) => [name, fill(value)]);
-    const options = { cwd, env: { ...this.context.env, ...Object.fromEntries(more) }, limitMs: STEP_WITHIN_MS };
+    const options = {
+      cwd,
+      env: { ...this.context.env, ...Object.fromEntries(more) },
+      limitMs: step.limitMs ?? STEP_WITHIN_MS,
+    };
     const program = step.node ? this.#programOf(step.node) : process.execPath;
     const { ok, output, seconds } = await runChild(program, args, options);
     const report = step.reports ? reportOf(output) : undefined;

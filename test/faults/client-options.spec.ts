@@ -1,11 +1,36 @@
+import { RESP_TYPES } from 'redis';
+import { type RedisConnection } from '../../lib/index.js';
 import { closeAll, freshKey, startApp } from '../support/apps/lock-app.js';
-import { givenClient } from '../support/redis/connections.js';
+import { LIBRARY, itOnNodeRedis } from '../support/clients/library.js';
+import { appClient, givenIoredis, givenNodeRedis } from '../support/redis/connections.js';
 import { FREEZE_MS, ownRedis } from '../support/redis/own-redis.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { untilWaiting } from '../support/waiting/waiters.js';
 
 /** A waiter that nobody wakes polls after this time. */
 const POLL_MS = 2_000;
+
+/** A Buffer for each text of a reply, and a text for each number: as node-redis names them. */
+const TYPE_MAPPING = { [RESP_TYPES.BLOB_STRING]: Buffer, [RESP_TYPES.NUMBER]: String };
+
+const OF_NODE_REDIS: Record<string, object> = {
+  'that queues nothing': { disableOfflineQueue: true },
+  'that queues little': { commandsQueueMaxLength: 100 },
+  'that maps the types of replies': { commandOptions: { typeMapping: TYPE_MAPPING } },
+  'with a time limit for commands': { commandOptions: { timeout: 200 } },
+  'with urgent commands': { commandOptions: { asap: true } },
+  'with a key prefix': { keyPrefix: 'shop:' },
+  'that pings': { pingInterval: 50 },
+  'that speaks RESP2': { RESP: 2 },
+  'that speaks RESP3': { RESP: 3 },
+};
+
+/** Our own connections have these options in the words of ioredis; node-redis refuses those that it has no counterpart for. */
+const REFUSED_BY_NODE_REDIS = [
+  'that returns numbers as strings',
+  'with a key prefix',
+  'that returns the replies of RESP3',
+];
 
 /** Some are not known to the types of every ioredis. */
 const OPTIONS: Record<string, object> = {
@@ -20,10 +45,18 @@ const OPTIONS: Record<string, object> = {
   'that returns the replies of RESP3': { protocol: 3, replyMapping: 'resp3' },
 };
 
-const CLIENTS = Object.entries(OPTIONS).flatMap(([name, options]) => [
-  { name: `a given client ${name}`, open: (url: string) => givenClient(url, options) },
-  { name: `a connection ${name}`, open: (url: string) => ({ port: Number(new URL(url).port), ...options }) },
-]);
+const optionsOf = (url: string, options: object) => ({ port: Number(new URL(url).port), ...options });
+const isRefused = (name: string): boolean => LIBRARY === 'node-redis' && REFUSED_BY_NODE_REDIS.includes(name);
+
+const CLIENTS: readonly { readonly name: string; readonly open: (url: string) => RedisConnection }[] = [
+  ...Object.entries(LIBRARY === 'node-redis' ? OF_NODE_REDIS : OPTIONS).map(([name, options]) => ({
+    name: `a given client ${name}`,
+    open: (url: string) => (LIBRARY === 'node-redis' ? givenNodeRedis(url, options) : givenIoredis(url, options)),
+  })),
+  ...Object.entries(OPTIONS)
+    .filter(([name]) => !isRefused(name))
+    .map(([name, options]) => ({ name: `a connection ${name}`, open: (url: string) => optionsOf(url, options) })),
+];
 
 describe('locks on a client of the application', () => {
   afterEach(closeAll);
@@ -53,13 +86,18 @@ describe('locks on a client of the application', () => {
     },
   );
 
+  itOnNodeRedis.each(REFUSED_BY_NODE_REDIS)('are refused at the start on a connection %s', async (name) => {
+    const connection = optionsOf('redis://127.0.0.1:6379', OPTIONS[name]!);
+    await expect(startApp({ connection })).rejects.toThrow('node-redis has no counterpart for the option');
+  });
+
   it('leave it while a command of the application blocks it', async () => {
     const { admin, url } = await ownRedis();
-    const client = givenClient(url, {});
-    const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+    const app = appClient(url);
+    const [{ locks }, other] = [await startApp({ connection: app.client }), await startApp({ connection: url })];
     const key = freshKey();
     const held = await locks.acquire(key, { leaseMs: 3_000 });
-    const popped = client.blpop('jobs', 0);
+    const popped = app.send('BLPOP', 'jobs', '0');
     // Longer than the lease: it is renewed by another connection.
     let renewals = 0;
     locks.events.on('renewed', () => (renewals += 1));
@@ -76,13 +114,13 @@ describe('locks on a client of the application', () => {
     'are renewed and released when the application ends it (%s)',
     async (how) => {
       const { url } = await ownRedis();
-      const client = givenClient(url, {});
-      const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+      const app = appClient(url);
+      const [{ locks }, other] = [await startApp({ connection: app.client }), await startApp({ connection: url })];
       const key = freshKey();
       const held = await locks.acquire(key, { leaseMs: 3_000 });
       const waiting = other.locks.acquire(key, { waitMs: 30_000 });
       await untilWaiting(other, key);
-      await client[how]();
+      await app[how]();
       let renewals = 0;
       locks.events.on('renewed', () => (renewals += 1));
       await eventually(() => renewals >= 4, { timeoutMs: 20_000 });

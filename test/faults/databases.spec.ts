@@ -1,5 +1,5 @@
-import { type Redis } from 'ioredis';
-import { givenClient } from '../support/redis/connections.js';
+import { isSilentAboutSelect, itLikeIoredis } from '../support/clients/library.js';
+import { type AppClient, appClient } from '../support/redis/connections.js';
 import { eventually } from '../support/waiting/eventually.js';
 import { FREEZE_MS, ownRedis, proxyTo } from '../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../support/apps/lock-app.js';
@@ -14,42 +14,58 @@ async function locksIn(url: string, db: number): Promise<string[]> {
 }
 
 /** A client that its application took to another database. */
-async function clientIn(db: number, url: string): Promise<Redis> {
-  const client = givenClient(url, {});
-  await client.select(db);
-  return client;
+async function clientIn(db: number, url: string): Promise<AppClient> {
+  const app = appClient(url);
+  await app.select(db);
+  return app;
+}
+
+/** A client in database 3 that is stuck, and left while it has a lock there. */
+async function leftInDatabase3() {
+  const { url, port } = await ownRedis();
+  const vip = closeLater(await startVip(port));
+  const client = await clientIn(3, vip.url);
+  const { locks } = await startApp({ connection: client.client });
+  const held = await locks.acquire('held', { leaseMs: 30_000 });
+  // What it has sent and will send vanishes.
+  vip.forget();
+  const isBack = () => locks.withLock('after', LEASE, () => true).catch(() => false);
+  await eventually(isBack, { timeoutMs: 20_000 });
+  expect([await locksIn(url, 0), await locksIn(url, 3)]).toEqual([[], ['lock:after', 'lock:held']]);
+  expect(await locks.isLocked('held')).toBe(true);
+  await held.extend(30_000);
+  await held.release();
+  return { url, client, locks };
 }
 
 describe('a given client that selected a database', () => {
   afterEach(closeAll);
 
-  it('keeps its locks in that database when it is replaced, even after it selects another', async () => {
-    const { url, port } = await ownRedis();
-    const vip = closeLater(await startVip(port));
-    const client = await clientIn(3, vip.url);
-    const { locks } = await startApp({ connection: client });
-    const held = await locks.acquire('held', { leaseMs: 30_000 });
-    // What it has sent and will send vanishes: it is stuck, and left.
-    vip.forget();
-    const isBack = () => locks.withLock('after', LEASE, () => true).catch(() => false);
-    await eventually(isBack, { timeoutMs: 20_000 });
-    expect([await locksIn(url, 0), await locksIn(url, 3)]).toEqual([[], ['lock:after', 'lock:held']]);
-    expect(await locks.isLocked('held')).toBe(true);
-    await held.extend(30_000);
-    await held.release();
-    client.select(5).catch(() => undefined);
-    await locks.withLock('moved', { leaseMs: 4_000, waitMs: 10_000 }, () => undefined);
-    expect(await locksIn(url, 5)).toEqual(['lock:moved']);
+  it('keeps its locks in that database when it is replaced', async () => {
+    const { url, locks } = await leftInDatabase3();
+    await locks.withLock('after', LEASE, () => undefined);
+    expect(await locksIn(url, 0)).toEqual([]);
   }, 60_000);
+
+  itLikeIoredis(
+    'has its locks in another database as soon as it selects that, although it is replaced',
+    async () => {
+      const { url, client, locks } = await leftInDatabase3();
+      client.select(5).catch(() => undefined);
+      await locks.withLock('moved', { leaseMs: 4_000, waitMs: 10_000 }, () => undefined);
+      expect(await locksIn(url, 5)).toEqual(['lock:moved']);
+    },
+    60_000,
+  );
 
   it('keeps its locks in that database when it was disconnected before it is replaced', async () => {
     const { url, port } = await ownRedis();
     const proxy = await proxyTo(url);
     const client = await clientIn(2, proxy.url);
-    const { locks } = await startApp({ connection: client });
+    const { locks } = await startApp({ connection: client.client });
     await locks.withLock('before', LEASE, () => undefined);
     client.disconnect();
-    await eventually(() => client.status === 'end');
+    await eventually(() => client.isEnded);
     await locks.withLock('after', { leaseMs: 4_000, waitMs: 10_000 }, () => undefined);
     expect(await locksIn(url, 2)).toEqual(['lock:after', 'lock:before']);
     expect(await locksIn(url, 0)).toEqual([]);
@@ -63,8 +79,11 @@ describe('a given client that selected a database', () => {
       timeoutMs: 20_000,
     });
     const client = await clientIn(4, master.url);
-    const { locks } = await startApp({ connection: client, minReplicas: 1 });
+    const { locks } = await startApp({ connection: client.client, minReplicas: 1 });
     const first = await locks.acquire('first', LEASE);
+    expect([await locksIn(master.url, 0), await locksIn(master.url, 4)]).toEqual([[], ['lock:first']]);
+    expect(first.held).toBe(true);
+    if (isSilentAboutSelect) return;
     await client.select(6);
     const second = await locks.acquire('second', LEASE);
     expect(await locksIn(master.url, 0)).toEqual([]);
@@ -79,12 +98,12 @@ describe('the credentials of a given client', () => {
   it('are read again whenever we reconnect', async () => {
     const { url, admin } = await ownRedis();
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>one', '~*', '&*', '+@all');
-    const client = givenClient(url, { username: 'app', password: 'one' });
-    const { locks } = await startApp({ connection: client });
+    const client = appClient(url, { username: 'app', password: 'one' });
+    const { locks } = await startApp({ connection: client.client });
     const [held, key] = [await locks.acquire(freshKey()), freshKey()];
     await held.release();
     await admin.call('ACL', 'SETUSER', 'app', 'resetpass', '>two');
-    client.options.password = 'two';
+    client.setPassword('two');
     await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
     await eventually(async () => ((await admin.pubsub('CHANNELS', 'lock:wake:*')) as string[]).length === 1);
     const lock = await locks.acquire(key);

@@ -10,7 +10,7 @@ import { rejection } from '../support/waiting/rejection.js';
 
 const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],
-  ['a given client', (url) => givenClient(url, {})],
+  ['a given client', (url) => givenClient(url)],
 ];
 
 /** A call that retries until the error says that a retry cannot help. */

@@ -58,6 +58,8 @@ export class ConnectionState {
 
   /** Returns the text of the error, or null when it repeats the one before: in an outage, each retry fails alike. */
   onError(error: Error): string | null {
+    // A library also reports a command of its own that was lost with its connection: that says nothing of the reason.
+    if (error.name === 'MaxRetriesPerRequestError') return null;
     const before = this.lastError && readableText(this.lastError);
     const isOfSentinels = error.message.startsWith('All sentinels are unreachable');
     // A library says so even when the sentinels are reachable, and only their master is not.

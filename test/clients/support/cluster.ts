@@ -2,7 +2,7 @@ import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
 import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
-import { type Subject, SubjectClients, connectionsBesides, untilReady } from './subject.js';
+import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady } from './subject.js';
 
 const HOST = '127.0.0.1';
 
@@ -72,6 +72,19 @@ export function clusterConformance(subject: Subject): void {
       await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
       await node.stop();
       await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+    });
+
+    it('goes on by the connections that it has when nobody tells its slots', async () => {
+      const cluster = await new SubjectClients(subject).connectedCluster(node.port);
+      await cluster.evaluate('return 1', [1, 'lock:a']);
+      const record = recordOf(cluster);
+      await node.admin.call('ACL', 'SETUSER', 'default', '-cluster|slots');
+      await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+      expect(cluster).toMatchObject({ status: 'ready', isWritable: true });
+      expect(await cluster.evaluate("return redis.call('INCR', KEYS[1])", [1, 'lock:a'])).toBe(1);
+      await node.admin.call('ACL', 'SETUSER', 'default', '+cluster|slots');
+      await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+      expect(record).toEqual([]);
     });
 
     it('opens a connection to a node, which ends when the node is gone', async () => {

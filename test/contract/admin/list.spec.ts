@@ -1,5 +1,5 @@
 import { type Lock, LockConfigurationError, type LockState } from '../../../lib/index.js';
-import { givenClient } from '../../support/redis/connections.js';
+import { appClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, startApp } from '../../support/apps/lock-app.js';
@@ -27,12 +27,12 @@ describe('list', () => {
 
   itOnSingle('still lists when the given client was closed', async () => {
     const { url } = await ownRedis();
-    const [a, client] = [await startApp({ connection: url }), givenClient(url, {})];
-    const b = await startApp({ connection: client });
+    const [a, client] = [await startApp({ connection: url }), appClient(url)];
+    const b = await startApp({ connection: client.client });
     await a.locks.acquire('held');
     expect(keysOf(await listed(b))).toEqual(['held']);
     client.disconnect();
-    await eventually(() => client.status === 'end');
+    await eventually(() => client.isEnded);
     expect(keysOf(await listed(b))).toEqual(['held']);
   });
 

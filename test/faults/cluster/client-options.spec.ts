@@ -1,6 +1,8 @@
-import { Cluster, type ClusterOptions } from 'ioredis';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { createCluster } from 'redis';
+import { LIBRARY, itLikeIoredis } from '../../support/clients/library.js';
+import { givenIoredisCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { untilWaiting } from '../../support/waiting/waiters.js';
 
@@ -10,11 +12,14 @@ async function start(options: Parameters<typeof startCluster>[0] = {}): Promise<
   return cluster;
 }
 
-function given({ connection }: StartedCluster, options: ClusterOptions): Cluster {
-  const client = new Cluster([...connection.cluster], options);
+/** A client whose application reads from replicas. */
+async function readingFromReplicas({ connection }: StartedCluster) {
+  if (LIBRARY !== 'node-redis') return givenIoredisCluster(connection.cluster, { scaleReads: 'slave' });
+  const rootNodes = connection.cluster.map((socket) => ({ socket }));
+  const client = createCluster({ rootNodes, useReplicas: true });
   client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
+  closeLater({ close: async () => client.destroy() });
+  return client.connect();
 }
 
 /** `a` sees at once what `b` does to a lock, and is granted it next. */
@@ -37,7 +42,7 @@ describe('a cluster client of the application', () => {
 
   it('that reads from replicas reads the state of a lock from its master', async () => {
     const cluster = await start();
-    const client = given(cluster, { scaleReads: 'slave' });
+    const client = await readingFromReplicas(cluster);
     const [a, b] = [await startApp({ connection: client }), await startApp({ connection: cluster.connection })];
     for (let i = 0; i < 6; i += 1) await takeTurns(a, b);
     const replicas = cluster.replicas.map(({ url }) => openAdmin(url));
@@ -53,9 +58,9 @@ describe('a cluster client of the application', () => {
     });
   });
 
-  it('that sends commands in pipelines serves locks on all masters at once', async () => {
+  itLikeIoredis('that sends commands in pipelines serves locks on all masters at once', async () => {
     const cluster = await start({ replicas: 0 });
-    const connection = given(cluster, { enableAutoPipelining: true });
+    const connection = givenIoredisCluster(cluster.connection.cluster, { enableAutoPipelining: true });
     const [a, b] = [await startApp({ connection }), await startApp({ connection: cluster.connection })];
     await Promise.all(Array.from({ length: 12 }, () => takeTurns(a, b)));
   });

@@ -1,7 +1,7 @@
-import { Cluster } from 'ioredis';
 import { type Lock, type RedisLockModuleOptions } from '../../../lib/index.js';
 import { startCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn, masterOf } from '../../support/redis/cluster-slots.js';
+import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -24,8 +24,7 @@ describe('a cluster', () => {
 
   it('is reached through some of its nodes, or through a given client', async () => {
     const cluster = await start();
-    const client = new Cluster(cluster.connection.cluster);
-    closeLater({ close: async () => client.disconnect() });
+    const client = givenCluster(cluster.connection.cluster);
     const one = await startApp({ connection: { cluster: [cluster.connection.cluster[0]!] } });
     const other = await startApp({ connection: client });
     for (const n of [0, 1, 2]) {

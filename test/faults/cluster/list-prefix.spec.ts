@@ -1,10 +1,11 @@
 import { type Redis } from 'ioredis';
 import { type RedisConnection } from '../../../lib/index.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
+import { withKeyPrefix } from '../../support/redis/connections.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, startApp } from '../../support/apps/lock-app.js';
 
-/** Starts a Redis, and gives a way to reach it with a key prefix of ioredis, and one without. */
+/** Starts a Redis, and gives a way to reach it with a key prefix of the client, and one without. */
 type Start = () => Promise<{ admin: Redis; prefixed: RedisConnection; plain: RedisConnection }>;
 
 const clusterWith = async (options: Parameters<typeof openCluster>[1]) => {
@@ -12,19 +13,18 @@ const clusterWith = async (options: Parameters<typeof openCluster>[1]) => {
   return { admin, prefixed: openCluster(port, options), plain: openCluster(port) };
 };
 
+async function clientWithPrefix() {
+  const { admin, url } = await ownRedis();
+  return { admin, prefixed: withKeyPrefix(url, 'app[1]:'), plain: url };
+}
+
 const STARTS: readonly [string, Start][] = [
-  [
-    'of a client',
-    async () => {
-      const { admin, url, port } = await ownRedis();
-      return { admin, prefixed: { port, keyPrefix: 'app[1]:' }, plain: url };
-    },
-  ],
+  ['of a client', clientWithPrefix],
   ['of a cluster', () => clusterWith({ keyPrefix: 'app[1]:' })],
   ['of the nodes of a cluster', () => clusterWith({ redisOptions: { keyPrefix: 'app[1]:' } })],
 ];
 
-describe('list with a `keyPrefix` of ioredis', () => {
+describe('list with a `keyPrefix` of the client', () => {
   afterEach(closeAll);
 
   it.each(STARTS)('%s yields the locks under the prefix by their keys, and no others', async (_whose, start) => {

@@ -1,21 +1,18 @@
-import { Cluster } from 'ioredis';
 import { type Lock, LockStoreError } from '../../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
+import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { proxyTo } from '../../support/redis/own-redis.js';
 import { keysOf } from '../../support/apps/listed.js';
-import { type LockApp, SOON_CLOSED, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 async function start() {
   const cluster = await startCluster({ replicas: 1 });
   closeLater({ close: () => cluster.stop() });
-  const given = new Cluster([...cluster.connection.cluster], { redisOptions: SOON_CLOSED });
-  given.on('error', () => undefined);
-  closeLater({ close: async () => given.disconnect() });
-  return { cluster, given };
+  return { cluster, given: givenCluster(cluster.connection.cluster) };
 }
 
 /** Stops a node, and has `app` hold a lock on each of the masters, one of which was a replica. */

@@ -1,12 +1,12 @@
-import { Cluster } from 'ioredis';
 import { type RedisLockStore } from '../../../lib/redis/redis-lock-store.js';
 import { LOCK_STORE } from '../../../lib/redis-lock.tokens.js';
 import { type StartedRedis } from '../../../scripts/redis.mjs';
 import { startCluster } from '../../../scripts/topologies.mjs';
 import { keyOn } from '../../support/redis/cluster-slots.js';
+import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS } from '../../support/redis/own-redis.js';
-import { SOON_CLOSED, type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, closeLater, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 8_000;
 
@@ -14,9 +14,7 @@ async function start(options: Parameters<typeof startCluster>[0]) {
   const cluster = await startCluster(options);
   closeLater({ close: () => cluster.stop() });
   const seeds = cluster.connection.cluster.slice(0, 1);
-  const client = new Cluster([...seeds], { redisOptions: SOON_CLOSED });
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
+  const client = givenCluster(seeds);
   const seed = cluster.masters.find(({ port }) => port === seeds[0]!.port)!;
   return { ...cluster, seeds, client, seed };
 }
@@ -97,9 +95,7 @@ describe('the epoch of the commands of a cluster', () => {
     const cluster = await startCluster({ replicas: 0 });
     closeLater({ close: () => cluster.stop() });
     const { masters, connection } = cluster;
-    const given = options && new Cluster(connection.cluster, { ...options, redisOptions: SOON_CLOSED });
-    given?.on('error', () => undefined);
-    closeLater({ close: async () => given?.disconnect() });
+    const given = options && givenCluster(connection.cluster, options);
     const app = await startApp({ connection: given ?? connection });
     const { commands } = app.app.get<RedisLockStore>(LOCK_STORE);
     for (const [n, { url }] of masters.entries()) {

@@ -28,7 +28,7 @@ async function useOften({ locks }: LockApp, key: string): Promise<void> {
 async function start(given = false) {
   const [proxy, admin] = [await proxyTo(), openAdmin()];
   await loadScripts(admin);
-  const connection = given ? givenClient(proxy.url, {}) : proxy.url;
+  const connection = given ? givenClient(proxy.url) : proxy.url;
   const [a, b] = [await startApp({ connection }), await startApp()];
   await a.locks.withLock(freshKey(), () => undefined);
   return { proxy, admin, a, b };

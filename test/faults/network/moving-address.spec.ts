@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
-import { type Lock } from '../../../lib/index.js';
+import { type Lock, type RedisConnection } from '../../../lib/index.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -23,9 +22,9 @@ async function start() {
   return { a, b, vip, failOver };
 }
 
-const CLIENTS: [string, (vip: Vip) => string | Redis][] = [
+const CLIENTS: [string, (vip: Vip) => RedisConnection][] = [
   ['connections of its own', (vip) => vip.url],
-  ['a given client', (vip) => givenClient(vip.url, {})],
+  ['a given client', (vip) => givenClient(vip.url)],
 ];
 
 /** The locks that their holders consider held at this moment. */

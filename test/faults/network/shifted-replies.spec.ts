@@ -1,15 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Redis } from 'ioredis';
 import { type Lock } from '../../../lib/index.js';
-import { givenClient } from '../../support/redis/connections.js';
+import { type AppClient, appClient } from '../../support/redis/connections.js';
 import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { rejection } from '../../support/waiting/rejection.js';
 
 /** From here on each command of the client gets the reply of a later one: the server leaves out the replies to these two. */
-function shiftReplies(client: Redis): void {
-  client.call('CLIENT', 'REPLY', 'SKIP').catch(() => undefined);
-  client.ping().catch(() => undefined);
+function shiftReplies(client: AppClient): void {
+  client.send('CLIENT', 'REPLY', 'SKIP').catch(() => undefined);
+  client.send('PING').catch(() => undefined);
 }
 
 describe('a client whose replies are shifted', () => {
@@ -19,8 +18,8 @@ describe('a client whose replies are shifted', () => {
     'never takes the reply of another command for its own, with %i calls in a command',
     async (atOnce) => {
       const { url } = await ownRedis();
-      const client = givenClient(url, {});
-      const [{ locks }, other] = [await startApp({ connection: client }), await startApp({ connection: url })];
+      const client = appClient(url);
+      const [{ locks }, other] = [await startApp({ connection: client.client }), await startApp({ connection: url })];
       const [busy, free] = [freshKey('busy'), freshKey('free')];
       await locks.withLock(freshKey(), () => undefined);
       const held = await other.locks.acquire(busy);

@@ -1,6 +1,6 @@
 import { LockStoreError } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import { CONNECTIONS, givenClient } from '../../support/redis/connections.js';
+import { CONNECTIONS, givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
 import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -91,8 +91,7 @@ describe('a hung master behind sentinels', () => {
       const topology = await startSentinels();
       closeLater({ close: () => topology.stop() });
       const { connection, master, replicas } = topology;
-      const options = { ...connection, disconnectTimeout: 100 };
-      const app = await startApp({ connection: name === 'a given client' ? givenClient('', options) : connection });
+      const app = await startApp({ connection: name === 'a given client' ? givenBySentinels(connection) : connection });
       await app.locks.withLock(freshKey(), () => undefined);
       const calls = keepCalling(app);
       await master.kill('SIGSTOP');
@@ -131,8 +130,7 @@ describe('a hanging sentinel', () => {
       const topology = await startSentinels();
       closeLater({ close: () => topology.stop() });
       const { connection, sentinels, master } = topology;
-      const options = { ...connection, disconnectTimeout: 100 };
-      const app = await startApp({ connection: name === 'a given client' ? givenClient('', options) : connection });
+      const app = await startApp({ connection: name === 'a given client' ? givenBySentinels(connection) : connection });
       await app.locks.withLock(freshKey(), () => undefined);
       for (const sentinel of sentinels.slice(0, 2)) await sentinel.kill('SIGSTOP');
       await openAdmin(master.url).call('CLIENT', 'KILL', 'TYPE', 'normal');

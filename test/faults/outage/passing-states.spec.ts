@@ -12,7 +12,7 @@ const PATIENT = { waitMs: 20_000 };
 
 const CONNECTIONS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],
-  ['a given client', (url) => givenClient(url, {})],
+  ['a given client', (url) => givenClient(url)],
 ];
 
 async function expectRefused(locks: LockApp['locks'], answer: string): Promise<void> {

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { LockStoreError } from '../../../lib/index.js';
-import { CONNECTIONS, RELUCTANT, givenClient } from '../../support/redis/connections.js';
+import { CONNECTIONS, RELUCTANT, appClient } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { closeAll, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -28,15 +28,15 @@ describe('when Redis is back', () => {
 
   it('the offline queue of a given client leaves no lock behind', async () => {
     const server = await ownRedis();
-    const client = givenClient(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-    const { locks, locker } = await startApp({ connection: client });
+    const client = appClient(server.url, { isPatient: true });
+    const { locks, locker } = await startApp({ connection: client.client });
     await locks.withLock('warm', () => undefined);
     await server.kill();
     expect(await rejection(locks.acquire('late', LONG))).toBeInstanceOf(LockStoreError);
     await startAgain(server);
     await eventually(() => locker.live.releasing === 0, { timeoutMs: 20_000 });
     // In the order in which the client sends: what it had queued has been carried out.
-    await client.ping();
+    await client.send('PING');
     const other = await startApp({ connection: server.url });
     expect(await eventually(() => other.locks.tryAcquire('late', LONG), { timeoutMs: 20_000 })).toBeTruthy();
   });

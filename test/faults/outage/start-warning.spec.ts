@@ -1,10 +1,9 @@
 import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
 import { jest } from '@jest/globals';
-import { Cluster } from 'ioredis';
 import { type RedisConnection } from '../../../lib/index.js';
 import { freePorts } from '../../../scripts/redis.mjs';
 import { startSecured } from '../../../scripts/topologies.mjs';
-import { givenClient } from '../../support/redis/connections.js';
+import { appClient, givenClient, givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { ownRedis, proxyTo, startAgain } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
@@ -16,22 +15,15 @@ const ENCODED = encodeURIComponent(PASSWORD);
 /** Warnings of a Redis that is not there, of the start. */
 const START = /Redis is not available yet/;
 
-const givenCluster = (port: number): Cluster => {
-  const client = new Cluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 });
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
-};
-
 const DOWN: Record<string, (port: number) => RedisConnection> = {
   'a URL': (port) => `redis://locks:${ENCODED}@127.0.0.1:${port}`,
   options: (port) => ({ host: '127.0.0.1', port, password: PASSWORD }),
-  'a given client': (port) => givenClient(`redis://locks:${ENCODED}@127.0.0.1:${port}`, {}),
+  'a given client': (port) => givenClient(`redis://locks:${ENCODED}@127.0.0.1:${port}`),
   'a given client that waits for its first command': (port) =>
-    givenClient(`redis://127.0.0.1:${port}`, { lazyConnect: true }),
+    appClient(`redis://127.0.0.1:${port}`, { isLazy: true }).client,
   'a cluster': (port) => ({ cluster: [{ host: '127.0.0.1', port }], redisOptions: { password: PASSWORD } }),
   'a cluster of URLs': (port) => ({ cluster: [`redis://locks:${ENCODED}@127.0.0.1:${port}`] }),
-  'a given cluster': givenCluster,
+  'a given cluster': (port) => givenCluster([{ host: '127.0.0.1', port }], { clusterRetryStrategy: () => 50 }),
 };
 
 /** Takes connections and does this with them; gives how many there were. */
@@ -167,7 +159,7 @@ describe('a Redis that is up when the app starts', () => {
   it('causes no warning, even when it goes away later, and leaves no listener on a given client', async () => {
     const { warnings } = spyOnLogs();
     const proxy = await proxyTo();
-    const client = givenClient(proxy.url, { lazyConnect: true });
+    const { client } = appClient(proxy.url, { isLazy: true });
     const before = client.eventNames().length;
     const [own, given] = [await startApp({ connection: proxy.url }), await startApp({ connection: client })];
     for (const { locks } of [own, given]) await locks.withLock(freshKey(), () => undefined);
@@ -182,8 +174,9 @@ describe('a Redis that is up when the app starts', () => {
   it('leaves no listener on a given client when the app closes before the check has ended', async () => {
     const proxy = await proxyTo();
     proxy.blackhole(true);
-    const client = givenClient(proxy.url, {});
-    await eventually(() => client.status === 'connect');
+    const given = appClient(proxy.url);
+    const { client } = given;
+    await eventually(() => given.isConnected);
     const names = client.eventNames();
     const app = await startApp({ connection: client });
     await app.close();

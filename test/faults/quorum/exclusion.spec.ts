@@ -1,6 +1,6 @@
-import { Redis } from 'ioredis';
 import { eventually } from '../../support/waiting/eventually.js';
-import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
+import { givenClient } from '../../support/redis/connections.js';
 import { heldRow, startNet } from '../../support/redis/quorum-net.js';
 
 describe('a quorum, when messages are late', () => {
@@ -35,9 +35,7 @@ describe('a quorum, when messages are late', () => {
 
   it('accepts clients of the application as its nodes', async () => {
     const net = await startNet(3);
-    const clients = net.servers.map(({ url }) => new Redis(url));
-    closeLater({ close: async () => clients.forEach((client) => client.disconnect()) });
-    const { locks } = await startApp({ connection: clients });
+    const { locks } = await startApp({ connection: net.servers.map(({ url }) => givenClient(url)) });
     expect(await locks.withLock(freshKey(), () => 'done')).toBe('done');
   });
 });

@@ -1,7 +1,8 @@
-import { Cluster } from 'ioredis';
 import { type Lock, type RedisConnection } from '../../../lib/index.js';
 import { type StartedCluster, startCluster } from '../../../scripts/topologies.mjs';
 import { beginMove, keyOn } from '../../support/redis/cluster-slots.js';
+import { LIBRARY } from '../../support/clients/library.js';
+import { givenCluster } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
@@ -14,18 +15,16 @@ async function start(replicas = 1): Promise<StartedCluster> {
   return cluster;
 }
 
-function given(nodes: StartedCluster['connection']['cluster'], options = {}): Cluster {
-  const client = new Cluster(nodes, options);
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
-}
-
-const PREFIXED: [string, (connection: StartedCluster['connection']) => RedisConnection][] = [
+/** Our own connections of node-redis refuse the option. */
+const PREFIXED_OPTIONS: [string, (connection: StartedCluster['connection']) => RedisConnection][] = [
   ['a connection of its own', ({ cluster }) => ({ cluster, keyPrefix: 'app:' })],
   ['nodes of its own', ({ cluster }) => ({ cluster, redisOptions: { keyPrefix: 'app:' } })],
-  ['a given client', ({ cluster }) => given(cluster, { keyPrefix: 'app:' })],
-  ['the nodes of a given client', ({ cluster }) => given(cluster, { redisOptions: { keyPrefix: 'app:' } })],
+];
+
+const PREFIXED: typeof PREFIXED_OPTIONS = [
+  ...(LIBRARY === 'node-redis' ? [] : PREFIXED_OPTIONS),
+  ['a given client', ({ cluster }) => givenCluster(cluster, { keyPrefix: 'app:' })],
+  ['the nodes of a given client', ({ cluster }) => givenCluster(cluster, { redisOptions: { keyPrefix: 'app:' } })],
 ];
 
 const release = async (locks: readonly Lock[]) => void (await Promise.all(locks.map((lock) => lock.release())));

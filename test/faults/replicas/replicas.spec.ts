@@ -3,6 +3,7 @@ import { type Redis } from 'ioredis';
 import { type LockStoreError } from '../../../lib/index.js';
 import { startCluster } from '../../../scripts/topologies.mjs';
 import { eventually } from '../../support/waiting/eventually.js';
+import { withKeyPrefix } from '../../support/redis/connections.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { closeAll, closeLater, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { hashOf } from '../../support/redis/records.js';
@@ -117,7 +118,7 @@ describe('minReplicas', () => {
 
   it('counts the keys that a client with a key prefix writes', async () => {
     const { master, replicas } = await startReplicated(1);
-    const connection = { port: master.port, keyPrefix: 'app:' };
+    const connection = withKeyPrefix(master.url, 'app:');
     const { locks } = await startApp({ connection, minReplicas: 1 });
     const key = freshKey();
     const lock = await locks.acquire(key);

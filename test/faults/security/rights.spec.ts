@@ -4,6 +4,8 @@ import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { createLockScripts, LockStoreError, LockWaitTimeoutError } from '../../../lib/index.js';
 import { type StartedSecured, documentedRights, startSecured, startSentinels } from '../../../scripts/topologies.mjs';
+import { LIBRARY, itLikeIoredis, itOnNodeRedis } from '../../support/clients/library.js';
+import { appClient } from '../../support/redis/connections.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { FREEZE_MS, ownRedis } from '../../support/redis/own-redis.js';
@@ -33,7 +35,7 @@ async function isWoken(holder: LockApp, waiter: LockApp, admin: Redis, warnings:
 }
 
 /**
- * What the server refused, by the lines of its log. Not that ioredis tells its name and version, which no right is given for:
+ * What the server refused, by the lines of its log. Not that a library tells its name and version, which no right is given for:
  * servers from 7.2 on log that as `client|setinfo`, and Redis 6.2, which knows no such command, as `client`.
  */
 async function refusedBy(admin: Redis): Promise<unknown[]> {
@@ -174,8 +176,8 @@ describe('the documented rights', () => {
     expect(await broken(world)).toEqual(uses);
   });
 
-  it('are enough on a cluster, with two more', async () => {
-    const more = ['+cluster|slots', '+cluster|info'];
+  it('are enough on a cluster, with those that the library needs', async () => {
+    const more = LIBRARY === 'node-redis' ? ['+cluster|slots'] : ['+cluster|slots', '+cluster|info'];
     const { admin, port } = await startClusterNode();
     const { username, password } = asLocks(port);
     const run = async (rights: readonly string[]) => {
@@ -205,6 +207,56 @@ describe('the documented rights', () => {
     const asUsers = { username, password, sentinelUsername: username, sentinelPassword: password };
     const app = await startApp({ connection: { ...connection, ...asUsers } });
     expect(await app.locks.withLock('k', () => keysOf(app))).toEqual(['k']);
+  });
+});
+
+describe('a right that only keeps the log of the server clean', () => {
+  afterEach(closeAll);
+
+  /** Has a call wait on a client of the application for as long as it takes, and gives what the server refused. */
+  async function refusedWhileWaiting(rights: readonly string[], isOver: (refused: readonly unknown[]) => boolean) {
+    const { admin, port, url } = await ownRedis();
+    await allow(admin, [...documentedRights(), ...rights]);
+    const { username, password } = asLocks(port);
+    const [holder, waiter] = [
+      await startApp({ connection: url }),
+      await startApp({ connection: appClient(url, { username, password }).client }),
+    ];
+    const key = freshKey();
+    const held = await holder.locks.acquire(key);
+    const waiting = waiter.locks.acquire(key, { waitMs: 30_000 });
+    await eventually(async () => isOver(await refusedBy(admin)), { timeoutMs: 20_000 });
+    await held.release();
+    expect((await waiting).held).toBe(true);
+    return refusedBy(admin);
+  }
+
+  itOnNodeRedis('is that to ask for the database of a given client, and to ping by the subscriber', async () => {
+    const both = ['client|info', 'ping'];
+    const refused = await refusedWhileWaiting([], (names) => both.every((name) => names.includes(name)));
+    expect(new Set(refused)).toEqual(new Set(both));
+  });
+
+  itOnNodeRedis('is all that is missing', async () => {
+    const until = performance.now() + 2 * POLL_MS;
+    const rights = ['+client|info', '+ping'];
+    expect(await refusedWhileWaiting(rights, () => performance.now() > until)).toEqual([]);
+  });
+
+  const withName = async (rights: readonly string[]) => {
+    const { admin, port } = await ownRedis();
+    await allow(admin, [...documentedRights(), ...rights]);
+    const { locks } = await startApp({ connection: { ...asLocks(port), connectionName: 'locks-of-the-app' } });
+    return locks.withLock(freshKey(), { waitMs: 0 }, () => 'done');
+  };
+
+  itLikeIoredis('is that to name a connection', async () => {
+    expect(await withName([])).toBe('done');
+  });
+
+  itOnNodeRedis('is not that to name a connection: node-redis gives it up', async () => {
+    expect(await rejection(withName([]))).toMatchObject({ code: 'LOCK_STORE', retryable: false });
+    expect(await withName(['+client|setname'])).toBe('done');
   });
 });
 

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import { type Redis } from 'ioredis';
 import { type Lock, type RedisConnection } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
+import { LIBRARY } from '../../support/clients/library.js';
+import { givenBySentinels, givenIoredis } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { startAgain } from '../../support/redis/own-redis.js';
-import { SOON_CLOSED, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
 
 const LEASE_MS = 3_000;
 /** For a message, a connection, a renewal, and a machine that freezes meanwhile; Sentinel demotes after 8 s or more. */
@@ -14,13 +16,6 @@ const BEAT_MS = 2_000;
 const PASSWORD = 'sentinel-password';
 
 type Connection = Awaited<ReturnType<typeof startSentinels>>['connection'];
-
-const given = (connection: Connection, options = {}): Redis => {
-  const client = new Redis({ ...connection, ...SOON_CLOSED, ...options });
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
-};
 
 async function start(options: Parameters<typeof startSentinels>[0] = {}) {
   const topology = await startSentinels(options);
@@ -80,11 +75,17 @@ async function listeners(sentinel: Redis): Promise<number> {
   return clients.match(/ sub=[1-9]/g)?.length ?? 0;
 }
 
+/** node-redis has no such option. */
+const DETECTING: [string, (connection: Connection) => RedisConnection] = [
+  'a given client that detects failovers',
+  (connection) => givenIoredis('', { ...connection, failoverDetector: true }),
+];
+
 const CLIENTS: [string, (connection: Connection) => RedisConnection][] = [
   ['a connection of its own', (connection) => connection],
   ['a connection of its own that knows one sentinel', ({ sentinels, name }) => ({ sentinels: [sentinels[1]!], name })],
-  ['a given client', (connection) => given(connection)],
-  ['a given client that detects failovers', (connection) => given(connection, { failoverDetector: true })],
+  ['a given client', givenBySentinels],
+  ...(LIBRARY === 'node-redis' ? [] : [DETECTING]),
 ];
 
 describe('a planned failover that the old master notices last', () => {
@@ -131,7 +132,7 @@ describe('a planned failover that the old master notices last', () => {
 
   it('is noticed through the last live sentinel', async () => {
     const topology = await start();
-    const lock = await holdUnknown(topology, given(topology.connection));
+    const lock = await holdUnknown(topology, givenBySentinels(topology.connection));
     await topology.sentinels[0]!.kill();
     await topology.sentinels[1]!.kill('SIGSTOP');
     await topology.failOver(topology.admins.sentinels[2]);
@@ -141,7 +142,7 @@ describe('a planned failover that the old master notices last', () => {
   it('is noticed where servers are announced by host name', async () => {
     const topology = await start({ host: 'localhost' });
     const lock = await holdUnknown(topology, topology.connection);
-    const { locks } = await startApp({ connection: given(topology.connection), leaseMs: LEASE_MS });
+    const { locks } = await startApp({ connection: givenBySentinels(topology.connection), leaseMs: LEASE_MS });
     await (await locks.acquire(freshKey())).release();
     await topology.failOver();
     await expectToldInTime(lock, newApp(topology, lock.key));

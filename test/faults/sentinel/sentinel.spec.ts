@@ -1,15 +1,7 @@
-import { Redis } from 'ioredis';
 import { type RedisConnection } from '../../../lib/index.js';
 import { startSentinels } from '../../../scripts/topologies.mjs';
-import {
-  SOON_CLOSED,
-  type LockApp,
-  closeAll,
-  closeLater,
-  freshKey,
-  openAdmin,
-  startApp,
-} from '../../support/apps/lock-app.js';
+import { type LockApp, closeAll, closeLater, freshKey, openAdmin, startApp } from '../../support/apps/lock-app.js';
+import { givenBySentinels } from '../../support/redis/connections.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { hashOf } from '../../support/redis/records.js';
 
@@ -31,13 +23,6 @@ async function start(open: (connection: Sentinels['connection']) => RedisConnect
   return { ...topology, apps: apps as [LockApp, LockApp], sentinel, masterPort, untilMoved };
 }
 
-const given = (connection: Sentinels['connection']): Redis => {
-  const client = new Redis({ ...connection, ...SOON_CLOSED });
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
-};
-
 const FAILOVERS: [string, (topology: Awaited<ReturnType<typeof start>>) => Promise<unknown>][] = [
   ['the master dies', ({ master }) => master.kill()],
   ['the master hangs', ({ master }) => master.kill('SIGSTOP')],
@@ -50,7 +35,7 @@ describe('behind sentinels', () => {
   describe.each(FAILOVERS)('when %s', (_what, failOver) => {
     it.each([
       ['a connection of its own', (connection: Sentinels['connection']) => connection],
-      ['a given client', given],
+      ['a given client', givenBySentinels],
     ])(
       'holds are kept and waiters are served: %s',
       async (_client, open) => {

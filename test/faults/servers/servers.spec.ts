@@ -3,6 +3,7 @@ import { type LockStoreError, type RedisConnection } from '../../../lib/index.js
 import { startCluster, startSentinels } from '../../../scripts/topologies.mjs';
 import { bulk, startDisguise } from '../../support/network/disguise.js';
 import { openCluster, startClusterNode } from '../../support/redis/cluster-node.js';
+import { LIBRARY } from '../../support/clients/library.js';
 import { givenClient } from '../../support/redis/connections.js';
 import { keyOn } from '../../support/redis/cluster-slots.js';
 import { isCommand, ownRedis } from '../../support/redis/own-redis.js';
@@ -11,9 +12,12 @@ import { eventually } from '../../support/waiting/eventually.js';
 import { rejection } from '../../support/waiting/rejection.js';
 import { spyOnLogs } from '../security/support.js';
 
+/** The ready check of ioredis needs INFO, too; node-redis has none, and refuses the option. */
+const WITHOUT_CHECK = LIBRARY === 'node-redis' ? {} : { enableReadyCheck: false };
+
 const KINDS: [string, (url: string) => RedisConnection][] = [
   ['a connection of its own', (url) => url],
-  ['a given client', (url) => givenClient(url, {})],
+  ['a given client', (url) => givenClient(url)],
 ];
 
 /** A call that would retry for long. */
@@ -176,8 +180,7 @@ describe('nothing is said', () => {
     const said = spyOnServers();
     const refusal = "-ERR unknown command 'info', with args beginning with:\r\n";
     const { port } = await disguised((command) => (isInfo(command) ? refusal : undefined), EVICTING);
-    // The ready check of ioredis needs INFO, too.
-    const { locks } = await startApp({ connection: { port, enableReadyCheck: false } });
+    const { locks } = await startApp({ connection: { port, ...WITHOUT_CHECK } });
     await locks.withLock(freshKey(), () => undefined);
     await (await locks.acquire([freshKey(), freshKey()])).release();
     expect(said()).toEqual([]);
@@ -198,7 +201,7 @@ describe('nothing is said', () => {
     const { admin, port } = await ownRedis(EVICTING);
     await admin.call('ACL', 'SETUSER', 'locks', 'on', '>secret', '~*', '&*', '+@all', '-info', '-config');
     const { locks } = await startApp({
-      connection: { port, username: 'locks', password: 'secret', enableReadyCheck: false },
+      connection: { port, username: 'locks', password: 'secret', ...WITHOUT_CHECK },
     });
     await locks.withLock(freshKey(), () => undefined);
     expect(said()).toEqual([]);

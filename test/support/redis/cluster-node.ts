@@ -1,7 +1,8 @@
-import { Cluster, type ClusterOptions, type Redis } from 'ioredis';
+import { type ClusterOptions, type Redis } from 'ioredis';
+import { type RedisConnection } from '../../../lib/index.js';
 import { eventually } from '../waiting/eventually.js';
+import { givenCluster } from './connections.js';
 import { ownRedis } from './own-redis.js';
-import { closeLater } from '../apps/lock-app.js';
 
 /** Starts a cluster of one node. The default bus port is 10,000 higher than the port, which may not exist. */
 export async function startClusterNode(): Promise<{ admin: Redis; port: number; stop(): Promise<void> }> {
@@ -22,9 +23,5 @@ export async function startClusterNode(): Promise<{ admin: Redis; port: number; 
 }
 
 /** A client of the cluster with a node on that port. */
-export function openCluster(port: number, options: ClusterOptions = {}): Cluster {
-  const client = new Cluster([{ host: '127.0.0.1', port }], options);
-  client.on('error', () => undefined);
-  closeLater({ close: async () => client.disconnect() });
-  return client;
-}
+export const openCluster = (port: number, options: ClusterOptions = {}): RedisConnection =>
+  givenCluster([{ host: '127.0.0.1', port }], options);

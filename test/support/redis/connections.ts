@@ -1,13 +1,100 @@
-import { Redis, type RedisOptions } from 'ioredis';
-import { createClient } from 'redis';
+import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { Cluster as ValkeyCluster, Valkey } from 'iovalkey';
+import { createClient, createCluster, createSentinel } from 'redis';
 import { type RedisConnection } from '../../../lib/index.js';
-import { SOON_CLOSED, closeLater, openAdmin } from '../apps/lock-app.js';
+import { SOON_CLOSED, closeLater } from '../apps/lock-app.js';
+import { LIBRARY } from '../clients/library.js';
 import { redisUrl } from '../topologies/topology.js';
 
-/** A client that the application passes to the module. */
-export function givenClient(url: string, options: RedisOptions): Redis {
-  const client = new Redis(url, { ...SOON_CLOSED, ...options });
-  client.on('error', () => undefined);
+const ignore = (): void => undefined;
+
+/** The classes of the library under test, or of the copy of ioredis that scripts/compatibility.mjs has installed. */
+const OF_IOREDIS =
+  LIBRARY === 'iovalkey'
+    ? { Redis: Valkey as never as typeof Redis, Cluster: ValkeyCluster as never as typeof Cluster }
+    : { Redis, Cluster };
+
+/** A client that an application has, and what tests do with it as that application. */
+export interface AppClient {
+  /** What the module gets. */
+  readonly client: RedisConnection & NodeJS.EventEmitter & { duplicate(...overrides: never[]): object };
+  /** Whether it has a connection to a server, which need not have answered yet. */
+  readonly isConnected: boolean;
+  readonly isEnded: boolean;
+  send(...words: string[]): Promise<unknown>;
+  select(database: number): Promise<unknown>;
+  /** Sets the password of the connections that begin from now on. */
+  setPassword(password: string): void;
+  /** Ends it after the commands under way. */
+  quit(): Promise<unknown>;
+  /** Ends it at once. */
+  disconnect(): void;
+}
+
+interface AppOptions {
+  readonly username?: string;
+  readonly password?: string;
+  /** It connects by itself only when it gets a command (ioredis), or when it is told to (node-redis). */
+  readonly isLazy?: boolean;
+  /** It connects again soon and for ever, and keeps its commands meanwhile. */
+  readonly isPatient?: boolean;
+}
+
+/** A client of the library under test. */
+export const appClient = (url: string, options: AppOptions = {}): AppClient =>
+  LIBRARY === 'node-redis' ? appOfNodeRedis(url, options) : appOfIoredis(url, options);
+
+/** A client of the library under test that the application passes to the module, and leaves alone. */
+export const givenClient = (url: string): RedisConnection => appClient(url).client;
+
+function appOfIoredis(url: string, { isLazy = false, isPatient = false, ...options }: AppOptions): AppClient {
+  const patience = isPatient && { maxRetriesPerRequest: null, retryStrategy: () => 50 };
+  const client = givenIoredis(url, { ...options, lazyConnect: isLazy, ...patience });
+  return {
+    client,
+    get isConnected() {
+      return client.status === 'connect' || client.status === 'ready';
+    },
+    get isEnded() {
+      return client.status === 'end';
+    },
+    send: (command, ...words) => client.call(command, ...words),
+    select: (database) => client.select(database),
+    setPassword: (password) => void (client.options.password = password),
+    quit: () => client.quit(),
+    disconnect: () => client.disconnect(),
+  };
+}
+
+function appOfNodeRedis(url: string, { isLazy = false, isPatient = false, username, password }: AppOptions): AppClient {
+  const patience = isPatient && { socket: { reconnectStrategy: 50 } };
+  const access = { username, password };
+  // Whatever is in its options when a client is made stays: what changes comes from a provider.
+  const credentialsProvider = { type: 'async-credentials-provider', credentials: async () => ({ ...access }) };
+  const client = newNodeRedis(url, { ...(username !== undefined && { credentialsProvider }), ...patience });
+  let isConnected = false;
+  client.on('connect', () => (isConnected = true));
+  if (!isLazy) client.connect().catch(ignore);
+  return {
+    client,
+    get isConnected() {
+      return isConnected && client.isOpen;
+    },
+    get isEnded() {
+      return !client.isOpen;
+    },
+    send: (...words) => client.sendCommand(words),
+    select: (database) => client.select(database),
+    setPassword: (other) => void (access.password = other),
+    quit: () => client.close(),
+    disconnect: () => client.destroy(),
+  };
+}
+
+/** A client of ioredis or iovalkey with options that only they have. */
+export function givenIoredis(url: string, options: RedisOptions = {}): Redis {
+  const client = new OF_IOREDIS.Redis(url, { ...SOON_CLOSED, ...options });
+  client.on('error', ignore);
   const duplicate = client.duplicate.bind(client);
   const copies: Redis[] = [client];
   let isOver = false;
@@ -26,31 +113,88 @@ export function givenClient(url: string, options: RedisOptions): Redis {
   return client;
 }
 
-/** A client of node-redis that the application passes to the module. */
-function givenNodeRedis(url: string, options: object = {}) {
+/** A client of node-redis that is not connected yet. */
+function newNodeRedis(url: string, options: object) {
   const client = createClient({ url, ...options });
-  client.on('error', () => undefined);
-  client.connect().catch(() => undefined);
+  client.on('error', ignore);
   const close = async (): Promise<void> => {
     // A socket that still waits for its host would live on.
     client.once('connect', () => client.destroy());
-    client.destroy();
+    if (client.isOpen) client.destroy();
   };
   closeLater({ close });
   return client;
 }
 
-/** A client whose subscriber connection takes another route than its commands. */
-export const clientWithSubscriberAt = (subscriberUrl: string, url = redisUrl()): Redis =>
-  Object.assign(openAdmin(url), { duplicate: () => new Redis(subscriberUrl) });
+/** A client of node-redis that the application passes to the module, with options that only node-redis has. */
+export function givenNodeRedis(url: string, options: object = {}): RedisConnection {
+  const client = newNodeRedis(url, options);
+  client.connect().catch(ignore);
+  return client;
+}
 
+/** A connection whose client has a key prefix; our own connections of node-redis refuse the option. */
+export const withKeyPrefix = (url: string, keyPrefix: string): RedisConnection =>
+  LIBRARY === 'node-redis' ? givenNodeRedis(url, { keyPrefix }) : { port: Number(new URL(url).port), keyPrefix };
+
+interface NodeAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A cluster client of the library under test; the module reads the options of that of node-redis, and needs no connection of it. */
+export function givenCluster(nodes: readonly NodeAddress[], options: ClusterOptions = {}): RedisConnection {
+  if (LIBRARY !== 'node-redis') return givenIoredisCluster(nodes, options);
+  const { username, password, keyPrefix } = { ...options, ...options.redisOptions };
+  const access = { ...(username && { username }), ...(password && { password }) };
+  const rootNodes = nodes.map(({ host, port }) => ({ socket: { host, port } }));
+  return createCluster({ rootNodes, ...(keyPrefix && { keyPrefix }), defaults: access });
+}
+
+/** A cluster client of ioredis or iovalkey with options that only they have. */
+export function givenIoredisCluster(nodes: readonly NodeAddress[], options: ClusterOptions = {}): Cluster {
+  const redisOptions = { ...SOON_CLOSED, ...options.redisOptions };
+  const client = new OF_IOREDIS.Cluster([...nodes], { ...options, redisOptions });
+  client.on('error', ignore);
+  closeLater({ close: async () => client.disconnect() });
+  return client;
+}
+
+/** A client by sentinels of the library under test; that of node-redis is read like its cluster client. */
+export function givenBySentinels(group: {
+  readonly sentinels: readonly NodeAddress[];
+  readonly name: string;
+}): RedisConnection {
+  const { sentinels, name } = group;
+  if (LIBRARY !== 'node-redis') return givenIoredis('', { sentinels: [...sentinels], name });
+  return createSentinel({ name, sentinelRootNodes: [...sentinels] });
+}
+
+/** A client whose subscriber connection takes another route than its commands. */
+export function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()): RedisConnection {
+  const { client } = appClient(url);
+  const { hostname: host, port } = new URL(subscriberUrl);
+  const duplicate =
+    LIBRARY === 'node-redis'
+      ? (options: { readonly socket: object }) =>
+          createClient({ ...options, socket: { ...options.socket, host, port: Number(port) } })
+      : () => new OF_IOREDIS.Redis(subscriberUrl, { ...SOON_CLOSED, autoResubscribe: false });
+  return Object.assign(client, { duplicate });
+}
+
+/** Each kind of connection; the project of ioredis knows all clients that an application may have. */
 export const CONNECTIONS: Record<string, (url: string) => RedisConnection> = {
   'an own connection': (url) => url,
-  'a given client': (url) => givenClient(url, {}),
-  'a given client that retries for ever': (url) => givenClient(url, { maxRetriesPerRequest: null }),
-  'a given client that retries for ever, without a queue': (url) =>
-    givenClient(url, { maxRetriesPerRequest: null, enableOfflineQueue: false }),
+  ...(LIBRARY !== 'node-redis' && {
+    'a given client': (url) => givenIoredis(url),
+    'a given client that retries for ever': (url) => givenIoredis(url, { maxRetriesPerRequest: null }),
+    'a given client that retries for ever, without a queue': (url) =>
+      givenIoredis(url, { maxRetriesPerRequest: null, enableOfflineQueue: false }),
+  }),
   'a given client of node-redis': (url) => givenNodeRedis(url),
+  ...(LIBRARY === 'node-redis' && {
+    'a given client of node-redis without a queue': (url) => givenNodeRedis(url, { disableOfflineQueue: true }),
+  }),
 };
 
 const never = (): null => null;
@@ -59,10 +203,12 @@ const IN_AN_HOUR = { retryStrategy: () => 3_600_000 };
 export const RELUCTANT: Record<string, (url: string) => RedisConnection> = {
   'an own connection that gives up': (url) => ({ port: Number(new URL(url).port), retryStrategy: never }),
   'an own connection that is late': (url) => ({ port: Number(new URL(url).port), ...IN_AN_HOUR }),
-  'a given client that gives up': (url) => givenClient(url, { retryStrategy: never }),
-  'a given client that is late': (url) => givenClient(url, IN_AN_HOUR),
-  'a given client that is late and queues nothing': (url) =>
-    givenClient(url, { ...IN_AN_HOUR, enableOfflineQueue: false }),
+  ...(LIBRARY !== 'node-redis' && {
+    'a given client that gives up': (url) => givenIoredis(url, { retryStrategy: never }),
+    'a given client that is late': (url) => givenIoredis(url, IN_AN_HOUR),
+    'a given client that is late and queues nothing': (url) =>
+      givenIoredis(url, { ...IN_AN_HOUR, enableOfflineQueue: false }),
+  }),
   'a given client of node-redis that gives up': (url) => givenNodeRedis(url, { socket: { reconnectStrategy: false } }),
   'a given client of node-redis that is late': (url) =>
     givenNodeRedis(url, { socket: { reconnectStrategy: 3_600_000 } }),

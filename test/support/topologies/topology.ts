@@ -66,7 +66,7 @@ export const topology = {
 // A test that makes no sense on a topology is not registered, rather than skipped, so that a report shows only real skips.
 const noTest = Object.assign(() => undefined, { each: () => () => undefined }) as unknown as jest.It;
 const noTests = (): void => undefined;
-const itWhen = (makesSense: boolean): jest.It => (makesSense ? it : noTest);
+export const itWhen = (makesSense: boolean): jest.It => (makesSense ? it : noTest);
 
 /** For tests that break or watch a Redis, and therefore start their own. */
 export const itOnSingle = itWhen(topology.isSingle);

@@ -7,7 +7,7 @@ import { SLOTS_REFRESH_MS } from '../../timing.js';
 import { GivenConnection } from './given-connection.js';
 import { addressOf, nodeOptionsOf, optionsOf } from './given-options.js';
 import { connectTimeoutOf, keyPrefixOf, optionsFrom, ownOptions } from './node-redis-options.js';
-import { type CreateClient, type NodeRedis, type NodeRedisOptions } from './node-redis-types.js';
+import { type NodeRedis, type NodeRedisOptions } from './node-redis-types.js';
 import { OwnCluster } from './own-cluster.js';
 import { type ConnectionPlan, OwnConnection } from './own-connection.js';
 import { planBySentinels } from './sentinels.js';
@@ -30,7 +30,7 @@ export class NodeRedisClients implements Clients {
   constructor(
     private readonly parts: ClientParts,
     private readonly kindOf: (client: object) => Kind,
-    private readonly loadCreateClient: () => CreateClient,
+    private readonly loadModel: () => NodeRedis,
   ) {}
 
   of(client: object): RedisClient {
@@ -100,9 +100,9 @@ export class NodeRedisClients implements Clients {
 
   /** How a server is reached with these options. */
   #planOf(options: NodeRedisOptions, at: ServerAddress | { readonly path: string }): ConnectionPlan {
-    const createClient = this.loadCreateClient();
+    const model = this.loadModel();
     const place = 'path' in at ? { address: at.path, peer: null } : { address: addressText(at), peer: at };
-    const make = (cut: AbortSignal): NodeRedis => createClient(ownOptions(options, at, cut));
+    const make = (cut: AbortSignal): NodeRedis => model.duplicate(ownOptions(options, at, cut));
     return {
       address: place.address,
       database: options.database ?? 0,

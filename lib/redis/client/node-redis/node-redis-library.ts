@@ -18,12 +18,19 @@ export const nodeRedisLibrary: ClientLibrary = {
   isShared: (client) => kindOf(client) === 'single',
   placeOf,
   isInstalled: () => loadNodeRedis() !== null,
-  clientsOf: (parts) => new NodeRedisClients(parts, kindOf, loadCreateClient),
+  clientsOf: (parts) => new NodeRedisClients(parts, kindOf, loadModel),
 };
 
-function loadCreateClient(): CreateClient {
+let model: NodeRedis | undefined;
+
+/**
+ * A client that is never connected; those of our own connections are its duplicates. `createClient` builds a class with all commands of
+ * Redis whenever its options change, which takes a process tens of milliseconds: too long for each try to connect.
+ */
+function loadModel(): NodeRedis {
+  if (model) return model;
   const redis = loadNodeRedis();
-  if (redis) return redis.createClient as unknown as CreateClient;
+  if (redis) return (model = (redis.createClient as unknown as CreateClient)({ maintNotifications: 'disabled' }));
   throw new LockConfigurationError('Expected the package `redis` to be installed. Install it: npm install redis.');
 }
 

@@ -4,7 +4,7 @@ import { unsentError } from '../connection-errors.js';
 import { type ClusterClient, type SingleClient } from '../redis-client.js';
 import { type ServerAddress, addressText } from '../server-address.js';
 import { readRedirect } from '../../connection/redis-errors.js';
-import { MAX_REDIRECTS, SLOTS_RETRY_MS } from '../../timing.js';
+import { MAX_REDIRECTS, SLOTS_RETRY_MS, reconnectDelayMs } from '../../timing.js';
 import { NodesOfCluster } from './cluster-nodes.js';
 import { askForSlots } from './cluster-slots-question.js';
 import { type ConnectionPlan, OwnConnection } from './own-connection.js';
@@ -32,6 +32,8 @@ export class OwnCluster extends OwnClient implements ClusterClient {
   /** The question for the slots that is under way. */
   #refresh: Promise<void> | null = null;
   #isRefreshDue = false;
+  /** How many questions in a row had no answer. */
+  #unanswered = 0;
   #over = new AbortController();
   #cancelRefresh = (): void => undefined;
   /** The connections to subscribe by, each with the address of its node. */
@@ -184,6 +186,7 @@ export class OwnCluster extends OwnClient implements ClusterClient {
         onFailure: (at) => this.events.emit('nodeError', addressText(at)),
       });
       if (signal.aborted) return;
+      this.#unanswered = 0;
       this.#nodes.update(shards);
       this.#leaveForeignNodes();
       this.#refreshIn(this.plan.refreshMs);
@@ -191,8 +194,15 @@ export class OwnCluster extends OwnClient implements ClusterClient {
       this.become('connected');
       this.become('ready');
     } catch (error) {
-      if (!signal.aborted) this.lose(error as Error);
+      if (!signal.aborted) this.#onUnanswered(error as Error);
     }
+  }
+
+  /** Nobody has told the slots: commands go on by the connections that there are, and nodes say if a slot has moved. */
+  #onUnanswered(error: Error): void {
+    if (this.status !== 'ready' || !this.#nodes.of('all').some((node) => node.isWritable)) return this.lose(error);
+    this.#unanswered += 1;
+    this.#refreshIn(reconnectDelayMs(this.#unanswered));
   }
 
   #refreshSoon(): void {

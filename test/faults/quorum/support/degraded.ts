@@ -1,8 +1,8 @@
-import { Redis } from 'ioredis';
 import { type LockEventName } from '../../../../lib/index.js';
 import { eventually } from '../../../support/waiting/eventually.js';
+import { clientWithSubscriberAt } from '../../../support/redis/connections.js';
 import { disconnect } from '../../../support/redis/own-redis.js';
-import { type LockApp, SOON_CLOSED, closeLater, freshKey, openAdmin } from '../../../support/apps/lock-app.js';
+import { type LockApp, closeLater, freshKey } from '../../../support/apps/lock-app.js';
 import { type NetApp, type QuorumNet, heldRow, startNet } from '../../../support/redis/quorum-net.js';
 import { type TcpProxy, startTcpProxy } from '../../../support/network/tcp-proxy.js';
 
@@ -41,12 +41,6 @@ const untilRow = (
   { row, timeoutMs = 10_000 }: { row: string; timeoutMs?: number },
 ) => eventually(async () => (await heldRow(admins.slice(0, 4), key)) === row, { timeoutMs, message: `Not ${row}` });
 
-/** A client whose subscriber goes another way than its commands. */
-function clientWithWays(url: string, subscriberUrl: string): Redis {
-  const options = { ...SOON_CLOSED, autoResubscribe: false };
-  return Object.assign(openAdmin(url), { duplicate: () => new Redis(subscriberUrl, options) });
-}
-
 /** An app whose subscriptions go ways of their own. */
 export interface SubscribedApp extends NetApp {
   readonly subscriptions: readonly TcpProxy[];
@@ -57,7 +51,7 @@ export interface SubscribedApp extends NetApp {
 export async function startSubscribed(net: QuorumNet): Promise<SubscribedApp> {
   const ways = () => Promise.all(net.servers.map(async ({ port }) => closeLater(await startTcpProxy(port))));
   const [proxies, subscriptions] = [await ways(), await ways()];
-  const connection = proxies.map(({ url }, i) => clientWithWays(url, subscriptions[i]!.url));
+  const connection = proxies.map(({ url }, i) => clientWithSubscriberAt(subscriptions[i]!.url, url));
   const app = { ...(await net.app({ connection })), proxies };
   await warmUp(net, app);
   proxies[SLOW_NODE]!.delayMs = SLOW_MS;

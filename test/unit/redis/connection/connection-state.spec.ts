@@ -22,6 +22,17 @@ describe('the state of a connection', () => {
     expect(state).toMatchObject({ losses: 2, isDown: true, lastError: undefined });
   });
 
+  it('takes no command that a library has lost with the connection for the reason', () => {
+    const state = start();
+    state.onConnecting();
+    const lost = Object.assign(new Error('Reached the max retries per request limit'), {
+      name: 'MaxRetriesPerRequestError',
+    });
+    expect(state.onError(lost)).toBeNull();
+    state.onClose();
+    expect(state).toMatchObject({ isDown: true, lastError: { message: expect.stringContaining('ready') } });
+  });
+
   it('counts as lost when no sentinel knows a master', () => {
     const state = start();
     state.onConnecting();

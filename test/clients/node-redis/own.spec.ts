@@ -1,0 +1,38 @@
+import { jest } from '@jest/globals';
+import { systemClock } from '../../../lib/core/clock.js';
+import { systemRandomness } from '../../../lib/core/randomness.js';
+import { nodeRedisLibrary } from '../../../lib/redis/client/node-redis/node-redis-library.js';
+import { loadNodeRedis } from '../../../lib/redis/client/optional-peers.cjs';
+import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
+import { closeAll, closeLater } from '../../support/apps/lock-app.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
+import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { eventually } from '../../support/waiting/eventually.js';
+
+/** A connection of a store of its own, as each master of a quorum has one. */
+const open = (url: string): SingleClient => {
+  const parts = { clock: systemClock, random: systemRandomness, reporter: new FakeReporter() };
+  return closeLater(nodeRedisLibrary.clientsOf(parts).open(url)) as SingleClient;
+};
+
+describe('connections of our own by node-redis', () => {
+  afterEach(closeAll);
+
+  it('have one class of clients, wherever they lead and however often they are opened', async () => {
+    // It builds a class whenever its options change, which blocks the process for long.
+    const createClient = jest.spyOn(loadNodeRedis()!, 'createClient');
+    const proxy = await proxyTo();
+    const clients = [open(redisUrl()), open(`${redisUrl()}/3`), open(proxy.url)];
+    for (const client of clients) client.connect().catch(() => undefined);
+    await eventually(() => clients.every(({ isWritable }) => isWritable));
+    let tries = 0;
+    clients[2]!.on('connecting', () => (tries += 1));
+    disconnect(proxy);
+    await eventually(() => tries >= 3);
+    proxy.refuse(false);
+    await eventually(() => clients[2]!.isWritable);
+    expect(createClient.mock.calls.length).toBeLessThanOrEqual(1);
+    createClient.mockRestore();
+  });
+});

@@ -1,0 +1,18 @@
+import { itWhen } from '../topologies/topology.js';
+
+/** The library of clients that the running Jest project tests: our own connections and those of applications come from it. */
+export const LIBRARY = (globalThis as { LIBRARY?: 'ioredis' | 'iovalkey' | 'node-redis' }).LIBRARY ?? 'ioredis';
+
+const isNodeRedis = LIBRARY === 'node-redis';
+
+/**
+ * For tests of what only ioredis and iovalkey have: a `keyPrefix` in options, `stringNumbers` and `replyMapping` (node-redis refuses
+ * these options), a cluster client that sends in pipelines by choice, and a client that tells when its application selects another database.
+ */
+export const itLikeIoredis = itWhen(!isNodeRedis);
+
+/** node-redis does not tell which database `select` has chosen. */
+export const isSilentAboutSelect = isNodeRedis;
+
+/** For tests of how node-redis does without. */
+export const itOnNodeRedis = itWhen(isNodeRedis);
