@@ -18,7 +18,7 @@ export function stateOf(key: string, record: LockRecord, now: number): LockState
     fencingToken,
   }));
   const mode = holds.length === 0 ? 'free' : isWritten ? 'write' : 'read';
-  const queue = waiters.map(({ attempt, owner = attempt, mode, take, holder, since }, i) => ({
+  const queue = waiters.map(({ attempt, owner = attempt, mode, take = 1, holder, since }, i) => ({
     ...readHolderText(holder),
     owner,
     attempt,

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { type StoreHold } from '../../../../../lib/core/hold/store-hold.js';
 import { LockBusyError, LockConfigurationError, LockStoreError } from '../../../../../lib/core/lock.errors.js';
 import { lockOptions } from '../../../../support/core/core-parts.js';
 import { settled } from '../../../../support/core/fake-clock.js';
@@ -89,7 +88,7 @@ describe('the calls of a process with `perInstance`', () => {
     await settled();
     expect(events).toHaveLength(2);
     store.onAcquire = answer;
-    await store.listener!.onListening();
+    store.listener!.onListening();
     await settled();
     await finish();
   });
@@ -336,7 +335,7 @@ describe('a permit of a process', () => {
     await settled();
     expect(asked()).toBe(2);
     store.onAcquire = answer;
-    const holds = waiting.map(({ value }) => value as StoreHold | undefined);
+    const holds = waiting.map(({ value }) => value);
     await holds[0]!.release();
     await settled();
     expect(asked()).toBe(3);
