@@ -10,7 +10,7 @@ const SIMPLER: readonly ((call: PlannedCall) => PlannedCall)[] = [
   (call) => ({ ...call, nested: undefined }),
   (call) => ({ ...call, abortMs: undefined }),
   (call) => ({ ...call, keys: call.keys.slice(0, 1) }),
-  ...(['permits', 'owner', 'fair', 'holdAtLeastMs', 'maxHoldMs', 'renew', 'awaitRelease'] as const).map(
+  ...(['take', 'permits', 'owner', 'fair', 'holdAtLeastMs', 'maxHoldMs', 'renew', 'awaitRelease'] as const).map(
     (name) => (call: PlannedCall) => ({ ...call, options: { ...call.options, [name]: undefined } }),
   ),
 ];

@@ -13,7 +13,7 @@ export class Exclusion implements Rule {
     this.facts.world.violate('1: exclusion', `${server.name} ${key}: ${this.facts.show(server, key)}`);
   }
 
-  /** A semaphore lets in no more readers than it has permits, those included that were there before. */
+  /** The readers of a semaphore take no more permits than there are, those included that were there before. */
   onGrant({ server, key, live, before, now, attempt, hold, script }: NewGrant): void {
     const waited = before.queue.find((waiter) => waiter.attempt === attempt);
     const asked = script.name.startsWith('acquire') && script.text('attempt') === attempt;
@@ -23,7 +23,10 @@ export class Exclusion implements Rule {
     if (live.some(([other, { mode }]) => other !== attempt && mode === 'write')) return;
     const wasThere = (other: string): boolean => (before.holds.get(other)?.deadline ?? 0) > now;
     const readers = live.filter(([other, { token }]) => other === attempt || token < hold.token || wasThere(other));
-    if (readers.length > permits) {
+    // What the call says, whatever the server knows of it.
+    const takeOf = ([other, { take }]: Change['live'][number]): number =>
+      this.facts.callOf.get(other)?.plan.options.take ?? take;
+    if (readers.reduce((sum, one) => sum + takeOf(one), 0) > permits) {
       this.facts.world.violate('1: permits', `${key} has ${permits}: ${this.facts.show(server, key)}`);
     }
   }

@@ -7,6 +7,8 @@ import { type Change, type NewGrant, type Rule } from './rule.js';
 /** As in lib/core/timing.ts. */
 const waiterLeaseMs = (leaseMs: number): number => Math.max(500, Math.min(leaseMs, 6_000));
 
+const takenBy = (live: Change['live']): number => live.reduce((sum, [, { take }]) => sum + take, 0);
+
 /** A grant is one that its caller holds, it reaches the caller, and the first waiter gets one as soon as there is room. */
 export class Grants implements Rule {
   /** When an attempt was granted that its call does not know of yet. */
@@ -74,7 +76,7 @@ export class Grants implements Rule {
       live.length === 0 ||
       (first.mode === 'read' &&
         live.every(([, { mode }]) => mode === 'read') &&
-        (first.permits === 0 || live.length < first.permits));
+        (first.permits === 0 || takenBy(live) + (first.take ?? 1) <= first.permits));
     if (!isAdmitted) return;
     const text = `${key}: ${this.facts.who(first.attempt)} still waits: ${this.facts.show(server, key)}`;
     this.facts.world.violate('6: the first waiter is served', text);

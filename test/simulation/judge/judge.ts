@@ -302,7 +302,7 @@ export class Judge implements ServerWatch {
 
   #onAsked(attempt: string, holder: string): void {
     const { facts } = this;
-    const call = facts.calls.get(holder.split(' ')[1] ?? '');
+    const call = facts.calls.get(holder.split(/[ \t]/)[1] ?? '');
     if (!this.#firstAskedAt.has(attempt)) this.#firstAskedAt.set(attempt, facts.world.now);
     // An attempt goes on for another call when its own is cancelled.
     if (!call || facts.callOf.get(attempt) === call) return;
@@ -320,8 +320,8 @@ function snapshotOf(server: SimServer, key: string): Snapshot {
   const { holds, queue } = server.lock(key);
   return {
     holds: new Map([...holds].map(([attempt, { token, deadline }]) => [attempt, { token, deadline }])),
-    queue: queue.waiters.map(({ attempt, fair, deadline, permits, keys, place }) => {
-      return { attempt, fair, deadline, permits, isMany: keys.length > 1, isPassedOver: place < queue.head };
+    queue: queue.waiters.map(({ attempt, fair, deadline, permits, take = 1, keys, place }) => {
+      return { attempt, fair, deadline, permits, take, isMany: keys.length > 1, isPassedOver: place < queue.head };
     }),
   };
 }

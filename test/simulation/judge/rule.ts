@@ -31,6 +31,7 @@ interface QueuedBefore {
   readonly fair: boolean;
   readonly deadline: number;
   readonly permits: number;
+  readonly take: number;
   readonly isMany: boolean;
   /** Nobody listened for it when its turn came: it keeps its place, and has its turn when it asks again. */
   readonly isPassedOver: boolean;

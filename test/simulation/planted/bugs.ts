@@ -7,6 +7,7 @@ import { LOSSES } from './bugs/losses.js';
 import { NESTING } from './bugs/nesting.js';
 import { QUORUM } from './bugs/quorum.js';
 import { RELEASING } from './bugs/releasing.js';
+import { SEMAPHORES } from './bugs/semaphores.js';
 import { SEVERAL_KEYS } from './bugs/several-keys.js';
 import { SHUTDOWN } from './bugs/shutdown.js';
 import { TOPOLOGIES } from './bugs/topologies.js';
@@ -28,6 +29,7 @@ export const BUGS: readonly FoundBug[] = [
   ...QUORUM,
   ...NESTING,
   ...SEVERAL_KEYS,
+  ...SEMAPHORES,
   ...CONNECTIONS,
   ...TOPOLOGIES,
 ];

@@ -2,6 +2,7 @@ import { Rng } from '../world/rng.js';
 import { drawBursts, withMoreAtOnce } from './draw-bursts.js';
 import { drawCalls, withoutAwaiting } from './draw-calls.js';
 import { drawFaults } from './draw-faults.js';
+import { withSemaphores } from './draw-semaphores.js';
 import { withTransfers } from './draw-transfers.js';
 import { type Plan, type PlannedCall, type PlannedSlot, type Profile, serverCount } from './plan.js';
 
@@ -11,7 +12,8 @@ export function drawPlan(seed: number, profileName: string, profile: Profile): P
   const keys = profile.keys.slice(0, rng.pick(profile.servers === 1 ? [1, 2, 3, 4, 6, 8] : [1, 3, 6, 8]));
   const drawn = Array.from({ length: rng.int(2, 5) }, () => drawSlot(rng, profile));
   const slots = hasTurns(profile) ? withMoreAtOnce(new Rng(seed, 'slots'), drawn) : drawn;
-  const calls = withoutAwaiting(new Rng(seed, 'releases'), allCalls(seed, profile, keys, slots.length));
+  const awaiting = withoutAwaiting(new Rng(seed, 'releases'), allCalls(seed, profile, keys, slots.length));
+  const calls = withSemaphores(new Rng(seed, 'semaphores'), profile, awaiting);
   const { serverDrift, skewMs } = profile;
   const ofServers = (draw: () => number): number[] => Array.from({ length: serverCount(profile) }, draw);
   return {

@@ -104,7 +104,8 @@ export type FaultRates = Partial<Record<FaultKind, number>>;
 
 /**
  * The share of calls with an owner, with nested calls, with several keys, with `holdAtLeastMs`, of those to which others of
- * their process may hand the lock, and of handles whose locks are transferred; and of runs with jobs.
+ * their process may hand the lock, of handles whose locks are transferred, and of calls that take permits of a semaphore; and of
+ * runs with jobs.
  */
 interface Shares {
   readonly owner?: number;
@@ -113,6 +114,7 @@ interface Shares {
   readonly kept?: number;
   readonly turns?: number;
   readonly transfers?: number;
+  readonly semaphores?: number;
   readonly jobs?: number;
 }
 

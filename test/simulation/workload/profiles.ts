@@ -50,6 +50,8 @@ const TURNS: Partial<Profile> = { shares: { turns: 0.8 }, shortLeases: false };
 
 const TRANSFERS: Partial<Profile> = { shares: { transfers: 0.4 }, shortLeases: false };
 
+const SEMAPHORES: Partial<Profile> = { shares: { semaphores: 0.8 }, shortLeases: false };
+
 const FAILOVERS: FaultRates = { failover: 12_000, partitionReplica: 6_000 };
 
 const profile = (...parts: readonly Partial<Profile>[]): Profile => Object.assign({}, CALM, ...parts);
@@ -134,4 +136,8 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
   transfersTurns: profile(TURNS, { shares: { turns: 0.8, transfers: 0.4 } }),
   transfersNetwork: profile(TRANSFERS, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
   transfersProcesses: profile(TRANSFERS, faults(PROCESSES, { sleep: 5_000 })),
+
+  semaphores: profile(SEMAPHORES),
+  semaphoresNetwork: profile(SEMAPHORES, BAD_NETWORK, faults(NETWORK, { revoke: 5_000 })),
+  semaphoresProcesses: profile(SEMAPHORES, faults(PROCESSES, { sleep: 5_000 })),
 };
