@@ -13,7 +13,7 @@ import {
 } from '../../../lib/index.js';
 import { type LockApp, closeAll, freshKey, startApp } from '../../support/apps/lock-app.js';
 import { startChildApp } from '../../support/processes/child-app.js';
-import { itOnRedis, itWithoutPermits, itWithPermits } from '../../support/topologies/topology.js';
+import { itOnRedisWithPermits, itWithoutPermits, itWithPermits } from '../../support/topologies/topology.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { gate } from '../../support/waiting/gate.js';
 import { rejection } from '../../support/waiting/rejection.js';
@@ -169,7 +169,7 @@ describe('perInstance', () => {
     expect(await (await one.locks.acquire(key, options)).release()).toBe(true);
   });
 
-  itOnRedis('counts in each process by itself', async () => {
+  itOnRedisWithPermits('counts in each process by itself', async () => {
     const [a, b] = await Promise.all([startChildApp(), startChildApp()]);
     const key = freshKey();
     const options: LockOptions = { ...LIMIT, permits: 20, perInstance: 1, waitMs: 0 };

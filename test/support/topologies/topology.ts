@@ -87,6 +87,9 @@ export const itWithoutQueue = itWhen(!topology.supports.queue);
 
 export const itWithPermits = itWhen(topology.supports.permits);
 
+/** For tests of semaphores in processes of their own. */
+export const itOnRedisWithPermits = itWhen(topology.supports.permits && !topology.isMemory);
+
 export const itWithoutPermits = itWhen(!topology.supports.permits);
 
 /** For tests that read or write the record of a lock in Redis. */
