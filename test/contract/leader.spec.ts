@@ -81,7 +81,8 @@ describe('a leader', () => {
     const first = await campaign(key);
     const { signal } = await first.leadership.waitUntilLeader();
     const second = await campaign(key);
-    await eventually(() => second.locks.activity.waiting === 1);
+    // Its command has arrived: otherwise the first one might be elected again.
+    await eventually(async () => (await first.locks.inspect(key)).waiters === 1);
     await second.locks.forceRelease(key);
     await second.leadership.waitUntilLeader();
     await eventually(() => signal.aborted);
