@@ -37,7 +37,15 @@ describe('inspect', () => {
   it('reports that a lock is free, and writes nothing', async () => {
     const place = await ownPlace();
     const { locks } = await startApp(place.options);
-    const free = { key: 'never-used', mode: 'free', holders: [], waiters: 0, queue: [], permits: null, fencingToken: 0 };
+    const free = {
+      key: 'never-used',
+      mode: 'free',
+      holders: [],
+      waiters: 0,
+      queue: [],
+      permits: null,
+      fencingToken: 0,
+    };
     expect(await locks.inspect('never-used')).toEqual(free);
     expect(await locks.isLocked('never-used')).toBe(false);
     expect(await place.keys()).toEqual([]);
