@@ -22,7 +22,7 @@ const BUILT = [
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
-const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'fuzz'];
+const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'cli', 'fuzz'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 /** The contract on the connections of other libraries than ioredis, and what such connections do when something breaks. */
