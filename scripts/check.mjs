@@ -96,6 +96,8 @@ const REPEATS = [
     beside: true,
     run: (out) => script('type-tests.mjs', [], out),
   },
+  // Installs tools of its own.
+  { name: 'site', title: 'The docs site', beside: true, run: (out) => npm('docs', [], out) },
   {
     name: 'compatibility',
     title: 'The package in other apps',
