@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { ensureRedisServer } from './redis.mjs';
+import { ensureChromium, ensureRedisServer } from './programs.mjs';
 
 /** @typedef {{ passed: number, failed: number, skipped?: number }} Counts */
 
@@ -62,6 +62,7 @@ const TEST = [
     needs: ['build'],
     run: () => npm('build', ['-w', 'sample-app']),
   },
+  { name: 'browser', title: 'Browser', run: () => counted(Boolean(ensureChromium())) },
   { name: 'lint', title: 'Lint', beside: true, run: (out) => npm('lint', [], out) },
   { name: 'types', title: 'Type check', beside: true, needs: ['build'], run: (out) => npm('typecheck', [], out) },
   { name: 'type-tests', title: 'Type tests', beside: true, run: (out) => script('type-tests.mjs', ['--own'], out) },

@@ -39,6 +39,8 @@ export const GROUPS = [
     pages: [
       ['production', 'Going to production'],
       ['troubleshooting', 'Troubleshooting'],
+      ['cli', 'The command line'],
+      ['board', 'The board'],
       ['performance', 'Performance'],
       ['capacity', 'Capacity'],
       ['security', 'Security'],
