@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { ensureChromium, ensureRedisServer } from './programs.mjs';
+import { ensureRedisServer } from './redis.mjs';
 
 /** @typedef {{ passed: number, failed: number, skipped?: number }} Counts */
 
@@ -22,7 +22,7 @@ const BUILT = [
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
-const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'cli', 'fuzz'];
+const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'fuzz'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 /** The contract on the connections of other libraries than ioredis, and what such connections do when something breaks. */
@@ -62,7 +62,6 @@ const TEST = [
     needs: ['build'],
     run: () => npm('build', ['-w', 'sample-app']),
   },
-  { name: 'browser', title: 'Browser', run: () => counted(Boolean(ensureChromium())) },
   { name: 'lint', title: 'Lint', beside: true, run: (out) => npm('lint', [], out) },
   { name: 'types', title: 'Type check', beside: true, needs: ['build'], run: (out) => npm('typecheck', [], out) },
   { name: 'type-tests', title: 'Type tests', beside: true, run: (out) => script('type-tests.mjs', ['--own'], out) },
@@ -97,8 +96,6 @@ const REPEATS = [
     beside: true,
     run: (out) => script('type-tests.mjs', [], out),
   },
-  // Installs tools of its own.
-  { name: 'site', title: 'The docs site', beside: true, run: (out) => npm('docs', [], out) },
   {
     name: 'compatibility',
     title: 'The package in other apps',

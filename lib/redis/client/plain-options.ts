@@ -153,9 +153,7 @@ const unreadable = (): LockConfigurationError =>
   );
 
 function refuseOthers(given: Given, known: readonly string[], library: string, inside = ''): void {
-  // ioredis asks for it beside `tls`; elsewhere, `tls` is enough.
-  const isImplied = (name: string): boolean => name === 'enableTLSForSentinelMode' && given[name] === true;
-  const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null && !isImplied(name);
+  const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null;
   const name = Object.keys(given).find((one) => isOther(one) && !known.includes(one) && !DECIDED.includes(one));
   if (name === undefined) return;
   const instead =
