@@ -1,6 +1,6 @@
 import { LockConfigurationError, type LockMode } from './lock.errors.js';
 import { checkBoolean, checkDuration, checkFits, checkNote, checkOwner } from './option-checks.js';
-import { checkPermits, checkSignal, checkTake, checkWhole } from './option-checks.js';
+import { checkPermits, checkSignal, checkWhole } from './option-checks.js';
 import { readOptions, refuse } from './read-options.js';
 
 /** The options of one acquisition. All durations are whole milliseconds. */
@@ -144,7 +144,7 @@ const CHECKS: Record<keyof LockOptions, (value: any, where: string) => void> = {
   holdAtLeastMs: (value, where) => checkDuration(value, where, { min: 0, max: MAX_LEASE_MS }),
   renew: checkBoolean,
   permits: checkPermits,
-  take: checkTake,
+  take: checkPermits,
   perInstance: checkPermits,
   fair: (value, where) => {
     if (typeof value !== 'boolean' && value !== 'strict') refuse(where, value, "true, false or 'strict'");

@@ -20,7 +20,7 @@ export function checkWhole(value: unknown, where: string, { min, max }: { min: n
 }
 
 /**
- * Checks how many holders a semaphore admits.
+ * Checks a number of permits: how many there are, or how many a call takes.
  * @throws LockConfigurationError
  */
 export const checkPermits = (value: unknown, where: string): void =>
@@ -46,13 +46,6 @@ export function checkNote(value: unknown, where: string): void {
     refuse(where, value, `a well-formed string of at most ${MAX_NOTE_BYTES} bytes`);
   }
 }
-
-/**
- * Checks how many permits a call takes.
- * @throws LockConfigurationError
- */
-export const checkTake = (value: unknown, where: string): void =>
-  checkWhole(value, where, { min: 1, max: MAX_PERMITS });
 
 /**
  * Checks that a call takes no more permits than there are: it would wait for ever.

@@ -1,7 +1,7 @@
 import { LockConfigurationError, type LockMode } from '../core/lock.errors.js';
 import { type LockOptions, checkLockOptions, LOCK_OPTION_NAMES, MAX_LEASE_MS } from '../core/lock.options.js';
 import { type OnUnavailable, checkConnectionName, checkDuration, checkNote } from '../core/option-checks.js';
-import { checkOnUnavailable, checkPermits, checkTake, MAX_PERMITS } from '../core/option-checks.js';
+import { checkOnUnavailable, checkPermits, MAX_PERMITS } from '../core/option-checks.js';
 import { readOptions } from '../core/read-options.js';
 import { messageOf } from '../core/reporter.js';
 import { type ResultKind } from './streams/stream-kind.js';
@@ -80,7 +80,7 @@ export const PER_CALL = {
   // One that fits to any number of permits.
   permits: { check: checkPermits, standIn: MAX_PERMITS },
   perInstance: { check: checkPermits, standIn: MAX_PERMITS },
-  take: { check: checkTake, standIn: 1 },
+  take: { check: checkPermits, standIn: 1 },
   note: { check: checkNote, standIn: '' },
 } satisfies { readonly [name in keyof LockOptions]: unknown };
 

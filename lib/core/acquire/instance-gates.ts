@@ -73,9 +73,10 @@ class Gate implements LocalQueue {
   begin(request: LockRequest, toResult: (hold: StoreHold) => unknown): Promise<unknown> {
     const entry = new Entry(this, request.options.take);
     const call = new AcquireCall(request, entry, this.context.clock.now(), toResult);
-    const refusal = this.#isOpenTo(request, entry) ? null : this.#refusalOf(request);
+    const isOpen = this.#isOpenTo(request, entry);
+    const refusal = isOpen ? null : this.#refusalOf(request);
     if (refusal) this.context.fail(call, refusal);
-    else if (this.#isOpenTo(request, entry)) this.#ask(call, entry);
+    else if (isOpen) this.#ask(call, entry);
     else this.#wait(call, entry);
     return call.result;
   }
