@@ -126,8 +126,8 @@ export const releaseRetryMs = (silentRounds: number, random: Randomness): number
 
 // --- Leading ---
 
-/** How long a leader that resigned lets others go first: longer than a waiting instance of a quorum takes to ask again. */
-export const RESIGNED_PAUSE_MS = 1_000;
+/** How long a leader that resigned or was deposed lets others go first: longer than a waiting instance of a quorum takes to ask again. */
+export const OTHERS_FIRST_MS = 1_000;
 
 /** The pause before an instance campaigns again after an error that does not go by itself, such as a wrong password. */
 export const campaignRetryMs = (failures: number, random: Randomness): number =>

@@ -8,7 +8,7 @@ import { type ResolvedLockOptions } from '../core/lock.options.js';
 import { type LogLimit } from '../core/log-limit.js';
 import { type Randomness } from '../core/randomness.js';
 import { messageOf, withoutRepeats } from '../core/reporter.js';
-import { campaignRetryMs, RESIGNED_PAUSE_MS } from '../core/timing.js';
+import { campaignRetryMs, OTHERS_FIRST_MS } from '../core/timing.js';
 import { type LeadOptions } from './lead.options.js';
 import { type LeaderHooks, type Leadership, type LeaderTerm } from './leadership.js';
 import { Term } from './term.js';
@@ -31,6 +31,9 @@ export interface CampaignTerms {
   readonly lock: Omit<ResolvedLockOptions, 'signal'>;
   readonly hooks: LeaderHooks;
 }
+
+/** After these, somebody wants another instance to lead. */
+const OTHERS_GO_FIRST: readonly (DemotionReason | null)[] = ['resigned', 'revoked'];
 
 interface Waiter {
   resolve(term: LeaderTerm): void;
@@ -140,7 +143,7 @@ export class Campaign implements Leadership {
       failures = hold ? 0 : failures + 1;
       if (hold) await this.#lead(hold);
       if (failures > 0) await this.#wait(campaignRetryMs(failures, random));
-      else if (this.#reason === 'resigned') await this.#wait(RESIGNED_PAUSE_MS);
+      else if (OTHERS_GO_FIRST.includes(this.#reason)) await this.#wait(OTHERS_FIRST_MS);
     }
   }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { assertLocked, currentLock } from '../../../lib/core/reentry/context.js';
 import { LockLostError, LockNotHeldError, LockShutdownError, LockStoreError } from '../../../lib/core/lock.errors.js';
 import { type Lock } from '../../../lib/core/lock.js';
-import { RESIGNED_PAUSE_MS } from '../../../lib/core/timing.js';
+import { OTHERS_FIRST_MS } from '../../../lib/core/timing.js';
 import { type LeaderTerm } from '../../../lib/leader/leadership.js';
 import { settled } from '../../support/core/fake-clock.js';
 import { busy, granted } from '../../support/core/fake-store.js';
@@ -105,11 +105,13 @@ describe('a leader that loses its lock', () => {
     expect([leadership.isLeader(), leadership.term]).toEqual([false, undefined]);
   });
 
-  it('is told once, and elected again with a greater token', async () => {
-    const { elected, revoke, told } = startLeaders();
+  it('is told once, and elected again with a greater token after others had their turn', async () => {
+    const { elected, revoke, clock, store, told } = startLeaders();
     const leadership = await elected();
     revoke();
-    await settled();
+    await clock.advance(OTHERS_FIRST_MS - 1);
+    expect(store.acquires).toHaveLength(1);
+    await clock.advance(1);
     expect(leadership.term?.fencingToken).toBe(101);
     expect(told).toEqual(['elected', 'demoted: revoked', 'elected']);
   });
@@ -124,7 +126,7 @@ describe('a leader that loses its lock', () => {
     expect([store.acquires.length, terms, leadership.isLeader()]).toEqual([1, 1, false]);
     expect(reporter.lines.filter((line) => line.includes('goes on after its end'))).toHaveLength(1);
     work.open();
-    await settled();
+    await clock.advance(OTHERS_FIRST_MS);
     expect([store.acquires.length, terms, leadership.isLeader()]).toEqual([2, 2, true]);
   });
 
@@ -150,7 +152,7 @@ describe('a leader that steps down', () => {
       ['reports'],
       ['elected', 'demoted: resigned'],
     ]);
-    await clock.advance(RESIGNED_PAUSE_MS - 1);
+    await clock.advance(OTHERS_FIRST_MS - 1);
     expect(store.acquires).toHaveLength(1);
     await clock.advance(1);
     expect([store.acquires.length, leadership.isLeader()]).toEqual([2, true]);
