@@ -111,7 +111,8 @@ const startedFor = (topology) => ({
 });
 
 export default {
-  testTimeout: 30_000,
+  // Ends a test that hangs. Far more than a test takes on a busy machine.
+  testTimeout: 60_000,
   // Modules of finished test files stay in memory; without this limit, garbage collection takes a third of the time.
   workerIdleMemoryLimit: '400MB',
   globalSetup: './test/support/topologies/global-setup.mjs',

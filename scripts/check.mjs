@@ -22,7 +22,9 @@ const BUILT = [
   { name: 'build', title: 'Build', run: () => npm('build') },
 ];
 
-const CODE = ['architecture', 'unit', 'clients', 'scripts', 'chaos', 'nest', 'fuzz'];
+/** These compute, and do not mind a busy machine. */
+const COMPUTING = ['architecture', 'unit', 'scripts', 'fuzz'];
+const CODE = ['clients', 'chaos', 'nest'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 /** The contract on the connections of other libraries than ioredis, and what such connections do when something breaks. */
@@ -33,6 +35,8 @@ const FURTHER = ['contract-secured', 'contract-sentinel', 'contract-quorum-degra
 /** The tests that use random input. */
 const RANDOM = '(scripts/model|contract/fuzz|uniform-wins|quorum/random).*\\.spec\\.ts$';
 const LONG = { FUZZ_RUNS: '2000', FUZZ_ROUNDS: '150', FIRE_ROUNDS: '400', QUORUM_MS: '30000' };
+/** As many as a small build server has cores. One would run in this process, and keep the modules of all files in memory. */
+const AS_MANY = '--maxWorkers=2';
 /** More than there are cores: the tests of the contract and of faults wait more than they compute. */
 const WORKERS = '--maxWorkers=5';
 /** Nodes of clusters and quorums compute, too. */
@@ -48,13 +52,17 @@ const seeded = (name, title, ...args) => ({
   name: title,
   title,
   needs: ['redis', 'build'],
+  alone: name === 'chaos',
   run: () => {
     console.log(`npm run ${name} -- ${args.join(' ')}`);
     return npm(name, ['--', ...args]);
   },
 });
 
-/** `needs` names the steps that must have passed; a step with `beside` runs at the same time as the others. */
+/**
+ * `needs` names the steps that must have passed. A step with `beside` runs at the same time as the others, one such step after the
+ * other. A step with `alone` runs when these have ended: its tests watch leases and time limits, and a busy machine breaks them.
+ */
 const TEST = [
   {
     name: 'sample-app',
@@ -81,9 +89,16 @@ const TEST = [
   },
   { name: 'docs', title: 'Documents', beside: true, needs: ['build'], run: (out) => script('docs-check.mjs', [], out) },
   {
+    name: 'computing',
+    title: 'Tests that compute',
+    needs: ['redis', 'build'],
+    run: () => jest(COMPUTING, { PART: 'first', FUZZ_RUNS: '200' }, AS_MANY),
+  },
+  {
     name: 'tests',
     title: 'Tests',
     needs: ['redis', 'build', 'sample-app'],
+    alone: true,
     run: () =>
       jest([...CODE, 'contract', ...SHARED, 'faults', 'e2e', 'examples'], { PART: 'first', FUZZ_RUNS: '200' }, WORKERS),
   },
@@ -104,27 +119,37 @@ const REPEATS = [
     run: (out) => script('compatibility.mjs', [], out),
   },
   {
-    name: 'topologies',
-    title: 'The contract on every topology, and the mutants',
+    name: 'mutants',
+    title: 'The mutants, and what the simulation finds',
     needs: ['redis', 'build'],
-    run: () => jest(['scripts', 'simulation', ...SHARED, ...FURTHER], { PART: 'again' }, FEWER_WORKERS),
+    run: () => jest(['scripts', 'simulation'], { PART: 'again' }, AS_MANY),
+  },
+  {
+    name: 'topologies',
+    title: 'The contract on every topology',
+    needs: ['redis', 'build'],
+    alone: true,
+    run: () => jest([...SHARED, ...FURTHER], { PART: 'again' }, FEWER_WORKERS),
   },
   {
     name: 'libraries',
     title: 'The contract and faults on other libraries of clients',
     needs: ['redis', 'build'],
+    alone: true,
     run: () => jest(OTHER_LIBRARIES, {}, WORKERS),
   },
   {
     name: 'node-redis',
     title: 'All faults on node-redis, and the contract on its cluster and sentinels',
     needs: ['redis', 'build'],
+    alone: true,
     run: () => jest(NODE_REDIS, {}, WORKERS),
   },
   {
     name: 'random',
     title: 'Random games, for longer',
     needs: ['redis', 'build'],
+    alone: true,
     run: () =>
       jest(['scripts', 'contract', 'contract-cluster', 'faults'], LONG, WORKERS, `--testPathPatterns=${RANDOM}`),
   },
@@ -225,8 +250,9 @@ async function main(isAll) {
   const steps = isAll ? REPEATS : TEST;
   await runAll(BUILT);
   const aside = runAll(steps.filter(({ beside }) => beside));
-  await runAll(steps.filter(({ beside }) => !beside));
+  await runAll(steps.filter(({ beside, alone }) => !beside && !alone));
   await aside;
+  await runAll(steps.filter(({ alone }) => alone));
   if (broken.size > 0) console.log(`\nFailed or not run: ${[...broken].join(', ')}`);
   console.log(`\nIn ${((performance.now() - start) / 60_000).toFixed(1)} min:`);
   console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
