@@ -48,6 +48,22 @@ const LAYERS = [
     types: ['redis-lock.service'],
     packages: [...NEST, '@opentelemetry/api', 'prom-client'],
   },
+  // Runs without Nest; nobody imports it.
+  { from: ['cli'], lib: ['core', 'redis', 'cli'] },
+  {
+    from: ['board'],
+    lib: [
+      'core',
+      'schedule',
+      'board',
+      'interceptor/lock-logger',
+      'interceptor/locked-call',
+      'observability/event-listeners',
+      'observability/lock-services',
+    ],
+    types: ['redis-lock.service'],
+    packages: ['@nestjs/'],
+  },
   { from: ['nestjs-locks'], lib: ['core'], types: ['redis-lock.service'] },
   { from: ['redis-lock.module'], lib: [...FOLDERS, ...ROOT_FILES], packages: NEST },
   {

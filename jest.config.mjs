@@ -137,6 +137,7 @@ export default {
     project('faults-iovalkey', ['test/faults'], { ...withOnly('iovalkey'), ...only(...ON_ONE_SERVER) }),
     project('clients', ['test/clients']),
     project('nest', ['test/nest']),
+    project('cli', ['test/cli']),
     project('fuzz', ['test/fuzz']),
     project('e2e', ['sample-app/test']),
     project('examples', ['examples'], ofSources),

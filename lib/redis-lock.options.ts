@@ -1,7 +1,12 @@
-import { quoted } from './core/key.js';
 import { LockConfigurationError } from './core/lock.errors.js';
 import { type LockDefaults, checkLockOptions } from './core/lock.options.js';
-import { type OnUnavailable, checkConnectionName, checkDuration, checkOnUnavailable } from './core/option-checks.js';
+import {
+  type OnUnavailable,
+  checkConnectionName,
+  checkDuration,
+  checkKeyPrefix,
+  checkOnUnavailable,
+} from './core/option-checks.js';
 import { checkIsObject, readOptions, refuse } from './core/read-options.js';
 import type { LockStoreFactory } from './core/store/given-store.js';
 import type { LockStore } from './core/store/lock-store.js';
@@ -184,14 +189,6 @@ export function checkNoExtras(options: object | null): void {
     `The options that the factory of RedisLockModule.forRootAsync() gave have \`${extra}\`, where it has no effect: write ` +
       `it beside the factory, as in forRootAsync({ ${extra}: …, useFactory }).`,
   );
-}
-
-function checkKeyPrefix(keyPrefix: unknown): void {
-  const valid = typeof keyPrefix === 'string' && keyPrefix.length > 0 && keyPrefix.length <= 128;
-  if (valid && !/[{}\p{Surrogate}]/u.test(keyPrefix)) return;
-  const expected = 'a string of 1 to 128 characters without braces';
-  if (typeof keyPrefix !== 'string') refuse('keyPrefix', keyPrefix, expected);
-  throw new LockConfigurationError(`Expected \`keyPrefix\` to be ${expected}, got ${quoted(keyPrefix)}.`);
 }
 
 function checkHashTag(hashTag: unknown): void {

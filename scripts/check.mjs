@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { ensureRedisServer } from './redis.mjs';
+import { ensureChromium, ensureRedisServer } from './programs.mjs';
 
 /** @typedef {{ passed: number, failed: number, skipped?: number }} Counts */
 
@@ -24,7 +24,7 @@ const BUILT = [
 
 /** These compute, and do not mind a busy machine. */
 const COMPUTING = ['architecture', 'unit', 'scripts', 'fuzz'];
-const CODE = ['clients', 'chaos', 'nest'];
+const CODE = ['clients', 'chaos', 'nest', 'cli'];
 /** On these topologies, `npm test` runs the part of the contract that differs there, and `npm run test:all` runs the rest. */
 const SHARED = ['contract-memory', 'contract-cluster', 'contract-quorum'];
 /** The contract on the connections of other libraries than ioredis, and what such connections do when something breaks. */
@@ -70,6 +70,7 @@ const TEST = [
     needs: ['build'],
     run: () => npm('build', ['-w', 'sample-app']),
   },
+  { name: 'browser', title: 'Browser', run: () => counted(Boolean(ensureChromium())) },
   { name: 'lint', title: 'Lint', beside: true, run: (out) => npm('lint', [], out) },
   { name: 'types', title: 'Type check', beside: true, needs: ['build'], run: (out) => npm('typecheck', [], out) },
   { name: 'type-tests', title: 'Type tests', beside: true, run: (out) => script('type-tests.mjs', ['--own'], out) },
@@ -111,6 +112,8 @@ const REPEATS = [
     beside: true,
     run: (out) => script('type-tests.mjs', [], out),
   },
+  // Installs tools of its own.
+  { name: 'site', title: 'The docs site', beside: true, run: (out) => npm('docs', [], out) },
   {
     name: 'compatibility',
     title: 'The package in other apps',

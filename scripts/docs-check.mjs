@@ -17,7 +17,9 @@ import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
+import { GROUPS } from '../site/pages.mjs';
 import { countsOf, runIfStarted } from './checks.mjs';
+import { missingEntries } from './docs-entries.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -52,11 +54,13 @@ export function checkDocuments() {
         console.log(`  ${document.path}:${line}: ${text}`);
       return errors.length === 0;
     });
-    return countsOf([...results, checkLinks(documents)]);
+    return countsOf([...results, checkLinks(documents), checkOrder(documents), checkEntries()]);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+const FOR_CONTRIBUTORS = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md'];
 
 /** Returns the documents with their `path`, `text`, `prose` (the text with code blanked out) and `blocks`. */
 function documentsOf(folder) {
@@ -64,7 +68,7 @@ function documentsOf(folder) {
   const inDocs = docs.filter((path) => path.endsWith('.md')).map((path) => join('docs', path));
   const examples = readdirSync(join(folder, 'examples')).map((name) => join('examples', name, 'README.md'));
   const apps = [join('sample-app', 'README.md'), ...examples];
-  const paths = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...apps, ...inDocs];
+  const paths = ['README.md', ...FOR_CONTRIBUTORS, ...apps, ...inDocs];
   return paths.map((path) => parse(path, readFileSync(join(folder, path), 'utf8')));
 }
 
@@ -172,6 +176,30 @@ function checkLinks(documents) {
   const { status } = spawnSync(process.execPath, [remark, ...rules, ...paths], { cwd: root, stdio: 'inherit' });
   console.log(`${status === 0 ? 'ok    ' : 'FAILED'} the links of all documents`);
   return status === 0;
+}
+
+/** Checks that the docs site leads to each page of `docs`, and to no other. */
+function checkOrder(documents) {
+  const inDocs = documents.map(({ path }) => path).filter((path) => /^docs.(?!adr)/.test(path));
+  const listed = GROUPS.flatMap(({ pages }) => pages.map(([file]) => join('docs', `${file}.md`)));
+  const differences = [
+    ...inDocs.filter((path) => !listed.includes(path)).map((path) => `${path} is not in site/pages.mjs`),
+    ...listed
+      .filter((path) => !inDocs.includes(path))
+      .map((path) => `site/pages.mjs lists ${path}, which is not there`),
+    ...listed.filter((path, at) => listed.indexOf(path) !== at).map((path) => `site/pages.mjs lists ${path} twice`),
+  ];
+  return report('the order of the docs site', differences);
+}
+
+/** Checks that no option and no error is without its entry. */
+const checkEntries = () => report('an entry for each option and error', missingEntries());
+
+/** Prints what is wrong, if anything; returns whether nothing is. */
+function report(title, flaws) {
+  console.log(`${flaws.length === 0 ? 'ok    ' : 'FAILED'} ${title}`);
+  for (const flaw of flaws) console.log(`  ${flaw}`);
+  return flaws.length === 0;
 }
 
 await runIfStarted(import.meta.url, checkDocuments);

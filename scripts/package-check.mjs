@@ -13,6 +13,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const NAMES = ['RedisLockModule', 'RedisLockService', 'Locked', 'ReadLocked', 'WriteLocked', 'LockError'];
 
 const CLIENTS = ['ioredis', 'iovalkey', 'redis'];
+const NEST = ['@nestjs/common', '@nestjs/core', '@nestjs/terminus', 'reflect-metadata', 'rxjs'];
 
 const CHECK_NAMES = `
 const missing = ${JSON.stringify(NAMES)}.filter((name) => typeof lib[name] !== 'function');
@@ -45,6 +46,15 @@ started.then(
 );
 `;
 
+/** Starts the command of the package, which must find a client, and no server. */
+const CHECK_COMMAND = (text) => `
+const { spawnSync } = require('node:child_process');
+const { bin } = require('./node_modules/${manifest.name}/package.json');
+const args = ['./node_modules/${manifest.name}/' + bin, 'ls', '--url', 'redis://127.0.0.1:1'];
+const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+if (!stderr.includes('${text}')) throw new Error('it ended with ' + status + ': ' + stderr);
+`;
+
 /** Scripts that must run without an error inside an app that has the package installed. */
 const APPS = {
   'esm-without-client': {
@@ -62,6 +72,21 @@ const APPS = {
 const lib = require('./node_modules/${manifest.name}/${manifest.main}');
 ${CHECK_NO_CLIENT}`,
     },
+  },
+  'ioredis-without-nest': {
+    type: 'commonjs',
+    without: [...NEST, 'iovalkey', 'redis'],
+    scripts: { 'the command runs with ioredis, and without Nest': CHECK_COMMAND('ECONNREFUSED') },
+  },
+  'node-redis-without-nest': {
+    type: 'commonjs',
+    without: [...NEST, 'ioredis', 'iovalkey'],
+    scripts: { 'the command runs with node-redis, and without Nest': CHECK_COMMAND('ECONNREFUSED') },
+  },
+  'nothing-but-the-package': {
+    type: 'commonjs',
+    without: [...NEST, ...CLIENTS],
+    scripts: { 'the command says which client to install': CHECK_COMMAND('npm install ioredis') },
   },
   esm: {
     type: 'module',

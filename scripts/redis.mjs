@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isStarted } from './checks.mjs';
-import { ensureRedisServer } from './redis-binary.mjs';
+import { ensureRedisServer } from './programs.mjs';
 
 export { ensureRedisServer };
 

@@ -1,4 +1,5 @@
-import { isWellFormed } from './key.js';
+import { isWellFormed, quoted } from './key.js';
+import { LockConfigurationError } from './lock.errors.js';
 import { refuse } from './read-options.js';
 
 export const MAX_PERMITS = 100_000;
@@ -93,6 +94,18 @@ export function checkOnUnavailable(value: unknown): void {
 export function checkConnectionName(name: unknown, where: string): void {
   if (name !== undefined && (typeof name !== 'string' || name === ''))
     refuse(where, name, 'a non-empty string or left out');
+}
+
+/**
+ * Checks the prefix of all keys in Redis.
+ * @throws LockConfigurationError
+ */
+export function checkKeyPrefix(keyPrefix: unknown): void {
+  const valid = typeof keyPrefix === 'string' && keyPrefix.length > 0 && keyPrefix.length <= 128;
+  if (valid && !/[{}\p{Surrogate}]/u.test(keyPrefix)) return;
+  const expected = 'a string of 1 to 128 characters without braces';
+  if (typeof keyPrefix !== 'string') refuse('keyPrefix', keyPrefix, expected);
+  throw new LockConfigurationError(`Expected \`keyPrefix\` to be ${expected}, got ${quoted(keyPrefix)}.`);
 }
 
 /**

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { Inject } from '@nestjs/common';
 import { type LockMode } from '../core/lock.errors.js';
 import { type LockInterceptor } from '../interceptor/lock.interceptor.js';
-import { type LockedCall, compileCall } from '../interceptor/locked-call.js';
+import { type LockedCall, compileCall, markLocked } from '../interceptor/locked-call.js';
 import { type LockedOptions } from '../interceptor/locked.options.js';
 import { interceptorFor } from '../interceptor/running-modules.js';
 import { mayBeIterable, resultKindOf } from '../interceptor/streams/stream-kind.js';
@@ -35,6 +35,7 @@ export function lockMethod(
     });
     const call: LockedCall = { ...compiled, name, method: locked };
     copyMetadata(method, locked);
+    markLocked(call);
     descriptor.value = locked;
   };
 }

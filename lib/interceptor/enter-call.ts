@@ -20,7 +20,7 @@ import { type Key } from '../core/call-arguments.js';
 import { type RedisLockService } from '../redis-lock.service.js';
 import { type FireFinder, type FireSpec, fireOfDate, rememberMs } from '../schedule/fire-finder.js';
 import { scheduledMethod } from '../schedule/schedule-metadata.js';
-import { type LockedCall, lockOptionsOf } from './locked-call.js';
+import { jobOf, type LockedCall, lockOptionsOf } from './locked-call.js';
 import { PER_CALL, PER_CALL_NAMES, type PerCall } from './locked.options.js';
 import { systemRandomness } from '../core/randomness.js';
 
@@ -144,12 +144,6 @@ function resultsOf({ where, options }: LockedCall, { self, args }: Caller): Pick
     throw new LockConfigurationError(`${where}: ${(error as Error).message}`, { cause: error });
   }
   return results;
-}
-
-/** `Class.method`, with the class of the instance: each subclass of a base with a schedule is a job of its own. */
-function jobOf({ where }: LockedCall, self: unknown): string {
-  const type = (self as object | null | undefined)?.constructor;
-  return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
 }
 
 /** The fire that the call is for. It is found before the random delay, which may reach into the next fire. */

@@ -1,3 +1,4 @@
+import 'reflect-metadata';
 import { LockConfigurationError } from '../core/lock.errors.js';
 import { type LockOptions } from '../core/lock.options.js';
 import { type KeyOfCall, type KeySpec, compileKeySpec, describeKeySpec } from '../keys/key-spec.js';
@@ -20,6 +21,22 @@ export interface LockedCall {
   /** The options of the acquisition if they are the same for all calls: it is no job, and none of them is a function of the arguments. */
   readonly acquireOptions?: LockOptions | undefined;
 }
+
+/** `Class.method`, with the class of the instance: each subclass of a base with a schedule is a job of its own. */
+export function jobOf({ where }: Pick<LockedCall, 'where'>, self: unknown): string {
+  const type = (self as object | null | undefined)?.constructor;
+  return type === undefined || type === Object || !type.name ? where : type.name + where.slice(where.indexOf('.'));
+}
+
+/** The metadata of a locked method that has its call, in every copy of the package. */
+const LOCKED_CALL = Symbol.for('nestjs-redis-lock:locked-call');
+
+/** Lets others find out how a method is locked. */
+export const markLocked = (call: LockedCall): void => Reflect.defineMetadata(LOCKED_CALL, call, call.method);
+
+/** Returns how a method is locked; undefined if it is not. */
+export const lockedCallOf = (method: Function): LockedCall | undefined =>
+  Reflect.getMetadata(LOCKED_CALL, method) as LockedCall | undefined;
 
 /**
  * Checks and compiles the arguments of a decorator.

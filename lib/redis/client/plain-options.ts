@@ -153,7 +153,9 @@ const unreadable = (): LockConfigurationError =>
   );
 
 function refuseOthers(given: Given, known: readonly string[], library: string, inside = ''): void {
-  const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null;
+  // ioredis asks for it beside `tls`; elsewhere, `tls` is enough.
+  const isImplied = (name: string): boolean => name === 'enableTLSForSentinelMode' && given[name] === true;
+  const isOther = (name: string): boolean => given[name] !== undefined && given[name] !== null && !isImplied(name);
   const name = Object.keys(given).find((one) => isOther(one) && !known.includes(one) && !DECIDED.includes(one));
   if (name === undefined) return;
   const instead =

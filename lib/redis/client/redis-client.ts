@@ -97,6 +97,8 @@ export interface SingleClient extends BaseClient {
   asking(): void;
   /** INFO, of one section or of the usual ones. */
   info(section?: 'server' | 'replication'): Promise<string>;
+  /** Any command without keys that changes nothing, for what only people ask about. */
+  call(words: readonly [string, ...string[]]): Promise<unknown>;
   /** TIME, in microseconds. Rejects for an answer that is no time. */
   time(): Promise<number>;
   /** SCAN. Rejects for an answer without a cursor and keys. */

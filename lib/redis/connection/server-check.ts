@@ -8,7 +8,7 @@ import { type CommandRunner } from './command-runner.js';
 import { adviceOn, readableText, runsNoScripts } from './error-advice.js';
 import { isRetryable } from './redis-errors.js';
 import { type ServerFacts, readServerFacts } from './server-facts.js';
-import { type Finding, type ServerUse, type Unsafe, unsafetyOf, warningsOf } from './server-findings.js';
+import { type Finding, type ServerUse, type Unsafe, textOf, unsafetyOf, warningsOf } from './server-findings.js';
 
 interface ServerCheckParts {
   readonly commands: CommandRunner;
@@ -56,9 +56,9 @@ export class ServerCheck {
   /** Why no lock may be granted now; null: nothing is known against it. */
   refusal(key: string): LockStoreError | null {
     if (!this.#unsafe) return null;
-    const { text, isPassing } = this.#unsafe;
+    const { isPassing } = this.#unsafe;
     if (isPassing) this.#recheck();
-    return new LockStoreError(`Redis could not serve the lock "${key}": ${text}`, {
+    return new LockStoreError(`Redis could not serve the lock "${key}": ${textOf(this.#unsafe)}`, {
       key,
       retryable: isPassing,
       wasSent: false,
@@ -120,8 +120,9 @@ export class ServerCheck {
     const send = (): Promise<unknown> => client.evaluate('return 1', [1, key]);
     this.#try(client, 'EVAL', send, { storageKey: key }, (error) => {
       if (!runsNoScripts(error)) return;
-      const text = `This server refused a script (${readableText(error)}). ${adviceOn(error, false)}`;
-      this.#report('error', { kind: 'scripts', text }, this.parts.commands.address);
+      const text = `This server refused a script (${readableText(error)}).`;
+      const advice = adviceOn(error, false);
+      this.#report('error', { kind: 'scripts', text, advice }, this.parts.commands.address);
     });
   }
 
@@ -136,10 +137,9 @@ export class ServerCheck {
       to,
       (error) => {
         if (isRetryable(error)) return;
-        const text =
-          `This server refused WAIT (${readableText(error)}). With \`minReplicas\`, it can grant no lock. Leave out ` +
-          '`minReplicas`, or allow WAIT.';
-        this.#report('error', { kind: 'wait', text }, server.address);
+        const text = `This server refused WAIT (${readableText(error)}). With \`minReplicas\`, it can grant no lock.`;
+        const advice = 'Leave out `minReplicas`, or allow WAIT.';
+        this.#report('error', { kind: 'wait', text, advice }, server.address);
       },
     );
   }
@@ -158,9 +158,9 @@ export class ServerCheck {
     void this.#inOurContext(() => this.parts.commands.send(client, send, request).catch(onFailure));
   }
 
-  #report(level: 'warn' | 'error', { kind, text }: Finding, address: string): void {
-    if (this.#reported.has(kind)) return;
-    this.#reported.add(kind);
-    this.parts.reporter[level](`Redis (${address}): ${text}`);
+  #report(level: 'warn' | 'error', finding: Finding, address: string): void {
+    if (this.#reported.has(finding.kind)) return;
+    this.#reported.add(finding.kind);
+    this.parts.reporter[level](`Redis (${address}): ${textOf(finding)}`);
   }
 }

@@ -4,9 +4,14 @@ import { type ServerFacts } from './server-facts.js';
 export interface Finding {
   /** Each kind is reported once. */
   readonly kind: string;
-  /** What was found, what comes of it, and what to do: whole sentences. */
+  /** What was found, and what comes of it: whole sentences. */
   readonly text: string;
+  /** What to do about it: whole sentences. */
+  readonly advice: string;
 }
+
+/** The whole of a finding, for a log or an error. */
+export const textOf = ({ text, advice }: Finding): string => `${text} ${advice}`;
 
 /** Why no lock may be granted by a server. */
 export interface Unsafe extends Finding {
@@ -26,23 +31,25 @@ export interface ServerUse {
 /** The first Redis that runs scripts which read the time before they write. */
 const OLDEST_MAJOR = 5;
 
+const TO_THE_MASTER = 'Connect to its master, or through Sentinel or a cluster.';
+
 /** Why the locks of this server could not be trusted; null: nothing is known against it. */
 export function unsafetyOf(facts: ServerFacts, use: ServerUse): Unsafe | null {
   if (facts.garnet !== undefined) {
     const text =
       `This server is Garnet ${facts.garnet}. Unless LuaTransactionMode is on, it runs two scripts for one key at the same ` +
-      'time, so that two callers might get one lock, and it does not tell whether it is on. Use Redis or Valkey.';
-    return { kind: 'garnet', text, isPassing: false };
+      'time, so that two callers might get one lock, and it does not tell whether it is on.';
+    return { kind: 'garnet', text, advice: 'Use Redis or Valkey.', isPassing: false };
   }
   if (facts.isSentinel) {
-    const text = 'This server is a sentinel. Use `connection: { sentinels: [...], name }`.';
-    return { kind: 'sentinel', text, isPassing: false };
+    const advice = 'Use `connection: { sentinels: [...], name }`.';
+    return { kind: 'sentinel', text: 'This server is a sentinel.', advice, isPassing: false };
   }
   if (facts.isWritableReplica && !use.findsMaster) {
     const text =
-      `This server is a replica of ${facts.master} that takes writes, and forgets them when it copies its master again. ` +
-      'Connect to its master, or through Sentinel or a cluster.';
-    return { kind: 'replica', text, isPassing: true };
+      `This server is a replica of ${facts.master} that takes writes, and forgets them when it copies its ` +
+      'master again.';
+    return { kind: 'replica', text, advice: TO_THE_MASTER, isPassing: true };
   }
   return null;
 }
@@ -61,17 +68,14 @@ export function warningsOf(facts: ServerFacts, use: ServerUse): readonly Finding
 
 function ofRole({ master, isWritableReplica }: ServerFacts, { findsMaster }: ServerUse): Finding | null {
   if (master === undefined || isWritableReplica || findsMaster) return null;
-  const text =
-    `This server is a replica of ${master}, and refuses locks until it is promoted. Connect to its master, or through ` +
-    'Sentinel or a cluster.';
-  return { kind: 'replica', text };
+  const text = `This server is a replica of ${master}, and refuses locks until it is promoted.`;
+  return { kind: 'replica', text, advice: TO_THE_MASTER };
 }
 
 function ofCluster({ isClusterNode }: ServerFacts, { isCluster }: ServerUse): Finding | null {
   if (!isClusterNode || isCluster) return null;
-  const text =
-    'This server is a node of a cluster, and refuses the locks of the other nodes. Use `connection: { cluster: [...] }`.';
-  return { kind: 'cluster', text };
+  const text = 'This server is a node of a cluster, and refuses the locks of the other nodes.';
+  return { kind: 'cluster', text, advice: 'Use `connection: { cluster: [...] }`.' };
 }
 
 /** Every lock has a time to live, so the `volatile-` policies evict locks, too. */
@@ -79,16 +83,16 @@ function ofEviction({ eviction }: ServerFacts): Finding | null {
   if (eviction === undefined || eviction === 'noeviction') return null;
   const text =
     `The \`maxmemory-policy\` of this server is ${eviction}: when its memory is full, it may delete a lock that is held, and ` +
-    'grant it to somebody else. Set it to noeviction, or give the locks a server of their own.';
-  return { kind: 'eviction', text };
+    'grant it to somebody else.';
+  return { kind: 'eviction', text, advice: 'Set it to noeviction, or give the locks a server of their own.' };
 }
 
 function ofReplicas({ replicas, master }: ServerFacts, { minReplicas }: ServerUse): Finding | null {
   if (replicas === undefined || replicas >= minReplicas || master !== undefined) return null;
   const text =
-    `This server has ${replicas} replicas now, and \`minReplicas\` is ${minReplicas}: no lock is granted until it has enough. ` +
-    'Check the replication, or lower `minReplicas`.';
-  return { kind: 'replicas', text };
+    `This server has ${replicas} replicas now, and \`minReplicas\` is ${minReplicas}: no lock is granted until it has ` +
+    'enough.';
+  return { kind: 'replicas', text, advice: 'Check the replication, or lower `minReplicas`.' };
 }
 
 function ofVersion({ version }: ServerFacts): Finding | null {
@@ -96,6 +100,6 @@ function ofVersion({ version }: ServerFacts): Finding | null {
   if (major >= OLDEST_MAJOR) return null;
   const text =
     `This server says that it is Redis ${version}. The scripts of the locks need Redis ${OLDEST_MAJOR} or later: an older ` +
-    'one refuses them. Update it.';
-  return { kind: 'version', text };
+    'one refuses them.';
+  return { kind: 'version', text, advice: 'Update it.' };
 }

@@ -1,22 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { blocksOf, shownFiles } from '../support/shown-code.js';
 
-const FOLDER = 'test/nest/testing';
-
-/** The text as users write it: with the names under which they import the package. */
-const asUsersWriteIt = (text: string): string =>
-  text
-    .replaceAll(/'[./]*\/lib\/testing\/index\.js'/g, "'nestjs-redis-lock/testing'")
-    .replaceAll(/'[./]*\/lib\/index\.js'/g, "'nestjs-redis-lock'")
-    .trim();
-
-const examples = readdirSync(FOLDER)
-  .filter((name) => name.startsWith('example-'))
-  .map((name) => [name, asUsersWriteIt(readFileSync(join(FOLDER, name), 'utf8'))] as const);
-
-const blocks = [...readFileSync('docs/testing.md', 'utf8').matchAll(/```ts\n(.*?)```/gs)].map(([, code]) =>
-  code!.trim(),
-);
+const examples = shownFiles('test/nest/testing', 'example-');
+const blocks = blocksOf('docs/testing.md');
 
 describe('docs/testing.md', () => {
   it.each(examples)('shows %s as it runs', (_name, code) => {

@@ -99,6 +99,10 @@ export class IoredisConnection extends IoredisBase<Redis> implements NodeClient 
     return section ? this.client.info(section) : this.client.info();
   }
 
+  call([name, ...words]: readonly [string, ...string[]]): Promise<unknown> {
+    return this.client.call(name, ...words);
+  }
+
   async time(): Promise<number> {
     return readTime(await this.client.time());
   }

@@ -16,6 +16,10 @@ export abstract class NodeRedisCommands {
     return this.send(['eval', text, ...this.#words(operands)]);
   }
 
+  call(words: readonly string[]): Promise<unknown> {
+    return this.send(words);
+  }
+
   /** The next command follows in the same turn, and nothing comes between them. It reports a refusal. */
   asking(): void {
     this.send(['asking']).catch(() => undefined);

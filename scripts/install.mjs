@@ -1,4 +1,4 @@
-// Finds the Redis server program of this machine, or installs one.
+// Finds a program of this machine, or installs it.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { platform, tmpdir } from 'node:os';
@@ -7,18 +7,27 @@ import process from 'node:process';
 
 const INSTALL_WITHIN_MS = 300_000;
 
-/** Finds a Redis server program, or installs one if the system allows it; returns its path. */
-export function ensureRedisServer() {
-  return findServer() ?? alone(() => findServer() ?? install());
+/**
+ * A program, and where it comes from.
+ * @typedef {object} Program
+ * @property {() => string | undefined} find Returns its path.
+ * @property {string} apt Its package for `apt-get`.
+ * @property {string} [brew] Its package for Homebrew.
+ * @property {string} missing What to tell if it is not there, and cannot be installed.
+ */
+
+/**
+ * Returns the path of a program, or installs it if the system allows that.
+ * @param {Program} program
+ */
+export function ensureProgram(program) {
+  return program.find() ?? alone(() => program.find() ?? install(program));
 }
 
-function findServer() {
-  return onPath('redis-server') ?? onPath('valkey-server');
-}
-
-function onPath(program) {
+/** Returns the path of the first of these programs that is on PATH. */
+export function onPath(...programs) {
   const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
-  return folders.map((folder) => join(folder, program)).find(isExecutable);
+  return programs.flatMap((program) => folders.map((folder) => join(folder, program))).find(isExecutable);
 }
 
 function isExecutable(path) {
@@ -30,29 +39,26 @@ function isExecutable(path) {
   }
 }
 
-function install() {
-  for (const command of installCommands() ?? []) {
+function install(program) {
+  for (const command of installCommands(program) ?? []) {
     // All output goes to stderr, because a caller may parse stdout. If `update` fails, the old lists may still do.
     spawnSync(command[0], command.slice(1), { stdio: ['ignore', 2, 2] });
   }
-  const server = findServer();
-  if (server) return server;
-  throw new Error(
-    'No redis-server or valkey-server on PATH, and none could be installed. Install one (Debian, Ubuntu: ' +
-      '`apt-get install redis-server` as root; macOS: `brew install redis`), or set REDIS_URL to a server for tests.',
-  );
+  const found = program.find();
+  if (found) return found;
+  throw new Error(program.missing);
 }
 
-/** RUNLEVEL=1 keeps the Debian package from starting its service. */
-function installCommands() {
-  if (platform() === 'darwin' && onPath('brew')) return [['brew', 'install', 'redis']];
+/** RUNLEVEL=1 keeps a Debian package from starting its service. */
+function installCommands({ apt, brew }) {
+  if (brew && platform() === 'darwin' && onPath('brew')) return [['brew', 'install', brew]];
   const sudo = rootPrefix();
   if (!onPath('apt-get') || !sudo) return undefined;
-  const apt = [...sudo, 'env', 'RUNLEVEL=1', 'DEBIAN_FRONTEND=noninteractive', 'apt-get'];
+  const command = [...sudo, 'env', 'RUNLEVEL=1', 'DEBIAN_FRONTEND=noninteractive', 'apt-get'];
   const options = ['-o', 'DPkg::Lock::Timeout=120', '-y', '--no-install-recommends'];
   return [
-    [...apt, 'update'],
-    [...apt, 'install', ...options, 'redis-server'],
+    [...command, 'update'],
+    [...command, 'install', ...options, apt],
   ];
 }
 
@@ -66,7 +72,7 @@ function alone(work) {
   const lock = join(tmpdir(), 'nestjs-redis-lock-install.pid');
   const deadline = Date.now() + INSTALL_WITHIN_MS;
   while (!takeLock(lock)) {
-    if (Date.now() > deadline) throw new Error(`Another process has been installing Redis for too long, see ${lock}`);
+    if (Date.now() > deadline) throw new Error(`Another process has been installing for too long, see ${lock}`);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
   }
   try {

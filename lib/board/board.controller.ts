@@ -1,0 +1,166 @@
+import {
+  Body,
+  Controller,
+  Get,
+  Inject,
+  type OnModuleDestroy,
+  type OnModuleInit,
+  Post,
+  Query,
+  Req,
+  Res,
+  type Type,
+  UseGuards,
+  VERSION_NEUTRAL,
+} from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { LockKeyError, LockStoreError } from '../core/lock.errors.js';
+import { printable } from '../core/printable.js';
+import { messageOf } from '../core/reporter.js';
+import { logger } from '../interceptor/lock-logger.js';
+import { findLockService } from '../observability/lock-services.js';
+import { type RedisLockService } from '../redis-lock.service.js';
+import { answer, answerJson, beginEvents, type BoardResponse, refuseRequest } from './answers.js';
+import { type BoardMount, type BoardSettings } from './board.options.js';
+import { jobsIn } from './jobs.js';
+import { Feeds } from './live/feeds.js';
+import { eventText } from './live/page-stream.js';
+import { OwnLosses } from './losses.js';
+import { pageText } from './page/page.js';
+import { SCRIPT } from './page/script.js';
+import { STYLE } from './page/style.js';
+import { type BoardRequest, isOfAnotherSite, linkBase, whyNoAction } from './requests.js';
+import { BoardTopics } from './topics.js';
+
+/** Provider tokens: the settings of a board, and where it is; internal. */
+export const BOARD_SETTINGS = Symbol.for('nestjs-redis-lock:board-settings');
+export const BOARD_MOUNT = Symbol.for('nestjs-redis-lock:board-mount');
+
+/** How long a browser waits before it connects again, in milliseconds. */
+const RETRY_MS = 1_000;
+const MAX_USER = 200;
+
+/** The routes of a board. Each answers the request by itself: what interceptors of the app return would break the page. */
+class BoardController implements OnModuleInit, OnModuleDestroy {
+  readonly #feeds: Feeds;
+  #service: RedisLockService | undefined;
+  #losses: OwnLosses | undefined;
+  #topics: BoardTopics | undefined;
+
+  constructor(
+    @Inject(ModuleRef) private readonly moduleRef: ModuleRef,
+    @Inject(ModulesContainer) private readonly modules: ModulesContainer,
+    @Inject(BOARD_SETTINGS) private readonly settings: BoardSettings,
+    @Inject(BOARD_MOUNT) private readonly mount: BoardMount,
+  ) {
+    this.#feeds = new Feeds(settings.refreshMs);
+  }
+
+  /** @throws LockConfigurationError when the app has no such lock module */
+  onModuleInit(): void {
+    const { connection } = this.settings;
+    const service = findLockService(this.moduleRef, connection, 'RedisLockBoardModule');
+    const losses = new OwnLosses(service.events);
+    this.#service = service;
+    this.#losses = losses;
+    this.#topics = new BoardTopics({ service, losses, jobs: jobsIn(this.modules, connection) });
+  }
+
+  /** Before Nest closes the server, which waits for all open answers. */
+  onModuleDestroy(): void {
+    this.#losses?.stop();
+    this.#feeds.close();
+  }
+
+  @Get(['', 'index.html'])
+  page(@Req() request: BoardRequest, @Res() response: BoardResponse): void {
+    answer(response, 'text/html', pageText(linkBase(request, this.mount.path)));
+  }
+
+  @Get('board.js')
+  script(@Res() response: BoardResponse): void {
+    answer(response, 'text/javascript', SCRIPT);
+  }
+
+  @Get('board.css')
+  style(@Res() response: BoardResponse): void {
+    answer(response, 'text/css', STYLE);
+  }
+
+  @Get('events')
+  events(
+    @Req() request: BoardRequest,
+    @Query('view') view: unknown,
+    @Query('key') key: unknown,
+    @Res() response: BoardResponse,
+  ): void {
+    if (isOfAnotherSite(request)) return refuseRequest(response, 403, 'This request comes from another site.');
+    const reading = this.#reading(view, key);
+    if (typeof reading === 'string') return refuseRequest(response, 400, reading);
+    if (!this.#feeds.isOpen) return refuseRequest(response, 503, 'The app stops, or too many pages are open.');
+    const { connection, refreshMs, canForceRelease } = this.settings;
+    const about = eventText('board', { connection: connection ?? null, refreshMs, canForceRelease });
+    const topic = view === 'lock' ? `lock ${String(key)}` : String(view);
+    this.#feeds.connect(beginEvents(response), topic, reading, `retry: ${RETRY_MS}\n${about}`);
+  }
+
+  @Post('force-release')
+  async forceRelease(
+    @Req() request: BoardRequest,
+    @Body() body: unknown,
+    @Res() response: BoardResponse,
+  ): Promise<void> {
+    if (!this.settings.canForceRelease) return refuseRequest(response, 404, 'This board does not release locks.');
+    const problem = whyNoAction(request);
+    if (problem !== undefined)
+      return refuseRequest(response, 403, `This request does not come from the board. ${problem}`);
+    const user = this.#userOf(request);
+    if (user === undefined) return refuseRequest(response, 403, 'The app does not know who you are.');
+    const { key } = (body ?? {}) as { readonly key?: unknown };
+    if (typeof key !== 'string') return refuseRequest(response, 400, 'The body has no `key`.');
+    try {
+      const wasHeld = await this.#service!.forceRelease(key);
+      const outcome = wasHeld ? 'its holders are told' : 'nobody held it';
+      // Both texts may come from a request.
+      logger.warn(printable(`${user} released the lock "${key}" by force; ${outcome}.`));
+      answerJson(response, { wasHeld });
+    } catch (error) {
+      refuseRequest(response, statusOf(error), messageOf(error));
+    }
+  }
+
+  /** What a page reads; a text says what is wrong with its request. */
+  #reading(view: unknown, key: unknown): (() => Promise<object>) | string {
+    const topics = this.#topics!;
+    if (view === 'locks' || view === 'jobs' || view === 'losses') return () => topics[view]();
+    if (view === 'lock' && typeof key === 'string') return () => topics.lock(key);
+    return 'There is no such view.';
+  }
+
+  #userOf(request: BoardRequest): string | undefined {
+    const { user } = this.settings;
+    if (!user) return 'board';
+    try {
+      const name = user(request);
+      if (typeof name === 'string' && name !== '') return name.slice(0, MAX_USER);
+      logger.error('The function `actions.user` of RedisLockBoardModule gave no name.');
+    } catch (error) {
+      logger.error(`The function \`actions.user\` of RedisLockBoardModule threw: ${messageOf(error)}`);
+    }
+    return undefined;
+  }
+}
+
+function statusOf(error: unknown): number {
+  if (error instanceof LockKeyError) return 400;
+  if (error instanceof LockStoreError) return 503;
+  throw error;
+}
+
+/** Makes the controller of one board: paths and guards of a controller belong to its class. */
+export function createBoardController({ path, guards }: BoardMount): Type<unknown> {
+  @Controller({ path, version: VERSION_NEUTRAL })
+  @UseGuards(...(guards as Type[]))
+  class RedisLockBoardController extends BoardController {}
+  return RedisLockBoardController;
+}

@@ -1,0 +1,160 @@
+import { type CanActivate, type FactoryProvider, type ModuleMetadata, type Type } from '@nestjs/common';
+import { LockConfigurationError } from '../core/lock.errors.js';
+import { checkBoolean, checkConnectionName, checkDuration } from '../core/option-checks.js';
+import { checkIsObject, readOptions, refuse } from '../core/read-options.js';
+
+/** A guard of Nest, as `@UseGuards` takes it: a class, which Nest builds, or an object. */
+export type BoardGuard = Type<CanActivate> | CanActivate;
+
+/** What a reader of the board may do beside reading. */
+export interface BoardActions {
+  /**
+   * Whether the board can take a lock away from its holders.
+   * @default false
+   */
+  forceRelease?: boolean;
+  /**
+   * Names who acts, for the log and the history, from the request: `(request) => request.user.name`. Who it cannot name (it throws,
+   * or returns an empty text) may not act. Without it, the board acts as `board`.
+   */
+  user?: (request: any) => string;
+}
+
+/** What a factory may decide when the app starts. */
+export interface RedisLockBoardFactoryOptions {
+  /** What a reader may do; nothing by default. */
+  actions?: BoardActions;
+  /**
+   * How often the board asks Redis while a page is open, in milliseconds; less often when the answers are slow.
+   * @default 2_000
+   */
+  refreshMs?: number;
+}
+
+/** What Nest must know before it builds the app. */
+export interface RedisLockBoardMountOptions {
+  /**
+   * Where the board is, below the global prefix of the app.
+   * @default 'locks'
+   */
+  path?: string;
+  /** Who may open the board: a guard, or several, which must all agree. They protect every route of it. */
+  guard?: BoardGuard | readonly BoardGuard[];
+  /**
+   * Lets the board be mounted without a guard: everybody who reaches the app sees its locks.
+   * @default false
+   */
+  unguarded?: boolean;
+  /** The name of the lock module whose locks it shows; left out, the default one. */
+  connection?: string;
+  /** Modules that export what the guards inject. */
+  imports?: ModuleMetadata['imports'];
+}
+
+/** The options of `RedisLockBoardModule.forRoot`. */
+export interface RedisLockBoardOptions extends RedisLockBoardMountOptions, RedisLockBoardFactoryOptions {}
+
+/** The options of `RedisLockBoardModule.forRootAsync`. */
+export interface RedisLockBoardAsyncOptions extends RedisLockBoardMountOptions {
+  /** The tokens of what `useFactory` gets. */
+  inject?: FactoryProvider['inject'];
+  useFactory: (...args: any[]) => RedisLockBoardFactoryOptions | Promise<RedisLockBoardFactoryOptions>;
+}
+
+/** The checked options of one board; internal. */
+export interface BoardSettings {
+  readonly connection: string | undefined;
+  readonly refreshMs: number;
+  readonly canForceRelease: boolean;
+  readonly user: ((request: unknown) => unknown) | undefined;
+}
+
+/** The checked options of where a board is, and who may open it; internal. */
+export interface BoardMount {
+  /** Without a slash at either end. */
+  readonly path: string;
+  readonly guards: readonly BoardGuard[];
+  readonly connection: string | undefined;
+}
+
+const FACTORY_NAMES = { actions: true, refreshMs: true } satisfies Record<keyof RedisLockBoardFactoryOptions, true>;
+const MOUNT_NAMES = {
+  path: true,
+  guard: true,
+  unguarded: true,
+  connection: true,
+  imports: true,
+} satisfies Record<keyof RedisLockBoardMountOptions, true>;
+const ACTION_NAMES = { forceRelease: true, user: true } satisfies Record<keyof BoardActions, true>;
+const ASYNC_NAMES = { inject: true, useFactory: true };
+
+const OF = 'RedisLockBoardModule';
+const REFRESH = { min: 250, max: 60_000 };
+
+/** Literal segments: a parameter or a wildcard would move the files of the page. */
+const PATH = /^\/?[\w.~-]+(\/[\w.~-]+)*\/?$/;
+
+/** @throws LockConfigurationError */
+export function readBoardOptions(options: RedisLockBoardOptions): RedisLockBoardOptions {
+  return readOptions(options, Object.keys({ ...MOUNT_NAMES, ...FACTORY_NAMES }), OF);
+}
+
+/** @throws LockConfigurationError */
+export function readAsyncOptions(options: RedisLockBoardAsyncOptions): RedisLockBoardAsyncOptions {
+  const own = readOptions(options, Object.keys({ ...MOUNT_NAMES, ...ASYNC_NAMES }), OF) as RedisLockBoardAsyncOptions;
+  if (typeof own.useFactory !== 'function') refuse('useFactory', own.useFactory, 'a function that returns options');
+  return own;
+}
+
+/**
+ * Checks what a factory returned, or the same part of other options.
+ * @throws LockConfigurationError
+ */
+export function settingsOf(options: RedisLockBoardFactoryOptions, connection: string | undefined): BoardSettings {
+  const own: RedisLockBoardFactoryOptions = readOptions(options, Object.keys(FACTORY_NAMES), OF);
+  const { actions = {}, refreshMs = 2_000 } = own;
+  checkDuration(refreshMs, 'refreshMs', REFRESH);
+  const { forceRelease = false, user }: BoardActions = readOptions(actions, Object.keys(ACTION_NAMES), '`actions`');
+  checkBoolean(forceRelease, 'actions.forceRelease');
+  if (user !== undefined && typeof user !== 'function') {
+    refuse('actions.user', user, 'a function that returns the name of the user of a request');
+  }
+  return { connection, refreshMs, canForceRelease: forceRelease, user };
+}
+
+/** @throws LockConfigurationError, also when there is neither a guard nor `unguarded: true` */
+export function mountOf({
+  path = 'locks',
+  guard,
+  unguarded = false,
+  connection,
+}: RedisLockBoardMountOptions): BoardMount {
+  if (typeof path !== 'string' || !PATH.test(path)) {
+    refuse('path', path, "a path of letters, digits, `-`, `_`, `.` and `~`, such as 'admin/locks'");
+  }
+  checkBoolean(unguarded, 'unguarded');
+  checkConnectionName(connection, 'connection');
+  const guards = guard === undefined ? [] : [guard].flat();
+  for (const one of guards) checkIsGuard(one);
+  if (guards.length > 0 && unguarded) {
+    throw new LockConfigurationError(`${OF} has a \`guard\` and \`unguarded: true\`. Leave one of them out.`);
+  }
+  if (guards.length === 0 && !unguarded) {
+    throw new LockConfigurationError(
+      `${OF} has no \`guard\`: everybody who reaches the app would see its locks. Pass one, such as \`guard: AdminGuard\`; ` +
+        'or say `unguarded: true` if a guard of the app, or something in front of it, protects the path.',
+    );
+  }
+  return { path: path.replace(/^\/|\/$/g, ''), guards, connection };
+}
+
+function checkIsGuard(guard: unknown): void {
+  if (typeof guard === 'function') return;
+  try {
+    checkIsObject(guard);
+    if (typeof (guard as Partial<CanActivate>).canActivate === 'function') return;
+  } catch {
+    // Told below.
+  }
+  refuse('guard', guard, 'a guard of Nest (a class or an object with `canActivate`), or a list of them');
+}

@@ -1,0 +1,147 @@
+/** The views of all locks. */
+export const LISTS = String.raw`
+/** How long the lease of each hold was when the page first saw it, by attempt: the bars are measured by it. */
+const fullLeases = new Map();
+
+function fullLease({ attempt, remainingMs }) {
+  const full = Math.max(remainingMs, fullLeases.get(attempt) ?? 0);
+  fullLeases.set(attempt, full);
+  return full;
+}
+
+/** Forgets the holds that are over. */
+function forgetLeases(locks) {
+  const known = new Set(locks.flatMap(({ holders }) => holders.map(({ attempt }) => attempt)));
+  for (const attempt of fullLeases.keys()) if (!known.has(attempt)) fullLeases.delete(attempt);
+}
+
+const byKey = (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key));
+const workOf = ({ where, note }) => [where, note].filter(Boolean).join(': ') || '–';
+
+/** A view with a heading, and a sentence in place of its table when that is empty. */
+function listView({ title, table, itemsOf, empty, filtered }) {
+  const nothing = el('p', { class: 'notice' }, empty);
+  const search = el('input', { type: 'search', id: 'filter', autocomplete: 'off', spellcheck: 'false' });
+  const tools = el('div', { class: 'tools' }, el('label', { for: 'filter' }, 'Show keys with'), search);
+  let items = [];
+  const show = () => {
+    const wanted = search.value;
+    const shown = filtered ? items.filter((item) => filtered(item).includes(wanted)) : items;
+    table.update(shown);
+    nothing.hidden = shown.length > 0;
+    setText(nothing, wanted && items.length > 0 ? 'No key has this text.' : empty);
+  };
+  search.addEventListener('input', show);
+  const children = [el('h2', { tabindex: '-1' }, title), ...(filtered ? [tools] : []), table.element, nothing];
+  return {
+    element: el('section', {}, ...children),
+    update: (state) => {
+      items = itemsOf(state);
+      show();
+    },
+  };
+}
+
+/** The held locks, a row for each holder. */
+function heldView() {
+  const holderOf = ({ holder }) => (holder ? holder.instance : 'nobody; it is free for the next caller');
+  const columns = [
+    keyColumn('Lock', ({ lock }) => lock.key),
+    marking(textColumn('Holder', holderOf), ({ holder }) => holder?.attempt),
+    textColumn('Method', ({ holder }) => (holder ? workOf(holder) : '–')),
+    textColumn('Mode', ({ lock, holder }) => holder?.mode ?? lock.mode),
+    ageColumn('Held for', ({ holder }) => holder?.heldMs ?? null),
+    leftColumn('Lease left', ({ holder }) => holder?.remainingMs ?? null, ({ holder }) => holder && fullLease(holder)),
+    textColumn('Token', ({ holder }) => holder?.token ?? '–', { number: true, code: true }),
+    textColumn('Waiting', ({ lock, at }) => (at === 0 ? String(lock.waiters) : ''), { number: true }),
+  ];
+  return listView({
+    title: 'Held locks',
+    table: makeTable('Held locks', columns, ({ lock, at }) => lock.key + '\n' + at),
+    itemsOf: ({ locks }) => {
+      forgetLeases(locks);
+      const holdersOf = (lock) => (lock.holders.length > 0 ? lock.holders : [null]);
+      return locks.sort(byKey).flatMap((lock) => holdersOf(lock).map((holder, at) => ({ lock, holder, at })));
+    },
+    empty: 'Nobody holds a lock at the moment. As soon as a method with @Locked runs, its lock is shown here.',
+    filtered: ({ lock }) => printable(lock.key),
+  });
+}
+
+const firstHolder = ({ holders }) => (holders[0] ? holders[0].instance + ' ' + holders[0].where : 'nobody');
+
+/** All that waits, the longest first. */
+function waitsView() {
+  const columns = [
+    keyColumn('Lock', ({ lock }) => lock.key),
+    ageColumn('Waits for', ({ waiter }) => waiter.waitedMs),
+    textColumn('Who waits', ({ waiter }) => waiter.instance),
+    textColumn('Method', ({ waiter }) => workOf(waiter)),
+    textColumn('Place', ({ waiter }) => String(waiter.place), { number: true }),
+    leftColumn('Gives up in', ({ waiter }) => waiter.leftMs, () => 0),
+    textColumn('Held by', ({ lock }) => firstHolder(lock)),
+  ];
+  return listView({
+    title: 'What waits longest',
+    table: makeTable('What waits longest', columns, ({ lock, waiter }) => lock.key + '\n' + waiter.attempt),
+    itemsOf: ({ locks }) =>
+      locks
+        .flatMap((lock) => lock.queue.map((waiter) => ({ lock, waiter })))
+        .sort((a, b) => b.waiter.waitedMs - a.waiter.waitedMs),
+    empty: 'Nobody waits in the queue of a lock. Callers that are not fair, or that wait in a quorum, have no place in a queue.',
+    filtered: ({ lock }) => printable(lock.key),
+  });
+}
+
+/** What each instance holds and waits for. */
+function instancesView() {
+  const keys = ({ held, waits }) => [...new Set([...held, ...waits].map(({ key }) => key))].sort();
+  const columns = [
+    textColumn('Instance', ({ instance }) => instance),
+    textColumn('Holds', ({ held }) => String(held.length), { number: true }),
+    textColumn('Waits', ({ waits }) => String(waits.length), { number: true }),
+    ageColumn('Longest hold', ({ held }) => (held.length > 0 ? Math.max(...held.map(({ heldMs }) => heldMs)) : null)),
+    ageColumn('Longest wait', ({ waits }) => (waits.length > 0 ? Math.max(...waits.map(({ waitedMs }) => waitedMs)) : null)),
+    linksColumn('Locks', keys),
+  ];
+  return listView({
+    title: 'Instances',
+    table: makeTable('Instances', columns, ({ instance }) => instance),
+    itemsOf: ({ locks }) => {
+      const instances = new Map();
+      const of = (instance) => {
+        if (!instances.has(instance)) instances.set(instance, { instance, held: [], waits: [] });
+        return instances.get(instance);
+      };
+      for (const { key, holders, queue } of locks) {
+        for (const { instance, heldMs } of holders) of(instance).held.push({ key, heldMs });
+        for (const { instance, waitedMs } of queue) of(instance).waits.push({ key, waitedMs });
+      }
+      return [...instances.values()].sort((a, b) => (a.instance < b.instance ? -1 : 1));
+    },
+    empty: 'No instance holds a lock or waits for one at the moment.',
+  });
+}
+
+const LINKS_SHOWN = 5;
+
+/** A column of several links to locks. */
+const linksColumn = (title, keysOf) => ({
+  title,
+  make: (cell) => {
+    let shown = '';
+    return (item) => {
+      const keys = keysOf(item);
+      if (shown === keys.join('\n')) return;
+      shown = keys.join('\n');
+      const links = keys.slice(0, LINKS_SHOWN).map((key) => {
+        const link = lockLink();
+        setLink(link, key);
+        return el('div', {}, link);
+      });
+      const more = keys.length - links.length;
+      cell.replaceChildren(...links, more > 0 ? 'and ' + more + ' more' : '');
+    };
+  },
+});
+`;

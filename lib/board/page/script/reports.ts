@@ -1,0 +1,42 @@
+/** The views of what has happened. */
+export const REPORTS = String.raw`
+/** The jobs of the app, with their last run and their next fire. */
+function jobsView() {
+  const lastOf = (show) => ({ last }) => (last ? show(last) : '–');
+  const columns = [
+    textColumn('Job', ({ name }) => name),
+    keyColumn('Lock', ({ key }) => key),
+    textColumn('Last fire', lastOf(({ fire }) => dateTime(fire)), { number: true }),
+    textColumn('Ran on', lastOf(({ instance }) => instance)),
+    textColumn('Outcome', lastOf(({ outcome }) => outcome)),
+    textColumn('Took', lastOf(({ ranMs, outcome }) => duration(ranMs) + (outcome === 'running' ? ' so far' : ''))),
+    textColumn('Next fire', ({ next }) => (next === null ? '–' : dateTime(next)), { number: true }),
+    leftColumn('Due in', ({ nextInMs }) => nextInMs, () => 0),
+  ];
+  return listView({
+    title: 'Jobs',
+    table: makeTable('Jobs', columns, ({ name }) => name),
+    itemsOf: ({ jobs }) => jobs,
+    empty: 'This app has no job that is locked with oncePer. Put @Locked with oncePer on a scheduled method to see its runs here.',
+  });
+}
+
+/** What the last losses were. */
+function lossesView() {
+  const columns = [
+    keyColumn('Lock', ({ key }) => key),
+    textColumn('Lost at', ({ at }) => dateTime(at), { number: true }),
+    textColumn('Reason', ({ reason }) => reason),
+    textColumn('Method', ({ where }) => where || '–'),
+    textColumn('Mode', ({ mode }) => mode),
+    textColumn('Held for', ({ heldMs }) => duration(heldMs), { number: true }),
+    textColumn('Token', ({ token }) => token, { number: true, code: true }),
+  ];
+  return listView({
+    title: 'Losses',
+    table: makeTable('Losses', columns, ({ id, key }) => id + key),
+    itemsOf: ({ losses }) => losses,
+    empty: 'This instance has lost no lock since it started. It does not know what other instances have lost.',
+  });
+}
+`;

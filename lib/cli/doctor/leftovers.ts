@@ -1,0 +1,128 @@
+import { RedisKeys } from '../../redis/codec/redis-keys.js';
+import { shortened } from '../../core/read-options.js';
+import { counted } from '../output/text.js';
+import { type Result, ok, refusalOf, skipped, warn } from './finding.js';
+import { type Server } from './servers.js';
+
+/** What is stored under a name. `text`: the beginning of a string; it may be a secret, and is never printed. */
+export type Stored =
+  | { readonly type: 'hash'; readonly fields: readonly string[] }
+  | { readonly type: string; readonly text: string; readonly isTimed: boolean };
+
+/** How many keys are looked at, at most. */
+const MAX_KEYS = 1_000;
+const MAX_ANSWERS = 200;
+const AT_A_TIME = 50;
+const KEYS_PER_SCAN = 1_000;
+
+const OURS = 'this library';
+const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+
+/** Which library has stored something under a name, as far as that can be told from its form. */
+export function recognize(name: string, stored: Stored): string {
+  if ('fields' in stored) {
+    if (stored.fields.some((field) => field === 's' || field === 'v')) return OURS;
+    if (stored.fields.some((field) => new RegExp(`^${UUID}:\\d+$`).test(field))) return 'Redisson';
+    return 'something else (a hash)';
+  }
+  const { type, text, isTimed } = stored;
+  if (type === 'zset' && /semaphore/i.test(name)) return 'redis-semaphore';
+  if (type !== 'string') return `something else (${type || 'no hash'})`;
+  if (/(^|:)mutex:/.test(name)) return 'redis-semaphore';
+  if (/^ADDED:\d{4}-/.test(text)) return 'ShedLock';
+  if (isTimed && /^(?:[0-9a-f]{32}|[0-9a-f]{40})$/.test(text)) return 'redlock';
+  if (isTimed && new RegExp(`^${UUID}$`).test(text)) return 'murlock, or another library that writes a UUID';
+  return isTimed ? 'something else (a string with a time to live)' : 'something else (a string)';
+}
+
+/** TYPE, GETRANGE and PTTL are no rights that locks need: without them, less is told. */
+const LOOK = `local all = redis.pcall('HGETALL', KEYS[1])
+if not all.err then
+  local fields = {'hash'}
+  for i = 1, math.min(#all, 400), 2 do fields[#fields + 1] = all[i] end
+  return fields
+end
+local kind = redis.pcall('TYPE', KEYS[1])
+local text = redis.pcall('GETRANGE', KEYS[1], 0, 63)
+local left = redis.pcall('PTTL', KEYS[1])
+return {'other', kind.ok or '', type(text) == 'string' and text or '', type(left) == 'number' and left > 0 and '1' or '0'}`;
+
+async function look(server: Server, storageKey: string): Promise<Stored | null> {
+  try {
+    const reply = (await server.ask((client) => client.evaluate(LOOK, [1, storageKey]))) as string[];
+    const [kind, ...rest] = reply.map(String);
+    if (kind === 'hash') return rest.length === 0 ? null : { type: 'hash', fields: rest };
+    return { type: rest[0]!, text: rest[1]!, isTimed: rest[2] === '1' };
+  } catch (error) {
+    // Its slot is on the move, or the user may not touch it.
+    if (refusalOf(error) === null) throw error;
+    return null;
+  }
+}
+
+/** Looks at some of the keys under the prefix, for those that are no locks of this library. */
+export async function checkLeftovers(
+  server: Server,
+  keyPrefix: string,
+  hashTag: string | undefined,
+): Promise<Result[]> {
+  const found = await scan(server, keyPrefix);
+  if (found === null) return [skipped('The user may not list keys (+scan).')];
+  const by = new Map<string, string[]>();
+  for (let i = 0; i < found.names.length; i += AT_A_TIME) {
+    const names = found.names.slice(i, i + AT_A_TIME);
+    const stored = await Promise.all(names.map((name) => look(server, name)));
+    for (const [j, one] of stored.entries()) {
+      const name = names[j]!;
+      const library = one && recognize(name.slice(keyPrefix.length), one);
+      if (library) by.set(library, [...(by.get(library) ?? []), name]);
+    }
+  }
+  const ours = by.get(OURS) ?? [];
+  by.delete(OURS);
+  const scope = `Of the ${found.isAll ? '' : 'first '}${counted(found.names.length, 'key')} under "${shortened(keyPrefix)}"`;
+  const results = [...by].map(([library, names]) => leftover(scope, library, names));
+  const tagged = hashTag === undefined ? ours.filter((name) => name.startsWith(`${keyPrefix}{`)) : [];
+  if (tagged.length > 0) results.push(ofTags(tagged));
+  return results.length > 0 ? results : [ok(`${scope}, all are locks of this library.`)];
+}
+
+async function scan(server: Server, keyPrefix: string): Promise<{ names: string[]; isAll: boolean } | null> {
+  const pattern = new RedisKeys(keyPrefix).pattern('');
+  const names = new Set<string>();
+  let cursor = '0';
+  let answers = 0;
+  do {
+    const at = cursor;
+    const answer = await server
+      .ask((client) => client.scan(at, pattern, KEYS_PER_SCAN))
+      .catch((error: unknown) => {
+        if (refusalOf(error) === null) throw error;
+        return null;
+      });
+    if (answer === null) return null;
+    for (const name of answer[1]) names.add(name);
+    cursor = answer[0];
+    answers += 1;
+  } while (cursor !== '0' && names.size < MAX_KEYS && answers < MAX_ANSWERS);
+  return { names: [...names].slice(0, MAX_KEYS), isAll: cursor === '0' && names.size <= MAX_KEYS };
+}
+
+function leftover(scope: string, library: string, names: readonly string[]): Result {
+  const examples = names.slice(0, 3).map(shortened).join(', ');
+  const text =
+    `${scope}, ${names.length} ${names.length === 1 ? 'looks' : 'look'} like ${library}: ${examples}. Locks of another library and ` +
+    'of this one do not exclude each other, and a lock of this library whose name is taken by something that is no hash is ' +
+    'refused (WRONGTYPE).';
+  const advice =
+    'If the app has just changed its library, wait until no instance with the old one runs, and let the old keys expire or delete ' +
+    'them. Otherwise give the locks a `keyPrefix` of their own.';
+  return warn(text, advice);
+}
+
+function ofTags(names: readonly string[]): Result {
+  const text =
+    `${counted(names.length, 'lock')} ${names.length === 1 ? 'has' : 'have'} a hash tag (the module option \`hashTag\`): ` +
+    `${names.slice(0, 3).map(shortened).join(', ')}. This tool finds them only by their tag.`;
+  return warn(text, 'Give --hash-tag with the text between the braces.');
+}

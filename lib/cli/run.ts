@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import { systemClock } from '../core/clock.js';
+import { LockConfigurationError, LockError, LockKeyError } from '../core/lock.errors.js';
+import { doctor } from './commands/doctor.js';
+import { inspect } from './commands/inspect.js';
+import { ls } from './commands/ls.js';
+import { release } from './commands/release.js';
+import { watch } from './commands/watch.js';
+import { errorText } from './error-text.js';
+import { type Terminal } from './output/terminal.js';
+import { jsonLine } from './output/text.js';
+import { type Environment, isOn, readArguments, variableOf } from './read-arguments.js';
+import { openLocks, type Session } from './session.js';
+import { settingsOf } from './settings.js';
+import { type CommandName, EXIT, type ExitCode, HELP, UsageError } from './usage.js';
+
+/** What a command does; the word is there where the command needs one. */
+const RUN: Readonly<Record<CommandName, (session: Session, word: string) => Promise<ExitCode>>> = {
+  ls,
+  inspect,
+  watch,
+  release,
+  doctor,
+};
+
+/** Runs the tool, and prints what comes of it. Never rejects. */
+export async function run(args: readonly string[], env: Environment, terminal: Terminal): Promise<ExitCode> {
+  try {
+    const call = readArguments(args, env);
+    if (call === 'help') return print(terminal, HELP);
+    if (call === 'version') return print(terminal, `${versionOfPackage()}\n`);
+    const settings = settingsOf(call, env);
+    const locks = openLocks(settings);
+    // Nothing else may keep the process alive while a connection is waited for.
+    const letGo = systemClock.keepAlive?.();
+    try {
+      return await RUN[call.command]({ settings, terminal, locks }, call.word as string);
+    } finally {
+      await locks.close();
+      letGo?.();
+    }
+  } catch (error) {
+    return fail(error, args, env, terminal);
+  }
+}
+
+function print(terminal: Terminal, text: string): ExitCode {
+  terminal.write(text);
+  return EXIT.ok;
+}
+
+function fail(error: unknown, args: readonly string[], env: Environment, terminal: Terminal): ExitCode {
+  const exitCode = codeOf(error);
+  const text = exitCode === EXIT.bug && error instanceof Error ? String(error.stack) : errorText(error);
+  if (isJson(args, env)) terminal.write(jsonLine({ error: text, exitCode }));
+  terminal.complain(`nestjs-redis-lock: ${text}`);
+  return exitCode;
+}
+
+function codeOf(error: unknown): ExitCode {
+  const isUsage = [UsageError, LockKeyError, LockConfigurationError].some((type) => error instanceof type);
+  if (isUsage) return EXIT.usage;
+  return error instanceof LockError ? EXIT.redis : EXIT.bug;
+}
+
+/** Whether a script reads the output; the options may be the very thing that is wrong. */
+function isJson(args: readonly string[], env: Environment): boolean {
+  return args.includes('--json') || isOn(env[variableOf('json')]);
+}
+
+function versionOfPackage(): string {
+  const manifest = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(manifest) as { version: string }).version;
+}

@@ -1,0 +1,74 @@
+import { systemClock } from '../core/clock.js';
+import { LockStoreError } from '../core/lock.errors.js';
+import { systemRandomness } from '../core/randomness.js';
+import { type Reporter } from '../core/reporter.js';
+import { systemAfterTurn } from '../core/runtime.js';
+import { type LockStore } from '../core/store/lock-store.js';
+import { openStore } from '../redis/open-store.js';
+import { type RedisLockStoreOptions } from '../redis/redis-lock-store.options.js';
+import { createLockScripts } from '../redis/scripts/lock-scripts.js';
+import { type Terminal } from './output/terminal.js';
+import { type Settings } from './settings.js';
+
+const ignore = (): void => undefined;
+
+/** What is worth a log line in an app is found out, and printed, by the commands. */
+const SILENT: Reporter = { debug: ignore, warn: ignore, error: ignore };
+
+/** Locks of the tool itself are forgotten soon. */
+const KEEP_MS = 60_000;
+
+/** Everything that a command works with. */
+export interface Session {
+  readonly settings: Settings;
+  readonly terminal: Terminal;
+  readonly locks: LockStore;
+}
+
+export const storeOptionsOf = ({
+  keyPrefix,
+  hashTag,
+}: Settings): Omit<RedisLockStoreOptions, 'connection' | 'clientId'> => ({
+  keyPrefix,
+  hashTag: hashTag === undefined ? undefined : () => hashTag,
+  keepMs: KEEP_MS,
+  minReplicas: 0,
+  replicaTimeoutMs: 0,
+  scripts: createLockScripts(),
+  clock: systemClock,
+  random: systemRandomness,
+  afterTurn: systemAfterTurn,
+  reporter: SILENT,
+});
+
+/** Opens the locks as the module does. It connects when it is asked for something. */
+export const openLocks = (settings: Settings): LockStore =>
+  openStore({ ...storeOptionsOf(settings), connection: settings.connection });
+
+/** Resolves as the promise does, or rejects when Redis has not answered in time. @throws LockStoreError */
+export async function within<T>({ timeoutMs }: Pick<Settings, 'timeoutMs'>, answer: Promise<T>): Promise<T> {
+  let cancel = ignore;
+  const late = new Promise<never>((_resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(new LockStoreError(`Redis did not answer within ${timeoutMs} ms.`)),
+      timeoutMs,
+    );
+    cancel = () => clearTimeout(timer);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    cancel();
+  }
+}
+
+/** All items, each of which may take as long as an answer may; no further ones once the tool is to end. */
+export async function allWithin<T>({ settings, terminal }: Session, items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  const iterator = items[Symbol.asyncIterator]();
+  for (;;) {
+    const { done, value } = await within(settings, iterator.next());
+    if (done === true || terminal.signal.aborted) return all;
+    all.push(value);
+  }
+}

@@ -1,0 +1,90 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { defineConfig } from 'vitepress';
+import { manifest, root } from '../entries.mjs';
+import { GROUPS } from '../pages.mjs';
+import { forgeOf, linkOnSite } from '../repository-links.mjs';
+
+const docs = join(root, 'docs');
+const address = forgeOf(manifest.repository);
+
+/** Links to files of the repository lead to the forge. */
+function leaveTheSite(markdown) {
+  markdown.core.ruler.push('repository-links', ({ tokens, env }) => {
+    // The page is a copy.
+    const page = join(docs, env.relativePath);
+    for (const { children } of tokens) retarget(children ?? [], page);
+  });
+}
+
+function retarget(tokens, page) {
+  const ends = [];
+  for (const token of tokens) {
+    if (token.type === 'link_open') ends.push(changeLink(token, page));
+    if (token.type === 'link_close') ends.pop()?.(token);
+  }
+}
+
+/** Returns what to do with the end of the link. */
+function changeLink(token, page) {
+  const blob = address && `${address}/blob/main`;
+  const { kind, href } = linkOnSite(token.attrGet('href'), { page, docs, root, blob });
+  if (kind === 'link') token.attrSet('href', href);
+  if (kind !== 'text') return () => {};
+  Object.assign(token, { tag: 'span', attrs: [['title', 'a file of the repository']], type: 'text_open' });
+  return (end) => Object.assign(end, { tag: 'span', type: 'text_close' });
+}
+
+/** The anchors of headings are those of the forge, since that is how the pages link to them. */
+const slugOf = (heading) =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
+    .replaceAll(' ', '-');
+
+const decisions = readdirSync(join(docs, 'adr'))
+  .sort()
+  .map((file) => ({
+    text: readFileSync(join(docs, 'adr', file), 'utf8').match(/^# (.*)$/m)[1],
+    link: `/adr/${file.replace(/\.md$/, '')}`,
+  }));
+
+const linkOf = (file) => (file === 'README' ? '/' : `/${file}`);
+
+const sidebar = [
+  ...GROUPS.map(({ title, pages }) => ({
+    text: title,
+    items: pages.map(([file, text]) => ({ text, link: linkOf(file) })),
+  })),
+  { text: 'Decisions', collapsed: true, items: decisions },
+  { text: 'API reference', link: '/api/' },
+];
+
+export default defineConfig({
+  title: manifest.name,
+  description: manifest.description,
+  srcDir: './pages',
+  outDir: './dist',
+  cacheDir: './node_modules/.cache/vitepress',
+  rewrites: { 'README.md': 'index.md' },
+  markdown: { config: leaveTheSite, languageAlias: { acl: 'ini' }, anchor: { slugify: slugOf } },
+  vite: {
+    // The index of the search is one chunk.
+    build: { chunkSizeWarningLimit: 4_000 },
+  },
+  themeConfig: {
+    // In the browser, without a server.
+    search: { provider: 'local' },
+    outline: [2, 3],
+    sidebar,
+    nav: [
+      { text: 'Quick start', link: '/quick-start' },
+      { text: 'Recipes', link: '/recipes' },
+      { text: 'Options', link: '/options' },
+      { text: 'Troubleshooting', link: '/troubleshooting' },
+      { text: 'API', link: '/api/' },
+    ],
+    ...(address && { socialLinks: [{ icon: 'github', link: address }] }),
+  },
+});

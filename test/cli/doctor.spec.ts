@@ -1,0 +1,147 @@
+import { type Redis } from 'ioredis';
+import { documentedRights } from '../../scripts/topologies.mjs';
+import { closeAll } from '../support/apps/lock-app.js';
+import { ownRedis } from '../support/redis/own-redis.js';
+import { cli } from './support/cli.js';
+import { hold, openStoreOf } from './support/locks.js';
+
+interface Finding {
+  readonly check: string;
+  readonly level: string;
+  readonly text: string;
+  readonly advice: string;
+}
+
+let url: string;
+let admin: Redis;
+
+beforeEach(async () => {
+  ({ url, admin } = await ownRedis());
+});
+
+afterEach(closeAll);
+
+async function examine(...args: string[]) {
+  const { code, stdout, stderr } = await cli(['doctor', '--json', '--url', url, ...args]);
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+  const of = (check: string): Finding[] => findings.filter((one) => one.check === check);
+  return { code, stderr, findings, of };
+}
+
+/** How often each command that writes was called, by anybody. */
+async function writes(): Promise<string[]> {
+  const stats = await admin.info('commandstats');
+  return ['hset', 'hdel', 'pexpire', 'del', 'set', 'publish'].filter((name) => stats.includes(`cmdstat_${name}:`));
+}
+
+describe('the doctor', () => {
+  it('checks everything, and says for each finding what it means and what to do', async () => {
+    const { code, findings } = await examine();
+    expect(code).toBe(0);
+    expect(findings.map(({ check, level }) => `${check} ${level}`)).toEqual([
+      'server ok',
+      'eviction ok',
+      'persistence warn',
+      'replication ok',
+      'clock ok',
+      'rights ok',
+      'lock ok',
+      'pub/sub ok',
+      'leftovers ok',
+    ]);
+    for (const { level, text, advice } of findings) {
+      expect(text).toMatch(/^[A-Z].*\.$/);
+      if (level !== 'ok') expect(advice).toMatch(/^[A-Z].*\.$/);
+    }
+  });
+
+  it('leaves nothing behind', async () => {
+    await examine();
+    expect(await admin.dbsize()).toBe(0);
+    expect(await admin.pubsub('CHANNELS', '*')).toEqual([]);
+  });
+
+  it('leaves locks alone', async () => {
+    const locks = openStoreOf(url);
+    await hold(locks, 'order:1');
+    const before = await admin.dump('lock:order:1');
+    await examine();
+    expect(await admin.dump('lock:order:1')).toEqual(before);
+    expect(await admin.keys('*')).toEqual(['lock:order:1']);
+  });
+
+  it('writes nothing with --read-only, and says what it has skipped', async () => {
+    const { code, of } = await examine('--read-only');
+    expect(code).toBe(0);
+    for (const check of ['lock', 'pub/sub']) {
+      expect(of(check)).toMatchObject([{ level: 'skipped', text: 'Not checked: --read-only.' }]);
+    }
+    expect(await writes()).toEqual([]);
+  });
+
+  it('finds a policy that may evict a lock', async () => {
+    await admin.config('SET', 'maxmemory', '100mb');
+    await admin.config('SET', 'maxmemory-policy', 'volatile-lru');
+    const { code, of } = await examine();
+    expect(of('eviction')).toMatchObject([{ level: 'problem', text: expect.stringContaining('volatile-lru') }]);
+    expect(code).toBe(1);
+  });
+
+  it('finds the rights that a user lacks', async () => {
+    const rights = documentedRights().filter((right) => !['+hset', '+scan'].includes(right));
+    await admin.call('ACL', 'SETUSER', 'default', 'reset', 'on', 'nopass', ...rights);
+    const { code, of } = await examine();
+    expect(of('rights').map(({ level, text }) => [level, /: (\S+)\. Without/.exec(text)?.[1]])).toEqual([
+      ['problem', '+hset'],
+      ['warn', '+scan'],
+    ]);
+    expect(of('leftovers')).toMatchObject([{ level: 'skipped' }]);
+    expect(code).toBe(1);
+  });
+
+  it('finds out that no messages come', async () => {
+    const rights = documentedRights().filter((right) => right !== '+subscribe');
+    await admin.call('ACL', 'SETUSER', 'default', 'reset', 'on', 'nopass', ...rights);
+    const { of } = await examine();
+    expect(of('pub/sub')).toMatchObject([{ level: 'problem', text: expect.stringContaining('was not confirmed') }]);
+  });
+
+  it('finds what other libraries have left under the prefix, and prints no value', async () => {
+    const uuid = '0e37df36-f698-11e6-8dd4-cb9ced3df976';
+    const random = '9f86d081884c7d659a2feaa0c55ad015';
+    await admin.set('lock:a', random, 'PX', 60_000);
+    await admin.set('lock:mutex:b', uuid, 'PX', 60_000);
+    await admin.set('lock:c', uuid, 'PX', 60_000);
+    await admin.set('lock:d', 'ADDED:2026-01-01T00:00:00Z@host', 'PX', 60_000);
+    await admin.zadd('lock:semaphore:e', 1, uuid);
+    await admin.hset('lock:f', `${uuid}:1`, 1);
+    await admin.set('lock:g', 'a secret');
+    await hold(openStoreOf(url), 'ours');
+    const { code, of, findings } = await examine();
+    const libraries = of('leftovers').map(({ text }) => /looks? like (.*?): /.exec(text)?.[1]);
+    expect(new Set(libraries)).toEqual(
+      new Set([
+        'Redisson',
+        'ShedLock',
+        'murlock, or another library that writes a UUID',
+        'redis-semaphore',
+        'redlock',
+        'something else (a string)',
+      ]),
+    );
+    for (const value of [uuid, random, 'a secret']) expect(JSON.stringify(findings)).not.toContain(value);
+    expect(code).toBe(0);
+  });
+
+  it('names the option for locks with a hash tag', async () => {
+    await hold(openStoreOf(url, { hashTag: 'shop' }), 'tagged');
+    const { of } = await examine();
+    expect(of('leftovers')).toMatchObject([{ level: 'warn', advice: expect.stringContaining('--hash-tag') }]);
+  });
+
+  it('finds a replica', async () => {
+    const replica = await ownRedis(['--replicaof', '127.0.0.1', new URL(url).port]);
+    const { code, stdout } = await cli(['doctor', '--json', '--url', replica.url]);
+    expect([code, stdout]).toEqual([1, expect.stringContaining('refuses locks until it is promoted')]);
+  });
+});

@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { COMMANDS } from '../../lib/cli/usage.js';
+import { type LockStore } from '../../lib/core/store/lock-store.js';
+import { closeAll } from '../support/apps/lock-app.js';
+import { ownRedis } from '../support/redis/own-redis.js';
+import { eventually } from '../support/waiting/eventually.js';
+import { cli, startProcess } from './support/cli.js';
+import { hold, openStoreOf, wait } from './support/locks.js';
+
+const text = readFileSync(join(process.cwd(), 'docs', 'cli.md'), 'utf8');
+
+/** The examples: a command, and what it prints. */
+const EXAMPLES = [...text.matchAll(/^```console\n\$ nestjs-redis-lock (.*)\n([^]*?)^```$/gm)].map(
+  ([, command = '', output = '']) => ({ command, output }),
+);
+
+/** What differs from run to run. Columns are as wide as their cells. */
+const sameEachTime = (output: string): string =>
+  output
+    .replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, '<time>')
+    .replaceAll(/\b\d+(\.\d+)? ?(ms|[dhms])\b( \d+[hms]\b)?/g, '<duration>')
+    .replaceAll(/\b\d{16}\b/g, '<token>')
+    .replaceAll(/127\.0\.0\.1:\d+/g, '<address>')
+    .replaceAll(/(Redis|Valkey) \d+\.\d+\.\d+/g, '<server>')
+    .replaceAll(/ {2,}/g, '  ')
+    .trim();
+
+let url: string;
+let locks: LockStore;
+
+/** The locks that the document shows. */
+beforeEach(async () => {
+  ({ url } = await ownRedis());
+  locks = openStoreOf(url);
+  await hold(locks, 'order:17', 'web-1:4321 OrdersService.charge');
+  await wait(locks, 'order:17', 'web-2:977 OrdersService.charge');
+  await hold(locks, 'reports', 'web-1:4321 Reports.read', { mode: 'read' });
+});
+
+afterEach(closeAll);
+
+describe('docs/cli.md', () => {
+  it('has examples of all commands', () => {
+    const commands = EXAMPLES.map(({ command }) => command.split(' ')[0]);
+    expect(new Set(commands)).toEqual(new Set([...Object.keys(COMMANDS), '--help']));
+  });
+
+  it.each(EXAMPLES.filter(({ command }) => !command.startsWith('watch')))(
+    'shows what `$command` prints',
+    async ({ command, output }) => {
+      const { stdout, stderr } = await cli(command.split(' '), { env: { REDIS_LOCK_URL: url } });
+      expect(sameEachTime(stdout)).toBe(sameEachTime(output));
+      expect(stderr).toBe('');
+    },
+  );
+
+  it('shows what `watch` prints', async () => {
+    const { command, output } = EXAMPLES.find((one) => one.command.startsWith('watch'))!;
+    const env = { REDIS_LOCK_URL: url };
+    const { child, text: printed, ended } = await startProcess([...command.split(' '), '--interval', '100'], { env });
+    const lines = (count: number) => eventually(() => printed.stdout.split('\n').length > count);
+    await lines(1);
+    const attempt = await hold(locks, 'order:18', 'web-3:12 OrdersService.charge');
+    await lines(2);
+    await locks.release({ key: 'order:18', attempt, holdAtLeastMs: 0, leaseMs: 600_000 }, 10_000);
+    await lines(3);
+    child.kill('SIGINT');
+    expect(sameEachTime((await ended()).stdout)).toBe(sameEachTime(output));
+  });
+});
+
+describe('the documents', () => {
+  it('name only commands that the tool has', () => {
+    const docs = join(process.cwd(), 'docs');
+    const pages = readdirSync(docs).filter((name) => name.endsWith('.md'));
+    const files = [join(process.cwd(), 'README.md'), ...pages.map((name) => join(docs, name))];
+    const named = files.flatMap((file) => [...readFileSync(file, 'utf8').matchAll(/npx nestjs-redis-lock (\w+)/g)]);
+    expect(new Set(named.map(([, command]) => command))).toEqual(new Set(Object.keys(COMMANDS)));
+  });
+});

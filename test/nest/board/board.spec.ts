@@ -1,0 +1,273 @@
+import 'reflect-metadata';
+import { jest } from '@jest/globals';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  ForbiddenException,
+  type INestApplication,
+  Inject,
+  Injectable,
+  Module,
+} from '@nestjs/common';
+import { getLockServiceToken, RedisLockModule, type RedisLockService } from '../../../lib/index.js';
+import { RedisLockBoardModule, type RedisLockBoardOptions } from '../../../lib/board/index.js';
+import { logger } from '../../../lib/interceptor/lock-logger.js';
+import { startError } from '../../unit/observability/start-error.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { disconnect, proxyTo } from '../../support/redis/own-redis.js';
+import { redisUrl } from '../../support/topologies/topology.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { untilWaiting } from '../../support/waiting/waiters.js';
+import { PLATFORMS, type Platform, type RequestApp, startRequests } from '../support/requests.js';
+import { HOSTILE_KEYS } from './hostile-keys.js';
+import { type Page, readPage } from './read-page.js';
+
+afterEach(closeAll);
+
+const OPEN: RedisLockBoardOptions = { unguarded: true, refreshMs: 250 };
+
+interface Start {
+  readonly board?: RedisLockBoardOptions;
+  readonly connection?: string;
+  readonly prepare?: (app: INestApplication) => void;
+  readonly forceCloseConnections?: boolean;
+}
+
+/** An app with a board. */
+const start = (platform: Platform, { board = OPEN, connection, ...options }: Start = {}): Promise<RequestApp> =>
+  startRequests(
+    platform,
+    { imports: [RedisLockBoardModule.forRoot(board)] },
+    { ...options, locks: connection === undefined ? {} : { connection } },
+  );
+
+const watch = ({ url }: RequestApp, query: string, path = 'locks'): Promise<Page> =>
+  readPage(`${url}/${path}/events?${query}`);
+
+/** What the button of the page sends. */
+const releasing = (key: unknown, headers: Record<string, string> = {}): RequestInit => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json', 'x-lock-board': 'force-release', ...headers },
+  body: JSON.stringify({ key }),
+});
+
+const ROUTES: readonly [string, RequestInit?][] = [
+  ['locks'],
+  ['locks/index.html'],
+  ['locks/board.js'],
+  ['locks/board.css'],
+  ['locks/events?view=locks'],
+  ['locks/force-release', releasing('a')],
+];
+
+@Injectable()
+class Doors {
+  isOpen = false;
+}
+
+@Module({ providers: [Doors], exports: [Doors] })
+class DoorsModule {}
+
+@Injectable()
+class DoorGuard implements CanActivate {
+  constructor(@Inject(Doors) private readonly doors: Doors) {}
+
+  canActivate(_context: ExecutionContext): boolean {
+    if (this.doors.isOpen) return true;
+    throw new ForbiddenException();
+  }
+}
+
+describe.each(PLATFORMS)('the board on %s', (platform) => {
+  it('is a page with a script and a style sheet, with a strict policy for all of them', async () => {
+    const { get } = await start(platform);
+    for (const [path, type] of [
+      ['locks', 'text/html'],
+      ['locks/board.js', 'text/javascript'],
+      ['locks/board.css', 'text/css'],
+    ] as const) {
+      const { status, headers } = await get(path);
+      expect([status, headers.get('content-type')]).toEqual([200, `${type}; charset=utf-8`]);
+      expect(headers.get('content-security-policy')).toBe(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+          "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+      );
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect(headers.get('referrer-policy')).toBe('no-referrer');
+      expect(headers.get('cache-control')).toBe('no-store');
+    }
+    const { text } = await get('locks');
+    expect(text).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\bon\w+=|\bstyle=/);
+  });
+
+  it('has links that work under a global prefix, at a path of several parts, and behind a proxy', async () => {
+    const board = { ...OPEN, path: '/admin/lock-board/' };
+    const { get } = await start(platform, { board, prepare: (app) => app.setGlobalPrefix('api') });
+    const linksOf = ({ text }: { text: string }): string[] =>
+      [...text.matchAll(/(?:src|href)="([^"#]*board\.\w+)"/g)].map(([, link]) => link!);
+    const page = await get('api/admin/lock-board');
+    expect(linksOf(page)).toEqual(['lock-board/board.css', 'lock-board/board.js']);
+    expect((await get('api/admin/lock-board/board.js')).status).toBe(200);
+    expect(linksOf(await get('api/admin/lock-board/index.html'))).toEqual(['board.css', 'board.js']);
+  });
+
+  it('tells a page who holds what, and goes on telling', async () => {
+    const app = await start(platform);
+    const lock = await app.locks.acquire(freshKey(), { mode: 'read' });
+    const page = await watch(app, 'view=locks');
+    expect(page.headers.get('content-type')).toMatch('text/event-stream');
+    const find = (): Promise<any> => page.next('state', ({ locks }) => locks.find(({ key }: any) => key === lock.key));
+    expect(await find()).toMatchObject({
+      key: lock.key,
+      mode: 'read',
+      waiters: 0,
+      holders: [
+        { mode: 'read', token: String(lock.fencingToken), instance: expect.stringContaining(`:${process.pid}`) },
+      ],
+    });
+    await lock.release();
+    await page.next('state', ({ locks }) => !locks.some(({ key }: any) => key === lock.key));
+  });
+
+  it('tells the page of one lock who holds it and who waits', async () => {
+    const app = await start(platform);
+    const lock = await app.locks.acquire(freshKey());
+    const waiting = app.locks.acquire(lock.key, { fair: 'strict' });
+    await untilWaiting(app, lock.key);
+    const page = await watch(app, `view=lock&key=${encodeURIComponent(lock.key)}`);
+    const shown = await page.next('state', (state) => state.lock.waiters === 1 && state.lock);
+    expect(shown).toMatchObject({ key: lock.key, mode: 'write', holderCount: 1 });
+    await lock.release();
+    await (await waiting).release();
+  });
+
+  it('tells the page of a semaphore how many permits are taken', async () => {
+    const app = await start(platform);
+    const lock = await app.locks.acquire(freshKey(), { mode: 'read', permits: 3, take: 2 });
+    const page = await watch(app, `view=lock&key=${encodeURIComponent(lock.key)}`);
+    const { permits } = await page.next('state', (state) => state.lock);
+    expect(permits).toEqual({ allowed: 3, used: 2, available: 1 });
+    await lock.release();
+  });
+
+  it.each(HOSTILE_KEYS)('sends a key as data that is %s', async (_what, key) => {
+    const app = await start(platform);
+    const lock = await app.locks.acquire(key);
+    const page = await watch(app, `view=lock&key=${encodeURIComponent(key)}`);
+    expect(await page.next('state', (state) => state.lock)).toMatchObject({ key, holderCount: 1 });
+    await lock.release();
+  });
+
+  it('asks the guard for every route', async () => {
+    const board = { guard: DoorGuard, imports: [DoorsModule], actions: { forceRelease: true } };
+    const { app, get } = await start(platform, { board });
+    for (const [path, init] of ROUTES) expect([path, (await get(path, init)).status]).toEqual([path, 403]);
+    app.get(Doors, { strict: false }).isOpen = true;
+    for (const [path, init] of ROUTES.filter(([path]) => !path.includes('events'))) {
+      expect([path, (await get(path, init)).status]).toEqual([path, 200]);
+    }
+  });
+
+  it('releases nothing unless its switch is on', async () => {
+    const { get, locks } = await start(platform);
+    const lock = await locks.acquire(freshKey());
+    expect((await get('locks/force-release', releasing(lock.key))).status).toBe(404);
+    expect(lock.held).toBe(true);
+    await lock.release();
+  });
+
+  it('takes a lock away for a user that the app names, and tells the holder', async () => {
+    const user = ({ headers }: { headers: Record<string, string> }): string => headers['x-user']!;
+    const { get, locks } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true, user } } });
+    const lock = await locks.acquire(`${freshKey()}\n`);
+    const { signal } = lock;
+    const warn = jest.spyOn(logger, 'warn');
+    expect((await get('locks/force-release', releasing(lock.key))).status).toBe(403);
+    expect(signal.aborted).toBe(false);
+    const { status, text } = await get('locks/force-release', releasing(lock.key, { 'x-user': 'ada' }));
+    expect([status, JSON.parse(text)]).toEqual([200, { wasHeld: true }]);
+    await eventually(() => signal.aborted);
+    expect(signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+    const [line] = warn.mock.calls.at(-1)!;
+    expect(line).toBe(`ada released the lock "${lock.key.trimEnd()}\\n" by force; its holders are told.`);
+    const again = await get('locks/force-release', releasing(lock.key, { 'x-user': 'ada' }));
+    expect(JSON.parse(again.text)).toEqual({ wasHeld: false });
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['without its header', { 'x-lock-board': '' }],
+    ['with a form', { 'content-type': 'text/plain' }],
+    ['from another site', { 'sec-fetch-site': 'cross-site' }],
+    ['from a sibling of the site', { 'sec-fetch-site': 'same-site' }],
+    ['from another origin, in a browser that tells no site', { origin: 'http://evil.example' }],
+  ])('refuses an action %s', async (_what, headers) => {
+    const { get, locks } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true } } });
+    const lock = await locks.acquire(freshKey());
+    const { headers: all = {}, ...init } = releasing(lock.key, headers);
+    const sent = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
+    expect((await get('locks/force-release', { ...init, headers: sent })).status).toBe(403);
+    expect(await locks.isLocked(lock.key)).toBe(true);
+    await lock.release();
+  });
+
+  it('refuses a key that is none, and a stream of another site or of nothing', async () => {
+    const { get } = await start(platform, { board: { ...OPEN, actions: { forceRelease: true } } });
+    expect((await get('locks/force-release', releasing(7))).status).toBe(400);
+    expect((await get('locks/force-release', releasing(''))).status).toBe(400);
+    expect((await get('locks/events?view=nothing')).status).toBe(400);
+    expect((await get('locks/events?view=lock&key=a&key=b')).status).toBe(400);
+    const { status } = await get('locks/events?view=locks', { headers: { 'sec-fetch-site': 'cross-site' } });
+    expect(status).toBe(403);
+  });
+
+  it('says what is wrong while Redis is away, and goes on afterwards', async () => {
+    const proxy = await proxyTo();
+    const app = await start(platform, { connection: proxy.url });
+    const page = await watch(app, 'view=locks');
+    await page.next('state', () => true);
+    disconnect(proxy);
+    const { error, isAway } = await page.next('failed', (failed) => failed);
+    expect(isAway).toBe(true);
+    expect(error).toMatch(/Redis/);
+    proxy.refuse(false);
+    await page.next('state', () => true);
+  });
+
+  it('ends its streams when the app closes, which does not wait for the pages', async () => {
+    const app = await start(platform, { forceCloseConnections: false });
+    const pages = [await watch(app, 'view=locks'), await watch(app, 'view=lock&key=a')];
+    for (const page of pages) await page.next('state', () => true);
+    await app.close();
+    for (const page of pages) await page.ended();
+  });
+});
+
+describe('RedisLockBoardModule', () => {
+  it('shows the locks of its own connection', async () => {
+    const jobsModule = RedisLockModule.forRoot({ name: 'jobs', connection: redisUrl(), keyPrefix: `${freshKey()}:` });
+    const boards = [
+      RedisLockBoardModule.forRoot(OPEN),
+      RedisLockBoardModule.forRootAsync({
+        path: 'job-locks',
+        connection: 'jobs',
+        unguarded: true,
+        useFactory: async () => ({ refreshMs: 250, actions: { forceRelease: true } }),
+      }),
+    ];
+    const app = await startRequests('express', { imports: [jobsModule, ...boards] });
+    const jobs = app.app.get<RedisLockService>(getLockServiceToken('jobs'));
+    const lock = await jobs.acquire(freshKey());
+    const page = await watch(app, 'view=locks', 'job-locks');
+    expect(await page.next('board', (about) => about)).toMatchObject({ connection: 'jobs', canForceRelease: true });
+    expect(await page.next('state', ({ locks }) => locks)).toMatchObject([{ key: lock.key }]);
+    const other = await watch(app, 'view=locks');
+    expect(await other.next('board', (about) => about)).toMatchObject({ connection: null, canForceRelease: false });
+    expect((await app.get('locks/force-release', releasing('a'))).status).toBe(404);
+    await lock.release();
+  });
+
+  it('does not start with an unknown connection, and says what to import', async () => {
+    const error = await startError([RedisLockBoardModule.forRoot({ unguarded: true, connection: 'jobs' })]);
+    expect(error.message).toMatch(/RedisLockBoardModule.*"jobs".*RedisLockModule\.forRoot\(\{ name: 'jobs' \}\)/);
+  });
+});

@@ -1,0 +1,82 @@
+import { type Browser } from 'playwright-core';
+import { closeAll } from '../../support/apps/lock-app.js';
+import { ownRedis } from '../../support/redis/own-redis.js';
+import { type BoardApp, startBoardApp } from './board-app.js';
+import { startBrowser, visit } from './browser.js';
+import { HOSTILE_KEYS } from './hostile-keys.js';
+
+/** A browser, and instances of an app on a Redis of their own. The first one serves the page. */
+async function start(count: number, leaseMs: number): Promise<{ browser: Browser; apps: BoardApp[] }> {
+  const { url } = await ownRedis();
+  const starts = Array.from({ length: count }, () => startBoardApp(url, leaseMs));
+  const [browser, ...apps] = await Promise.all([startBrowser(), ...starts]);
+  return { browser, apps };
+}
+
+// The first run on a machine may install the browser.
+const LIMIT_MS = 360_000;
+const SHOWN = { timeout: 60_000 };
+
+describe('the page of the board, in Chromium', () => {
+  afterEach(closeAll);
+
+  it(
+    'shows a lock move from a killed instance to the next one, which can be told to give it up',
+    async () => {
+      const { browser, apps } = await start(3, 6_000);
+      const [viewer, first, second] = apps as [BoardApp, BoardApp, BoardApp];
+      first.acquire('order:7');
+      await first.told('acquired', 'order:7');
+      const { page, troubles } = await visit(browser, viewer.url);
+      const row = page.getByRole('row').filter({ hasText: 'order:7' });
+      await row.getByText(`:${first.pid}`).waitFor(SHOWN);
+      second.acquire('order:7');
+      await page.getByText('1 call waits').waitFor(SHOWN);
+      first.kill();
+      await row.getByText(`:${second.pid}`).waitFor(SHOWN);
+      expect(await row.textContent()).not.toContain(`:${first.pid}`);
+
+      await row.getByRole('link', { name: 'order:7' }).press('Enter');
+      await page.getByRole('heading', { name: 'order:7' }).waitFor(SHOWN);
+      expect(page.url()).toMatch(/#\/lock\/order%3A7$/);
+      const release = page.getByRole('button', { name: 'Force release' }).first();
+      await release.press('Enter');
+      await page.keyboard.press('Escape');
+      await release.press('Enter');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.getByText('Nobody holds this lock now.').waitFor(SHOWN);
+      expect(await second.told('lost', 'order:7')).toMatchObject({ reason: 'revoked' });
+      expect(troubles).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    'shows hostile keys as text, and runs nothing of them',
+    async () => {
+      const { browser, apps } = await start(1, 120_000);
+      const [viewer] = apps as [BoardApp];
+      const keys = HOSTILE_KEYS.map(([, key]) => key);
+      for (const key of keys) viewer.acquire(key);
+      for (const key of keys) await viewer.told('acquired', key);
+      const { page, troubles, requests } = await visit(browser, viewer.url);
+      await page.getByText(`${keys.length} locks are held`).waitFor(SHOWN);
+      const shown = await page.getByRole('rowheader').allTextContents();
+      expect(shown).toContain('<img src=x onerror="alert(1)">');
+      expect(shown).toContain('order:\\u{202e}gnp.exe\\u{2066}');
+      expect(await page.locator('main :is(img, svg, script)').count()).toBe(0);
+      for (const key of keys) {
+        await page.goto(`${viewer.url}#/lock/${encodeURIComponent(key)}`);
+        await page.getByText('held for writing').waitFor(SHOWN);
+      }
+      for (const view of ['waits', 'instances', 'jobs', 'losses']) {
+        await page.goto(`${viewer.url}#/${view}`);
+        await page.getByText('Updated at').waitFor(SHOWN);
+      }
+      expect(troubles).toEqual([]);
+      expect(requests.filter((url) => !url.startsWith(viewer.url) && !url.startsWith('data:'))).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+});

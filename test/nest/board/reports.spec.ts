@@ -1,0 +1,84 @@
+import 'reflect-metadata';
+import { Injectable } from '@nestjs/common';
+import { Cron, Interval, ScheduleModule } from '@nestjs/schedule';
+import { Locked } from '../../../lib/index.js';
+import { RedisLockBoardModule } from '../../../lib/board/index.js';
+import { closeAll, freshKey } from '../../support/apps/lock-app.js';
+import { eventually } from '../../support/waiting/eventually.js';
+import { startRequests } from '../support/requests.js';
+import { readPage } from './read-page.js';
+
+afterEach(closeAll);
+
+const [NOON, SLOTS, OTHER] = [freshKey('noon'), freshKey('slots'), freshKey('other')];
+const DAY_MS = 24 * 3_600_000;
+
+abstract class Base {
+  @Locked(SLOTS, { oncePer: 60_000, spreadMs: 0 })
+  async slots(): Promise<void> {}
+}
+
+@Injectable()
+class Reports extends Base {
+  @Cron('0 12 * * *')
+  @Locked(NOON, { oncePer: 'fire' })
+  async noon(): Promise<void> {}
+
+  @Interval(DAY_MS)
+  @Locked(NOON, { oncePer: 'fire' })
+  async daily(): Promise<void> {}
+
+  @Locked('order:<0>', { oncePer: 60_000 })
+  async perOrder(_id: string): Promise<void> {}
+
+  @Locked(OTHER)
+  async noJob(): Promise<void> {}
+
+  @Locked(OTHER, { oncePer: 60_000, connection: 'jobs' })
+  async elsewhere(): Promise<void> {}
+}
+
+const start = () =>
+  startRequests('express', {
+    imports: [ScheduleModule.forRoot(), RedisLockBoardModule.forRoot({ unguarded: true, refreshMs: 250 })],
+    // Nest does not build it: it would need a module for the other connection.
+    providers: [{ provide: Reports, useValue: new Reports() }],
+  });
+
+describe('the board', () => {
+  it('shows the jobs of the app, with their last run and their next fire', async () => {
+    const { app, url } = await start();
+    const page = await readPage(`${url}/locks/events?view=jobs`);
+    const { jobs } = await page.next('state', (state) => state);
+    const idle = { last: null, next: expect.any(Number), nextInMs: expect.any(Number) };
+    expect(jobs).toEqual([
+      { name: 'Reports.daily', key: NOON, ...idle },
+      { name: 'Reports.noon', key: NOON, ...idle },
+      { name: 'Reports.slots', key: SLOTS, ...idle },
+    ]);
+    for (const { next, nextInMs } of jobs) {
+      expect(nextInMs).toBeGreaterThanOrEqual(0);
+      expect(next - Date.now()).toBeLessThanOrEqual(DAY_MS);
+    }
+    await app.get(Reports).slots();
+    const last = await page.next('state', (state) => state.jobs[2].last);
+    expect(last).toMatchObject({ outcome: 'done', instance: expect.stringContaining(`:${process.pid}`) });
+    expect(last.ranMs).toBeGreaterThanOrEqual(0);
+  });
+
+  it('shows what this instance has lost, the latest first', async () => {
+    const { locks, url } = await start();
+    const page = await readPage(`${url}/locks/events?view=losses`);
+    expect(await page.next('state', (state) => state)).toEqual({ losses: [] });
+    const lost = [await locks.acquire(freshKey()), await locks.acquire(freshKey(), { mode: 'read' })];
+    for (const { key, signal } of lost) {
+      await locks.forceRelease(key);
+      await eventually(() => signal.aborted);
+    }
+    const { losses } = await page.next('state', (state) => state.losses.length === 2 && state);
+    expect(losses).toMatchObject([
+      { key: lost[1]!.key, mode: 'read', reason: 'revoked', token: String(lost[1]!.fencingToken) },
+      { key: lost[0]!.key, mode: 'write', reason: 'revoked', at: expect.any(Number), heldMs: expect.any(Number) },
+    ]);
+  });
+});

@@ -1,0 +1,169 @@
+import { jest } from '@jest/globals';
+import { Feeds } from '../../../lib/board/live/feeds.js';
+import { type RawResponse } from '../../../lib/board/live/page-stream.js';
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
+
+/** A response whose reader takes what is written, unless the test says otherwise. */
+class FakeResponse implements RawResponse {
+  readonly written: string[] = [];
+  takes = true;
+  writableEnded = false;
+  destroyed = false;
+  #listeners = new Map<string, () => void>();
+
+  writeHead(): void {}
+
+  write(text: string): boolean {
+    this.written.push(text);
+    return this.takes;
+  }
+
+  end(): void {
+    this.writableEnded = true;
+    this.#listeners.get('close')?.();
+  }
+
+  destroy(): void {
+    this.destroyed = true;
+    this.#listeners.get('close')?.();
+  }
+
+  on(event: string, listener: () => void): void {
+    this.#listeners.set(event, listener);
+  }
+
+  once(event: string, listener: () => void): void {
+    this.#listeners.set(event, listener);
+  }
+
+  drain(): void {
+    this.takes = true;
+    this.#listeners.get('drain')!();
+  }
+
+  get states(): number {
+    return this.written.filter((text) => text.startsWith('event: state')).length;
+  }
+}
+
+const REFRESH_MS = 1_000;
+
+function setUp() {
+  let asked = 0;
+  const read = async (): Promise<object> => ({ asked: ++asked });
+  const feeds = new Feeds(REFRESH_MS);
+  const open = (topic = 'locks', ask: () => Promise<object> = read): FakeResponse => {
+    const response = new FakeResponse();
+    feeds.connect(response, topic, ask, 'head');
+    return response;
+  };
+  return { feeds, open, asked: () => asked };
+}
+
+const pass = (ms: number): Promise<void> => jest.advanceTimersByTimeAsync(ms);
+
+describe('the feeds of a board', () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  it('ask once per interval, however many pages are open', async () => {
+    const { open, asked } = setUp();
+    const pages = Array.from({ length: 10 }, () => open());
+    await pass(0);
+    await pass(REFRESH_MS);
+    await pass(REFRESH_MS);
+    expect(asked()).toBe(3);
+    expect(pages.map(({ states }) => states)).toEqual(pages.map(() => 3));
+    expect(pages[0]!.written[0]).toBe('head');
+  });
+
+  it('tell a page that comes later what is known, without asking for it', async () => {
+    const { open, asked } = setUp();
+    open();
+    await pass(0);
+    const late = open();
+    expect([late.states, asked()]).toEqual([1, 1]);
+  });
+
+  it('ask for nothing while nobody looks, and leave no timer', async () => {
+    const { open, asked } = setUp();
+    const page = open();
+    await pass(0);
+    page.destroy();
+    await pass(10 * REFRESH_MS);
+    expect([asked(), jest.getTimerCount()]).toEqual([1, 0]);
+    open();
+    await pass(0);
+    expect(asked()).toBe(2);
+  });
+
+  it('ask less often when the answers are slow', async () => {
+    const { open } = setUp();
+    let asked = 0;
+    open('slow', async () => {
+      asked += 1;
+      await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
+      return {};
+    });
+    await pass(REFRESH_MS);
+    await pass(3 * REFRESH_MS);
+    expect(asked).toBe(1);
+    await pass(2 * REFRESH_MS);
+    expect(asked).toBe(2);
+  });
+
+  it('tell what is wrong, and whether it is Redis, and ask again', async () => {
+    const { open } = setUp();
+    let isAway = true;
+    const page = open('locks', async () => {
+      if (isAway) throw new LockStoreError('Redis is away.');
+      return {};
+    });
+    await pass(0);
+    expect(page.written.at(-1)).toBe('event: failed\ndata: {"error":"Redis is away.","isAway":true}\n\n');
+    isAway = false;
+    await pass(REFRESH_MS);
+    expect(page.states).toBe(1);
+  });
+
+  it('keep one message at most for a slow reader, and drop it when it misses many', async () => {
+    const { open } = setUp();
+    const [slow, other] = [open(), open()];
+    slow.takes = false;
+    await pass(0);
+    await pass(2 * REFRESH_MS);
+    expect(slow.states).toBe(1);
+    slow.drain();
+    await pass(REFRESH_MS);
+    expect(slow.states).toBe(2);
+    slow.takes = false;
+    await pass(20 * REFRESH_MS);
+    expect(slow.destroyed).toBe(true);
+    expect(slow.states).toBe(3);
+    expect(other.destroyed).toBe(false);
+  });
+
+  it('forget a page that had gone before it was connected', async () => {
+    const { feeds, asked } = setUp();
+    const gone = new FakeResponse();
+    gone.destroyed = true;
+    feeds.connect(gone, 'locks', async () => ({}), 'head');
+    await pass(0);
+    await pass(10 * REFRESH_MS);
+    expect([gone.written, asked(), jest.getTimerCount()]).toEqual([[], 0, 0]);
+  });
+
+  it('accept a limited number of pages, and none after their end', async () => {
+    const { feeds, open } = setUp();
+    const pages = Array.from({ length: 100 }, (_, i) => open(`lock ${i}`));
+    expect(feeds.isOpen).toBe(false);
+    pages[0]!.destroy();
+    await pass(0);
+    expect(feeds.isOpen).toBe(true);
+    feeds.close();
+    expect(feeds.isOpen).toBe(false);
+    expect(pages.slice(1).every(({ writableEnded }) => writableEnded)).toBe(true);
+    await pass(0);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
