@@ -3,10 +3,13 @@ import { ConfigModule, ConfigService } from '@nestjs/config';
 import { APP_FILTER } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import { LockExceptionFilter, RedisLockModule } from 'nestjs-redis-lock';
+import { RedisLockBoardModule } from 'nestjs-redis-lock/board';
 import { CatalogueModule } from './catalogue/catalogue.module.js';
 import { DatabaseModule } from './database/database.module.js';
-import { LocksController } from './locks.controller.js';
+import { INSTANCE } from './instance.js';
+import { LocalGuard } from './local.guard.js';
 import { LotteryModule } from './lottery/lottery.module.js';
+import { NewsletterModule } from './newsletter/newsletter.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { ReportsModule } from './reports/reports.module.js';
 
@@ -23,13 +26,18 @@ import { ReportsModule } from './reports/reports.module.js';
         waitMs: Number(config.get('LOCK_WAIT_MS', 10_000)),
       }),
     }),
+    RedisLockBoardModule.forRoot({
+      path: 'locks',
+      guard: LocalGuard,
+      actions: { forceRelease: true, user: () => `a reader of the board of ${INSTANCE}` },
+    }),
     DatabaseModule,
     LotteryModule,
     OrdersModule,
     CatalogueModule,
+    NewsletterModule,
     ReportsModule,
   ],
-  controllers: [LocksController],
   providers: [{ provide: APP_FILTER, useClass: LockExceptionFilter }],
 })
 export class AppModule {}

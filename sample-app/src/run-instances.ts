@@ -1,16 +1,20 @@
+import 'reflect-metadata';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { type INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
 import { openDatabase } from './database/open-database.js';
 import { PERIOD_MS, UNLOCKED } from './lottery/lottery.settings.js';
+import { PlaygroundModule, type PlaygroundParts } from './playground/playground.module.js';
+import { RedisWire } from './playground/redis-wire.js';
+import { TimeLine } from './playground/time-line.js';
 import { checkDraws } from './runner/check-draws.js';
 import { FireBoard } from './runner/fire-board.js';
-import { InstanceGroup } from './runner/instance-group.js';
+import { INSTANCE_NAMES, InstanceGroup } from './runner/instance-group.js';
 import { Standstill } from './runner/standstill.js';
-
-const NAMES = ['A', 'B', 'C'];
 
 /** How much longer than its fires a run may take: instances have to start, and a machine may stall. */
 const EXTRA_MS = 60_000;
@@ -25,20 +29,44 @@ function wantedFires(): number {
   throw new Error(`Expected --fires to be a whole number of at least 1, got ${fires}.`);
 }
 
+/** Starts the page on which a reader watches the instances, and breaks them. */
+async function startPlayground(parts: PlaygroundParts): Promise<INestApplication> {
+  const logger = ['warn', 'error', 'fatal'] as const;
+  // Pages that are open do not keep it from ending.
+  const app = await NestFactory.create(PlaygroundModule.forRoot(parts), {
+    logger: [...logger],
+    forceCloseConnections: true,
+  });
+  await app.listen(0, '127.0.0.1');
+  const url = new URL(await app.getUrl());
+  print(`Playground: ${url.origin}/   Board of the locks: ${url.origin}/locks`);
+  return app;
+}
+
 /** Runs the instances until enough fires are complete. Returns their nominal times. */
 async function runInstances(folder: string, wanted: number, interrupted: AbortSignal): Promise<number[]> {
   const complete: number[] = [];
   const over = new AbortController();
+  const timeLine = new TimeLine();
   const board = new FireBoard({
     instances: () => group.living,
     print,
-    onComplete: (fire) => complete.push(fire) === wanted && over.abort(),
+    onComplete: (fire, reports) => {
+      timeLine.addFire(fire, reports);
+      if (complete.push(fire) === wanted) over.abort();
+    },
   });
   const onEnd = (): void => (group.living.length > 0 ? board.recheck() : over.abort());
-  const group = new InstanceGroup({ onFire: (name, report) => board.add(name, report), onEnd, print });
-  const env = { DATABASE_FILE: join(folder, 'lottery.db'), LOCK_PREFIX: `${basename(folder)}:` };
+  const given = process.env['REDIS_URL'] ?? 'redis://127.0.0.1:6379';
+  // What is encrypted does not pass through it.
+  const wire = given.startsWith('redis:') ? await RedisWire.to(given) : null;
+  const [redisUrl, keyPrefix] = [wire?.url ?? given, `${basename(folder)}:`];
+  const env = { DATABASE_FILE: join(folder, 'lottery.db'), LOCK_PREFIX: keyPrefix, REDIS_URL: redisUrl };
+  const group = new InstanceGroup(env, { onFire: (name, report) => board.add(name, report), onEnd, print });
+  let playground: INestApplication | undefined;
   const run = async (): Promise<void> => {
-    await Promise.all(NAMES.map((name) => group.start(name, env)));
+    playground = await startPlayground({ group, timeLine, wire, redisUrl, keyPrefix });
+    await Promise.all(INSTANCE_NAMES.map((name) => group.start(name)));
     board.start();
     const limit = wanted === Infinity ? [] : [sleep(wanted * PERIOD_MS + EXTRA_MS, undefined, { ref: false })];
     await Promise.race([aborted(over.signal), ...limit]);
@@ -47,6 +75,8 @@ async function runInstances(folder: string, wanted: number, interrupted: AbortSi
     await Promise.race([run(), aborted(interrupted)]);
   } finally {
     await group.stop();
+    await playground?.close();
+    wire?.close();
   }
   return complete.slice(0, wanted);
 }

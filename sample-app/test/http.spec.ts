@@ -1,6 +1,7 @@
 import { eventually } from '../../test/support/waiting/eventually.js';
 import type { Charge } from '../src/orders/orders.service.js';
 import { type Deployment, type Instance, cleanUp, deploy } from './support/instances.js';
+import { readEvent } from './support/read-event.js';
 import { overlap, spansOf } from './support/spans.js';
 
 const charge = (instance: Instance, order: string): Promise<Response> =>
@@ -62,15 +63,15 @@ describe('the routes of two instances', () => {
     expect((await read(a, 'coffee')).status).toBe(404);
   }, 60_000);
 
-  it('list the held locks, and answer with 423 when one stays busy', async () => {
+  it('show the held locks on the board, and answer with 423 when one stays busy', async () => {
     const app = await deploy(['A', 'B'], { ORDER_CHARGE_MS: '5000', LOCK_WAIT_MS: '200' });
     const [a, b] = app.instances as [Instance, Instance];
     const charged = charge(a, '7');
     await started(app, 'order_events', 1);
     const fencingToken = spansOf(app.sql, 'order_events')[0]!.fencingToken;
-    const states = (await (await fetch(`${b.url}/locks`)).json()) as { key: string }[];
-    const held = { key: 'order:7', mode: 'write', fencingToken };
-    expect(states).toContainEqual(expect.objectContaining(held));
+    const { locks } = await readEvent<{ locks: object[] }>(`${b.url}/locks/events?view=locks`, 'state');
+    const held = { key: 'order:7', mode: 'write', token: String(fencingToken) };
+    expect(locks).toContainEqual(expect.objectContaining(held));
     const busy = await charge(b, '7');
     expect([busy.status, busy.headers.get('retry-after')]).toEqual([423, '1']);
     expect(await busy.json()).toMatchObject({ statusCode: 423, code: 'LOCK_WAIT_TIMEOUT' });

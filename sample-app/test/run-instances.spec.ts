@@ -1,43 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { join } from 'node:path';
-import { eventuallyPasses } from '../../test/support/waiting/eventually.js';
-import { cleanUp, hasEnded, isRunning, kill, later, sampleApp, temporaryFolder } from './support/processes.js';
-
-interface Run {
-  readonly child: ChildProcess;
-  readonly output: () => string;
-  /** The instances that it started. */
-  readonly pids: () => number[];
-  readonly ended: Promise<number | null>;
-}
-
-/** Runs the built runner as `npm start` does, in a process group of its own, as a shell would. */
-function run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
-  const child = spawn(process.execPath, [join(sampleApp, 'dist', 'run-instances.js'), ...args], {
-    // A runner that is killed cannot remove its folder.
-    env: { ...process.env, TMPDIR: temporaryFolder(), ...env },
-    detached: true,
-  });
-  later(() => kill(child));
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += String(data)));
-  const pids = () => [...output.matchAll(/started with the pid (\d+)/g)].map(([, pid]) => Number(pid));
-  const ended = new Promise<number | null>((resolve) => child.once('close', (code) => resolve(code)));
-  return { child, output: () => output, pids, ended };
-}
-
-async function expectNothingLeft({ child, pids, output }: Run): Promise<void> {
-  expect(hasEnded(child)).toBe(true);
-  expect(pids()).toHaveLength(3);
-  await eventuallyPasses(() => expect(pids().filter(isRunning)).toEqual([]), { timeoutMs: 20_000 });
-  expect(output()).not.toMatch(/ERROR|Error:/);
-}
-
-/** Waits until the runner has printed a match; a failure shows what it printed instead. */
-const printed = ({ output }: Run, pattern: RegExp): Promise<void> =>
-  eventuallyPasses(() => expect(output()).toMatch(pattern), { timeoutMs: 40_000 });
-
-const allReady = /(Ready at[^]*){3}/;
+import { cleanUp } from './support/processes.js';
+import { allReady, expectNothingLeft, printed, run } from './support/runner.js';
 
 describe('the runner of three instances', () => {
   afterEach(cleanUp);

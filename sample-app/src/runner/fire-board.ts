@@ -1,5 +1,6 @@
 import { type FireReport, timeOfDay } from '../lottery/fire-report.js';
 import { DRAW_MS, PERIOD_MS } from '../lottery/lottery.settings.js';
+import type { InstanceName } from './instance-group.js';
 
 /** How long a fire waits for an instance that reports nothing. */
 const GIVE_UP_MS = PERIOD_MS + DRAW_MS;
@@ -8,10 +9,10 @@ const KEPT_FIRES = 10;
 
 export interface FireBoardListener {
   /** The instances that have to report. */
-  instances(): readonly string[];
+  instances(): readonly InstanceName[];
   print(line: string): void;
-  /** Called once per fire, when all instances have reported or time is up. */
-  onComplete(fire: number): void;
+  /** Called once per fire, when all instances have reported or time is up, with their reports. */
+  onComplete(fire: number, reports: ReadonlyMap<InstanceName, FireReport>): void;
 }
 
 /** Collects the reports of each fire, and prints one line when all instances have reported. */
@@ -26,7 +27,7 @@ export class FireBoard {
     this.#from = Date.now();
   }
 
-  add(instance: string, report: FireReport): void {
+  add(instance: InstanceName, report: FireReport): void {
     if (report.fire <= this.#from) return;
     const fire = this.#fires.get(report.fire) ?? this.#open(report.fire);
     // A stopped instance may fire twice in one period when it resumes: what it drew counts.
@@ -48,7 +49,7 @@ export class FireBoard {
   }
 
   #completeIfAllReported(time: number, fire: Fire): void {
-    const reported = (name: string): boolean => isFinal(fire.reports.get(name));
+    const reported = (name: InstanceName): boolean => isFinal(fire.reports.get(name));
     if (this.listener.instances().every(reported)) this.#complete(time, fire);
   }
 
@@ -57,19 +58,19 @@ export class FireBoard {
     fire.complete = true;
     clearTimeout(fire.giveUp);
     this.listener.print(`${timeOfDay(time)}  ${lineOf(fire.reports, this.listener.instances())}`);
-    this.listener.onComplete(time);
+    this.listener.onComplete(time, fire.reports);
   }
 }
 
 interface Fire {
-  readonly reports: Map<string, FireReport>;
+  readonly reports: Map<InstanceName, FireReport>;
   readonly giveUp: NodeJS.Timeout;
   complete: boolean;
 }
 
 const isFinal = (report: FireReport | undefined): boolean => report !== undefined && report.outcome !== 'drawing';
 
-function lineOf(reports: ReadonlyMap<string, FireReport>, living: readonly string[]): string {
+function lineOf(reports: ReadonlyMap<InstanceName, FireReport>, living: readonly InstanceName[]): string {
   const names = [...new Set([...reports.keys(), ...living])].sort();
   const drew = names.flatMap((name) => drawOf(name, reports.get(name)));
   const skipped = names.filter((name) => reports.get(name)?.outcome === 'skipped');

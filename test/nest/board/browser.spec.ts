@@ -2,7 +2,7 @@ import { type Browser } from 'playwright-core';
 import { closeAll } from '../../support/apps/lock-app.js';
 import { ownRedis } from '../../support/redis/own-redis.js';
 import { type BoardApp, startBoardApp } from './board-app.js';
-import { startBrowser, visit } from './browser.js';
+import { startBrowser, visit } from '../../support/processes/browser.js';
 import { HOSTILE_KEYS } from './hostile-keys.js';
 
 /** A browser, and instances of an app on a Redis of their own. The first one serves the page. */

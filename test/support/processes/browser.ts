@@ -1,7 +1,7 @@
 import process from 'node:process';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { ensureChromium } from '../../../scripts/programs.mjs';
-import { closeLater } from '../../support/apps/lock-app.js';
+import { closeLater } from '../apps/lock-app.js';
 
 /** A page of the browser, and what it did that a reader of the board must never see. */
 export interface Visit {

@@ -1,0 +1,22 @@
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+
+interface LocalRequest {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+}
+
+const LOCAL_HOST = /^(127\.0\.0\.1|localhost)(:\d+)?$/;
+
+/**
+ * Lets in the pages and commands of this machine, and no page of another site. An app in production asks instead who is signed in,
+ * and what that user may do.
+ */
+@Injectable()
+export class LocalGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    const { method, headers } = context.switchToHttp().getRequest<LocalRequest>();
+    // A site whose name leads to this machine would have that name here.
+    if (!LOCAL_HOST.test(headers['host'] ?? '')) return false;
+    return method === 'GET' || ['same-origin', undefined].includes(headers['sec-fetch-site']);
+  }
+}
