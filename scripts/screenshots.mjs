@@ -1,0 +1,77 @@
+// Makes the pictures of the documents: starts the sample app, uses it in Chromium, and writes docs/pictures.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+import { isStarted } from './checks.mjs';
+import { ensureChromium } from './programs.mjs';
+import { startRedisServer } from './redis.mjs';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const folder = join(root, 'docs', 'pictures');
+const VIEW = { viewport: { width: 1_100, height: 520 }, deviceScaleFactor: 1.5 };
+
+/** Starts the built sample app. Its work takes so long that it is seen. */
+function startApp(redisUrl) {
+  const env = { ...process.env, REDIS_URL: redisUrl, ORDER_CHARGE_MS: '6000', CATALOGUE_READ_MS: '15000' };
+  const stdio = ['ignore', 'pipe', 'inherit'];
+  const child = spawn(process.execPath, [join(root, 'sample-app', 'dist', 'run-instances.js')], { env, stdio });
+  const url = new Promise((resolve, reject) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      const [, found] = /Playground: (\S+)/.exec(line) ?? [];
+      if (found) resolve(found);
+    });
+    child.once('exit', () => reject(new Error('The sample app ended. Was it built (`npm run build -w sample-app`)?')));
+  });
+  return { child, url };
+}
+
+async function takePictures(browser, url) {
+  const playground = await browser.newPage(VIEW);
+  await playground.goto(url);
+  await playground.getByText('leads').waitFor();
+  await playground.getByText('drew 10 winners').nth(2).waitFor();
+  const boards = await playground
+    .getByRole('link', { name: 'its board' })
+    .evaluateAll((links) => links.map(({ href }) => href));
+  for (const board of boards) void fetch(new URL('catalogue/tea', board)).catch(() => {});
+  for (const _order of [1, 2]) await playground.getByRole('button', { name: 'Place an order twice' }).click();
+  for (const colorScheme of ['light', 'dark']) {
+    const board = await browser.newPage({ ...VIEW, colorScheme });
+    await board.goto(`${url}locks`);
+    for (const key of ['order:1', 'order:2', 'catalogue'])
+      await board.getByRole('row').filter({ hasText: key }).first().waitFor();
+    await board.screenshot({ path: join(folder, `board-${colorScheme}.png`) });
+    if (colorScheme === 'dark') continue;
+    await board.getByRole('link', { name: 'order:1' }).click();
+    await board.getByRole('heading', { name: 'order:1' }).waitFor();
+    await board.getByText('OrdersService.charge').nth(1).waitFor();
+    await board.screenshot({ path: join(folder, 'board-lock.png') });
+  }
+  await playground.getByText('charged it after').nth(1).waitFor();
+  await playground.screenshot({ path: join(folder, 'playground.png'), fullPage: true });
+}
+
+if (isStarted(import.meta.url)) {
+  mkdirSync(folder, { recursive: true });
+  const redis = await startRedisServer();
+  const { child, url } = startApp(redis.url);
+  // Chromium has no sandbox for root.
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  const browser = await chromium.launch({ executablePath: ensureChromium(), args });
+  try {
+    await takePictures(browser, await url);
+    console.log(`Wrote the pictures in ${folder}.`);
+  } finally {
+    await browser.close();
+    if (child.exitCode === null) {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    }
+    await redis.stop();
+  }
+}
