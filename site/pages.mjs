@@ -22,6 +22,8 @@ export const GROUPS = [
       ['errors', 'Errors'],
       ['keys', 'Keys'],
       ['nest', 'In a Nest app'],
+      ['service', 'The service'],
+      ['connections', 'Connections'],
       ['testing', 'Testing'],
     ],
   },
