@@ -1,4 +1,10 @@
-export type { AdoptOptions, Key, TransferOptions, WaitUntilFreeOptions } from './core/call-arguments.js';
+export type {
+  AdoptOptions,
+  ForceReleaseOptions,
+  Key,
+  TransferOptions,
+  WaitUntilFreeOptions,
+} from './core/call-arguments.js';
 export { currentLock, assertLocked } from './core/reentry/context.js';
 export {
   LockBusyError,
@@ -23,6 +29,16 @@ export type {
   LockEventName,
   LockEvents,
 } from './core/lock.events.js';
+export type { LockHistoryOptions } from './core/history/history.options.js';
+export type {
+  LockHistoryBatch,
+  LockHistoryEntry,
+  LockHistoryEvent,
+  LockHistoryFacts,
+  LockHistoryQuery,
+  LockHistoryRecord,
+  LockHistoryStore,
+} from './core/history/history-entry.js';
 export type { LockOptions } from './core/lock.options.js';
 export type { OnUnavailable } from './core/option-checks.js';
 export type { Clock } from './core/clock.js';

@@ -113,6 +113,7 @@ export class RedisLockModule
   /** Internal: Nest calls it. */
   constructor(
     @Inject(OWN_INTERCEPTOR) interceptor: LockInterceptor,
+    @Inject(OWN_SERVICE) private readonly locks: RedisLockService,
     @Inject(LOCKER) private readonly locker: Locker,
     @Inject(LOCK_STORE) private readonly store: LockStore,
     @Inject(RESOLVED_OPTIONS) private readonly options: ResolvedModuleOptions,
@@ -187,6 +188,7 @@ export class RedisLockModule
     await this.#drain();
     removeModule(this.#module);
     this.#stopSeparating?.();
+    await this.locks.parts.history.close();
     await this.store.close();
   }
 

@@ -1,3 +1,4 @@
+import { type HistoryLimits, type LockHistoryOptions, resolveHistory } from './core/history/history.options.js';
 import { LockConfigurationError } from './core/lock.errors.js';
 import { type LockDefaults, checkLockOptions } from './core/lock.options.js';
 import {
@@ -91,6 +92,12 @@ export interface RedisLockModuleOptions {
    */
   keepMs?: number;
   /**
+   * Whether events of the locks are written to a history that all instances share: a stream in Redis, read with
+   * `RedisLockService.history`. An object says how much is kept. It is written behind the locks, which never wait for it.
+   * @default false
+   */
+  history?: boolean | LockHistoryOptions;
+  /**
    * How many replicas must confirm a grant (WAIT) before it counts. A grant that too few confirm is given back and requested
    * again; when `waitMs` is over, the call rejects with a `LockStoreError`. With 0 no replica is asked, and a failover may
    * forget the grant.
@@ -123,12 +130,14 @@ export interface ResolvedModuleOptions extends LockDefaults {
   readonly replicaTimeoutMs: number;
   readonly hashTag: ((key: string) => string | undefined) | undefined;
   readonly onUnavailable: OnUnavailable;
+  /** Null: none is written. */
+  readonly history: HistoryLimits | null;
 }
 
 const OPTIONS = {
   name: true, isGlobal: true, connection: true, store: true, memoryInProduction: true, keyPrefix: true, leaseMs: true, waitMs: true, maxHoldMs: true,
   awaitRelease: true, drainMs: true, keepMs: true, onUnavailable: true, minReplicas: true, replicaTimeoutMs: true,
-  hashTag: true,
+  hashTag: true, history: true,
 } satisfies Record<keyof RedisLockModuleOptions, true>; // prettier-ignore
 
 /** The options that Nest needs when the module is imported, before a factory makes the others. */
@@ -152,7 +161,7 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
   checkPlace(own);
   const { name, connection = 'redis://127.0.0.1:6379', store, keyPrefix = 'lock:', leaseMs, waitMs, maxHoldMs } = own;
   const { awaitRelease = true, drainMs = 10_000, keepMs = 600_000, onUnavailable = 'fail', hashTag } = own;
-  const { minReplicas = 0, replicaTimeoutMs = 500 } = own;
+  const { minReplicas = 0, replicaTimeoutMs = 500, history = false } = own;
   checkOnUnavailable(onUnavailable);
   checkLockOptions({ leaseMs, waitMs, maxHoldMs, awaitRelease });
   checkDuration(drainMs, 'drainMs', { min: 0, max: 3_600_000 });
@@ -163,7 +172,16 @@ export function resolveModuleOptions(options: RedisLockModuleOptions): ResolvedM
   checkReplicas(minReplicas, replicaTimeoutMs, filled.leaseMs);
   const place = { connection, store, keyPrefix, keepMs, minReplicas, replicaTimeoutMs, hashTag };
   const isQuorum = Array.isArray(connection);
-  return { name, awaitRelease, drainMs, onUnavailable, isQuorum, ...place, ...filled };
+  return {
+    name,
+    awaitRelease,
+    drainMs,
+    onUnavailable,
+    isQuorum,
+    history: resolveHistory(history),
+    ...place,
+    ...filled,
+  };
 }
 
 /**

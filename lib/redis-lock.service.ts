@@ -3,20 +3,19 @@ import { type Locker } from './core/acquire/locker.js';
 import { type Entry, NO_ENTRY } from './core/acquire/request.js';
 import { type Hold } from './core/hold/hold.js';
 import { readTransferText } from './core/hold/transfer-text.js';
-import { type AdoptOptions, type Key, type WaitUntilFreeOptions } from './core/call-arguments.js';
-import { checkAdoptOptions, checkJob, checkWaitOptions, checkWork, keysOf } from './core/call-arguments.js';
-import { jobName } from './core/key.js';
+import type { AdoptOptions, ForceReleaseOptions, Key, WaitUntilFreeOptions } from './core/call-arguments.js';
+import { checkAdoptOptions, checkWaitOptions, checkWork, keysOf } from './core/call-arguments.js';
+import { type LockHistoryEntry } from './core/history/history-entry.js';
+import { LockHistory } from './core/history/lock-history.js';
 import { LockBusyError } from './core/lock.errors.js';
 import { type LockEvents } from './core/lock.events.js';
 import { type Lock } from './core/lock.js';
 import { type LockOptions, checkLockOptions, resolveLockOptions } from './core/lock.options.js';
-import { checkSetPermits } from './core/option-checks.js';
-import { readOptions } from './core/read-options.js';
+import { OperatorCalls } from './core/operator-calls.js';
 import { enterLock, refuseReentry } from './core/reentry/enter-lock.js';
 import { runWithLock } from './core/reentry/run.js';
 import { type LockStore } from './core/store/lock-store.js';
-import { askEach } from './core/store/ask-each.js';
-import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './core/store/lock-state.js';
+import { type LastRun, type LockState } from './core/store/lock-state.js';
 import { Leaders } from './leader/leaders.js';
 import { type LeadOptions } from './leader/lead.options.js';
 import { type Leadership } from './leader/leadership.js';
@@ -35,6 +34,8 @@ const NO_OPTIONS: LockOptions = Object.freeze({});
 @Injectable()
 export class RedisLockService {
   readonly #leaders: Leaders;
+  readonly #operator: OperatorCalls;
+  readonly #history: LockHistory;
 
   /** Internal: Nest calls it. */
   constructor(
@@ -43,6 +44,8 @@ export class RedisLockService {
     @Inject(RESOLVED_OPTIONS) private readonly defaults: ResolvedModuleOptions,
   ) {
     this.#leaders = new Leaders(locker, defaults);
+    this.#operator = new OperatorCalls(locker, store);
+    this.#history = new LockHistory(locker, store, defaults.history);
   }
 
   /** The name of the connection whose locks these are; undefined for the default one. */
@@ -161,8 +164,7 @@ export class RedisLockService {
   inspect(keys: readonly string[]): Promise<LockState[]>;
   inspect(key: Key): Promise<LockState | LockState[]>;
   async inspect(key: Key): Promise<LockState | LockState[]> {
-    const states = await this.#askEach(key, async (one) => this.locker.withWaiters(await this.store.inspect(one)));
-    return typeof key === 'string' ? states[0]! : states;
+    return this.#operator.inspect(key);
   }
 
   /**
@@ -171,8 +173,7 @@ export class RedisLockService {
    * @throws LockStoreError, LockKeyError
    */
   async isLocked(key: Key): Promise<boolean> {
-    const states = await this.#askEach(key, (one) => this.store.inspect(one));
-    return states.some(({ mode }) => mode !== 'free');
+    return this.#operator.isLocked(key);
   }
 
   /**
@@ -193,22 +194,26 @@ export class RedisLockService {
    * @throws LockStoreError, LockConfigurationError
    */
   list(options: { prefix?: string; limit?: number } = {}): AsyncIterable<LockState> {
-    const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, LIST_OPTION_NAMES);
-    return this.locker.awaited.keepAliveEach(this.#list({ prefix, limit }));
-  }
-
-  async *#list(options: Required<ListOptions>): AsyncGenerator<LockState> {
-    for await (const state of this.store.list(options)) yield this.locker.withWaiters(state);
+    return this.#operator.list(options);
   }
 
   /**
    * Revokes a lock: all its holders lose it (`LockLostError.reason` is `revoked`), and the waiters get it next. For
-   * operators: the work of the holders may still be running.
+   * operators: the work of the holders may still be running. `by` says who does it, in the log, the event `forced` and the history.
    * @returns whether anybody held the lock, or any of several locks
-   * @throws LockStoreError, LockKeyError
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
-  async forceRelease(key: Key): Promise<boolean> {
-    return (await this.#askEach(key, (one) => this.store.forceRelease(one))).some(Boolean);
+  async forceRelease(key: Key, options: ForceReleaseOptions = {}): Promise<boolean> {
+    return this.#operator.forceRelease(key, options);
+  }
+
+  /**
+   * Reads what has happened to the locks, or to that of `key`, the newest first: at most `limit` entries (default 100, at most 10,000)
+   * of all instances that have the option `history`. This one may read without it. Entries may be missing: they are for people.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError (also for a `store` of your own that keeps no history)
+   */
+  async history(options: { key?: string; limit?: number } = {}): Promise<readonly LockHistoryEntry[]> {
+    return this.#history.read(options);
   }
 
   /**
@@ -217,8 +222,7 @@ export class RedisLockService {
    * @throws LockStoreError, LockKeyError, LockConfigurationError (also on a quorum, which has no semaphores)
    */
   async setPermits(key: string, permits: number | null): Promise<void> {
-    checkSetPermits(permits);
-    await this.#askEach(key, (one) => this.store.setPermits(one, permits));
+    return this.#operator.setPermits(key, permits);
   }
 
   /**
@@ -227,19 +231,12 @@ export class RedisLockService {
    * @throws LockStoreError, LockKeyError, LockConfigurationError
    */
   async lastRun(key: string, job?: string): Promise<LastRun | null> {
-    this.store.checkKey(key);
-    return this.locker.awaited.keepAlive(
-      this.store.lastRun(key, job === undefined ? undefined : jobName(checkJob(key, job))),
-    );
-  }
-
-  #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
-    return askEach(this.store, this.locker.awaited, keysOf(key), ask);
+    return this.#operator.lastRun(key, job);
   }
 
   /** Internal: what holds the locks, for another API of them. */
-  get parts(): { readonly locker: Locker; readonly store: LockStore } {
-    return { locker: this.locker, store: this.store };
+  get parts(): { readonly locker: Locker; readonly store: LockStore; readonly history: LockHistory } {
+    return { locker: this.locker, store: this.store, history: this.#history };
   }
 
   /** One function for all calls. */

@@ -1,6 +1,8 @@
 import { checkedKey } from './key.js';
 import { LockConfigurationError, LockKeyError } from './lock.errors.js';
 import { checkSomeOptions, type LockOptions } from './lock.options.js';
+import { checkOwner } from './option-checks.js';
+import { readOptions } from './read-options.js';
 import { messageOf } from './reporter.js';
 
 /** One key, or several: all of them are locked or none, and calls that name them in different orders do not deadlock. */
@@ -37,6 +39,13 @@ export interface AdoptOptions {
   renew?: boolean;
 }
 
+/** The options of `forceRelease`. */
+export interface ForceReleaseOptions {
+  /** Who does it, for the log, the event `forced` and the history: a name of 1 to 128 characters. */
+  by?: string;
+}
+
+const FORCE_RELEASE_NAMES = ['by'] satisfies readonly (keyof ForceReleaseOptions)[];
 const WAIT_OPTIONS = { waitMs: true, signal: true } satisfies Record<keyof WaitUntilFreeOptions, true>;
 const TRANSFER_OPTIONS = { leaseMs: true } satisfies Record<keyof TransferOptions, true>;
 const ADOPT_OPTIONS = { leaseMs: true, maxHoldMs: true, renew: true } satisfies Record<keyof AdoptOptions, true>;
@@ -91,3 +100,10 @@ export const checkTransferOptions = (options: TransferOptions): TransferOptions 
 
 /** @throws LockConfigurationError */
 export const checkAdoptOptions = (options: AdoptOptions): AdoptOptions => checkSomeOptions(options, ADOPT_OPTIONS);
+
+/** @throws LockConfigurationError */
+export function checkForceReleaseOptions(options: ForceReleaseOptions): ForceReleaseOptions {
+  const checked: ForceReleaseOptions = readOptions(options, FORCE_RELEASE_NAMES, 'forceRelease()');
+  if (checked.by !== undefined) checkOwner(checked.by, 'by');
+  return checked;
+}

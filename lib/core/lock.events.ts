@@ -25,6 +25,8 @@ export interface LockEvent {
   readonly mode: LockMode;
   /** `Class.method` if a decorator acquired it, otherwise empty. */
   readonly where: string;
+  /** The `note` of the call; undefined without one. */
+  readonly note: string | undefined;
 }
 
 /** The part of an event that names the code which acquires the lock. */
@@ -79,6 +81,11 @@ export interface LockEventMap {
    * instance leads; or it waits from now on for the result of another call, which it shares.
    */
   skipped: LockEvent & { readonly reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' | 'shared' };
+  /**
+   * This instance has revoked it with `forceRelease`. The mode is `write`, since a revocation ends all holds; those who had them get
+   * the event `lost`. `by`: who did it, if the caller said so.
+   */
+  forced: LockEvent & { readonly by: string | undefined };
   /** `waitMs` was over. */
   timedOut: LockEvent & { readonly waitedMs: number; readonly holder: string | undefined };
   /** A nested call entered the lock that its chain of calls holds. */
@@ -107,6 +114,7 @@ const NAMES = {
   renewFailed: true,
   lost: true,
   skipped: true,
+  forced: true,
   timedOut: true,
   reentered: true,
   elected: true,

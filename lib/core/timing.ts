@@ -133,6 +133,23 @@ export const OTHERS_FIRST_MS = 1_000;
 export const campaignRetryMs = (failures: number, random: Randomness): number =>
   jittered(Math.min(500 * 2 ** failures, 30_000), random);
 
+// --- The history ---
+
+/** How long an event waits until it is written to the history with those that follow: long beside a command, short for people. */
+export const HISTORY_PAUSE_MS = 100;
+
+/** How many entries are written by one command, for which Redis serves nobody else: some hundred microseconds. */
+export const MAX_HISTORY_BATCH = 64;
+
+/** How many entries wait in memory at most, besides those that are being written: about a megabyte. */
+export const MAX_HISTORY_QUEUE = 2_000;
+
+/** The pause before entries that could not be written are tried again. */
+export const HISTORY_RETRY_MS = 1_000;
+
+/** How long the end of the app waits for the last entries: they are not worth more. */
+export const LAST_HISTORY_MS = 250;
+
 // --- Reporting ---
 
 /** How many log lines of one kind are written in full within `LOG_WINDOW_MS`; the others are counted. */

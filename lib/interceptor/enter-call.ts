@@ -49,6 +49,7 @@ interface Caller {
 
 /** The call that was refused its lock; `isClaim`: it is a job that claims a fire. */
 interface Refused extends Pick<Caller, 'args' | 'key'> {
+  readonly note?: string | undefined;
   readonly isClaim?: boolean;
 }
 
@@ -70,7 +71,10 @@ export function enterCall(
   const { acquireOptions, where, template } = call;
   if (!acquireOptions || signal) return host.awaited.keepAlive(enterFully(host, call, { self, args, key }, signal));
   const entered = host.locks.enter(key, acquireOptions, { label: { where, template }, claim: undefined });
-  return entered instanceof Hold ? { kind: 'locked', lock: entered } : settled(host, call, { args, key }, entered);
+  const { note } = acquireOptions;
+  return entered instanceof Hold
+    ? { kind: 'locked', lock: entered }
+    : settled(host, call, { args, key, note }, entered);
 }
 
 async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, signal?: AbortSignal): Promise<Entered> {
@@ -81,7 +85,12 @@ async function enterFully(host: EntryHost, call: LockedCall, caller: Caller, sig
   const { where, template } = call;
   const entry = { label: { where, template }, claim };
   const enter = async (either?: AbortSignal) => host.locks.enter(caller.key, { ...options, signal: either }, entry);
-  return settled(host, call, { ...caller, isClaim: claim !== undefined }, withEither(options.signal, signal, enter));
+  return settled(
+    host,
+    call,
+    { ...caller, note: options.note, isClaim: claim !== undefined },
+    withEither(options.signal, signal, enter),
+  );
 }
 
 const settled = (host: EntryHost, call: LockedCall, refused: Refused, entering: Promise<Hold>): Promise<Entered> =>
@@ -94,12 +103,13 @@ function notEntered(
   host: EntryHost,
   call: LockedCall,
   error: unknown,
-  { key, args, isClaim = false }: Refused,
+  { key, args, note, isClaim = false }: Refused,
 ): Entered {
   const text = typeof key === 'string' ? key : key.join(', ');
   const skip = (reason: LockEventMap['skipped']['reason'], answer?: () => unknown): Entered => {
     const { where, template, options } = call;
-    host.locks.events.emit('skipped', () => ({ where, template, key: text, mode: options.mode ?? 'write', reason }));
+    const event = { where, template, key: text, mode: options.mode ?? 'write', note: note || undefined };
+    host.locks.events.emit('skipped', () => ({ ...event, reason }));
     return { kind: 'skipped', answer: answer?.() };
   };
   const { ifBusy = isClaim ? 'skip' : 'wait', rerunOnLoss, onUnavailable = host.onUnavailable } = call.options;

@@ -109,7 +109,14 @@ export class Campaign implements Leadership {
     const term = this.#term;
     if (term?.isProven) return term.runCall(call);
     const { key, label } = this.terms;
-    const event = { key, template: label.template, where, mode: 'write', reason: 'not-leader' } as const;
+    const event = {
+      key,
+      template: label.template,
+      mode: 'write',
+      where,
+      note: undefined,
+      reason: 'not-leader',
+    } as const;
     this.parts.locker.events.emit('skipped', () => event);
     return undefined;
   }

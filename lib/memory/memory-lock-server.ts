@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../core/clock.js';
 import { type WakeUp, type WakeUpListener } from '../core/store/lock-store.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { clientOf } from './hand-over.js';
+import { MemoryHistory } from './memory-history.js';
 import { MemoryLocks } from './memory-locks.js';
 
 /** Tokens are as great as in production even with a clock that starts in 1970: a test finds a column that is too small. */
@@ -22,6 +23,8 @@ export class MemoryLockServer {
   readonly clock: Clock;
   /** Internal: the locks of the stores. */
   readonly locks: MemoryLocks;
+  /** Internal: what has happened to them. */
+  readonly history = new MemoryHistory();
   readonly #listeners = new Map<string, WakeUpListener>();
   #isStopped = false;
   #lastMs = 0;

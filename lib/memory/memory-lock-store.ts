@@ -15,6 +15,7 @@ import {
 } from '../core/store/lock-store.js';
 import { type LastRun, type LockState } from '../core/store/lock-state.js';
 import { lastRunOf, type ListOptions, checkListOptions, listLocks } from '../core/store/lock-state.js';
+import { type LockHistoryStore } from '../core/history/history-entry.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { encodeKey, inOrder, storedKey } from '../core/key.js';
 import { type MemoryLockServer } from './memory-lock-server.js';
@@ -41,6 +42,12 @@ export class MemoryLockStore implements LockStore {
   readonly clientId = newClientId(systemRandomness);
   readonly reservesTokens = true;
   readonly keyPrefix: string;
+  readonly history: LockHistoryStore = {
+    append: (batch) => {
+      return this.#run('*', () => this.server.history.append(this.keyPrefix, batch, this.server.clock.wallNow()));
+    },
+    read: (query) => this.#run('*', () => this.server.history.read(this.keyPrefix, query)),
+  };
   readonly #keepMs: number;
   #listener: WakeUpListener | null = null;
   #disconnect: (() => void) | null = null;

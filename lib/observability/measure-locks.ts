@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { type AcquireFailure, type LockEvent, type LockEventMap } from '../core/lock.events.js';
 import { LockError } from '../core/lock.errors.js';
 import type { RedisLockService } from '../redis-lock.service.js';
-import { EventListeners } from './event-listeners.js';
+import { EventListeners } from '../core/event-listeners.js';
 import { type LockMetric, type MetricLabels, RENEWAL_OUTCOMES } from './lock-metrics.js';
 
 /** The part of a lock service that is observed. */

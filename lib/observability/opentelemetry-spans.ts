@@ -9,7 +9,7 @@ import {
 } from '@opentelemetry/api';
 import { type HeldLockEvent, type LockEvent, type LockEventMap } from '../core/lock.events.js';
 import { messageOf } from '../core/reporter.js';
-import { EventListeners } from './event-listeners.js';
+import { EventListeners } from '../core/event-listeners.js';
 import { connectionOf, errorTypeOf, type LockSource, outcomeOf, partsOf, templateOf } from './measure-locks.js';
 
 /** What the spans report. */

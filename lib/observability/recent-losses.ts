@@ -1,5 +1,5 @@
 import { type LockEvents } from '../core/lock.events.js';
-import { EventListeners } from './event-listeners.js';
+import { EventListeners } from '../core/event-listeners.js';
 
 const MINUTE_MS = 60_000;
 

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { type LockHistoryStore } from '../core/history/history-entry.js';
 import { newClientId, randomAttempt } from '../core/store/attempt-ids.js';
 import {
   type AcquireReply,
@@ -35,6 +36,7 @@ import {
 import { CommandRunner } from './connection/command-runner.js';
 import { ServerCheck } from './connection/server-check.js';
 import { OperationBatches } from './operation-batches.js';
+import { RedisHistory } from './redis-history.js';
 import { type RedisLockStoreOptions } from './redis-lock-store.options.js';
 import { ignoreWrongType, scanKeys } from './scan.js';
 import { MAX_REVOKE_TRIES, MAX_SENT } from './timing.js';
@@ -46,6 +48,7 @@ export class RedisLockStore implements LockStore {
   readonly keyPrefix: string;
   readonly reservesTokens = true;
   readonly commands: CommandRunner;
+  readonly history: LockHistoryStore;
   readonly #client: RedisClient;
   readonly #keys: RedisKeys;
   readonly #calls: ScriptCalls;
@@ -72,6 +75,7 @@ export class RedisLockStore implements LockStore {
     const callOptions = { keepMs, channelPrefix: this.#keys.channelPrefix, countReceivers };
     this.#calls = new ScriptCalls(options.scripts, this.#keys, callOptions);
     this.commands = new CommandRunner(this.#client, !isGiven, clock, reporter);
+    this.history = new RedisHistory(this.commands, options.scripts, this.#keys);
     this.#check = new ServerCheck({ ...options, commands: this.commands });
     this.#replicas =
       options.minReplicas > 0 ? new ReplicaAcks((storageKey) => this.commands.liveClient(storageKey), options) : null;

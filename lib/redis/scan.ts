@@ -50,8 +50,9 @@ async function* scanNodes(
       const scan = () => node.scan(cursor, pattern, KEYS_PER_SCAN);
       const to = { node: client.isCluster ? node : undefined };
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
+      // The history of the locks has no name of a lock.
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));
-      for (const key of new Set(named.filter((name) => name.startsWith(prefix) && !seen.has(name)))) {
+      for (const key of new Set(named.filter((name) => name !== '' && name.startsWith(prefix) && !seen.has(name)))) {
         seen.add(key);
         yield key;
       }

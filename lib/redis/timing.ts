@@ -103,6 +103,12 @@ export const WAIT_ROUND_TRIP_MS = 1_000;
 /** How many redirections are followed: a slot that has just moved, and moves on, needs no more. */
 export const MAX_REDIRECTS = 4;
 
+/** How many entries of the history one command looks at: Redis serves nobody else meanwhile. */
+export const HISTORY_LOOKS = 500;
+
+/** How many entries are looked at in all: a history has up to 100,000 and a few more. */
+export const MAX_HISTORY_LOOKS = 101_000;
+
 // The quorum
 
 /** How long the nodes are waited for: little compared to the lease, which runs from the first command on. */

@@ -27,6 +27,12 @@ export interface FakeLockOptions extends Pick<
   readonly clock?: Clock;
 }
 
+type FakeParts = RedisLockService['parts'] & {
+  readonly locker: FakeLocker;
+  readonly store: GrantingStore;
+  readonly leaders: Leaders;
+};
+
 /** Any number will do: every call is a fire of its own. */
 const A_SLOT_MS = 60_000;
 
@@ -69,8 +75,8 @@ export class FakeLockService extends RedisLockService {
   }
 
   /** Internal: replaces the parts of a module. */
-  override get parts(): { readonly locker: FakeLocker; readonly store: GrantingStore; readonly leaders: Leaders } {
-    return { locker: this.#locker, store: this.#store, leaders: this.#leaders };
+  override get parts(): FakeParts {
+    return { ...super.parts, locker: this.#locker, store: this.#store, leaders: this.#leaders };
   }
 
   /** All requests so far, including refused ones; a nested call on a key that is held makes no request. */

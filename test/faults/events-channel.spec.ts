@@ -60,6 +60,10 @@ describe('the diagnostics channel of an event', () => {
       const leadership = b.locks.lead(key);
       await leadership.waitUntilLeader();
       await leadership.stop();
+      const revoked = await a.locks.acquire(key);
+      await b.locks.forceRelease(key, { by: 'ann' });
+      await eventually(() => revoked.signal.aborted);
+      await revoked.release();
       const held = await a.locks.acquire(key, { leaseMs: 3_000 });
       await held.extend(3_000);
       await b.work.skip(key);

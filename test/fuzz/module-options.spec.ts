@@ -60,6 +60,19 @@ const RIGHT: Record<keyof RedisLockModuleOptions, fc.Arbitrary<Named>> = {
   }),
   memoryInProduction: oneOf(true, false, 'yes'),
   keyPrefix: oneOf('lock:', '', '{a}', 'x'.repeat(128), 'x'.repeat(129), 'a\uD800'),
+  history: named({
+    on: () => true,
+    off: () => false,
+    'with limits': () => ({ maxEntries: 100, keepMs: 60_000 }),
+    'with too few': () => ({ maxEntries: 99 }),
+    'with an odd time': () => ({ keepMs: Symbol('keepMs') }),
+    'misspelt limits': () => ({ maxEntrys: 1_000 }),
+    'a getter that throws': () => ({
+      get keepMs(): number {
+        throw new RangeError('thrown by the value');
+      },
+    }),
+  }),
   leaseMs: oneOf(49, 50, 30_000),
   waitMs: oneOf(0, -1, 1_000),
   maxHoldMs: oneOf(0, 1),

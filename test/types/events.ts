@@ -15,6 +15,7 @@ interface OwnFields {
   renewFailed: Held & { cause: unknown };
   lost: Held & { heldMs: number; reason: LockLostReason; error: LockLostError };
   skipped: { reason: 'busy' | 'claimed' | 'unavailable' | 'shutdown' | 'not-leader' | 'shared' };
+  forced: { by: string | undefined };
   timedOut: { waitedMs: number; holder: string | undefined };
   reentered: { waitedMs: number };
   elected: Held;
@@ -22,7 +23,13 @@ interface OwnFields {
 }
 type AcquireFailure = 'busy' | 'timeout' | 'aborted' | 'claimed' | 'shutdown' | 'error';
 type Held = { attempt: string; fencingToken: number };
-type Common = { key: string; template: string | undefined; mode: LockMode; where: string };
+type Common = {
+  key: string;
+  template: string | undefined;
+  mode: LockMode;
+  where: string;
+  note: string | undefined;
+};
 type Flat<T> = { [Field in keyof T]: T[Field] };
 type Fields<Name extends keyof OwnFields> = Flat<Readonly<Common & OwnFields[Name]>>;
 
@@ -45,6 +52,7 @@ export function accepted(events: LockEvents): void {
   events.on('skipped', (event) => check<Same<Flat<typeof event>, Fields<'skipped'>>>());
   events.on('elected', (event) => check<Same<Flat<typeof event>, Fields<'elected'>>>());
   events.on('demoted', (event) => check<Same<Flat<typeof event>, Fields<'demoted'>>>());
+  events.on('forced', (event) => check<Same<Flat<typeof event>, Fields<'forced'>>>());
   events.on('timedOut', (event) => check<Same<Flat<typeof event>, Fields<'timedOut'>>>());
   events.on('reentered', (event) => check<Same<Flat<typeof event>, Fields<'reentered'>>>());
   const listen = ({ key }: LockEvent) => key;

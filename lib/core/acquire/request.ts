@@ -72,6 +72,7 @@ export const eventOf = ({ name, options, label }: LockRequest): LockEvent => ({
   key: name,
   mode: options.mode,
   ...label,
+  note: options.note || undefined,
 });
 
 /** How long the call has waited so far. */

@@ -1,6 +1,7 @@
 import { type Clock } from '../clock.js';
 import { lostError } from '../error-texts.js';
 import { type LockLostError, type LockLostReason, type LockMode } from '../lock.errors.js';
+import { noteIn } from '../store/holder-text.js';
 import { type HoldRef, type LostReply } from '../store/lock-store.js';
 import { type Ending } from './ending.js';
 import { type Grant, type HoldTerms } from './hold-terms.js';
@@ -158,7 +159,7 @@ export class StoreHold extends Hold implements Lease, Carried<StoreHold> {
   /** The fields of all events of this hold. */
   get event() {
     const { key, mode, fencingToken, attempt, terms } = this;
-    return { key, mode, fencingToken, attempt, ...terms.label };
+    return { key, mode, fencingToken, attempt, ...terms.label, note: noteIn(terms.holder) };
   }
 
   /** Takes a newer proof of the lease. */

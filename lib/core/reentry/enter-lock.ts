@@ -1,6 +1,6 @@
 import { onAbort } from '../abort-listener.js';
 import { type Locker } from '../acquire/locker.js';
-import { forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
+import { eventOf, forKeys, type LockRequest, waitedMsOf } from '../acquire/request.js';
 import { busyError, waitTimeoutError } from '../busy-errors.js';
 import { nestedUpgradeError, notReentrantError, unawaitedCallError, uncountedPermitError } from '../error-texts.js';
 import { CompositeHold, throwIfLost } from '../hold/composite-hold.js';
@@ -47,7 +47,7 @@ function enterIdleSlot(locker: Locker, outer: Hold, request: LockRequest): Neste
 
 /** Returns whether anybody listens. */
 function tellReentered(locker: Locker, { key, mode }: NestedHold, request: LockRequest): boolean {
-  const event = () => ({ ...request.label, key, mode, waitedMs: waitedMsOf(request, locker.clock.now()) });
+  const event = () => ({ ...eventOf(request), key, mode, waitedMs: waitedMsOf(request, locker.clock.now()) });
   return locker.events.emit('reentered', event);
 }
 
@@ -195,7 +195,7 @@ function limitError(locker: Locker, key: string, request: LockRequest): LockErro
   const holder = 'a nested call of the same chain of calls';
   if (waitMs === 0) return busyError({ key, mode }, { holder });
   const waitedMs = waitedMsOf(request, locker.clock.now());
-  locker.events.emit('timedOut', () => ({ ...request.label, key, mode, waitedMs, holder }));
+  locker.events.emit('timedOut', () => ({ ...eventOf(request), key, mode, waitedMs, holder }));
   return waitTimeoutError({ key, mode }, waitedMs, { holder, ahead: 0 });
 }
 

@@ -1,4 +1,5 @@
 import { type Clock } from '../clock.js';
+import { type LockHistoryStore } from '../history/history-entry.js';
 import { LockConfigurationError } from '../lock.errors.js';
 import { checkBoolean } from '../option-checks.js';
 import { reading, refuse } from '../read-options.js';
@@ -67,7 +68,7 @@ function checkMembers(given: object, what: string): void {
     const names = missing.map((name) => `\`${name}()\``).join(', ');
     throw new LockConfigurationError(`Expected ${what} to be a LockStore, but it lacks ${names}.`);
   }
-  const { clientId, keyPrefix, withdraw, reservesTokens } = store;
+  const { clientId, keyPrefix, withdraw, reservesTokens, history } = store;
   // Wake-ups find their process by what is in front of the first dot of an attempt.
   if (typeof clientId !== 'string' || !/^[^.\s]+$/.test(clientId)) {
     refuse('store.clientId', clientId, 'a text without dots and spaces');
@@ -77,5 +78,10 @@ function checkMembers(given: object, what: string): void {
   }
   if (withdraw !== undefined && typeof withdraw !== 'function')
     refuse('store.withdraw', withdraw, 'a method or left out');
+  const isKept = ({ append, read }: Partial<LockHistoryStore>): boolean =>
+    typeof append === 'function' && typeof read === 'function';
+  if (history !== undefined && (typeof history !== 'object' || history === null || !isKept(history))) {
+    refuse('store.history', history, 'an object with the methods `append` and `read`, or left out');
+  }
   if (reservesTokens !== undefined) checkBoolean(reservesTokens, 'store.reservesTokens');
 }

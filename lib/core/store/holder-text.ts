@@ -61,6 +61,10 @@ export function readHolderText(text: string): LockCaller {
   };
 }
 
+/** The note of a caller; undefined without one. */
+export const noteIn = (text: string): string | undefined =>
+  text.includes(TAB) ? readHolderText(text).note || undefined : undefined;
+
 /** For how long a caller that began to wait at `since` (milliseconds since the epoch) does so; null: for ever, or nobody knows. */
 export function waitsUntil(text: string, since: number): Date | null {
   const waitMs = /^[^\t]*\t(\d+)/.exec(text)?.[1];

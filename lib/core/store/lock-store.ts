@@ -1,4 +1,5 @@
 import { type LockMode, type LockStoreError, type NodeAnswer } from '../lock.errors.js';
+import { type LockHistoryStore } from '../history/history-entry.js';
 import { type FireClaim, type GrantedFire } from './fires.js';
 import { type LastRun, type LockState } from './lock-state.js';
 
@@ -205,6 +206,8 @@ export interface LockStore {
   readonly keyPrefix?: string;
   /** Whether each grant for writing reserves `TOKENS_OF_A_WRITER` tokens, so that its process may hand the lock on. */
   readonly reservesTokens?: boolean;
+  /** Keeps what has happened to its locks; a store without it works, but not with the option `history`. */
+  readonly history?: LockHistoryStore;
   /** Checks a key before anything is sent; throws `LockKeyError`. */
   checkKey(key: string): void;
   listen(listener: WakeUpListener): void;

@@ -20,6 +20,11 @@ export class RedisKeys {
     return `${this.prefix.replaceAll('\n', '%0A')}wake:`;
   }
 
+  /** Of the history of the locks. No lock has it: an encoded key has no braces, and none is empty behind its tag. */
+  get historyKey(): string {
+    return `${this.prefix}{history}`;
+  }
+
   /**
    * Checks a key before anything is sent for it.
    * @throws LockKeyError when the key is empty, ill-formed or too long, or its hash tag cannot be used

@@ -1,12 +1,14 @@
 import { ACQUIRE } from './acquire.js';
 import { acquireManyScript } from './acquire-many.js';
 import { adoptScript } from './adopt.js';
+import { appendHistoryScript } from './append-history.js';
 import { batchScript } from './batch.js';
 import { downgradeScript } from './downgrade.js';
 import { forceReleaseScript } from './force-release.js';
 import { inspectScript } from './inspect.js';
 import { type LuaScript } from './lua.js';
 import { SERVER_CLOCK } from './parts/clock.js';
+import { readHistoryScript } from './read-history.js';
 import { RELEASE } from './release.js';
 import { RENEW } from './renew.js';
 import { setPermitsScript } from './set-permits.js';
@@ -25,6 +27,8 @@ export const createLockScripts = (clock: LuaScript<never, never> = SERVER_CLOCK)
   setPermits: setPermitsScript(clock),
   writeBack: writeBackScript(clock),
   inspect: inspectScript(clock),
+  appendHistory: appendHistoryScript(clock),
+  readHistory: readHistoryScript(clock),
 });
 
 /** The Lua scripts of one store, by operation; provided in Nest as `LOCK_SCRIPTS`. */

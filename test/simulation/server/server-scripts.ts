@@ -21,7 +21,7 @@ interface Received {
   readonly isBatch: boolean;
 }
 
-type Known = [name: keyof LockScripts, script: LockScripts[keyof LockScripts]];
+type Known = [name: ModelledScript | 'batch', script: LockScripts[keyof LockScripts]];
 
 /** Reads commands as the scripts of the library do. */
 export class ServerScripts {
@@ -29,7 +29,9 @@ export class ServerScripts {
   readonly #byText = new Map<string, Known>();
 
   constructor(readonly scripts: LockScripts) {
-    for (const known of Object.entries(scripts) as Known[]) {
+    // The applications of the simulation write no history.
+    const { appendHistory: _append, readHistory: _read, ...played } = scripts;
+    for (const known of Object.entries(played) as Known[]) {
       this.#bySha1.set(known[1].sha1, known);
       this.#byText.set(known[1].text, known);
     }

@@ -7,7 +7,7 @@ import { hashOfModel } from './model-hash.js';
 import { holdOf, keysOf, numberOf, releaseOf, requestOf, textOf, type Values } from './wire-values.js';
 
 /** A script that the model runs; a batch consists of such. */
-export type ModelledScript = Exclude<keyof LockScripts, 'batch'>;
+export type ModelledScript = Exclude<keyof LockScripts, 'batch' | 'appendHistory' | 'readHistory'>;
 
 /** A script's reply on the wire. */
 export type Reply = (string | number)[];

@@ -11,6 +11,7 @@ const LOCK = {
   key: 'order:7',
   template: 'order:<0>',
   where: '',
+  note: undefined,
   mode: 'write',
   attempt: 'a',
   fencingToken: 1,

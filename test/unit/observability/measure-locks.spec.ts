@@ -5,7 +5,13 @@ import { type LockMetric } from '../../../lib/observability/lock-metrics.js';
 import { errorTypeOf, measureLocks } from '../../../lib/observability/measure-locks.js';
 import { FakeReporter } from '../../support/core/fake-store.js';
 
-const LOCK = { key: 'order:7', template: 'order:<0>', where: 'Orders.charge', mode: 'write' } as const;
+const LOCK = {
+  key: 'order:7',
+  template: 'order:<0>',
+  where: 'Orders.charge',
+  note: undefined,
+  mode: 'write',
+} as const;
 const LABELS = { connection: 'default', key_template: 'order:<0>', mode: 'write' };
 type Measured = [metric: LockMetric, value: number, labels: object, errorType?: string];
 

@@ -5,8 +5,8 @@ import { LockLostError } from '../../../../lib/core/lock.errors.js';
 import { FakeReporter } from '../../../support/core/fake-store.js';
 import { settled } from '../../../support/core/fake-clock.js';
 
-const EVENT = { key: 'k', template: undefined, mode: 'write', where: '', reason: 'busy' } as const;
-const LOCK = { key: 'k', template: undefined, mode: 'write', where: '' } as const;
+const EVENT = { key: 'k', template: undefined, mode: 'write', where: '', note: undefined, reason: 'busy' } as const;
+const LOCK = { key: 'k', template: undefined, mode: 'write', where: '', note: undefined } as const;
 const HELD = { ...LOCK, attempt: 'client.1', fencingToken: 7 };
 const LOSS = new LockLostError('gone', { key: 'k', reason: 'expired' });
 
@@ -21,6 +21,7 @@ const SAMPLES: { readonly [Name in LockEventName]: LockEventMap[Name] } = {
   renewFailed: { ...HELD, cause: new Error('down') },
   lost: { ...HELD, heldMs: 1, reason: 'expired', error: LOSS },
   skipped: EVENT,
+  forced: { ...LOCK, by: 'ann' },
   timedOut: { ...LOCK, waitedMs: 1, holder: 'host:1' },
   reentered: { ...LOCK, waitedMs: 1 },
   elected: HELD,

@@ -1,4 +1,4 @@
-import { type LockEventMap, type LockEventName, type LockEvents } from '../core/lock.events.js';
+import { type LockEventMap, type LockEventName, type LockEvents } from './lock.events.js';
 
 /** Listeners that stop together. An event can have several; one that throws does not keep the others from running. */
 export class EventListeners {

@@ -1,0 +1,146 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { LockStoreError } from '../lock.errors.js';
+import { type Clock } from '../clock.js';
+import { LogLimit } from '../log-limit.js';
+import { type Reporter, reasonOf, withoutRepeats } from '../reporter.js';
+import { type ScheduledCall, type TimerQueue } from '../timer-queue.js';
+import {
+  HISTORY_PAUSE_MS,
+  HISTORY_RETRY_MS,
+  LAST_HISTORY_MS,
+  MAX_HISTORY_BATCH,
+  MAX_HISTORY_QUEUE,
+} from '../timing.js';
+import { type LockHistoryBatch, type LockHistoryFacts, type LockHistoryRecord, NO_FACTS } from './history-entry.js';
+
+/** What a buffer writes with. */
+interface BufferParts {
+  readonly clock: Clock;
+  readonly timers: TimerQueue;
+  readonly reporter: Reporter;
+  /** The batch has all but its id, its time and its records. */
+  readonly terms: Omit<LockHistoryBatch, 'id' | 'now' | 'records'>;
+  /** Unique for the process: the first part of the ids. */
+  readonly clientId: string;
+  readonly append: (batch: LockHistoryBatch) => Promise<void>;
+}
+
+/**
+ * Writes records to the store in batches, one at a time, and never makes anybody wait: what cannot be written waits here, up to a
+ * limit, and what comes then is dropped and counted.
+ */
+export class HistoryBuffer {
+  readonly #inOwnContext = AsyncLocalStorage.snapshot();
+  readonly #log: LogLimit;
+  readonly #warnOnce: (line: string) => void;
+  #queue: LockHistoryRecord[] = [];
+  /** What is being written, or will be written again: always the same records, so that the store's readers recognise them. */
+  #batch: Omit<LockHistoryBatch, 'now'> | null = null;
+  #batches = 0;
+  #dropped = 0;
+  #sending: Promise<boolean> | null = null;
+  #next: ScheduledCall | null = null;
+  /** Why the last try failed; null: it did not. */
+  #failure: { readonly error: unknown } | null = null;
+  #isClosed = false;
+
+  constructor(private readonly parts: BufferParts) {
+    const { clock, timers, reporter } = parts;
+    this.#log = new LogLimit(clock, timers, 'warnings about the history of locks', (line) => reporter.warn(line));
+    this.#warnOnce = withoutRepeats((line) => this.#log.add(line));
+  }
+
+  /** How many records wait to be written. */
+  get size(): number {
+    return this.#queue.length + (this.#batch?.records.length ?? 0);
+  }
+
+  add(facts: LockHistoryFacts): void {
+    if (this.#isClosed) return;
+    if (this.#queue.length >= MAX_HISTORY_QUEUE) return this.#drop();
+    this.#queue.push({ ...facts, at: this.parts.clock.now() });
+    if (this.#queue.length === MAX_HISTORY_BATCH) this.#schedule();
+    else if (!this.#next && !this.#sending) this.#schedule();
+  }
+
+  /** Writes all that was added so far, unless a try fails. Never rejects. */
+  async flush(): Promise<void> {
+    const last = this.#batches + Math.ceil(this.#queue.length / MAX_HISTORY_BATCH);
+    while (this.size > 0 && (this.#batches < last || this.#batch)) if (!(await this.#send())) return;
+  }
+
+  /** Takes no more records, and gives the last ones a moment to be written. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.parts.timers.withTimeout(LAST_HISTORY_MS, this.flush());
+    this.#next?.cancel();
+    this.#next = null;
+    const left = this.size + this.#dropped;
+    this.#queue = [];
+    if (left > 0) {
+      this.#log.add(`${left} entries of the history of locks were not written before the app has ended${this.#why}.`);
+    }
+    this.#log.flush();
+  }
+
+  get #why(): string {
+    return this.#failure ? `: ${reasonOf(this.#failure.error)}` : '';
+  }
+
+  #drop(): void {
+    this.#dropped += 1;
+    if (this.#dropped > 1) return;
+    const text = `The history of locks drops entries, since ${MAX_HISTORY_QUEUE} wait to be written`;
+    this.#log.add(`${text}${this.#why}. It will say how many. No lock is affected.`);
+  }
+
+  /** A full batch goes soon, unless the last try has failed. */
+  #schedule(): void {
+    this.#next?.cancel();
+    const pauseMs = this.#queue.length >= MAX_HISTORY_BATCH ? 0 : HISTORY_PAUSE_MS;
+    const at = this.parts.clock.now() + (this.#failure ? HISTORY_RETRY_MS : pauseMs);
+    this.#next = this.parts.timers.schedule(at, () => void this.#send());
+  }
+
+  /** Resolves with whether a batch was written. */
+  #send(): Promise<boolean> {
+    if (this.size === 0) return Promise.resolve(true);
+    return (this.#sending ??= this.#inOwnContext(() => this.#sendOne()));
+  }
+
+  async #sendOne(): Promise<boolean> {
+    this.#next?.cancel();
+    this.#next = null;
+    this.#batch ??= this.#nextBatch();
+    try {
+      await this.parts.append({ ...this.#batch, now: this.parts.clock.now() });
+      this.#batch = null;
+      this.#failure = null;
+      this.#tellDropped();
+    } catch (error) {
+      this.#onFailure(error);
+    }
+    this.#sending = null;
+    if (this.size > 0 && !this.#isClosed) this.#schedule();
+    return !this.#failure;
+  }
+
+  #nextBatch(): Omit<LockHistoryBatch, 'now'> {
+    const records = this.#queue.splice(0, MAX_HISTORY_BATCH);
+    this.#batches += 1;
+    return { ...this.parts.terms, id: `${this.parts.clientId}.${this.#batches}`, records };
+  }
+
+  /** A store that is away is reported by the locks; another failure would pass unnoticed. */
+  #onFailure(error: unknown): void {
+    this.#failure = { error };
+    if (error instanceof LockStoreError && error.retryable) return;
+    this.#warnOnce(`The history of locks cannot be written${this.#why}. No lock is affected.`);
+  }
+
+  #tellDropped(): void {
+    if (this.#dropped === 0) return;
+    this.#queue.push({ ...NO_FACTS, event: 'dropped', count: this.#dropped, at: this.parts.clock.now() });
+    this.#dropped = 0;
+  }
+}

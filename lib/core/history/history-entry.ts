@@ -1,0 +1,135 @@
+import { type LockMode } from '../lock.errors.js';
+import { checkWhole } from '../option-checks.js';
+import { readOptions } from '../read-options.js';
+
+/**
+ * What has happened to a lock. `acquired`: granted, or adopted. `waited`: it was busy, and a call began to wait. `released`, also
+ * handed on or transferred. `lost`. `forced`: an operator revoked it. `skipped`: a decorated call did not run. `failed`: not granted.
+ * `dropped` stands for entries that could not be written.
+ */
+export type LockHistoryEvent =
+  'acquired' | 'waited' | 'released' | 'lost' | 'forced' | 'skipped' | 'failed' | 'dropped';
+
+/** Types are gone at run time, so the names are listed; a list that lacks one does not compile. */
+const EVENTS = {
+  acquired: true,
+  waited: true,
+  released: true,
+  lost: true,
+  forced: true,
+  skipped: true,
+  failed: true,
+  dropped: true,
+} satisfies Record<LockHistoryEvent, true>;
+
+/** Whether a text names an event; an instance of a newer version may have written another one. */
+export const isHistoryEvent = (text: string | undefined): text is LockHistoryEvent =>
+  text !== undefined && Object.hasOwn(EVENTS, text);
+
+/** What one event says to the history. */
+export interface LockHistoryFacts {
+  readonly event: LockHistoryEvent;
+  /** The key; several are joined by `, `. Empty for `dropped`. */
+  readonly key: string;
+  /** Undefined for `forced` and `dropped`. */
+  readonly mode: LockMode | undefined;
+  /** `Class.method` if a decorator acquired it; undefined for other calls. */
+  readonly where: string | undefined;
+  /** The `note` of the call. */
+  readonly note: string | undefined;
+  /** In milliseconds: how long it was held (`released`, `lost`), or how long the call waited (`acquired`, `failed`). */
+  readonly ms: number | undefined;
+  /**
+   * Of `lost`, `skipped` and `failed`: the reason of the event. Of `waited`: who held the lock. `adopted` and `transferred` for a
+   * lock that changed hands.
+   */
+  readonly reason: string | undefined;
+  readonly fencingToken: number | undefined;
+  /** Of `forced`: who did it, if the caller of `forceRelease` said so. */
+  readonly by: string | undefined;
+  /** Of `dropped`: how many entries. */
+  readonly count: number | undefined;
+}
+
+/** What an event does not say. */
+export const NO_FACTS = {
+  key: '',
+  mode: undefined,
+  where: undefined,
+  note: undefined,
+  ms: undefined,
+  reason: undefined,
+  fencingToken: undefined,
+  by: undefined,
+  count: undefined,
+} satisfies Omit<LockHistoryFacts, 'event'>;
+
+/** One entry of the history of the locks. */
+export interface LockHistoryEntry extends LockHistoryFacts {
+  /** Names the entry: no other one of the same `keyPrefix` has the same. */
+  readonly id: string;
+  /** When it happened, by the store's clock. */
+  readonly at: Date;
+  /** The instance to which it happened. */
+  readonly host: string;
+  readonly pid: number;
+}
+
+/** What happened, and when, on the monotonic clock of the process. */
+export interface LockHistoryRecord extends LockHistoryFacts {
+  readonly at: number;
+}
+
+/** Records of one process, in their order. The same batch may come twice, if the first one had no answer. */
+export interface LockHistoryBatch {
+  /** Unique; the entries are named after it: `<id>.<number>`, from 0. */
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  /** The time on the clock of the records: `now - at` is how long ago something happened, in milliseconds. */
+  readonly now: number;
+  /** How many entries are kept, of all processes; a store may keep a few more. */
+  readonly maxEntries: number;
+  /** How long entries are kept, in milliseconds; all of them are forgotten when so long after the last one. */
+  readonly keepMs: number;
+  readonly records: readonly LockHistoryRecord[];
+}
+
+/** Which entries to read. */
+export interface LockHistoryQuery {
+  /** Only those of this lock (also of several keys), and `dropped` ones. */
+  readonly key?: string | undefined;
+  /** At most so many. */
+  readonly limit: number;
+}
+
+/** The part of a store that keeps the history of its locks. Its commands reject with a `LockStoreError`. */
+export interface LockHistoryStore {
+  append(batch: LockHistoryBatch): Promise<void>;
+  /** The newest first, each once. */
+  read(query: LockHistoryQuery): Promise<readonly LockHistoryEntry[]>;
+}
+
+/** Whether an entry is about this lock; of a lock with several keys, it is about each. */
+export const isAbout = ({ key, event }: LockHistoryEntry, wanted: string | undefined): boolean =>
+  wanted === undefined || event === 'dropped' || `, ${key}, `.includes(`, ${wanted}, `);
+
+/** The newest entries first; of those that happened at the same time, the first given one. An entry that comes twice counts once. */
+export function newestFirst(entries: Iterable<LockHistoryEntry>, limit: number): readonly LockHistoryEntry[] {
+  const byId = new Map<string, LockHistoryEntry>();
+  for (const entry of entries) if (!byId.has(entry.id)) byId.set(entry.id, entry);
+  return [...byId.values()].sort((a, b) => b.at.getTime() - a.at.getTime()).slice(0, limit);
+}
+
+const QUERY_NAMES = ['key', 'limit'] satisfies readonly (keyof LockHistoryQuery)[];
+const MAX_LIMIT = 10_000;
+
+/**
+ * Checks the options of a call of `history`, all but the key.
+ * @throws LockConfigurationError
+ */
+export function checkHistoryQuery(options: Partial<LockHistoryQuery>): LockHistoryQuery {
+  const { key, limit = 100 }: typeof options = readOptions(options, QUERY_NAMES, 'history()');
+  checkWhole(limit, 'limit', { min: 1, max: MAX_LIMIT });
+  return { key, limit };
+}

@@ -1,0 +1,37 @@
+import { checkDuration, checkWhole } from '../option-checks.js';
+import { readOptions, refuse } from '../read-options.js';
+
+/** How much of the history of the locks is kept. */
+export interface LockHistoryOptions {
+  /**
+   * How many entries are kept, of all instances; Redis may keep up to a hundred more.
+   * @default 10_000
+   */
+  maxEntries?: number;
+  /**
+   * How long an entry is kept, in milliseconds; Redis may keep some of them longer.
+   * @default 86_400_000 (a day)
+   */
+  keepMs?: number;
+}
+
+/** The options with all defaults filled in. */
+export type HistoryLimits = Readonly<Required<LockHistoryOptions>>;
+
+const NAMES = ['maxEntries', 'keepMs'] satisfies readonly (keyof LockHistoryOptions)[];
+
+/**
+ * Checks the option `history` of the module; null: no history is written.
+ * @throws LockConfigurationError
+ */
+export function resolveHistory(given: boolean | LockHistoryOptions): HistoryLimits | null {
+  if (given === false) return null;
+  if (given !== true && (typeof given !== 'object' || given === null)) {
+    refuse('history', given, 'true, false or an object with `maxEntries` and `keepMs`');
+  }
+  const options: LockHistoryOptions = given === true ? {} : readOptions(given, NAMES, 'history');
+  const { maxEntries = 10_000, keepMs = 24 * 3_600_000 } = options;
+  checkWhole(maxEntries, 'history.maxEntries', { min: 100, max: 100_000 });
+  checkDuration(keepMs, 'history.keepMs', { min: 60_000, max: 31 * 24 * 3_600_000 });
+  return { maxEntries, keepMs };
+}

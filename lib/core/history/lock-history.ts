@@ -1,0 +1,112 @@
+import { type Locker } from '../acquire/locker.js';
+import { EventListeners } from '../event-listeners.js';
+import { LockConfigurationError } from '../lock.errors.js';
+import { type LockEvent, type LockEvents } from '../lock.events.js';
+import { readHolderText } from '../store/holder-text.js';
+import { type LockStore } from '../store/lock-store.js';
+import { HistoryBuffer } from './history-buffer.js';
+import {
+  type LockHistoryEntry,
+  type LockHistoryFacts,
+  type LockHistoryQuery,
+  type LockHistoryStore,
+  NO_FACTS,
+  checkHistoryQuery,
+} from './history-entry.js';
+import { type HistoryLimits } from './history.options.js';
+
+/** The parts of a locker that the history uses. */
+type HistoryHost = Pick<Locker, 'clock' | 'timers' | 'reporter' | 'events' | 'awaited' | 'instance'>;
+
+/** The history of the locks of one module: written from the events, if its option says so, and read from the store. */
+export class LockHistory {
+  readonly #buffer: HistoryBuffer | null = null;
+  readonly #listeners: EventListeners | null = null;
+
+  /**
+   * `limits`: null writes nothing, and makes nothing.
+   * @throws LockConfigurationError when the store keeps no history
+   */
+  constructor(
+    private readonly host: HistoryHost,
+    private readonly store: Pick<LockStore, 'clientId' | 'checkKey' | 'history'>,
+    limits: HistoryLimits | null,
+  ) {
+    if (!limits) return;
+    const history = this.#kept('The option `history` of RedisLockModule');
+    const { clock, timers, reporter } = host;
+    const { host: name, pid } = readHolderText(host.instance);
+    this.#buffer = new HistoryBuffer({
+      clock,
+      timers,
+      reporter,
+      terms: { host: name, pid, ...limits },
+      clientId: store.clientId,
+      append: async (batch) => history.append(batch),
+    });
+    this.#listeners = listen(host.events, this.#buffer);
+  }
+
+  /**
+   * Reads the entries of all instances, after those of this one are written.
+   * @throws LockStoreError, LockKeyError, LockConfigurationError
+   */
+  async read(options: Partial<LockHistoryQuery>): Promise<readonly LockHistoryEntry[]> {
+    const query = checkHistoryQuery(options);
+    if (query.key !== undefined) this.store.checkKey(query.key);
+    const history = this.#kept('`history()`');
+    const read = async (): Promise<readonly LockHistoryEntry[]> => {
+      await this.#buffer?.flush();
+      return history.read(query);
+    };
+    return this.host.awaited.keepAlive(read());
+  }
+
+  /** The module closes: writes what is left, within a limit. */
+  async close(): Promise<void> {
+    this.#listeners?.stop();
+    await this.#buffer?.close();
+  }
+
+  #kept(what: string): LockHistoryStore {
+    if (this.store.history) return this.store.history;
+    throw new LockConfigurationError(
+      `${what} needs a store that keeps a history, and the \`store\` of this module has none. Give the store a \`history\` ` +
+        '(see LockHistoryStore), or leave the option out.',
+    );
+  }
+}
+
+/** Has the buffer record the events. What only repeats another one is left out. */
+function listen(events: LockEvents, buffer: HistoryBuffer): EventListeners {
+  const add = (
+    { key, mode, where, note }: LockEvent,
+    facts: Pick<LockHistoryFacts, 'event'> & Partial<LockHistoryFacts>,
+  ) => buffer.add({ ...NO_FACTS, key, mode, where: where || undefined, note, ...facts });
+  return new EventListeners(events)
+    .on('acquired', (event) => {
+      const { waitedMs: ms, fencingToken } = event;
+      add(event, { event: 'acquired', ms, fencingToken });
+    })
+    .on('adopted', (event) => add(event, { event: 'acquired', reason: 'adopted', fencingToken: event.fencingToken }))
+    .on('waiting', (event) => add(event, { event: 'waited', reason: event.holder }))
+    .on('released', (event) => {
+      const { heldMs: ms, fencingToken } = event;
+      add(event, { event: 'released', ms, fencingToken });
+    })
+    .on('transferred', (event) => {
+      const { heldMs: ms, fencingToken } = event;
+      add(event, { event: 'released', reason: 'transferred', ms, fencingToken });
+    })
+    .on('lost', (event) => {
+      const { heldMs: ms, reason, fencingToken } = event;
+      add(event, { event: 'lost', ms, reason, fencingToken });
+    })
+    .on('skipped', (event) => add(event, { event: 'skipped', reason: event.reason }))
+    .on('forced', (event) => add(event, { event: 'forced', mode: undefined, by: event.by }))
+    .on('acquireFailed', (event) => {
+      // The call is skipped, which has an entry of its own.
+      if (event.reason === 'claimed') return;
+      add(event, { event: 'failed', ms: event.waitedMs, reason: event.reason });
+    });
+}

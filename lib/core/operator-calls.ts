@@ -1,0 +1,68 @@
+import { type Locker } from './acquire/locker.js';
+import { type ForceReleaseOptions, type Key, checkForceReleaseOptions, checkJob, keysOf } from './call-arguments.js';
+import { jobName } from './key.js';
+import { checkSetPermits } from './option-checks.js';
+import { printable } from './printable.js';
+import { readOptions } from './read-options.js';
+import { askEach } from './store/ask-each.js';
+import { type LastRun, LIST_OPTION_NAMES, type ListOptions, type LockState } from './store/lock-state.js';
+import { type LockStore } from './store/lock-store.js';
+
+/** What people ask of locks that they do not hold. Each is documented where the service offers it. */
+export class OperatorCalls {
+  constructor(
+    private readonly locker: Locker,
+    private readonly store: LockStore,
+  ) {}
+
+  async inspect(key: Key): Promise<LockState | LockState[]> {
+    const states = await this.#askEach(key, async (one) => this.locker.withWaiters(await this.store.inspect(one)));
+    return typeof key === 'string' ? states[0]! : states;
+  }
+
+  async isLocked(key: Key): Promise<boolean> {
+    const states = await this.#askEach(key, (one) => this.store.inspect(one));
+    return states.some(({ mode }) => mode !== 'free');
+  }
+
+  list(options: Partial<ListOptions>): AsyncIterable<LockState> {
+    const { prefix = '', limit = 1_000 }: typeof options = readOptions(options, LIST_OPTION_NAMES);
+    return this.locker.awaited.keepAliveEach(this.#list({ prefix, limit }));
+  }
+
+  async *#list(options: ListOptions): AsyncGenerator<LockState> {
+    for await (const state of this.store.list(options)) yield this.locker.withWaiters(state);
+  }
+
+  async forceRelease(key: Key, options: ForceReleaseOptions): Promise<boolean> {
+    const { by } = checkForceReleaseOptions(options);
+    const answers = await this.#askEach(key, async (one) => {
+      const wasHeld = await this.store.forceRelease(one);
+      if (wasHeld) this.#tellForced(one, by);
+      return wasHeld;
+    });
+    return answers.some(Boolean);
+  }
+
+  async setPermits(key: string, permits: number | null): Promise<void> {
+    checkSetPermits(permits);
+    await this.#askEach(key, (one) => this.store.setPermits(one, permits));
+  }
+
+  async lastRun(key: string, job: string | undefined): Promise<LastRun | null> {
+    this.store.checkKey(key);
+    const name = job === undefined ? undefined : jobName(checkJob(key, job));
+    return this.locker.awaited.keepAlive(this.store.lastRun(key, name));
+  }
+
+  #tellForced(key: string, by: string | undefined): void {
+    const { events, reporter } = this.locker;
+    const who = by === undefined ? '' : ` by ${by}`;
+    reporter.warn(printable(`The lock "${key}" was revoked with forceRelease${who}: its holders have lost it.`));
+    events.emit('forced', () => ({ key, template: undefined, mode: 'write', where: '', note: undefined, by }));
+  }
+
+  #askEach<T>(key: Key, ask: (key: string) => Promise<T>): Promise<T[]> {
+    return askEach(this.store, this.locker.awaited, keysOf(key), ask);
+  }
+}

@@ -1,0 +1,28 @@
+import { type LuaScript, REST, arg, key, lua } from './lua.js';
+
+const [history, batch] = [key('history'), arg('batch')];
+
+/**
+ * Adds entries to the history, and drops what is too much or too old. A batch that is sent again is added again, under the same ids.
+ *
+ * KEYS: `history`, a stream. ARGV: `batch` id; `maxEntries`, `keepMs` how much is kept; `host`, `pid` of the process; then, for each
+ * entry, its age in ms, how many texts follow, and those: fields and values in turn.
+ *
+ * Reply `appended batch now`.
+ */
+export const appendHistoryScript = (clock: LuaScript<never, never>) => lua`
+${clock}
+local now = tonumber(string.sub(time, 1, -4))
+local batch, most, keep_ms, host, pid = ${batch}, ${arg('maxEntries')}, ${arg('keepMs')}, ${arg('host')}, ${arg('pid')}
+local position, number = ${REST}, 0
+while ARGV[position] do
+  local last = position + 1 + tonumber(ARGV[position + 1])
+  redis.call('XADD', ${history}, 'MAXLEN', '~', most, '*', 'id', batch .. '.' .. number,
+    'at', string.format('%.0f', now - tonumber(ARGV[position])), 'host', host, 'pid', pid,
+    (table.unpack or unpack)(ARGV, position + 2, last))
+  position, number = last + 1, number + 1
+end
+redis.call('XTRIM', ${history}, 'MINID', '~', string.format('%.0f', now - tonumber(keep_ms)))
+redis.call('PEXPIRE', ${history}, keep_ms)
+return { 'appended', batch, string.format('%.0f', now) }
+`;
