@@ -1,5 +1,5 @@
 import { type LockEvents } from '../core/lock.events.js';
-import { EventListeners } from '../observability/event-listeners.js';
+import { EventListeners } from '../core/event-listeners.js';
 
 /** How many losses an instance remembers. */
 const MAX_LOSSES = 200;
