@@ -1,5 +1,5 @@
 // The workloads. `peers` is what a short run compares with: the best peer of this workload in the last full run.
-import { BASELINE, EARLY, OURS, onNodeRedis } from './candidates/index.mjs';
+import { BASELINE, EARLY, OURS, WITH_HISTORY, onNodeRedis } from './candidates/index.mjs';
 
 /** Peers that work at their defaults for this. */
 const POLLING = [
@@ -109,6 +109,14 @@ export const WORKLOADS = [
     title: 'A listener on each event',
     measure: 'overhead',
     calls: { plain: { call: 'pair' }, more: { call: 'pair', isHeard: true }, per: 1 },
+  },
+  {
+    name: 'history',
+    title: '64 callers, each with a lock of its own: the history off and on',
+    measure: 'compare',
+    loop: { callers: 64 },
+    candidates: [OURS, WITH_HISTORY],
+    reference: OURS,
   },
   {
     name: 'leaks',

@@ -9,6 +9,9 @@ export const AGAIN = `${BASELINE}, again`;
 /** Ours, with calls that return before their release. */
 export const EARLY = `${OURS}, awaitRelease: false`;
 
+/** Ours, with the option `history`. */
+export const WITH_HISTORY = `${OURS}, history`;
+
 /** The same on a client of node-redis, in place of ioredis. */
 export const onNodeRedis = (name) => `${name}, node-redis`;
 
@@ -23,6 +26,7 @@ const SETTINGS = {
   again: {},
   lean: { isLean: true },
   'awaitRelease: false': { awaitRelease: false },
+  history: { history: true },
   'node-redis': { library: 'node-redis' },
 };
 

@@ -11,6 +11,7 @@ const { Locked, RedisLockModule, RedisLockService } = require('nestjs-redis-lock
 
 const EVENTS = [
   'acquired', 'acquireFailed', 'waiting', 'released', 'renewed', 'renewFailed', 'lost', 'skipped', 'timedOut', 'reentered',
+  'forced',
 ]; // prettier-ignore
 
 const nothing = () => {};
@@ -38,11 +39,11 @@ async function nodeRedis(url) {
   return client.connect();
 }
 
-export async function open({ port, connection, library, leaseMs, waitMs = 60_000, awaitRelease }) {
+export async function open({ port, connection, library, leaseMs, waitMs = 60_000, awaitRelease, history }) {
   class AppModule {}
   const url = `redis://127.0.0.1:${port}`;
   const client = library === 'node-redis' ? await nodeRedis(url) : null;
-  const options = { connection: client ?? connection ?? url, leaseMs, awaitRelease };
+  const options = { connection: client ?? connection ?? url, leaseMs, awaitRelease, history };
   Module({ imports: [RedisLockModule.forRoot(options)], providers: [Decorated] })(AppModule);
   const app = await NestFactory.createApplicationContext(AppModule, { logger: false });
   const locks = app.get(RedisLockService);

@@ -4,10 +4,13 @@ import { sideBySide } from './side-by-side.mjs';
 /** Peers are measured so many at a time: their processes stay open from round to round. */
 const GROUP = 5;
 
-/** Compares candidates with the baseline on the same library of clients, on one server. */
-export async function compare({ candidates, processes, ...workload }, redis) {
+/**
+ * Compares candidates with the baseline on the same library of clients, on one server. With a `reference`, that is the first of the
+ * candidates, and stands for the baseline.
+ */
+export async function compare({ candidates, processes, reference, ...workload }, redis) {
   const rows = [];
-  for (const group of groupsOf(candidates)) {
+  for (const group of reference ? [candidates] : groupsOf(candidates)) {
     const teams = group.map((name) => ({ name, processes, redis, options: { port: redis.servers[0].port } }));
     const [baseline, ...others] = await sideBySide(teams, workload);
     const isKnown = rows.some(({ name }) => name === baseline.name);

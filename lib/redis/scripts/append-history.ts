@@ -14,6 +14,8 @@ export const appendHistoryScript = (clock: LuaScript<never, never>) => lua`
 ${clock}
 local now = tonumber(string.sub(time, 1, -4))
 local batch, most, keep_ms, host, pid = ${batch}, ${arg('maxEntries')}, ${arg('keepMs')}, ${arg('host')}, ${arg('pid')}
+-- First, so that a server that refuses it has not added anything yet.
+redis.call('XTRIM', ${history}, 'MINID', '~', string.format('%.0f', now - tonumber(keep_ms)))
 local position, number = ${REST}, 0
 while ARGV[position] do
   local last = position + 1 + tonumber(ARGV[position + 1])
@@ -22,7 +24,6 @@ while ARGV[position] do
     (table.unpack or unpack)(ARGV, position + 2, last))
   position, number = last + 1, number + 1
 end
-redis.call('XTRIM', ${history}, 'MINID', '~', string.format('%.0f', now - tonumber(keep_ms)))
 redis.call('PEXPIRE', ${history}, keep_ms)
 return { 'appended', batch, string.format('%.0f', now) }
 `;

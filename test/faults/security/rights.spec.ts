@@ -134,6 +134,9 @@ const NEEDED: Record<string, readonly string[]> = {
   '+info': ['no warning'],
 };
 
+/** Those that only the history needs. */
+const OF_HISTORY = ['+xadd', '+xtrim', '+xrevrange'];
+
 async function broken(world: World): Promise<string[]> {
   const names: string[] = [];
   for (const [name, works] of Object.entries(USES)) {
@@ -161,7 +164,7 @@ describe('the documented rights', () => {
   it('name every command of the scripts', () => {
     const texts = Object.values(createLockScripts()).map(({ text }) => text);
     const called = texts.flatMap((text) => [...text.matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(([, name]) => name!));
-    const rights = documentedRights().map((right) => right.split('|')[0]);
+    const rights = [...documentedRights(), ...OF_HISTORY].map((right) => right.split('|')[0]);
     const missing = [...new Set(called)].filter((name) => !rights.includes(`+${name.toLowerCase()}`));
     expect(called.length).toBeGreaterThan(10);
     expect(missing).toEqual([]);
@@ -174,6 +177,26 @@ describe('the documented rights', () => {
   it.each(Object.entries(NEEDED))('are not enough without %s: %j', async (right, uses) => {
     const world = await startWith(documentedRights().filter((one) => one !== right));
     expect(await broken(world)).toEqual(uses);
+  });
+
+  it('are enough for the history, with three more', async () => {
+    const document = readFileSync('docs/security.md', 'utf8');
+    for (const right of OF_HISTORY) expect(document).toContain(`\`${right}\``);
+    const { admin, port } = await ownRedis();
+    const run = async (rights: readonly string[]) => {
+      await allow(admin, [...documentedRights(), ...rights]);
+      const { locks, close } = await startApp({ connection: asLocks(port), history: true });
+      expect(await locks.withLock(freshKey(), { waitMs: 0 }, () => 'done')).toBe('done');
+      const answer = await locks.history().catch((error: unknown) => error);
+      await close();
+      return Array.isArray(answer) ? answer.length : answer;
+    };
+    expect(await run(OF_HISTORY)).toBe(2);
+    expect(await refusedBy(admin)).toEqual([]);
+    await admin.flushall();
+    expect(await run(['+xadd', '+xrevrange'])).not.toBe(2);
+    expect(await run(['+xrevrange', '+xtrim'])).not.toBe(2);
+    expect(await run(['+xadd', '+xtrim'])).toMatchObject({ code: 'LOCK_STORE', retryable: false });
   });
 
   it('are enough on a cluster, with those that the library needs', async () => {

@@ -1,0 +1,187 @@
+import { HistoryBuffer } from '../../../lib/core/history/history-buffer.js';
+import { type LockHistoryBatch, NO_FACTS } from '../../../lib/core/history/history-entry.js';
+import { LockStoreError } from '../../../lib/core/lock.errors.js';
+import { TimerQueue } from '../../../lib/core/timer-queue.js';
+import { FakeClock, settled } from '../../support/core/fake-clock.js';
+import { FakeReporter } from '../../support/core/fake-store.js';
+import { gate } from '../../support/waiting/gate.js';
+
+const AWAY = new LockStoreError('Redis is away.', { retryable: true });
+
+function setUp() {
+  const [clock, reporter] = [new FakeClock(), new FakeReporter()];
+  const timers = new TimerQueue(clock);
+  const batches: LockHistoryBatch[] = [];
+  const store = { append: async (_batch: LockHistoryBatch): Promise<void> => undefined };
+  const buffer = new HistoryBuffer({
+    clock,
+    timers,
+    reporter,
+    terms: { host: 'host', pid: 1, maxEntries: 100, keepMs: 60_000 },
+    clientId: 'client',
+    append: async (batch) => {
+      batches.push(batch);
+      return store.append(batch);
+    },
+  });
+  const add = (count: number, key = 'k'): void => {
+    for (let i = 0; i < count; i += 1) buffer.add({ ...NO_FACTS, event: 'acquired', key: `${key}${i}` });
+  };
+  const fail = (error: unknown): void => {
+    store.append = () => Promise.reject(error);
+  };
+  const work = (): void => {
+    store.append = () => Promise.resolve();
+  };
+  const pass = async (ms: number): Promise<void> => {
+    await clock.advance(ms);
+    await settled();
+  };
+  const written = (): readonly string[] => batches.flatMap(({ records }) => records.map(({ key }) => key));
+  return { clock, timers, reporter, batches, store, buffer, add, fail, work, pass, written };
+}
+
+describe('the buffer of the history', () => {
+  it('writes what happens within a tenth of a second in one batch, with its times', async () => {
+    const { buffer, batches, add, pass, clock } = setUp();
+    add(2);
+    await pass(60);
+    add(1, 'later');
+    expect(batches).toEqual([]);
+    await pass(40);
+    expect(batches).toHaveLength(1);
+    const [{ id, now, records, ...terms }] = batches as [LockHistoryBatch];
+    expect(terms).toEqual({ host: 'host', pid: 1, maxEntries: 100, keepMs: 60_000 });
+    expect(id).toBe('client.1');
+    expect(records.map(({ at }) => now - at)).toEqual([100, 100, 40]);
+    expect([now, buffer.size]).toEqual([clock.now(), 0]);
+  });
+
+  it('has no timer when there is nothing to write', async () => {
+    const { timers, add, pass } = setUp();
+    expect(timers.size).toBe(0);
+    add(1);
+    await pass(100);
+    expect(timers.size).toBe(0);
+  });
+
+  it('writes many at once, in batches of 64 and one after the other', async () => {
+    const { store, batches, add, pass, written } = setUp();
+    const answer = gate();
+    store.append = () => answer.opened;
+    add(150);
+    await pass(0);
+    expect(batches.map(({ records }) => records.length)).toEqual([64]);
+    await pass(1_000);
+    expect(batches).toHaveLength(1);
+    answer.open();
+    await pass(100);
+    expect(batches.map(({ records }) => records.length)).toEqual([64, 64, 22]);
+    expect(written()).toEqual(Array.from({ length: 150 }, (_, i) => `k${i}`));
+  });
+
+  it('writes the same batch again after a failure, a second later', async () => {
+    const { batches, add, fail, work, pass } = setUp();
+    fail(AWAY);
+    add(1);
+    await pass(100);
+    add(1, 'later');
+    await pass(999);
+    expect(batches).toHaveLength(1);
+    work();
+    await pass(1);
+    expect(batches).toHaveLength(2);
+    expect(batches[1]).toEqual({ ...batches[0], now: batches[0]!.now + 1_000 });
+    await pass(100);
+    expect(batches[2]).toMatchObject({ id: 'client.2', records: [{ key: 'later0' }] });
+  });
+
+  it('drops what is too much, says so once, and tells how many as soon as it can', async () => {
+    const { buffer, reporter, batches, add, fail, work, pass, written } = setUp();
+    fail(AWAY);
+    add(1);
+    await pass(100);
+    add(2_000, 'kept');
+    add(500, 'dropped');
+    expect(buffer.size).toBe(2_001);
+    expect(reporter.lines).toEqual([
+      'warn The history of locks drops entries, since 2000 wait to be written: Redis is away. It will say how many. No lock is affected.',
+    ]);
+    work();
+    await pass(10_000);
+    expect(written().filter((key) => key.startsWith('dropped'))).toEqual([]);
+    expect(new Set(written()).size).toBe(2_002);
+    const told = batches.flatMap(({ records }) => records).filter(({ event }) => event === 'dropped');
+    expect(told).toEqual([expect.objectContaining({ key: '', count: 500 })]);
+  });
+
+  it('says once why nothing can be written, if no lock says so', async () => {
+    const { reporter, add, fail, work, pass } = setUp();
+    fail(new LockStoreError('NOPERM xadd.', { retryable: false }));
+    add(1);
+    await pass(5_000);
+    expect(reporter.lines).toEqual(['warn The history of locks cannot be written: NOPERM xadd. No lock is affected.']);
+    work();
+    await pass(1_000);
+    add(1);
+    await pass(100);
+    expect(reporter.lines).toHaveLength(1);
+  });
+
+  it('says nothing of a store that is away: the locks do', async () => {
+    const { reporter, add, fail, pass } = setUp();
+    fail(AWAY);
+    add(1);
+    await pass(5_000);
+    expect(reporter.lines).toEqual([]);
+  });
+
+  it('can be flushed, and gives up at the first failure', async () => {
+    const { buffer, batches, add, fail } = setUp();
+    add(70);
+    await buffer.flush();
+    expect(batches.map(({ records }) => records.length)).toEqual([64, 6]);
+    fail(AWAY);
+    add(70);
+    await buffer.flush();
+    expect(batches).toHaveLength(3);
+    expect(buffer.size).toBe(70);
+  });
+
+  it('writes the rest when it is closed, and takes no more', async () => {
+    const { buffer, timers, reporter, add, written } = setUp();
+    add(3);
+    await buffer.close();
+    add(1, 'late');
+    expect(written()).toEqual(['k0', 'k1', 'k2']);
+    expect([buffer.size, timers.size, reporter.lines]).toEqual([0, 0, []]);
+  });
+
+  it('waits no longer than a quarter of a second when it is closed, and says what is missing', async () => {
+    const { buffer, timers, reporter, store, add, pass } = setUp();
+    store.append = () => new Promise(() => undefined);
+    add(3);
+    let isClosed = false;
+    void buffer.close().then(() => (isClosed = true));
+    await pass(249);
+    expect(isClosed).toBe(false);
+    await pass(1);
+    expect(isClosed).toBe(true);
+    expect(reporter.lines).toEqual([
+      'warn 3 entries of the history of locks were not written before the app has ended.',
+    ]);
+    expect(timers.size).toBe(0);
+  });
+
+  it('survives a store that throws at once', async () => {
+    const { buffer, add, store, pass, work, written } = setUp();
+    store.append = () => {
+      throw new TypeError('broken');
+    };
+    add(1);
+    await pass(100);
+    work();
+    await pass(1_000);
+    expect([buffer.size, written()]).toEqual([0, ['k0', 'k0']]);
+  });
+});
