@@ -185,10 +185,10 @@ describe('the documented rights', () => {
     const { admin, port } = await ownRedis();
     const run = async (rights: readonly string[]) => {
       await allow(admin, [...documentedRights(), ...rights]);
-      const { locks, close } = await startApp({ connection: asLocks(port), history: true });
-      expect(await locks.withLock(freshKey(), { waitMs: 0 }, () => 'done')).toBe('done');
-      const answer = await locks.history().catch((error: unknown) => error);
-      await close();
+      const app = await startApp({ connection: asLocks(port), history: true });
+      expect(await app.locks.withLock(freshKey(), { waitMs: 0 }, () => 'done')).toBe('done');
+      const answer = await app.locks.history().catch((error: unknown) => error);
+      await app.close();
       return Array.isArray(answer) ? answer.length : answer;
     };
     expect(await run(OF_HISTORY)).toBe(2);
