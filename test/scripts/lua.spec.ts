@@ -60,16 +60,19 @@ describe('every lock script', () => {
   // A batch has functions with keys and arguments of their own.
   const withoutBatch = scripts.filter(([name]) => name !== 'batch');
 
-  it.each(withoutBatch)('%s declares one key, the lock, and no other', (_, script) => {
+  const keyOf = (name: string): string => (name.endsWith('History') ? 'history' : 'lock');
+
+  it.each(withoutBatch)('%s declares one key, the lock or the history, and no other', (name, script) => {
     const values = Object.fromEntries([...script.keys, ...script.args].map((name) => [name, `<${name}>`]));
-    expect(script.keys).toEqual(['lock']);
-    expect(script.operands(values as never).slice(0, 2)).toEqual([1, '<lock>']);
+    expect(script.keys).toEqual([keyOf(name)]);
+    expect(script.operands(values as never).slice(0, 2)).toEqual([1, `<${keyOf(name)}>`]);
     expect(new Set(script.text.match(/KEYS\[[^\]]*\]/g))).toEqual(new Set(['KEYS[1]']));
   });
 
   it.each(withoutBatch)('%s uses each argument that it takes, by a literal number', (name, script) => {
-    // All but those that become arguments: FOLD.
-    const text = script.text.replaceAll('ARGV[position]', '');
+    // All but those that become arguments (FOLD), and the entries of the history behind those with names.
+    const entries = /ARGV\[position( \+ 1)?\]|\(ARGV, position \+ 2, last\)/g;
+    const text = script.text.replaceAll(entries, '');
     const used = new Set(text.match(/ARGV\[[^\]]*\]/g));
     expect(used).toEqual(new Set(script.args.map((_name, i) => `ARGV[${i + 1}]`)));
     const named = text.match(/ARGV|KEYS/g)!.length - text.match(/(ARGV|KEYS)\[\d+\]/g)!.length;
@@ -82,8 +85,8 @@ describe('every lock script', () => {
     expect(createLockScripts().batch.text).toContain(`(KEYS, ARGV)\n${body.text}\nend`);
   });
 
-  it.each(scripts)('%s reads the time once', (_name, script) => {
-    expect(script.text.match(/'TIME'/g)).toHaveLength(1);
+  it.each(scripts)('%s reads the time once, if it needs it', (name, script) => {
+    expect(script.text.match(/'TIME'/g) ?? []).toHaveLength(name === 'readHistory' ? 0 : 1);
   });
 
   it('differs from the others', () => {
@@ -117,6 +120,8 @@ describe('every lock script', () => {
       renew: 'attempt channelPrefix countReceivers keepMs leaseMs mode plain token ttlMs'.split(' '),
       writeBack: 'attempt channelPrefix countReceivers keepMs newToken token'.split(' '),
       inspect: [],
+      appendHistory: 'batch host keepMs maxEntries pid'.split(' '),
+      readHistory: 'before key most'.split(' '),
     });
   });
 });
