@@ -3,7 +3,6 @@ import {
   type LockHistoryBatch,
   type LockHistoryEntry,
   type LockHistoryQuery,
-  type LockHistoryRecord,
   type LockHistoryStore,
   newestFirst,
 } from '../core/history/history-entry.js';
@@ -14,8 +13,11 @@ import { type CommandRunner } from './connection/command-runner.js';
 import { type LockScripts } from './scripts/lock-scripts.js';
 import { HISTORY_LOOKS, MAX_HISTORY_LOOKS, OPERATOR_TIMEOUT_MS } from './timing.js';
 
-/** The fields of an entry in the stream besides those of its batch, and how they are read; those that say nothing are left out. */
-const FIELDS = ['event', 'key', 'mode', 'where', 'note', 'ms', 'reason', 'fencingToken', 'by', 'count'] as const;
+/** How many texts a reply has of each entry. */
+const ENTRY_TEXTS = 6;
+
+/** What a record says besides its key, in its text of JSON; what says nothing is left out. */
+const FACTS = ['event', 'mode', 'where', 'note', 'ms', 'reason', 'fencingToken', 'by', 'count'] as const;
 
 /** The history of the locks of one prefix, in a stream of one Redis. */
 export class RedisHistory implements LockHistoryStore {
@@ -30,8 +32,11 @@ export class RedisHistory implements LockHistoryStore {
     const history = this.keys.historyKey;
     const operands = script.operands({ history, batch: id, maxEntries, keepMs, host, pid });
     for (const record of records) {
-      const texts = textsOf(record);
-      operands.push(Math.max(Math.round(now - record.at), 0), texts.length, ...texts);
+      operands.push(
+        Math.max(Math.round(now - record.at), 0),
+        record.key,
+        JSON.stringify(record, FACTS as unknown as string[]),
+      );
     }
     await this.commands.run({ script, operands, key: history, timeoutMs: OPERATOR_TIMEOUT_MS, echo: id });
   }
@@ -60,54 +65,53 @@ export class RedisHistory implements LockHistoryStore {
   }
 }
 
-const textsOf = (record: LockHistoryRecord): (string | number)[] =>
-  FIELDS.flatMap((name) => {
-    const value = record[name];
-    return value === undefined || value === '' ? [] : [name, value];
-  });
-
-/** The entries of a reply. Those of a newer version, and what somebody else has written, are left out. */
+/** The entries of a reply, which has six texts of each. */
 function entriesIn(texts: readonly string[], history: string): LockHistoryEntry[] {
   const entries: LockHistoryEntry[] = [];
-  let next = 0;
-  while (next < texts.length) {
-    const count = wholeNumber(texts[next]);
-    if (Number.isNaN(count) || next + count >= texts.length) throw unreadableError(history);
-    const entry = entryOf(new Map(pairsIn(texts.slice(next + 1, next + 1 + count))));
+  for (let next = 0; next < texts.length; next += ENTRY_TEXTS) {
+    if (next + ENTRY_TEXTS > texts.length) throw unreadableError(history);
+    const entry = entryOf(texts.slice(next, next + ENTRY_TEXTS));
     if (entry) entries.push(entry);
-    next += 1 + count;
   }
   return entries;
 }
 
-function* pairsIn(texts: readonly string[]): Generator<[name: string, value: string]> {
-  for (let i = 0; i + 1 < texts.length; i += 2) yield [texts[i]!, texts[i + 1]!];
-}
-
-function entryOf(fields: ReadonlyMap<string, string>): LockHistoryEntry | undefined {
-  const [id, event, mode] = [fields.get('id'), fields.get('event'), fields.get('mode')];
-  const at = new Date(wholeNumber(fields.get('at')));
-  if (!id || !isHistoryEvent(event) || Number.isNaN(at.getTime())) return undefined;
-  const number = (name: string): number | undefined => {
-    const value = wholeNumber(fields.get(name));
-    return Number.isNaN(value) ? undefined : value;
-  };
+/** Undefined for an entry of a newer version, and for what somebody else has written. */
+function entryOf([id, time, host = '', pid, key = '', json]: readonly string[]): LockHistoryEntry | undefined {
+  const facts = factsIn(json);
+  const at = new Date(wholeNumber(time));
+  if (!id || !facts || Number.isNaN(at.getTime())) return undefined;
+  const { event, mode } = facts;
+  if (typeof event !== 'string' || !isHistoryEvent(event)) return undefined;
+  const text = (name: (typeof FACTS)[number]) =>
+    typeof facts[name] === 'string' ? (facts[name] as string) : undefined;
+  const number = (name: (typeof FACTS)[number]) =>
+    typeof facts[name] === 'number' ? (facts[name] as number) : undefined;
   return {
     id,
     at,
     event,
-    key: fields.get('key') ?? '',
+    key,
     mode: mode === 'read' || mode === 'write' ? mode : undefined,
-    host: fields.get('host') ?? '',
-    pid: number('pid') ?? 0,
-    where: fields.get('where'),
-    note: fields.get('note'),
+    host,
+    pid: wholeNumber(pid) || 0,
+    where: text('where'),
+    note: text('note'),
     ms: number('ms'),
-    reason: fields.get('reason'),
+    reason: text('reason'),
     fencingToken: number('fencingToken'),
-    by: fields.get('by'),
+    by: text('by'),
     count: number('count'),
   };
+}
+
+function factsIn(json: string | undefined): Partial<Record<(typeof FACTS)[number], unknown>> | undefined {
+  try {
+    const facts: unknown = JSON.parse(json ?? '');
+    return typeof facts === 'object' && facts !== null ? facts : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const unreadableError = (history: string): LockStoreError =>

@@ -6,7 +6,7 @@ const [history, batch] = [key('history'), arg('batch')];
  * Adds entries to the history, and drops what is too much or too old. A batch that is sent again is added again, under the same ids.
  *
  * KEYS: `history`, a stream. ARGV: `batch` id; `maxEntries`, `keepMs` how much is kept; `host`, `pid` of the process; then, for each
- * entry, its age in ms, how many texts follow, and those: fields and values in turn.
+ * entry, its age in ms, its key, and all else that it says, as JSON.
  *
  * Reply `appended batch now`.
  */
@@ -18,11 +18,10 @@ local batch, most, keep_ms, host, pid = ${batch}, ${arg('maxEntries')}, ${arg('k
 redis.call('XTRIM', ${history}, 'MINID', '~', string.format('%.0f', now - tonumber(keep_ms)))
 local position, number = ${REST}, 0
 while ARGV[position] do
-  local last = position + 1 + tonumber(ARGV[position + 1])
   redis.call('XADD', ${history}, 'MAXLEN', '~', most, '*', 'id', batch .. '.' .. number,
     'at', string.format('%.0f', now - tonumber(ARGV[position])), 'host', host, 'pid', pid,
-    (table.unpack or unpack)(ARGV, position + 2, last))
-  position, number = last + 1, number + 1
+    'key', ARGV[position + 1], 'facts', ARGV[position + 2])
+  position, number = position + 3, number + 1
 end
 redis.call('PEXPIRE', ${history}, keep_ms)
 return { 'appended', batch, string.format('%.0f', now) }

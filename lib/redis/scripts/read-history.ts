@@ -8,8 +8,9 @@ const before = arg('before');
  * KEYS: `history`, a stream. ARGV: `before` which entry, or `+` for the last one; `most` entries to look at; `key` which the entries
  * are about, or empty for all of them.
  *
- * Reply `entries before looked last`: how many entries it has looked at, and the last of them; then, for each entry that fits, how many
- * texts follow, and those: fields and values in turn. A lock of several keys has all of them in one field, joined by `, `.
+ * Reply `entries before looked last`: how many entries it has looked at, and the last of them; then, of each entry that fits, its
+ * `id`, `at`, `host`, `pid`, `key` and `facts`. A lock of several keys has all of them in one text, joined by `, `; what is about no
+ * lock fits in any case.
  */
 export const readHistoryScript = (_clock: LuaScript<never, never>) => lua`
 local before, wanted = ${before}, ${arg('key')}
@@ -17,14 +18,11 @@ local from = before == '+' and before or '(' .. before
 local entries = redis.call('XREVRANGE', ${key('history')}, from, '-', 'COUNT', ${arg('most')})
 local reply = { 'entries', before, #entries, #entries > 0 and entries[#entries][1] or '' }
 for i = 1, #entries do
-  local fields, is_about = entries[i][2], wanted == ''
-  for j = 1, is_about and 0 or #fields, 2 do
-    local is_key = fields[j] == 'key' and string.find(', ' .. fields[j + 1] .. ', ', ', ' .. wanted .. ', ', 1, true)
-    if is_key or (fields[j] == 'event' and fields[j + 1] == 'dropped') then is_about = true end
-  end
-  if is_about then
-    reply[#reply + 1] = #fields
-    for j = 1, #fields do reply[#reply + 1] = fields[j] end
+  local texts, fields = entries[i][2], {}
+  for j = 1, #texts, 2 do fields[texts[j]] = texts[j + 1] end
+  local about = fields.key or ''
+  if wanted == '' or about == '' or string.find(', ' .. about .. ', ', ', ' .. wanted .. ', ', 1, true) then
+    for _, name in ipairs({ 'id', 'at', 'host', 'pid', 'key', 'facts' }) do reply[#reply + 1] = fields[name] or '' end
   end
 end
 return reply
