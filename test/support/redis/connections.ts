@@ -174,10 +174,12 @@ export function givenBySentinels(group: {
 export function clientWithSubscriberAt(subscriberUrl: string, url = redisUrl()): RedisConnection {
   const { client } = appClient(url);
   const { hostname: host, port } = new URL(subscriberUrl);
+  const copy = client.duplicate.bind(client) as (options: object) => object;
   const duplicate =
     LIBRARY === 'node-redis'
-      ? (options: { readonly socket: object }) =>
-          createClient({ ...options, socket: { ...options.socket, host, port: Number(port) } })
+      ? // Never by `createClient`, which takes up to 0.1 s: each try to connect is a duplicate.
+        (options: { readonly socket: object }) =>
+          copy({ ...options, socket: { ...options.socket, host, port: Number(port) } })
       : () => new OF_IOREDIS.Redis(subscriberUrl, { ...SOON_CLOSED, autoResubscribe: false });
   return Object.assign(client, { duplicate });
 }
