@@ -15,25 +15,43 @@ export async function* scanKeys(
   prefix: string,
   maxAnswers = 1_000_000,
 ): AsyncGenerator<string> {
-  const seen = new Set<string>();
-  const newEnd = (): EndOfScan => new EndOfScan(prefix, maxAnswers);
+  const progress: Progress = { seen: new Set(), newEnd: () => new EndOfScan(prefix, maxAnswers), at: undefined };
   const first = commands.forAllNodes;
   try {
-    yield* scanNodes(first, keys, prefix, { seen, newEnd });
+    yield* scanNodes(first, keys, prefix, progress);
   } catch (error) {
-    // The failure may have shown that a node is silent; then another client serves in its place.
+    // The failure may have shown that a node is silent; then another client, or another node, serves in its place.
     const second = commands.forAllNodes;
-    if (second === first) throw error;
-    yield* scanNodes(second, keys, prefix, { seen, newEnd });
+    if (second === first && !(await isReplaced(first, progress.at))) throw error;
+    yield* scanNodes(second, keys, prefix, progress);
   }
+}
+
+/** How far a scan has come. */
+interface Progress {
+  readonly seen: Set<string>;
+  readonly newEnd: () => EndOfScan;
+  /** The node of a cluster that is asked. */
+  at: SingleClient | undefined;
+}
+
+/** Whether the cluster has, by now, other masters than that node. */
+async function isReplaced(commands: CommandRunner, node: SingleClient | undefined): Promise<boolean> {
+  const client = commands.liveClient();
+  if (!node || !client.isCluster) return false;
+  const refresh = () => new Promise<void>((resolve) => client.refreshSlots(resolve));
+  const request = { key: 'CLUSTER SLOTS', timeoutMs: OPERATOR_TIMEOUT_MS };
+  await commands.send(client, refresh, request).catch(() => undefined);
+  return !client.nodes('master').includes(node);
 }
 
 async function* scanNodes(
   commands: CommandRunner,
   keys: RedisKeys,
   prefix: string,
-  { seen, newEnd }: { readonly seen: Set<string>; readonly newEnd: () => EndOfScan },
+  progress: Progress,
 ): AsyncGenerator<string> {
+  const { seen, newEnd } = progress;
   const client = commands.liveClient();
   // A client adds its own key prefix to keys, but neither to a pattern nor to the result of SCAN; nodes of a cluster lack it.
   const before = client.keyPrefix;
@@ -44,11 +62,12 @@ async function* scanNodes(
     ? await commands.send(client, async () => client.nodes('master'), request)
     : [client];
   for (const node of nodes) {
+    const to = { node: client.isCluster ? node : undefined };
+    progress.at = to.node;
     let cursor = '0';
     const end = newEnd();
     do {
       const scan = () => node.scan(cursor, pattern, KEYS_PER_SCAN);
-      const to = { node: client.isCluster ? node : undefined };
       const [next, found] = await commands.send(client, scan, { ...request, ...to });
       // The history of the locks has no name of a lock.
       const named = found.map((stored) => keys.keyOf(stored.slice(before.length)));

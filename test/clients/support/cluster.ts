@@ -1,5 +1,6 @@
 import { type SingleClient } from '../../../lib/redis/client/redis-client.js';
-import { closeAll, closeLater, freshKey } from '../../support/apps/lock-app.js';
+import { startCluster } from '../../../scripts/topologies.mjs';
+import { closeAll, closeLater, freshKey, openAdmin } from '../../support/apps/lock-app.js';
 import { startClusterNode } from '../../support/redis/cluster-node.js';
 import { eventually } from '../../support/waiting/eventually.js';
 import { type Subject, SubjectClients, connectionsBesides, recordOf, untilReady } from './subject.js';
@@ -86,6 +87,24 @@ export function clusterConformance(subject: Subject): void {
       await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
       expect(record).toEqual([]);
     });
+
+    it('leaves a node that hangs once another one serves its slots, and it has asked for them', async () => {
+      const { masters, replicas, stop } = await startCluster({ replicas: 1 });
+      closeLater({ close: stop });
+      const cluster = await new SubjectClients(subject).connectedCluster(masters[0]!.port);
+      const isAt = (port: number) => (one: SingleClient) => one.address === `${HOST}:${port}`;
+      const [hanging, heir] = [masters[1]!, replicas[1]!];
+      const left = await eventually(() => cluster.nodes('master').find(isAt(hanging.port)));
+      process.kill(hanging.pid, 'SIGSTOP');
+      await openAdmin(heir.url).call('CLUSTER', 'FAILOVER', 'TAKEOVER');
+      const isLeft = async (): Promise<boolean> => {
+        await new Promise<void>((resolve) => cluster.refreshSlots(resolve));
+        return !cluster.nodes('master').includes(left);
+      };
+      await eventually(isLeft, { timeoutMs: 20_000 });
+      expect(cluster.nodes('master')).toHaveLength(3);
+      expect(cluster.nodes('master').filter(isAt(heir.port))).toHaveLength(1);
+    }, 60_000);
 
     it('opens a connection to a node, which ends when the node is gone', async () => {
       const cluster = await new SubjectClients(subject).connectedCluster(node.port);

@@ -36,3 +36,44 @@ describe('the keys that SCAN finds', () => {
     await expect(scanned((call) => call)).rejects.toThrow('without end');
   });
 });
+
+/** A node of a cluster that has one key. */
+const nodeWith = (key: string) => ({ scan: async () => ['0', [`lock:${key}`]] as const });
+
+/** A node that hangs, until the deadline of the command. */
+const hanging = {
+  scan: async (): Promise<never> => {
+    throw new LockStoreError('no answer within 5000 ms', { key: '*' });
+  },
+};
+
+/** Lists the keys of a cluster with some masters, and with others once it has been asked again. */
+async function scannedCluster(before: readonly object[], after: readonly object[]): Promise<string[]> {
+  let masters = before;
+  const refreshSlots = (onDone: () => void): void => {
+    masters = after;
+    onDone();
+  };
+  const client = { isCluster: true, keyPrefix: '', nodes: () => masters, refreshSlots };
+  const commands = { liveClient: () => client, send: (_client: unknown, send: () => unknown) => send() };
+  const runner = { forAllNodes: commands } as unknown as CommandRunner;
+  const found: string[] = [];
+  for await (const key of scanKeys(runner, new RedisKeys('lock:', undefined), '')) found.push(key);
+  return found;
+}
+
+describe('the keys that SCAN finds on the nodes of a cluster', () => {
+  const [first, last] = [nodeWith('a'), nodeWith('c')];
+
+  it('include those of the node that replaces one which does not answer, each once', async () => {
+    expect(await scannedCluster([first, hanging, last], [first, last, nodeWith('b')])).toEqual(['a', 'c', 'b']);
+  });
+
+  it('end in an error when a node does not answer, and none replaces it', async () => {
+    await expect(scannedCluster([first, hanging, last], [first, hanging, last])).rejects.toThrow('no answer');
+  });
+
+  it('end in an error when the node that replaces it does not answer either', async () => {
+    await expect(scannedCluster([hanging], [{ ...hanging }])).rejects.toThrow('no answer');
+  });
+});
